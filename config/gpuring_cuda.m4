@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+
+# GPURING_CHECK_CUDA: nvcc for the kernels. The driver is loaded at run time and is not needed here.
+# Sets NVCC, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_GENCODE (nvcc's options).
+AC_DEFUN([GPURING_CHECK_CUDA], [
+    AC_ARG_WITH([cuda],
+        [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
+            [CUDA toolkit below DIR (default: nvcc of the PATH, CUDA_HOME, /usr/local/cuda)])],
+        [], [with_cuda=auto])
+    AC_ARG_WITH([cuda-arch],
+        [AS_HELP_STRING([--with-cuda-arch=LIST],
+            [compute capabilities to build kernels for, such as 80,90 (default: the first of every
+             major from 7.5 on that nvcc knows); PTX of the newest is always added])],
+        [], [with_cuda_arch=default])
+    AC_ARG_VAR([NVCC], [CUDA compiler])
+    AC_ARG_VAR([NVCCFLAGS], [options for the CUDA compiler])
+
+    GPURING_CUDA_ARCH=
+    GPURING_CUDA_GENCODE=
+    gpuring_found=no
+    AS_IF([test "$with_cuda" != no], [
+        AS_CASE([$with_cuda],
+            [yes|auto], [gpuring_cuda_path=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin],
+            [gpuring_cuda_path=$with_cuda/bin])
+        AC_PATH_PROG([NVCC], [nvcc], [], [$gpuring_cuda_path])
+        AS_IF([test -n "$NVCC"], [GPURING_CHECK_NVCC])
+    ])
+    GPURING_OPTIONAL([CUDA], [cuda])
+    AS_IF([test "$GPURING_HAVE_CUDA" = 1], [GPURING_CUDA_TARGETS])
+    AC_SUBST([CUDA_CPPFLAGS])
+    AC_SUBST([GPURING_CUDA_ARCH])
+    AC_SUBST([GPURING_CUDA_GENCODE])
+])
+
+# GPURING_CHECK_NVCC: does nvcc work, and with which headers? Sets gpuring_found and CUDA_CPPFLAGS.
+AC_DEFUN([GPURING_CHECK_NVCC], [
+    AC_MSG_CHECKING([whether $NVCC works])
+    AS_ECHO(['__global__ void gpuring_try(int *x) { *x = 1; }']) >conftest.cu
+    AS_IF([$NVCC $NVCCFLAGS -fatbin -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+          [gpuring_found=yes])
+    rm -f conftest.cu conftest.fatbin
+    AC_MSG_RESULT([$gpuring_found])
+    AS_IF([test "$gpuring_found" = yes], [
+        gpuring_cuda_home=`AS_DIRNAME(["$NVCC"])`/..
+        AS_IF([test -f "$gpuring_cuda_home/include/cuda.h"],
+              [CUDA_CPPFLAGS="-isystem `cd "$gpuring_cuda_home/include" && pwd`"])])
+])
+
+# GPURING_CUDA_TARGETS: the architectures. A binary of the first capability of a major runs on all
+# devices of that major.
+AC_DEFUN([GPURING_CUDA_TARGETS], [
+    AC_MSG_CHECKING([for the architectures of the kernels])
+    gpuring_cuda_known=`$NVCC --list-gpu-code 2>/dev/null | $SED -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' |
+        sort -n | tr '\n' ' '`
+    AS_IF([test "$with_cuda_arch" = default], [
+        gpuring_cuda_major=0
+        for gpuring_arch in $gpuring_cuda_known; do
+            AS_IF([test "$gpuring_arch" -ge 75 &&
+                   test `expr $gpuring_arch / 10` -ne $gpuring_cuda_major], [
+                gpuring_cuda_major=`expr $gpuring_arch / 10`
+                GPURING_CUDA_ARCH="$GPURING_CUDA_ARCH $gpuring_arch"])
+        done
+    ], [
+        for gpuring_arch in `AS_ECHO(["$with_cuda_arch"]) | tr -d . | tr ',;' '  '`; do
+            AS_CASE([" $gpuring_cuda_known "],
+                [*" $gpuring_arch "*], [GPURING_CUDA_ARCH="$GPURING_CUDA_ARCH $gpuring_arch"],
+                [AC_MSG_ERROR([--with-cuda-arch: $NVCC does not know $gpuring_arch; it knows: $gpuring_cuda_known])])
+        done
+    ])
+    gpuring_cuda_newest=
+    for gpuring_arch in $GPURING_CUDA_ARCH; do
+        GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_arch,code=sm_$gpuring_arch"
+        gpuring_cuda_newest=$gpuring_arch
+    done
+    AS_IF([test -z "$gpuring_cuda_newest"], [AC_MSG_ERROR([
+  $NVCC knows no architecture from 7.5 on; name one by --with-cuda-arch, or use --without-cuda])])
+    GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_cuda_newest,code=compute_$gpuring_cuda_newest"
+    AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
+])

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+
+# GPURING_INSTALL_DIRS: the components go to Open MPI's own folder, or below a given --prefix. Sets
+# componentdir and GPURING_HELP_DIR.
+AC_DEFUN([GPURING_INSTALL_DIRS], [
+    AS_IF([test "$gpuring_prefix_given" = NONE],
+          [componentdir=$GPURING_OMPI_COMPONENTDIR
+           gpuring_final_prefix=$ac_default_prefix],
+          [componentdir='${libdir}/openmpi'
+           gpuring_final_prefix=$gpuring_prefix_given])
+    AC_SUBST([componentdir])
+
+    # The same folder as $(pkgdatadir), written out for the compiler.
+    gpuring_save_prefix=$prefix
+    prefix=$gpuring_final_prefix
+    eval gpuring_dir=\"$datarootdir\"
+    eval gpuring_dir=\"$datadir\"
+    eval GPURING_HELP_DIR=\"$gpuring_dir/$PACKAGE\"
+    prefix=$gpuring_save_prefix
+    AC_SUBST([GPURING_HELP_DIR])
+])
+
+
+# GPURING_SUMMARY: what was found, and what each absence costs.
+AC_DEFUN([GPURING_SUMMARY], [
+    AS_ECHO([""])
+    AS_ECHO(["coll/gpuring $PACKAGE_VERSION is configured:"])
+    AS_ECHO(["  Open MPI    $GPURING_OMPI_VERSION (component headers $gpuring_coll_headers)"])
+    AS_ECHO(["  compiler    $CC $CFLAGS"])
+    AS_ECHO(["  hwloc       `$PKG_CONFIG --modversion hwloc 2>/dev/null`"])
+    AS_IF([test "$GPURING_HAVE_CUDA" = 1],
+        [AS_ECHO(["  CUDA        $NVCC; kernels for$GPURING_CUDA_ARCH and PTX $gpuring_cuda_newest"])],
+        [AS_ECHO(["  CUDA        no: GPU buffers are not served; host buffers are"])])
+    AS_IF([test "$GPURING_HAVE_VERBS" = 1],
+        [AS_ECHO(["  verbs       `$PKG_CONFIG --modversion libibverbs 2>/dev/null`"])],
+        [AS_ECHO(["  verbs       no: no RDMA of our own between nodes; UCX is used if it is there"])])
+    AS_IF([test "$GPURING_HAVE_UCX" = 1],
+        [AS_ECHO(["  UCX         `$PKG_CONFIG --modversion ucx 2>/dev/null`"])],
+        [AS_ECHO(["  UCX         no: no TCP between nodes; without RDMA, calls that span nodes fall back"])])
+    AS_IF([test "$GPURING_HAVE_CMOCKA" = 1],
+        [AS_ECHO(["  cmocka      `$PKG_CONFIG --modversion cmocka 2>/dev/null`"])],
+        [AS_ECHO(["  cmocka      no: make check leaves the unit tests out (Debian: libcmocka-dev)"])])
+    AS_IF([test "$enable_sanitizers" != no], [AS_ECHO(["  sanitizers  $enable_sanitizers"])])
+    AS_ECHO(["  components  go to $componentdir"])
+    AS_IF([test "$gpuring_prefix_given" != NONE], [
+        AS_ECHO(["              use: mpirun --mca mca_base_component_path <that folder>:SYSTEM_DEFAULT:USER_DEFAULT"])])
+    AS_ECHO(["  tools       go to $bindir (prefix $gpuring_final_prefix)"])
+    AS_ECHO([""])
+    AS_ECHO(["  make, make check, make install  (or make install-user: ~/.openmpi/components)"])
+])

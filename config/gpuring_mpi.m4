@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+
+# GPURING_TRY_COLL_HEADERS(WHEN-OK, WHEN-NOT): do Open MPI's component headers compile with
+# $gpuring_mpi_flags?
+AC_DEFUN([GPURING_TRY_COLL_HEADERS], [
+    gpuring_save_CPPFLAGS=$CPPFLAGS
+    gpuring_save_CFLAGS=$CFLAGS
+    CPPFLAGS="$CPPFLAGS $gpuring_mpi_flags"
+    CFLAGS="$CFLAGS $GPURING_CFLAGS"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[
+#include "ompi_config.h"
+#include "mpi.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/mca/topo/base/base.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/request/request.h"
+]], [])], [$1], [$2])
+    CPPFLAGS=$gpuring_save_CPPFLAGS
+    CFLAGS=$gpuring_save_CFLAGS
+])
+
+# GPURING_SYSTEM_INCLUDES(FLAGS): FLAGS with every -I made -isystem, on standard output: warnings in
+# other projects' headers are not ours.
+AC_DEFUN([GPURING_SYSTEM_INCLUDES], [AS_ECHO([" $1"]) | $SED 's/ -I *\//@%:@-isystem \//g; s/@%:@/ /g'])
+
+# GPURING_CHECK_MPI: Open MPI with the headers that components need. Sets MPI_CPPFLAGS, MPI_LIBS,
+# GPURING_OMPI_VERSION, GPURING_OMPI_COMPONENTDIR, MPIRUN, OMPI_INFO. Open MPI is required.
+AC_DEFUN([GPURING_CHECK_MPI], [
+    AC_ARG_WITH([mpi],
+        [AS_HELP_STRING([--with-mpi=DIR], [Open MPI installed below DIR (default: mpicc of the PATH)])],
+        [], [with_mpi=yes])
+    AC_ARG_WITH([ompi-source],
+        [AS_HELP_STRING([--with-ompi-source=DIR],
+            [source tree of the same Open MPI release, for headers that its packages leave out
+             (Open MPI 5.0 and later)])],
+        [], [with_ompi_source=no])
+
+    gpuring_mpi_path=$PATH
+    AS_CASE([$with_mpi],
+        [no], [AC_MSG_ERROR([coll/gpuring is a part of Open MPI: it cannot be built without it])],
+        [yes], [],
+        [AS_IF([test -x "$with_mpi/bin/mpicc"], [],
+               [AC_MSG_ERROR([--with-mpi=$with_mpi: there is no $with_mpi/bin/mpicc])])
+         gpuring_mpi_path=$with_mpi/bin])
+    AC_PATH_PROG([GPURING_MPICC], [mpicc], [], [$gpuring_mpi_path])
+    AC_PATH_PROG([MPIRUN], [mpirun], [], [$gpuring_mpi_path])
+    AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$gpuring_mpi_path])
+    AS_IF([test -z "$GPURING_MPICC" || test -z "$OMPI_INFO" || test -z "$MPIRUN"], [AC_MSG_ERROR([
+  Open MPI was not found (mpicc, mpirun, ompi_info).
+  Debian: apt-get install libopenmpi-dev openmpi-bin; elsewhere: --with-mpi=DIR])])
+
+    AC_MSG_CHECKING([for the flags of Open MPI])
+    MPI_CPPFLAGS=`$GPURING_MPICC --showme:compile 2>/dev/null`
+    MPI_LIBS=`$GPURING_MPICC --showme:link 2>/dev/null`
+    AS_IF([test -z "$MPI_LIBS"], [AC_MSG_ERROR([
+  $GPURING_MPICC is not Open MPI's (it does not know --showme).
+  Name an Open MPI by --with-mpi=DIR])])
+    AS_CASE([" $MPI_LIBS "],
+        [*" -lopen_mpi "*|*" -lopen-pal "*], [],
+        [MPI_LIBS="$MPI_LIBS -lopen-pal"])
+    AC_MSG_RESULT([$MPI_CPPFLAGS $MPI_LIBS])
+
+    AC_MSG_CHECKING([for the version of Open MPI])
+    GPURING_OMPI_VERSION=`$OMPI_INFO --parsable --version ompi full 2>/dev/null |
+        $SED -n 's/^ompi:version:full://p'`
+    AS_IF([test -z "$GPURING_OMPI_VERSION"],
+          [GPURING_OMPI_VERSION=`$OMPI_INFO --version | $SED -n 's/^Open MPI v//p'`])
+    AC_MSG_RESULT([$GPURING_OMPI_VERSION])
+
+    AC_MSG_CHECKING([for the component folder of Open MPI])
+    GPURING_OMPI_COMPONENTDIR=`$OMPI_INFO --parsable --path pkglibdir 2>/dev/null |
+        $SED -n 's/^path:pkglibdir://p'`
+    AS_IF([test -z "$GPURING_OMPI_COMPONENTDIR"],
+          [AC_MSG_ERROR([$OMPI_INFO --path pkglibdir did not answer])])
+    AC_MSG_RESULT([$GPURING_OMPI_COMPONENTDIR])
+
+    GPURING_CHECK_COLL_HEADERS
+    MPI_CPPFLAGS=`GPURING_SYSTEM_INCLUDES([$gpuring_mpi_flags])`
+
+    AC_SUBST([MPI_CPPFLAGS])
+    AC_SUBST([MPI_LIBS])
+    AC_SUBST([GPURING_OMPI_VERSION])
+    AC_SUBST([GPURING_OMPI_COMPONENTDIR])
+])
+
+# GPURING_CHECK_COLL_HEADERS: the component headers, with what different releases need in addition.
+# Sets gpuring_mpi_flags.
+AC_DEFUN([GPURING_CHECK_COLL_HEADERS], [
+    AC_MSG_CHECKING([for the component headers of Open MPI])
+    gpuring_mpi_flags=$MPI_CPPFLAGS
+    gpuring_coll_headers=no
+    GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="as installed"])
+    AS_IF([test "$gpuring_coll_headers" = no], [
+        # 5.0 and later: the headers use PMIx.
+        gpuring_mpi_flags="$MPI_CPPFLAGS `$PKG_CONFIG --cflags pmix 2>/dev/null`"
+        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx"])])
+    AS_IF([test "$gpuring_coll_headers" = no && test "$with_ompi_source" != no], [
+        AS_IF([test -f "$with_ompi_source/ompi/mca/coll/coll.h"], [],
+              [AC_MSG_ERROR([--with-ompi-source=$with_ompi_source: this is no Open MPI source tree])])
+        gpuring_mpi_flags="$gpuring_mpi_flags -idirafter $with_ompi_source -idirafter $with_ompi_source/opal/include -idirafter $with_ompi_source/ompi/include"
+        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with $with_ompi_source"])])
+    AC_MSG_RESULT([$gpuring_coll_headers])
+    AS_IF([test "$gpuring_coll_headers" = no], [AC_MSG_ERROR([
+  The headers for components do not compile (config.log has the compiler's messages).
+  - Debian's libopenmpi-dev has them; a build of one's own installs them when Open MPI is configured
+    with --with-devel-headers.
+  - Open MPI 5.0 and later leave some of them out and need PMIx's headers: install libpmix-dev and
+    name the unpacked sources of this very release ($GPURING_OMPI_VERSION) by --with-ompi-source=DIR])])
+])
