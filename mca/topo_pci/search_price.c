@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Loads and prices of links, and the cheapest channel at these prices. */
+#include "search.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int problem_init(struct problem *problem, const struct pci_fabric *fabric)
+{
+    uint32_t n = fabric->ngpus;
+    size_t pairs = (size_t) n * fabric->nnets;
+    struct problem result = {.fabric = fabric};
+    int rc = tour_init(&result.tour, n);
+
+    if (0 != rc) {
+        return rc;
+    }
+    result.proof = calloc((size_t) n + 1, sizeof(*result.proof));
+    result.ends_net = calloc((size_t) n * n + 1, sizeof(*result.ends_net));
+    result.active = calloc((size_t) fabric->nlinks + 1, sizeof(*result.active));
+    result.load = calloc((size_t) fabric->nlinks + 1, sizeof(*result.load));
+    result.price = calloc((size_t) fabric->nlinks + 1, sizeof(*result.price));
+    result.in = calloc(pairs + 1, sizeof(*result.in));
+    result.out = calloc(pairs + 1, sizeof(*result.out));
+    if (NULL == result.proof || NULL == result.ends_net || NULL == result.active ||
+        NULL == result.load || NULL == result.price || NULL == result.in || NULL == result.out) {
+        problem_fini(&result);
+        return -ENOMEM;
+    }
+    *problem = result;
+    return 0;
+}
+
+void problem_fini(struct problem *problem)
+{
+    tour_fini(&problem->tour);
+    free(problem->proof);
+    free(problem->ends_net);
+    free(problem->active);
+    free(problem->load);
+    free(problem->price);
+    free(problem->in);
+    free(problem->out);
+    memset(problem, 0, sizeof(*problem));
+}
+
+static bool is_tree(const struct problem *problem)
+{
+    return PCI_PATTERN_RING != problem->pattern;
+}
+
+/* May data go from one GPU to another? In a tree it also comes back. */
+static bool arc_allowed(const struct problem *problem, uint32_t from, uint32_t to)
+{
+    const struct pci_fabric *fabric = problem->fabric;
+    const struct pci_way *way = &fabric->gpus[(size_t) from * fabric->ngpus + to];
+    const struct pci_way *back = &fabric->gpus[(size_t) to * fabric->ngpus + from];
+
+    return from != to && way->class <= problem->max_intra &&
+           (!is_tree(problem) || back->class <= problem->max_intra);
+}
+
+static void activate(struct problem *problem, const struct pci_way *way)
+{
+    for (uint32_t i = 0; i < way->count; i++) {
+        problem->price[problem->fabric->uses[way->first + i].link] = 1;
+    }
+}
+
+/* Collect the links that any allowed way uses. */
+static void collect_links(struct problem *problem)
+{
+    const struct pci_fabric *fabric = problem->fabric;
+    uint32_t n = fabric->ngpus;
+    size_t pairs = problem->nets ? (size_t) n * fabric->nnets : 0;
+
+    memset(problem->price, 0, fabric->nlinks * sizeof(*problem->price));
+    for (size_t i = 0; i < (size_t) n * n; i++) {
+        if (arc_allowed(problem, (uint32_t) (i / n), (uint32_t) (i % n))) {
+            activate(problem, &fabric->gpus[i]);
+        }
+    }
+    for (size_t i = 0; i < pairs; i++) {
+        if (fabric->in[i].class <= problem->max_inter) {
+            activate(problem, &fabric->in[i]);
+        }
+        if (fabric->out[i].class <= problem->max_inter) {
+            activate(problem, &fabric->out[i]);
+        }
+    }
+    problem->nactive = 0;
+    for (uint32_t link = 0; link < fabric->nlinks; link++) {
+        if (problem->price[link] > 0) {
+            problem->active[problem->nactive++] = link;
+        }
+    }
+    problem->steps += (size_t) n * n + pairs;
+}
+
+void problem_start(struct problem *problem)
+{
+    bool tree = is_tree(problem);
+
+    memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
+    problem->limit = INFINITY;
+    if (1 == problem->fabric->ngpus && tree) {
+        problem->pattern = PCI_PATTERN_TREE; /* there is no second GPU */
+    }
+    if (!tree) {
+        problem->tour.kind = problem->nets ? TOUR_CLOSED : TOUR_CYCLE;
+    } else {
+        problem->tour.kind =
+            problem->nets && PCI_PATTERN_BALANCED_TREE == problem->pattern ? TOUR_PAIR : TOUR_FIRST;
+    }
+    collect_links(problem);
+}
+
+static void load_way(struct problem *problem, const struct pci_way *way, double amount)
+{
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct pci_use *use = &problem->fabric->uses[way->first + i];
+
+        problem->load[use->link] += amount * use->factor;
+        if (fabs(problem->load[use->link]) < 1e-9) {
+            problem->load[use->link] = 0;
+        }
+    }
+}
+
+void problem_load(struct problem *problem, const uint32_t *order, const uint32_t *nets, double sign)
+{
+    const struct pci_fabric *fabric = problem->fabric;
+    uint32_t n = fabric->ngpus;
+    uint32_t first = order[0], last = order[n - 1];
+
+    for (uint32_t i = 1; i < n; i++) {
+        load_way(problem, &fabric->gpus[(size_t) order[i - 1] * n + order[i]],
+                 sign * problem->ratio);
+    }
+    if (!problem->nets) {
+        if (!is_tree(problem) && n > 1) {
+            load_way(problem, &fabric->gpus[(size_t) last * n + first], sign * problem->ratio);
+        }
+        return;
+    }
+    load_way(problem, &fabric->in[(size_t) nets[0] * n + first], sign);
+    if (PCI_PATTERN_BALANCED_TREE == problem->pattern) {
+        load_way(problem, &fabric->out[(size_t) first * fabric->nnets + nets[1]], sign / 2);
+        load_way(problem, &fabric->out[(size_t) order[1] * fabric->nnets + nets[1]], sign / 2);
+    } else {
+        uint32_t from = is_tree(problem) ? first : last;
+
+        load_way(problem, &fabric->out[(size_t) from * fabric->nnets + nets[1]], sign);
+    }
+}
+
+double problem_fullest(const struct problem *problem)
+{
+    double fullest = 0;
+
+    for (uint32_t i = 0; i < problem->nactive; i++) {
+        uint32_t link = problem->active[i];
+        double load = problem->load[link] / problem->fabric->capacity[link];
+
+        fullest = load > fullest ? load : fullest; /* 0 of 0 does not count */
+    }
+    return fullest;
+}
+
+/* What traffic 1 on a way costs; INFINITY beyond the class. */
+static double way_cost(const struct problem *problem, const struct pci_way *way,
+                       enum pci_path_class max)
+{
+    double cost = 0;
+
+    if (way->class > max) {
+        return INFINITY;
+    }
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct pci_use *use = &problem->fabric->uses[way->first + i];
+
+        cost += problem->price[use->link] * use->factor;
+    }
+    return cost;
+}
+
+static double link_price(double steep, double relative, double capacity)
+{
+    return capacity > 0 ? exp(steep * (relative - 1)) / capacity : INFINITY;
+}
+
+static void price_links(struct problem *problem, double steep)
+{
+    double fullest = problem_fullest(problem);
+
+    for (uint32_t i = 0; i < problem->nactive; i++) {
+        uint32_t link = problem->active[i];
+        double capacity = problem->fabric->capacity[link];
+        double relative = fullest > 0 ? problem->load[link] / capacity / fullest : 1;
+
+        problem->price[link] = link_price(steep, relative, capacity);
+    }
+    problem->steps += problem->nactive;
+}
+
+static void price_gpus(struct problem *problem)
+{
+    const struct pci_fabric *fabric = problem->fabric;
+    uint32_t n = fabric->ngpus;
+
+    for (uint32_t from = 0; from < n; from++) {
+        for (uint32_t to = 0; to < n; to++) {
+            size_t i = (size_t) from * n + to;
+
+            problem->tour.arc[i] =
+                arc_allowed(problem, from, to)
+                    ? problem->ratio * way_cost(problem, &fabric->gpus[i], problem->max_intra)
+                    : INFINITY;
+        }
+    }
+    problem->steps += (size_t) 4 * n * n;
+}
+
+static void price_nets(struct problem *problem)
+{
+    const struct pci_fabric *fabric = problem->fabric;
+    uint32_t n = fabric->ngpus;
+
+    for (uint32_t net = 0; net < fabric->nnets; net++) {
+        for (uint32_t g = 0; g < n; g++) {
+            size_t at = (size_t) net * n + g;
+
+            problem->in[at] = way_cost(problem, &fabric->in[at], problem->max_inter);
+            problem->out[at] = way_cost(problem, &fabric->out[(size_t) g * fabric->nnets + net],
+                                        problem->max_inter);
+        }
+    }
+    problem->steps += (size_t) 8 * n * fabric->nnets;
+}
+
+/* Cost of coming in at A over IN and of leaving over OUT: from B in a ring, half from A and half
+ * from B in a balanced tree, from A in a tree. */
+static double ends_cost(const struct problem *problem, uint32_t in, uint32_t out, uint32_t a,
+                        uint32_t b)
+{
+    uint32_t n = problem->fabric->ngpus;
+    double enter = problem->in[(size_t) in * n + a];
+    double leave_a = problem->out[(size_t) out * n + a];
+    double leave_b = problem->out[(size_t) out * n + b];
+
+    if (PCI_PATTERN_RING == problem->pattern) {
+        return enter + leave_b;
+    }
+    return enter + (PCI_PATTERN_TREE == problem->pattern ? leave_a : (leave_a + leave_b) / 2);
+}
+
+/* The best NICs for these ends, as number AT of the tour's ends. */
+static void price_end(struct problem *problem, size_t at, uint32_t a, uint32_t b,
+                      const uint32_t *swapped)
+{
+    uint32_t nnets = problem->fabric->nnets;
+    uint32_t *nets = problem->ends_net[at];
+    double best = INFINITY;
+
+    if (NULL != swapped) {
+        nets[0] = swapped[0];
+        nets[1] = swapped[1];
+        problem->tour.ends[at] = ends_cost(problem, nets[0], nets[1], a, b);
+        return;
+    }
+    for (uint32_t in = 0; in < nnets; in++) {
+        for (uint32_t out = problem->swap ? 0 : in; out < (problem->swap ? nnets : in + 1); out++) {
+            double cost = ends_cost(problem, in, out, a, b);
+
+            if (cost < best) {
+                best = cost;
+                nets[0] = in;
+                nets[1] = out;
+            }
+        }
+    }
+    problem->tour.ends[at] = best;
+    problem->steps += problem->swap ? (size_t) nnets * nnets : nnets;
+}
+
+static void price_ways(struct problem *problem, const uint32_t *swapped)
+{
+    uint32_t n = problem->fabric->ngpus;
+
+    problem->forced = NULL != swapped;
+    price_gpus(problem);
+    if (!problem->nets) {
+        memset(problem->tour.ends, 0, (size_t) n * n * sizeof(*problem->tour.ends));
+        return;
+    }
+    price_nets(problem);
+    if (TOUR_FIRST == problem->tour.kind) {
+        for (uint32_t a = 0; a < n; a++) {
+            price_end(problem, a, a, a, swapped);
+        }
+        return;
+    }
+    for (uint32_t a = 0; a < n; a++) {
+        for (uint32_t b = 0; b < n; b++) {
+            if (a != b || 1 == n) {
+                price_end(problem, (size_t) a * n + b, a, b, swapped);
+            } else {
+                problem->tour.ends[(size_t) a * n + b] = INFINITY;
+            }
+        }
+    }
+}
+
+void problem_price(struct problem *problem, double steep, const uint32_t *swapped)
+{
+    price_links(problem, steep);
+    price_ways(problem, swapped);
+}
+
+/* Sum of all capacity at the prices. */
+static double problem_worth(const struct problem *problem)
+{
+    double worth = 0;
+
+    for (uint32_t i = 0; i < problem->nactive; i++) {
+        uint32_t link = problem->active[i];
+
+        if (problem->fabric->capacity[link] > 0) {
+            worth += problem->price[link] * problem->fabric->capacity[link];
+        }
+    }
+    return worth;
+}
+
+bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets)
+{
+    uint32_t n = problem->fabric->ngpus;
+    struct tour *tour = &problem->tour;
+    double cost;
+
+    tour->steps = 0;
+    cost = tour_search(tour, order);
+    problem->steps += tour->steps;
+    if (!(cost < INFINITY)) {
+        return false;
+    }
+    if (tour->exact && !problem->forced && cost > 0) {
+        double limit = problem_worth(problem) / cost;
+
+        problem->limit = limit < problem->limit ? limit : problem->limit;
+    }
+    nets[0] = nets[1] = PCI_NO_NET;
+    if (problem->nets) {
+        size_t at =
+            TOUR_FIRST == tour->kind
+                ? order[0]
+                : (size_t) order[0] * n + (TOUR_PAIR == tour->kind ? order[1] : order[n - 1]);
+
+        memcpy(nets, problem->ends_net[at], 2 * sizeof(*nets));
+    }
+    return true;
+}
+
+void problem_prove(struct problem *problem)
+{
+    static const double shares[] = {0.9999, 0.5};
+    double fullest = problem_fullest(problem);
+
+    for (size_t i = 0; i < sizeof(shares) / sizeof(shares[0]); i++) {
+        uint32_t nets[2];
+
+        for (uint32_t k = 0; k < problem->nactive; k++) {
+            uint32_t link = problem->active[k];
+            double capacity = problem->fabric->capacity[link];
+
+            problem->price[link] = problem->load[link] >= shares[i] * fullest * capacity ? 1 : 0;
+        }
+        price_ways(problem, NULL);
+        (void) problem_cheapest(problem, problem->proof, nets); /* what counts is the limit */
+    }
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef TOPO_PCI_H
+#define TOPO_PCI_H
+
+/*
+ * The topo/pci component: MPI_Cart_create and MPI_Dist_graph_create(_adjacent) with reorder = true
+ * give neighbours in the grid or graph ranks on the same host, and there on the same NUMA node.
+ *
+ * Every rank describes its place (topo_pci_place.h); the places are gathered over the old
+ * communicator; the mapper (pci_map.h) finds the permutation; a split of the old communicator puts
+ * the processes into the new order, on which Open MPI's own functions then build the communicator.
+ * Whatever fails on one rank (memory, above all) leads, on all ranks alike, to the unchanged order.
+ */
+
+#include "topo_pci_compat.h"
+#include "pci_map.h"
+
+/* Name, type, default, lowest and highest value (integers), level, text. */
+#define TOPO_PCI_INT_PARAMETERS(X)                                                                 \
+    X(priority, 0, 0, 100, OPAL_INFO_LVL_3,                                                        \
+      "Priority of the component. 0 (default): not used. 90 is recommended where "                 \
+      "MPI_Cart_create and MPI_Dist_graph_create with reorder shall keep neighbours on one host; " \
+      "treematch has 42.")                                                                         \
+    X(domain, -1, -1, 65535, OPAL_INFO_LVL_6,                                                      \
+      "Locality domain of this process inside its host. -1 (default): the NUMA node of its GPU, "  \
+      "or of the processors it is bound to.")                                                      \
+    X(verbose, 0, 0, 3, OPAL_INFO_LVL_3,                                                           \
+      "What is reported. 0: nothing. 1: each mapping, with the neighbours it keeps on a host. "    \
+      "2: also why an order stayed as it was. 3: also the place of every process.")
+
+typedef struct {
+    mca_topo_base_component_t super;
+    int priority;
+    int domain;
+    int verbose;
+    char *hostid;
+    int stream;
+} mca_topo_pci_component_t;
+
+OMPI_DECLSPEC extern mca_topo_pci_component_t mca_topo_pci_component;
+
+/* A module keeps the places of its communicator's ranks, so that cart_map needs no communication.
+ */
+typedef struct {
+    mca_topo_base_module_t super;
+    struct pci_map_place *places;
+    int place_count;
+} mca_topo_pci_module_t;
+
+OBJ_CLASS_DECLARATION(mca_topo_pci_module_t);
+
+int topo_pci_cart_create(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm, int ndims,
+                         const int *dims, const int *periods, bool reorder,
+                         ompi_communicator_t **new_comm);
+int topo_pci_cart_map(ompi_communicator_t *comm, int ndims, const int *dims, const int *periods,
+                      int *newrank);
+int topo_pci_cart_sub(ompi_communicator_t *comm, const int *remain_dims,
+                      ompi_communicator_t **new_comm);
+int topo_pci_graph_create(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm, int count,
+                          const int nodes[], const int degrees[], const int targets[],
+                          const int weights[], topo_pci_info_t *info, int reorder,
+                          ompi_communicator_t **new_comm);
+int topo_pci_graph_create_adjacent(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm,
+                                   int indegree, const int sources[], const int sourceweights[],
+                                   int outdegree, const int targets[], const int targetweights[],
+                                   topo_pci_info_t *info, int reorder,
+                                   ompi_communicator_t **new_comm);
+
+/* Registers the parameters; Open MPI itself refuses values out of range, with a text. */
+int topo_pci_parameters_register(void);
+
+/*
+ * The places of all ranks of COMM, by an allgather.  Collective.  *PLACES is malloc'ed, or NULL on
+ * every rank when one of them lacks memory (reported there).  Returns an Open MPI error when MPI
+ * fails.
+ */
+int topo_pci_places_gather(ompi_communicator_t *comm, struct pci_map_place **places);
+
+/* Whether OK is true on every rank of COMM.  Collective. */
+int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all);
+
+/* Reports on stream at verbose level LEVEL. */
+void topo_pci_report(int level, const char *format, ...) __opal_attribute_format__(printf, 2, 3);
+
+#endif

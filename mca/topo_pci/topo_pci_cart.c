@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* MPI_Cart_create, MPI_Cart_map and MPI_Cart_sub. */
+
+#include "topo_pci.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* The module of a communicator, when it is one of ours. */
+static mca_topo_pci_module_t *module_of(ompi_communicator_t *comm)
+{
+    mca_topo_base_module_t *topo = comm->c_topo;
+
+    if (!topo || topo->super.obj_class != OBJ_CLASS(mca_topo_pci_module_t)) {
+        return NULL;
+    }
+    return (mca_topo_pci_module_t *) topo;
+}
+
+/* The new rank of RANK among COUNT processes at PLACES: -1 for none.  Returns an errno code below
+ * 0. */
+static int cart_rank_find(int rank, int count, const struct pci_map_place *places, int ndims,
+                          const int *dims, const int *periods, int *newrank,
+                          struct pci_map_result *result)
+{
+    uint32_t *node_of = malloc((size_t) count * sizeof(*node_of));
+    int rc;
+
+    if (!node_of) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    rc = pci_map_cart(ndims, dims, periods, (uint32_t) count, places, node_of, result);
+    if (rc == 0) {
+        *newrank = node_of[rank] == PCI_MAP_NONE ? -1 : (int) node_of[rank];
+    }
+    free(node_of);
+    return rc;
+}
+
+/* Gives the new communicator's module the places of its ranks, found in those of OLD_COMM. */
+static void places_inherit(ompi_communicator_t *old_comm, const struct pci_map_place *old_places,
+                           ompi_communicator_t *new_comm)
+{
+    mca_topo_pci_module_t *module = module_of(new_comm);
+    int count = ompi_comm_size(new_comm);
+    struct pci_map_place *places;
+    int *ranks;
+
+    if (!module || !old_places || count <= 0) {
+        return;
+    }
+    places = malloc((size_t) count * sizeof(*places));
+    ranks = malloc(2 * (size_t) count * sizeof(*ranks));
+    if (!places || !ranks) {
+        free(places);
+        free(ranks);
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        ranks[i] = i;
+    }
+    if (ompi_group_translate_ranks(new_comm->c_local_group, count, ranks, old_comm->c_local_group,
+                                   ranks + count) == MPI_SUCCESS) {
+        for (int i = 0; i < count; i++) {
+            places[i] = old_places[ranks[count + i]];
+        }
+        free(module->places);
+        module->places = places;
+        module->place_count = count;
+        places = NULL;
+    }
+    free(places);
+    free(ranks);
+}
+
+/* The reordered grid: a split puts the processes in order, the base does the rest. */
+static int cart_create_reordered(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm,
+                                 int newrank, int ndims, const int *dims, const int *periods,
+                                 ompi_communicator_t **new_comm)
+{
+    ompi_communicator_t *ordered = MPI_COMM_NULL;
+    int color = newrank < 0 ? MPI_UNDEFINED : 0;
+    int rc = ompi_comm_split(old_comm, color, newrank < 0 ? 0 : newrank, &ordered, false);
+
+    if (rc != OMPI_SUCCESS) {
+        return rc;
+    }
+    if (newrank < 0) {
+        /* The caller gives up the module with success; nothing else refers to it here. */
+        *new_comm = MPI_COMM_NULL;
+        OBJ_RELEASE(topo);
+        return OMPI_SUCCESS;
+    }
+    rc = mca_topo_base_cart_create(topo, ordered, ndims, dims, periods, true, new_comm);
+    ompi_comm_free(&ordered);
+    return rc;
+}
+
+static void cart_report(ompi_communicator_t *comm, int ndims, const int *dims,
+                        const struct pci_map_result *result)
+{
+    char shape[128] = "";
+    size_t used = 0;
+
+    if (ompi_comm_rank(comm) != 0 || mca_topo_pci_component.verbose < 1) {
+        return;
+    }
+    for (int d = 0; d < ndims && used < sizeof(shape); d++) {
+        used +=
+            (size_t) snprintf(shape + used, sizeof(shape) - used, "%s%d", d ? "x" : "", dims[d]);
+    }
+    topo_pci_report(1,
+                    "grid %s on %d ranks: neighbours on other hosts %" PRIu64 " before, %" PRIu64
+                    " now; in other domains of a host %" PRIu64 " before, %" PRIu64 " now",
+                    shape, ompi_comm_size(comm), result->before.hosts, result->after.hosts,
+                    result->before.domains, result->after.domains);
+}
+
+int topo_pci_cart_create(mca_topo_base_module_t *topo, ompi_communicator_t *old_comm, int ndims,
+                         const int *dims, const int *periods, bool reorder,
+                         ompi_communicator_t **new_comm)
+{
+    struct pci_map_place *places = NULL;
+    struct pci_map_result result;
+    int newrank = -1, rc = topo_pci_places_gather(old_comm, &places);
+    bool mapped = false;
+
+    if (rc == OMPI_SUCCESS && reorder && places) {
+        rc = cart_rank_find(ompi_comm_rank(old_comm), ompi_comm_size(old_comm), places, ndims, dims,
+                            periods, &newrank, &result);
+        if (rc != 0) {
+            topo_pci_report(2, "the grid was not mapped (error %d); the order stays as it is", rc);
+        }
+        rc = topo_pci_agree(old_comm, rc == 0, &mapped);
+    }
+    if (rc == OMPI_SUCCESS && mapped) {
+        cart_report(old_comm, ndims, dims, &result);
+        rc = cart_create_reordered(topo, old_comm, newrank, ndims, dims, periods, new_comm);
+    } else if (rc == OMPI_SUCCESS) {
+        rc = mca_topo_base_cart_create(topo, old_comm, ndims, dims, periods, reorder, new_comm);
+    }
+    if (rc == OMPI_SUCCESS && *new_comm != MPI_COMM_NULL) {
+        places_inherit(old_comm, places, *new_comm);
+    }
+    free(places);
+    return rc;
+}
+
+/* The rank that cart_create with reorder would give; without communication. */
+int topo_pci_cart_map(ompi_communicator_t *comm, int ndims, const int *dims, const int *periods,
+                      int *newrank)
+{
+    mca_topo_pci_module_t *module = module_of(comm);
+    int rank;
+
+    if (!module || !module->places ||
+        cart_rank_find(ompi_comm_rank(comm), module->place_count, module->places, ndims, dims,
+                       periods, &rank, NULL) != 0) {
+        return mca_topo_base_cart_map(comm, ndims, dims, periods, newrank);
+    }
+    *newrank = rank < 0 ? MPI_UNDEFINED : rank;
+    return MPI_SUCCESS;
+}
+
+int topo_pci_cart_sub(ompi_communicator_t *comm, const int *remain_dims,
+                      ompi_communicator_t **new_comm)
+{
+    mca_topo_pci_module_t *module = module_of(comm);
+    int rc = mca_topo_base_cart_sub(comm, remain_dims, new_comm);
+
+    if (rc == MPI_SUCCESS && module && *new_comm != MPI_COMM_NULL) {
+        places_inherit(comm, module->places, *new_comm);
+    }
+    return rc;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* The component of the framework topo: registration, query, life of a module. */
+
+#include "topo_pci.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int topo_pci_open(void)
+{
+    mca_topo_pci_component.stream = opal_output_open(NULL);
+    opal_output_set_verbosity(mca_topo_pci_component.stream, mca_topo_pci_component.verbose);
+    return OMPI_SUCCESS;
+}
+
+static int topo_pci_close(void)
+{
+    opal_output_close(mca_topo_pci_component.stream);
+    return OMPI_SUCCESS;
+}
+
+static int topo_pci_init_query(bool progress_threads, bool mpi_threads)
+{
+    (void) progress_threads;
+    (void) mpi_threads;
+    return OMPI_SUCCESS;
+}
+
+/* Offers a module for grids and distributed graphs; the old MPI_Graph_create stays with the base.
+ */
+static mca_topo_base_module_t *topo_pci_query(TOPO_PCI_QUERY_ARGUMENTS)
+{
+    mca_topo_pci_module_t *module;
+
+    (void) comm;
+    TOPO_PCI_QUERY_UNUSED;
+    if (mca_topo_pci_component.priority <= 0 ||
+        (type != OMPI_COMM_CART && type != OMPI_COMM_DIST_GRAPH)) {
+        return NULL;
+    }
+    module = OBJ_NEW(mca_topo_pci_module_t);
+    if (!module) {
+        return NULL;
+    }
+    module->super.type = type;
+    if (type == OMPI_COMM_CART) {
+        module->super.topo.cart.cart_create = topo_pci_cart_create;
+        module->super.topo.cart.cart_map = topo_pci_cart_map;
+        module->super.topo.cart.cart_sub = topo_pci_cart_sub;
+    } else {
+        module->super.topo.dist_graph.dist_graph_create = topo_pci_graph_create;
+        module->super.topo.dist_graph.dist_graph_create_adjacent = topo_pci_graph_create_adjacent;
+    }
+    *priority = mca_topo_pci_component.priority;
+    return &module->super;
+}
+
+static void module_construct(mca_topo_pci_module_t *module)
+{
+    memset(&module->super.topo, 0, sizeof(module->super.topo));
+    module->places = NULL;
+    module->place_count = 0;
+}
+
+static void module_destruct(mca_topo_pci_module_t *module)
+{
+    free(module->places);
+}
+
+OBJ_CLASS_INSTANCE(mca_topo_pci_module_t, mca_topo_base_module_t, module_construct,
+                   module_destruct);
+
+void topo_pci_report(int level, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    if (mca_topo_pci_component.verbose < level) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    opal_output(mca_topo_pci_component.stream, "topo/pci: %s", text);
+}
+
+mca_topo_pci_component_t mca_topo_pci_component = {
+    .super =
+        {
+            .topoc_version =
+                {
+                    MCA_TOPO_BASE_VERSION_2_2_0,
+                    .mca_component_name = "pci",
+                    MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                          OMPI_RELEASE_VERSION),
+                    .mca_open_component = topo_pci_open,
+                    .mca_close_component = topo_pci_close,
+                    .mca_register_component_params = topo_pci_parameters_register,
+                },
+            .topoc_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+            .topoc_init_query = topo_pci_init_query,
+            .TOPO_PCI_QUERY_SLOT = topo_pci_query,
+        },
+};

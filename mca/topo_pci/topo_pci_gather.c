@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* What the ranks of a communicator tell each other. */
+
+#include "topo_pci.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "topo_pci_place.h"
+
+int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all)
+{
+    int mine = ok, least = 0;
+    int rc = comm->c_coll->coll_allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm,
+                                          comm->c_coll->coll_allreduce_module);
+
+    *all = rc == OMPI_SUCCESS && least;
+    return rc;
+}
+
+/* Found anew each time: the application may have bound itself or chosen a GPU since. */
+static struct pci_map_place place_mine(void)
+{
+    struct pci_map_place place;
+
+    topo_pci_place_find(mca_topo_pci_component.hostid, mca_topo_pci_component.domain, &place);
+    topo_pci_report(3, "this process runs on host %016" PRIx64 ", domain %" PRIu64, place.host,
+                    place.domain);
+    return place;
+}
+
+int topo_pci_places_gather(ompi_communicator_t *comm, struct pci_map_place **places)
+{
+    struct pci_map_place mine = place_mine(), *all;
+    bool ok;
+    int rc;
+
+    *places = NULL;
+    all = malloc((size_t) ompi_comm_size(comm) * sizeof(*all));
+    if (!all) {
+        opal_output(0,
+                    "topo/pci: no memory for the places of %d ranks; "
+                    "the order of ranks stays as it is",
+                    ompi_comm_size(comm));
+    }
+    rc = topo_pci_agree(comm, all != NULL, &ok);
+    if (rc == OMPI_SUCCESS && ok) {
+        rc = comm->c_coll->coll_allgather(&mine, sizeof(mine), MPI_BYTE, all, sizeof(mine),
+                                          MPI_BYTE, comm, comm->c_coll->coll_allgather_module);
+    }
+    if (rc != OMPI_SUCCESS || !ok) {
+        free(all);
+        return rc;
+    }
+    *places = all;
+    return OMPI_SUCCESS;
+}

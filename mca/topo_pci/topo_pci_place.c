@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Host identity and NUMA node of this process. */
+
+#ifndef _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <glob.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "topo_pci_place.h"
+
+/* FNV-1a, 64 bits; constants: Fowler, Noll, Vo (draft-eastlake-fnv). */
+static uint64_t text_hash(const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (; *text; text++) {
+        hash = (hash ^ (unsigned char) *text) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+/* The first line of PATH without its end.  Returns 0 when there is none. */
+static int line_read(const char *path, char *line, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    int ok;
+
+    if (!file) {
+        return 0;
+    }
+    ok = fgets(line, (int) size, file) != NULL;
+    fclose(file);
+    if (ok) {
+        line[strcspn(line, "\n")] = '\0';
+    }
+    return ok && line[0] != '\0';
+}
+
+static uint64_t host_find(const char *hostid)
+{
+    char text[256] = "";
+
+    if (hostid && hostid[0] != '\0') {
+        return text_hash(hostid);
+    }
+    if (!line_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) &&
+        gethostname(text, sizeof(text) - 1) != 0) {
+        return 0;
+    }
+    return text_hash(text);
+}
+
+/* Removes from SET the processors of a list such as "0-3,8-11". */
+static void set_subtract(cpu_set_t *set, const char *list)
+{
+    while (*list) {
+        char *end;
+        long first = strtol(list, &end, 10), last = first;
+
+        if (end == list) {
+            return;
+        }
+        if (*end == '-') {
+            last = strtol(end + 1, &end, 10);
+        }
+        for (long cpu = first; cpu >= 0 && cpu <= last && cpu < CPU_SETSIZE; cpu++) {
+            CPU_CLR((size_t) cpu, set);
+        }
+        list = *end == ',' ? end + 1 : end;
+    }
+}
+
+/* The NUMA node that contains all processors of this process, or -1. */
+static int cpu_node_find(void)
+{
+    static const char prefix[] = "/sys/devices/system/node/node";
+    glob_t nodes;
+    cpu_set_t allowed;
+    int found = -1;
+
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
+        glob("/sys/devices/system/node/node[0-9]*/cpulist", 0, NULL, &nodes) != 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < nodes.gl_pathc && found < 0; i++) {
+        cpu_set_t rest = allowed;
+        char list[4096];
+
+        if (line_read(nodes.gl_pathv[i], list, sizeof(list))) {
+            set_subtract(&rest, list);
+            if (CPU_COUNT(&rest) == 0) {
+                found = atoi(nodes.gl_pathv[i] + sizeof(prefix) - 1);
+            }
+        }
+    }
+    globfree(&nodes);
+    return found;
+}
+
+/* The NUMA node of PCI device BUSID (any case), or -1. */
+static int pci_node_find(const char *busid)
+{
+    char path[128], line[32], name[32];
+    size_t i = 0;
+
+    for (; busid[i] && i + 1 < sizeof(name); i++) {
+        name[i] = busid[i] >= 'A' && busid[i] <= 'F' ? (char) (busid[i] + 32) : busid[i];
+    }
+    name[i] = '\0';
+    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", name);
+    return line_read(path, line, sizeof(line)) ? atoi(line) : -1;
+}
+
+/*
+ * The NUMA node of the GPU of the current context, or -1.  Only asks a driver library that the
+ * process has loaded already, and creates no context.  Prototypes as the CUDA driver API documents
+ * them.
+ */
+static int gpu_node_find(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    int (*context_device)(int *), (*device_busid)(char *, int, int);
+    char busid[32] = "";
+    int device, node = -1;
+
+    if (!driver) {
+        return -1;
+    }
+    *(void **) &context_device = dlsym(driver, "cuCtxGetDevice");
+    *(void **) &device_busid = dlsym(driver, "cuDeviceGetPCIBusId");
+    if (context_device && device_busid && context_device(&device) == 0 &&
+        device_busid(busid, sizeof(busid), device) == 0) {
+        node = pci_node_find(busid);
+    }
+    dlclose(driver);
+    return node;
+}
+
+void topo_pci_place_find(const char *hostid, int domain, struct pci_map_place *place)
+{
+    int node = domain >= 0 ? domain : gpu_node_find();
+
+    if (node < 0) {
+        node = cpu_node_find();
+    }
+    place->host = host_find(hostid);
+    place->domain = node < 0 ? 0 : (uint64_t) node;
+}
