@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The data phase of a lane that is a block of threads: Simple, LL and LL128. Included after
+ * executor.h by the CUDA kernels and, in C, by the test build in which a block is as many real
+ * threads. Besides what executor.h lists, the execution header defines:
+ *
+ *   BLOCK_FN                          what stands before functions that do not know EXEC
+ *   BLOCK_SLOW                        the same for functions that are not to be inlined
+ *   BLOCK_UNROLL, BLOCK_ROLLED        pragmas that unroll the next loop, or do not; or nothing
+ *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
+ *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
+ *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
+ *   exec_fold(x, a, b)                folds two packs element by element
+ *   block_load_pack(p), block_store_pack(p, v)       16 aligned bytes, ordinary accesses
+ *   block_load_lines(p, w), block_store_lines(p, w)  two LL lines, each whole, relaxed
+ *   block_line_load(x, line, active, flag, v)        this thread's packs of an LL128 line; 1 if the
+ *                                     line is there or not active; all threads of a warp call it
+ *   block_line_store(x, line, flag, v)
+ *   block_warp_all(x, ok)             nonzero if ok on all threads of the warp
+ *
+ * A lane that gives up must be able to start again, in place too. Simple waits before it moves
+ * anything. LL and LL128 go in batches: all threads read their operands into registers, a barrier
+ * finds out whether all of them have arrived, and only then anything is written; x->bytes tells
+ * which batches are done.
+ */
+#ifndef GPURING_BLOCK_H
+#define GPURING_BLOCK_H
+
+/* struct exec_pack, defined by the execution header: 16 bytes in two words, w[2]. */
+#define BLOCK_LINE_PACKS (8 / BLOCK_LINE_THREADS)
+
+/* 1 .. 8 bytes, one by one. */
+BLOCK_FN uint64_t block_load_bytes(const uint8_t *p, uint64_t bytes)
+{
+    uint64_t word = 0;
+
+    BLOCK_ROLLED
+    for (uint32_t i = 0; i < bytes && i < 8; i++) {
+        word |= (uint64_t) p[i] << 8 * i;
+    }
+    return word;
+}
+
+BLOCK_FN void block_store_bytes(uint8_t *p, uint64_t word, uint64_t bytes)
+{
+    BLOCK_ROLLED
+    for (uint32_t i = 0; i < bytes && i < 8; i++) {
+        p[i] = (uint8_t) (word >> 8 * i);
+    }
+}
+
+/* 16 bytes at any address, from aligned words: reads up to 3 bytes before and after. */
+BLOCK_FN struct exec_pack block_load_shifted(const uint8_t *p)
+{
+    uint32_t shift = 8 * (uint32_t) ((uintptr_t) p & 3);
+    const uint32_t *words = (const uint32_t *) (const void *) (p - shift / 8);
+    uint64_t low = words[0] | (uint64_t) words[1] << 32;
+    uint64_t high = words[2] | (uint64_t) words[3] << 32;
+    struct exec_pack pack = {{low, high}};
+
+    if (shift != 0) {
+        pack.w[0] = low >> shift | high << (64 - shift);
+        pack.w[1] = high >> shift | (uint64_t) words[4] << (64 - shift);
+    }
+    return pack;
+}
+
+/* What block_load has not found aligned. A function of its own: it is long, and rarely needed. */
+BLOCK_SLOW struct exec_pack block_load_slow(const uint8_t *p, uint64_t bytes, int interior)
+{
+    struct exec_pack pack = {{0, 0}};
+
+    if (bytes >= 16 && (((uintptr_t) p & 3) == 0 || interior)) {
+        return block_load_shifted(p);
+    }
+    pack.w[0] = block_load_bytes(p, bytes);
+    pack.w[1] = bytes > 8 ? block_load_bytes(p + 8, bytes - 8) : 0;
+    return pack;
+}
+
+/* Up to 16 bytes that need not be aligned; `interior`: 4 bytes before and after may be read. */
+BLOCK_FN struct exec_pack block_load(const uint8_t *p, uint64_t bytes, int interior)
+{
+    struct exec_pack pack = {{0, 0}};
+
+    if (((uintptr_t) p & 7) == 0 && (bytes == 8 || bytes >= 16)) {
+        pack.w[0] = *(const uint64_t *) (const void *) p;
+        if (bytes >= 16) {
+            pack.w[1] = *(const uint64_t *) (const void *) (p + 8);
+        }
+        return pack;
+    }
+    return block_load_slow(p, bytes, interior);
+}
+
+BLOCK_SLOW void block_store_slow(uint8_t *p, struct exec_pack pack, uint64_t bytes)
+{
+    if (bytes >= 16 && ((uintptr_t) p & 3) == 0) {
+        uint32_t *words = (uint32_t *) (void *) p;
+
+        words[0] = (uint32_t) pack.w[0];
+        words[1] = (uint32_t) (pack.w[0] >> 32);
+        words[2] = (uint32_t) pack.w[1];
+        words[3] = (uint32_t) (pack.w[1] >> 32);
+        return;
+    }
+    block_store_bytes(p, pack.w[0], bytes);
+    if (bytes > 8) {
+        block_store_bytes(p + 8, pack.w[1], bytes - 8);
+    }
+}
+
+BLOCK_FN void block_store(uint8_t *p, struct exec_pack pack, uint64_t bytes)
+{
+    if (((uintptr_t) p & 7) == 0 && (bytes == 8 || bytes >= 16)) {
+        *(uint64_t *) (void *) p = pack.w[0];
+        if (bytes >= 16) {
+            *(uint64_t *) (void *) (p + 8) = pack.w[1];
+        }
+    } else if (bytes > 0) {
+        block_store_slow(p, pack, bytes);
+    }
+}
+
+/* Pack `at / 16` of an operand; slots have room for whole packs. */
+EXEC_FN struct exec_pack block_operand_pack(const EXEC *x, const struct exec_piece *piece,
+                                            uint32_t index, uint64_t at)
+{
+    const uint8_t *p = exec_operand(x, piece, index) + at;
+    /* In place, the neighbouring bytes are other threads' output. */
+    int interior = x->work->input != x->work->output && at >= 4 && piece->bytes - at >= 20;
+
+    return piece->operands[index] != GPURING_REF_INPUT ? block_load_pack(p)
+                                                       : block_load(p, piece->bytes - at, interior);
+}
+
+/* One pack at a time: misaligned buffers, and the rest of aligned ones. */
+EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t from)
+{
+    uint8_t *output = exec_output(x, piece);
+
+    for (uint64_t at = from + 16 * exec_thread(x); at < piece->bytes; at += 16 * exec_nthreads(x)) {
+        struct exec_pack sum = block_operand_pack(x, piece, 0, at);
+
+        for (uint32_t i = 1; i < piece->step->noperands; i++) {
+            sum = exec_fold(x, sum, block_operand_pack(x, piece, i, at));
+        }
+        if (output != NULL) {
+            block_store(output + at, sum, piece->bytes - at);
+        }
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
+            block_store_pack(exec_send_slot(x, piece, i) + at, sum);
+        }
+    }
+}
+
+/* Whole rounds of BLOCK_PACKS aligned packs for each thread; returns the bytes done. */
+EXEC_FN uint64_t block_simple_aligned(EXEC *x, const struct exec_piece *piece)
+{
+    const uint64_t stride = 16 * (uint64_t) exec_nthreads(x), round = BLOCK_PACKS * stride;
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
+    const uint8_t *first = exec_operand(x, piece, 0);
+    const uint8_t *second = noperands > 1 ? exec_operand(x, piece, 1) : first;
+    uint8_t *output = exec_output(x, piece);
+    uint8_t *send = nsends > 0 ? exec_send_slot(x, piece, 0) : NULL;
+    uint64_t base = 0;
+
+    for (; base + round <= piece->bytes; base += round) {
+        uint64_t at = base + 16 * exec_thread(x);
+        struct exec_pack sum[BLOCK_PACKS], operand[BLOCK_PACKS];
+
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_PACKS; k++) {
+            sum[k] = block_load_pack(first + at + k * stride);
+        }
+        for (uint32_t i = 1; i < noperands; i++) {
+            const uint8_t *from = i == 1 ? second : exec_operand(x, piece, i);
+
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_PACKS; k++) {
+                operand[k] = block_load_pack(from + at + k * stride);
+            }
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_PACKS; k++) {
+                sum[k] = exec_fold(x, sum[k], operand[k]);
+            }
+        }
+        if (output != NULL) {
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_PACKS; k++) {
+                block_store_pack(output + at + k * stride, sum[k]);
+            }
+        }
+        for (uint32_t i = 0; i < nsends; i++) {
+            uint8_t *to = i == 0 ? send : exec_send_slot(x, piece, i);
+
+            BLOCK_UNROLL
+            for (int k = 0; k < BLOCK_PACKS; k++) {
+                block_store_pack(to + at + k * stride, sum[k]);
+            }
+        }
+    }
+    return base;
+}
+
+EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t input = (uintptr_t) x->work->input + piece->offset;
+    uint64_t output = (uintptr_t) x->work->output + piece->offset;
+    uint64_t done = (input | output) % 16 == 0 ? block_simple_aligned(x, piece) : 0;
+
+    block_simple_any(x, piece, done);
+    return EXEC_OK;
+}
+
+/* Data of one thread in a batch of LL: 8 bytes (2 lines), or one element of 16 (4 lines). */
+struct block_unit {
+    uint64_t lines[4];
+};
+
+EXEC_FN uint32_t block_unit_words(const EXEC *x)
+{
+    return x->line_bytes < 120 ? 2 : 1; /* lines of elements of 16 bytes are shorter */
+}
+
+EXEC_FN void block_unit_load(const EXEC *x, const uint8_t *lines, struct block_unit *unit)
+{
+    BLOCK_UNROLL
+    for (uint32_t word = 0; word < 2; word++) {
+        if (word < block_unit_words(x)) {
+            block_load_lines((const uint64_t *) (const void *) lines + 2 * word,
+                             &unit->lines[2 * word]);
+        }
+    }
+}
+
+/* 1 if all lines that hold any of the `bytes` bytes carry the flag. */
+EXEC_FN int block_unit_ready(const EXEC *x, const struct block_unit *unit, uint32_t flag,
+                             uint64_t bytes)
+{
+    int ready = 1;
+
+    BLOCK_UNROLL
+    for (uint32_t line = 0; line < 4; line++) {
+        if (line < 2 * block_unit_words(x) && 4 * line < bytes) {
+            ready &= (uint32_t) (unit->lines[line] >> 32) == flag;
+        }
+    }
+    return ready;
+}
+
+BLOCK_FN struct exec_pack block_unit_data(const struct block_unit *unit)
+{
+    struct exec_pack pack;
+
+    pack.w[0] = (uint32_t) unit->lines[0] | unit->lines[1] << 32;
+    pack.w[1] = (uint32_t) unit->lines[2] | unit->lines[3] << 32;
+    return pack;
+}
+
+EXEC_FN void block_unit_send(const EXEC *x, uint8_t *lines, struct exec_pack pack, uint32_t flag)
+{
+    BLOCK_UNROLL
+    for (uint32_t word = 0; word < 2; word++) {
+        if (word < block_unit_words(x)) {
+            uint64_t pair[2] = {(uint64_t) flag << 32 | (uint32_t) pack.w[word],
+                                (uint64_t) flag << 32 | pack.w[word] >> 32};
+
+            block_store_lines((uint64_t *) (void *) lines + 2 * word, pair);
+        }
+    }
+}
+
+/* The fold of this thread's unit of all operands, a few in flight; 0 if one did not come. */
+EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t at,
+                              struct exec_pack *sum)
+{
+    uint64_t left = piece->bytes - at;
+
+    for (uint32_t group = 0; group < piece->step->noperands; group += BLOCK_OPERANDS) {
+        struct block_unit units[BLOCK_OPERANDS];
+
+        BLOCK_UNROLL
+        for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
+            uint32_t i = group + k;
+
+            if (i < piece->step->noperands && piece->operands[i] != GPURING_REF_INPUT) {
+                block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
+            }
+        }
+        BLOCK_UNROLL
+        for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
+            uint32_t i = group + k;
+            struct exec_pack value;
+
+            if (i >= piece->step->noperands) {
+                continue;
+            }
+            if (piece->operands[i] == GPURING_REF_INPUT) {
+                value =
+                    block_load(exec_operand(x, piece, i) + at,
+                               left < 8 * block_unit_words(x) ? left : 8 * block_unit_words(x), 0);
+            } else {
+                uint32_t flag = (uint32_t) (x->lane->recvs[piece->operands[i]].step + 1);
+
+                while (!block_unit_ready(x, &units[k], flag, left)) {
+                    if (!exec_poll(x)) {
+                        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
+                        return 0;
+                    }
+                    block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
+                }
+                value = block_unit_data(&units[k]);
+            }
+            *sum = i == 0 ? value : exec_fold(x, *sum, value);
+        }
+    }
+    return 1;
+}
+
+/* See fifo.h: lines that were not written for 2^32 steps would seem to be new. */
+EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
+{
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        const struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+        uint64_t *lines = (uint64_t *) (void *) exec_send_slot(x, piece, i);
+        uint64_t stale = (uint64_t) (uint32_t) (send->step + 1) << 32, pair[2] = {stale, stale};
+
+        if (send->step >= GPURING_LL_CLEAN_PERIOD &&
+            send->step % GPURING_LL_CLEAN_PERIOD < send->nslots) {
+            for (uint64_t l = (piece->bytes + 7) / 8 + exec_thread(x); l < send->slot_bytes / 16;
+                 l += exec_nthreads(x)) {
+                block_store_lines(lines + 2 * l, pair);
+            }
+        }
+    }
+}
+
+EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t unit = 8 * block_unit_words(x), batch = unit * exec_nthreads(x);
+    uint8_t *output = exec_output(x, piece);
+
+    if (x->bytes == 0) {
+        block_ll_clean(x, piece);
+    }
+    for (; x->bytes < piece->bytes; x->bytes += batch) {
+        uint64_t at = x->bytes + unit * exec_thread(x);
+        int active = at < piece->bytes;
+        struct exec_pack sum = {{0, 0}};
+
+        if (!exec_all(x, !active || block_unit_gather(x, piece, at, &sum))) {
+            return EXEC_WAIT;
+        }
+        if (active && output != NULL) {
+            block_store(output + at, sum, piece->bytes - at < unit ? piece->bytes - at : unit);
+        }
+        for (uint32_t i = 0; active && i < piece->step->nsends; i++) {
+            block_unit_send(x, exec_send_slot(x, piece, i) + 2 * at, sum,
+                            (uint32_t) (x->lane->sends[piece->sends[i]].step + 1));
+        }
+    }
+    return EXEC_OK;
+}
+
+/* What one thread holds of its lines in a batch of LL128. */
+struct block_lines {
+    struct exec_pack packs[BLOCK_LINES][BLOCK_LINE_PACKS];
+};
+
+/* Line k of this thread in the batch that starts at `base`: its first byte of data. */
+EXEC_FN uint64_t block_line_at(const EXEC *x, uint64_t base, int k)
+{
+    uint64_t groups = exec_nthreads(x) / BLOCK_LINE_THREADS;
+    uint64_t line = groups * (uint64_t) k + exec_thread(x) / BLOCK_LINE_THREADS;
+
+    return base + line * x->line_bytes;
+}
+
+/* This thread's share of the line's data: pack q covers bytes [16 * first + 16 * q, ...). */
+EXEC_FN uint64_t block_pack_offset(const EXEC *x, int q)
+{
+    return 16 * (uint64_t) (exec_thread(x) % BLOCK_LINE_THREADS * BLOCK_LINE_PACKS + (uint32_t) q);
+}
+
+/* Bytes of data in pack q of the line whose data starts at `at`: 0 .. 16. */
+EXEC_FN uint64_t block_pack_bytes(const EXEC *x, const struct exec_piece *piece, uint64_t at, int q)
+{
+    uint64_t line = x->line_bytes, offset = block_pack_offset(x, q);
+    uint64_t left;
+
+    if (at >= piece->bytes) {
+        return 0;
+    }
+    left = piece->bytes - at < line ? piece->bytes - at : line;
+    left = left > offset ? left - offset : 0;
+    return left < 16 ? left : 16;
+}
+
+EXEC_FN void block_lines_input(EXEC *x, const struct exec_piece *piece, const uint8_t *from,
+                               struct block_lines *lines)
+{
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_LINES; k++) {
+        uint64_t at = block_line_at(x, x->bytes, k);
+
+        BLOCK_UNROLL
+        for (int q = 0; q < BLOCK_LINE_PACKS; q++) {
+            uint64_t bytes = block_pack_bytes(x, piece, at, q);
+
+            if (bytes > 0) {
+                lines->packs[k][q] = block_load(from + at + block_pack_offset(x, q), bytes, 0);
+            }
+        }
+    }
+}
+
+/* All threads of a warp together, until all have their lines; 0 if they gave up. */
+EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_t index,
+                                struct block_lines *lines)
+{
+    uint64_t flag = x->lane->recvs[piece->operands[index]].step + 1;
+    const uint8_t *from = exec_operand(x, piece, index);
+    uint64_t line_bytes = x->line_bytes;
+
+    for (;;) {
+        int ready = 1;
+
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_LINES; k++) {
+            uint64_t at = block_line_at(x, x->bytes, k);
+
+            ready &= block_line_load(x, from + at / line_bytes * 128, at < piece->bytes, flag,
+                                     lines->packs[k]);
+        }
+        if (block_warp_all(x, ready)) {
+            return 1;
+        }
+        if (!block_warp_all(x, exec_poll(x))) {
+            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
+            return 0;
+        }
+    }
+}
+
+EXEC_FN int block_lines_gather(EXEC *x, const struct exec_piece *piece, struct block_lines *sum)
+{
+    for (uint32_t i = 0; i < piece->step->noperands; i++) {
+        struct block_lines operand = {0};
+
+        if (piece->operands[i] == GPURING_REF_INPUT) {
+            block_lines_input(x, piece, exec_operand(x, piece, i), &operand);
+        } else if (!block_lines_receive(x, piece, i, &operand)) {
+            return 0;
+        }
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_LINES; k++) {
+            BLOCK_UNROLL
+            for (int q = 0; q < BLOCK_LINE_PACKS; q++) {
+                sum->packs[k][q] = i == 0 ? operand.packs[k][q]
+                                          : exec_fold(x, sum->packs[k][q], operand.packs[k][q]);
+            }
+        }
+    }
+    return 1;
+}
+
+EXEC_FN void block_lines_put(EXEC *x, const struct exec_piece *piece, struct block_lines *sum)
+{
+    uint64_t line_bytes = x->line_bytes;
+    uint8_t *output = exec_output(x, piece);
+
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_LINES; k++) {
+        uint64_t at = block_line_at(x, x->bytes, k);
+
+        BLOCK_UNROLL
+        for (int q = 0; output != NULL && q < BLOCK_LINE_PACKS; q++) {
+            block_store(output + at + block_pack_offset(x, q), sum->packs[k][q],
+                        block_pack_bytes(x, piece, at, q));
+        }
+    }
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        uint64_t flag = x->lane->sends[piece->sends[i]].step + 1;
+        uint8_t *to = exec_send_slot(x, piece, i);
+
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_LINES; k++) {
+            uint64_t at = block_line_at(x, x->bytes, k);
+
+            (void) block_warp_all(x, 1); /* the threads of a line store together */
+            if (at < piece->bytes) {
+                block_line_store(x, to + at / line_bytes * 128, flag, sum->packs[k]);
+            }
+        }
+    }
+}
+
+EXEC_FN int block_ll128(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t batch =
+        (uint64_t) BLOCK_LINES * (exec_nthreads(x) / BLOCK_LINE_THREADS) * x->line_bytes;
+
+    for (; x->bytes < piece->bytes; x->bytes += batch) {
+        struct block_lines sum = {0};
+
+        if (!exec_all(x, block_lines_gather(x, piece, &sum))) {
+            return EXEC_WAIT;
+        }
+        block_lines_put(x, piece, &sum);
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece)
+{
+    switch (x->work->protocol) {
+    case GPURING_PROTOCOL_LL:
+        return block_ll(x, piece);
+    case GPURING_PROTOCOL_LL128:
+        return block_ll128(x, piece);
+    default:
+        return block_simple(x, piece);
+    }
+}
+
+#endif

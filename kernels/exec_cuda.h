@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The execution header of a lane that is a CUDA thread block; see executor.h and block.h.
+ *
+ * Order of memory, as PTX defines it: flags and counters are read with ld.acquire.sys and written
+ * with st.release.sys by one thread; bar.sync before or after carries the order to the other
+ * threads of the block (causality order is transitive). Peers are other GPUs and host processes,
+ * hence scope sys everywhere. LL and LL128 lines are volatile (relaxed.sys) accesses whose flag
+ * travels with the data: for LL within one 8-byte access, for LL128 within the 128-byte store of
+ * eight threads, which is used only where the topology says that such stores stay whole.
+ */
+#ifndef GPURING_EXEC_CUDA_H
+#define GPURING_EXEC_CUDA_H
+
+#include "kernels/image.h"
+#include "kernels/work.h"
+
+#define EXEC_FN    template <class R> static __device__ __forceinline__
+#define BLOCK_FN   static __device__ __forceinline__
+#define BLOCK_SLOW static __device__ __noinline__
+#define EXEC       struct block<R>
+
+#define BLOCK_UNROLL       _Pragma("unroll")
+#define BLOCK_ROLLED       _Pragma("unroll 1")
+#define BLOCK_PACKS        R::packs
+#define BLOCK_LINES        2
+#define BLOCK_OPERANDS     R::operands
+#define BLOCK_LINE_THREADS 8
+#define BLOCK_WARP         0xffffffffu
+
+/* How often a wait reads the clock, and how often the abort word (which lies in host memory). */
+#define BLOCK_POLLS_CLOCK 32
+#define BLOCK_POLLS_ABORT 8192
+
+struct alignas(16) exec_pack {
+    uint64_t w[2];
+};
+
+/* One thread's view of its lane. R: what the kernel folds. */
+template <class R> struct block {
+    const struct gpuring_work *work; /* this and lane: copies in shared memory */
+    const struct gpuring_lane *lane;
+    struct gpuring_lane *home;
+    uint64_t type_size, line_bytes, done, bytes;
+    uint64_t deadline; /* of %globaltimer */
+    uint32_t step, polls;
+    uint32_t code; /* of the reduction, if R does not know it */
+};
+
+struct exec_piece;
+EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
+
+EXEC_FN uint32_t exec_thread(const EXEC *)
+{
+    return threadIdx.x;
+}
+
+EXEC_FN constexpr uint32_t exec_nthreads(const EXEC *)
+{
+    return GPURING_KERNEL_THREADS;
+}
+
+EXEC_FN void exec_barrier(const EXEC *)
+{
+    __syncthreads();
+}
+
+EXEC_FN int exec_all(const EXEC *, int ok)
+{
+    return __syncthreads_and(ok);
+}
+
+BLOCK_FN uint64_t exec_load_acquire(const uint64_t *p)
+{
+    uint64_t value;
+
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    return value;
+}
+
+BLOCK_FN void exec_store_release(uint64_t *p, uint64_t value)
+{
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+}
+
+BLOCK_FN uint32_t exec_load_size(const uint32_t *p)
+{
+    uint32_t value;
+
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(p) : "memory");
+    return value;
+}
+
+BLOCK_FN void exec_store_size(uint32_t *p, uint32_t value)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(value) : "memory");
+}
+
+BLOCK_FN void exec_note(uint32_t *p, uint32_t value)
+{
+    exec_store_size(p, value);
+}
+
+BLOCK_FN uint64_t block_clock()
+{
+    uint64_t now;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+EXEC_FN int exec_aborted(const EXEC *x)
+{
+    return x->work->abort != nullptr && *x->work->abort != 0;
+}
+
+EXEC_FN int exec_poll(EXEC *x)
+{
+    x->polls++;
+    if (x->polls % BLOCK_POLLS_CLOCK == 0 && block_clock() >= x->deadline) {
+        return 0;
+    }
+    return x->polls % BLOCK_POLLS_ABORT != 0 || !exec_aborted(x);
+}
+
+EXEC_FN struct exec_pack exec_fold(const EXEC *x, struct exec_pack a, struct exec_pack b)
+{
+    return R::fold(x->code, a, b);
+}
+
+BLOCK_FN struct exec_pack block_load_pack(const void *p)
+{
+    ulonglong2 v = *static_cast<const ulonglong2 *>(p);
+
+    return exec_pack{{v.x, v.y}};
+}
+
+BLOCK_FN void block_store_pack(void *p, struct exec_pack v)
+{
+    *static_cast<ulonglong2 *>(p) = make_ulonglong2(v.w[0], v.w[1]);
+}
+
+BLOCK_FN void block_load_lines(const uint64_t *p, uint64_t *w)
+{
+    asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(w[0]), "=l"(w[1])
+                 : "l"(p)
+                 : "memory");
+}
+
+BLOCK_FN void block_store_lines(uint64_t *p, const uint64_t *w)
+{
+    asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(w[0]), "l"(w[1])
+                 : "memory");
+}
+
+EXEC_FN int block_warp_all(const EXEC *, int ok)
+{
+    return __all_sync(BLOCK_WARP, ok);
+}
+
+/* Thread k of eight holds bytes 16k .. 16k+15; the last one's upper half is the flag. */
+EXEC_FN int block_line_load(const EXEC *, const uint8_t *line, int active, uint64_t flag,
+                            struct exec_pack *v)
+{
+    uint32_t part = threadIdx.x % 8;
+
+    if (active) {
+        block_load_lines(reinterpret_cast<const uint64_t *>(line + 16 * part), v->w);
+    }
+    /* The shuffle takes the verdict of the line's last thread. */
+    return __shfl_sync(BLOCK_WARP, !active || v->w[1] == flag, 7, 8);
+}
+
+EXEC_FN void block_line_store(const EXEC *, uint8_t *line, uint64_t flag, const struct exec_pack *v)
+{
+    uint32_t part = threadIdx.x % 8;
+    uint64_t w[2] = {v->w[0], part == 7 ? flag : v->w[1]};
+
+    block_store_lines(reinterpret_cast<uint64_t *>(line + 16 * part), w);
+}
+
+#endif

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The host executor: the common executor with one thread per lane, and the data phase of the three
+ * protocols in terms of the folding functions.
+ */
+#include <string.h>
+
+#include "kernels/fold.h"
+#include "kernels/work.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* The execution header of a lane that is one host thread; see executor.h. */
+#define EXEC_FN static inline
+#define EXEC    struct exec
+
+struct exec {
+    const struct gpuring_work *work;
+    const struct gpuring_lane *lane; /* the same as home */
+    struct gpuring_lane *home;
+    uint64_t type_size, line_bytes, done, bytes;
+    uint32_t step;
+    uint64_t polls; /* that this lane may still spend */
+    gpuring_fold_fn fold;
+};
+
+EXEC_FN uint32_t exec_thread(const struct exec *x)
+{
+    (void) x;
+    return 0;
+}
+
+EXEC_FN uint32_t exec_nthreads(const struct exec *x)
+{
+    (void) x;
+    return 1;
+}
+
+EXEC_FN void exec_barrier(const struct exec *x)
+{
+    (void) x;
+}
+
+EXEC_FN int exec_all(const struct exec *x, int ok)
+{
+    (void) x;
+    return ok;
+}
+
+EXEC_FN uint64_t exec_load_acquire(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+EXEC_FN void exec_store_release(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+EXEC_FN uint32_t exec_load_size(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+EXEC_FN void exec_store_size(uint32_t *p, uint32_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+EXEC_FN void exec_note(uint32_t *p, uint32_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+EXEC_FN int exec_aborted(const struct exec *x)
+{
+    return x->work->abort != NULL && __atomic_load_n(x->work->abort, __ATOMIC_RELAXED) != 0;
+}
+
+EXEC_FN int exec_poll(struct exec *x)
+{
+    if (x->polls <= 1 || exec_aborted(x)) {
+        x->polls = 0;
+        return 0;
+    }
+    x->polls--;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+    return 1;
+}
+
+struct exec_piece;
+EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece);
+
+#include "kernels/executor.h"
+
+/* LL and LL128 unpack that much at a time, so that it stays in the L1 cache: a multiple of every
+ * line's data. */
+#define BLOCK_BYTES 3360
+_Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES % 96 == 0 &&
+                   BLOCK_BYTES % 32 == 0,
+               "blocks hold whole lines and whole elements");
+
+/* Destination 0 is the output if the step stores. */
+static uint8_t *destination(const struct exec *x, const struct exec_piece *piece, uint32_t index)
+{
+    uint8_t *output = exec_output(x, piece);
+
+    if (output != NULL && index == 0) {
+        return output;
+    }
+    return exec_send_slot(x, piece, output != NULL ? index - 1 : index);
+}
+
+static uint32_t destinations(const struct exec_piece *piece)
+{
+    return piece->step->nsends + (piece->step->flags & GPURING_STEP_STORE ? 1u : 0u);
+}
+
+/* Any number of operands and destinations: one pass over memory, in blocks. */
+static void simple_blocks(const struct exec *x, const struct exec_piece *piece)
+{
+    uint8_t sum[4096] __attribute__((aligned(64)));
+    uint32_t ndestinations = destinations(piece);
+
+    for (uint64_t at = 0; at < piece->bytes; at += sizeof sum) {
+        uint64_t bytes = piece->bytes - at < sizeof sum ? piece->bytes - at : sizeof sum;
+        const uint8_t *value = exec_operand(x, piece, 0) + at;
+
+        for (uint32_t i = 1; i < piece->step->noperands; i++) {
+            x->fold(sum, NULL, value, exec_operand(x, piece, i) + at, bytes / x->type_size);
+            value = sum;
+        }
+        for (uint32_t i = 0; i < ndestinations; i++) {
+            uint8_t *to = destination(x, piece, i) + at;
+
+            if (to != value) {
+                memcpy(to, value, bytes);
+            }
+        }
+    }
+}
+
+static int data_simple(struct exec *x, const struct exec_piece *piece)
+{
+    uint32_t ndestinations = destinations(piece);
+
+    if (piece->step->noperands == 2 && (ndestinations == 1 || ndestinations == 2)) {
+        x->fold(destination(x, piece, 0), ndestinations == 2 ? destination(x, piece, 1) : NULL,
+                exec_operand(x, piece, 0), exec_operand(x, piece, 1), piece->count);
+    } else if (piece->step->noperands == 1 && ndestinations == 1) {
+        memmove(destination(x, piece, 0), exec_operand(x, piece, 0), piece->bytes);
+    } else {
+        simple_blocks(x, piece);
+    }
+    return EXEC_OK;
+}
+
+/* LL: lines of {data32, flag32}, each loaded and stored whole. */
+static int ll_unpack(struct exec *x, const uint64_t *lines, uint32_t flag, uint8_t *to,
+                     uint64_t bytes)
+{
+    for (uint64_t i = 0; i < (bytes + 3) / 4; i++) {
+        uint64_t line;
+        uint32_t data;
+
+        /* Relaxed: flag and data come in one load; pairs with the store in ll_pack. */
+        while ((uint32_t) ((line = __atomic_load_n(&lines[i], __ATOMIC_RELAXED)) >> 32) != flag) {
+            if (!exec_poll(x)) {
+                return EXEC_WAIT;
+            }
+        }
+        data = (uint32_t) line;
+        memcpy(to + 4 * i, &data, sizeof data);
+    }
+    return EXEC_OK;
+}
+
+static void ll_pack(uint64_t *lines, uint32_t flag, const uint8_t *from, uint64_t bytes)
+{
+    uint64_t whole = bytes / 4;
+    uint32_t data;
+
+    for (uint64_t i = 0; i < whole; i++) {
+        memcpy(&data, from + 4 * i, sizeof data);
+        __atomic_store_n(&lines[i], (uint64_t) flag << 32 | data, __ATOMIC_RELAXED);
+    }
+    if (bytes % 4 != 0) {
+        data = 0;
+        memcpy(&data, from + 4 * whole, bytes % 4);
+        __atomic_store_n(&lines[whole], (uint64_t) flag << 32 | data, __ATOMIC_RELAXED);
+    }
+}
+
+/* LL128 on a host: 120 bytes (or whole elements) of data, then the flag, written last. */
+static int ll128_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, uint8_t *to,
+                        uint64_t bytes)
+{
+    uint64_t line_bytes = x->line_bytes;
+
+    for (uint64_t at = 0; at < bytes; at += line_bytes, lines += 128) {
+        /* Acquire: pairs with the release in ll128_pack. */
+        while (exec_load_acquire((const uint64_t *) (const void *) (lines + 120)) != flag) {
+            if (!exec_poll(x)) {
+                return EXEC_WAIT;
+            }
+        }
+        memcpy(to + at, lines, bytes - at < line_bytes ? bytes - at : line_bytes);
+    }
+    return EXEC_OK;
+}
+
+static void ll128_pack(const struct exec *x, uint8_t *lines, uint64_t flag, const uint8_t *from,
+                       uint64_t bytes)
+{
+    uint64_t line_bytes = x->line_bytes;
+
+    for (uint64_t at = 0; at < bytes; at += line_bytes, lines += 128) {
+        memcpy(lines, from + at, bytes - at < line_bytes ? bytes - at : line_bytes);
+        exec_store_release((uint64_t *) (void *) (lines + 120), flag);
+    }
+}
+
+/* One block of an operand: from the input, or unpacked into `scratch` once it is there. */
+static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
+                         uint64_t bytes, uint8_t *scratch, const uint8_t **value)
+{
+    const struct gpuring_recv *recv;
+    const uint8_t *lines;
+    int result;
+
+    if (piece->operands[index] == GPURING_REF_INPUT) {
+        *value = exec_operand(x, piece, index) + x->bytes;
+        return EXEC_OK;
+    }
+    recv = &x->lane->recvs[piece->operands[index]];
+    lines = exec_operand(x, piece, index) + exec_slot_used(x, x->bytes);
+    result = x->work->protocol == GPURING_PROTOCOL_LL
+                 ? ll_unpack(x, (const uint64_t *) (const void *) lines,
+                             (uint32_t) (recv->step + 1), scratch, bytes)
+                 : ll128_unpack(x, lines, recv->step + 1, scratch, bytes);
+    if (result != EXEC_OK) {
+        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
+    }
+    *value = scratch;
+    return result;
+}
+
+static void send_lines(const struct exec *x, const struct exec_piece *piece, const uint8_t *value,
+                       uint64_t bytes)
+{
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        const struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+        uint8_t *lines = exec_send_slot(x, piece, i) + exec_slot_used(x, x->bytes);
+
+        if (x->work->protocol == GPURING_PROTOCOL_LL) {
+            ll_pack((uint64_t *) (void *) lines, (uint32_t) (send->step + 1), value, bytes);
+        } else {
+            ll128_pack(x, lines, send->step + 1, value, bytes);
+        }
+    }
+}
+
+/* See fifo.h: lines that were not written for 2^32 steps would seem to be new. */
+static void ll_clean(const struct exec *x, const struct exec_piece *piece)
+{
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        const struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+        uint64_t *lines = (uint64_t *) (void *) exec_send_slot(x, piece, i);
+
+        if (send->step >= GPURING_LL_CLEAN_PERIOD &&
+            send->step % GPURING_LL_CLEAN_PERIOD < send->nslots) {
+            for (uint64_t l = exec_slot_used(x, piece->bytes) / 8; l < send->slot_bytes / 8; l++) {
+                __atomic_store_n(&lines[l], (uint64_t) (uint32_t) (send->step + 1) << 32,
+                                 __ATOMIC_RELAXED);
+            }
+        }
+    }
+}
+
+/*
+ * Block by block: nothing is written before all operands of a block have arrived, so a lane that
+ * gives up in between (x->bytes: what is done) starts the block again, in place too.
+ */
+static int data_lines(struct exec *x, const struct exec_piece *piece)
+{
+    uint8_t scratch[2][BLOCK_BYTES + 4] __attribute__((aligned(64)));
+    uint32_t last = piece->step->noperands - 1u;
+
+    if (x->work->protocol == GPURING_PROTOCOL_LL && x->bytes == 0) {
+        ll_clean(x, piece);
+    }
+    while (x->bytes < piece->bytes) {
+        uint64_t rest = piece->bytes - x->bytes;
+        uint64_t bytes = rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
+        uint8_t *output = exec_output(x, piece);
+        const uint8_t *value, *operand;
+
+        output = output != NULL ? output + x->bytes : NULL;
+        if (operand_lines(x, piece, 0, bytes, scratch[0], &value) != EXEC_OK) {
+            return EXEC_WAIT;
+        }
+        for (uint32_t i = 1; i <= last; i++) {
+            uint8_t *to = i == last && output != NULL ? output : scratch[0];
+
+            if (operand_lines(x, piece, i, bytes, scratch[1], &operand) != EXEC_OK) {
+                return EXEC_WAIT;
+            }
+            x->fold(to, NULL, value, operand, bytes / x->type_size);
+            value = to;
+        }
+        if (output != NULL && value != output) {
+            memcpy(output, value, bytes);
+        }
+        send_lines(x, piece, value, bytes);
+        x->bytes += bytes;
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
+{
+    return x->work->protocol == GPURING_PROTOCOL_SIMPLE ? data_simple(x, piece)
+                                                        : data_lines(x, piece);
+}
+
+/* Runs a lane with that many polls; adds to *progress if it got anywhere. */
+static uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint64_t polls, int *progress)
+{
+    uint64_t done = lane->done, bytes = lane->bytes;
+    uint32_t step = lane->step, status;
+
+    x->lane = x->home = lane;
+    x->polls = polls;
+    status = exec_lane(x);
+    *progress += status != GPURING_LANE_RUNNING || lane->step != step || lane->done != done ||
+                 lane->bytes != bytes;
+    return status;
+}
+
+static int final_status(const struct gpuring_work *work, uint32_t lane, uint32_t status)
+{
+    if (status == GPURING_LANE_CORRUPT) {
+        gpuring_error("lane %u step %u: a slot of connection %u holds another size than expected; "
+                      "did a rank call with another count, type, operation or algorithm?",
+                      lane, work->lanes[lane].step, work->lanes[lane].wait_ref);
+        return GPURING_ERR_DATA;
+    }
+    return status == GPURING_LANE_ABORTED ? GPURING_ERR_ABORTED : GPURING_OK;
+}
+
+/* All lanes in turn, until a round has nothing done `patience` times in a row. */
+static int lanes_run(struct exec *x, struct gpuring_work *work)
+{
+    uint64_t idle = 0;
+    uint32_t running = work->nlanes;
+    int alone = work->nlanes == 1, progress;
+
+    while (running > 0) {
+        progress = 0;
+        running = 0;
+        for (uint32_t i = 0; i < work->nlanes; i++) {
+            uint32_t status = work->lanes[i].status;
+
+            if (status == GPURING_LANE_RUNNING) {
+                status = lane_run(x, &work->lanes[i], alone ? work->patience : 1, &progress);
+            }
+            if (status == GPURING_LANE_RUNNING) {
+                running++;
+            } else if (status != GPURING_LANE_DONE) {
+                return final_status(work, i, status);
+            }
+        }
+        idle = progress ? 0 : idle + 1;
+        if (running > 0 && (alone || idle >= work->patience)) {
+            return GPURING_AGAIN;
+        }
+        alone = running == 1;
+    }
+    return GPURING_OK;
+}
+
+int gpuring_work_run_host(struct gpuring_work *work)
+{
+    const struct gpuring_type_info *type = gpuring_type_info(work->type);
+    struct exec x = {.work = work, .fold = gpuring_fold_find(work->type, work->op)};
+
+    if (x.fold == NULL || work->protocol >= GPURING_PROTOCOL_COUNT) {
+        gpuring_error("no fold of type %u by operation %u over protocol %u", work->type, work->op,
+                      work->protocol);
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    x.type_size = type->size;
+    x.line_bytes = gpuring_line_bytes(type->size);
+    return lanes_run(&x, work);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The executor of plans: what a lane does, step by step. One source for three builds: a host
+ * thread per lane, a CUDA thread block per lane, and a block of real threads for tests. Plain C
+ * that C++ takes too. The includer has defined before, as its execution header:
+ *
+ *   EXEC_FN                         what stands before each function
+ *   EXEC                            the type of one thread's view; has at least the members
+ *       const struct gpuring_work *work; const struct gpuring_lane *lane (constant part, wherever
+ *       it reads fast); struct gpuring_lane *home (the lane itself, for its state);
+ *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the state while it runs:
+ * uint64_t done, bytes; uint32_t step (In C++ builds a template of the reduction; EXEC_FN then
+ * begins with template <...>.) exec_thread(x), exec_nthreads(x) exec_barrier(x)                 all
+ * threads of the lane; orders their memory accesses exec_all(x, ok)                 a barrier;
+ * nonzero if ok on all threads exec_load_acquire(p), exec_store_release(p, v)   64 bits, ordered
+ * system-wide exec_load_size(p), exec_store_size(p, v)         32 bits, relaxed; ordered by tails
+ *   exec_poll(x)                    after a poll that found nothing: 1: poll again, 0: stop
+ *   exec_aborted(x)                 reads the abort word
+ *   exec_note(p, v)                 a relaxed 32-bit store for whoever reads the lane later
+ *   exec_data(x, piece)             moves and folds one chunk: EXEC_OK or EXEC_WAIT, same on all;
+ *                                   declared by the includer before, defined after
+ *
+ * Who touches what: connection counters (step, seen) are written by one thread of the lane only,
+ * their owner, after the barrier that ends the data phase; all threads read them after the barrier
+ * that ends the wait. Whatever decides the flow is the same on all threads: it comes from the
+ * plan, the arguments, or a barrier's verdict.
+ */
+#ifndef GPURING_EXECUTOR_H
+#define GPURING_EXECUTOR_H
+
+#include "kernels/work.h"
+
+enum exec_result {
+    EXEC_OK,
+    EXEC_WAIT,    /* not there yet, patience is over or the abort word set */
+    EXEC_CORRUPT, /* a slot of another size */
+};
+
+/* A step on a chunk of this window. */
+struct exec_piece {
+    const struct gpuring_step *step;
+    const uint16_t *operands, *sends;
+    uint64_t offset; /* bytes from the start of the user's buffers */
+    uint64_t count;  /* elements */
+    uint64_t bytes;
+};
+
+/* Bytes of a slot that hold `bytes` of data. */
+EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
+{
+    uint64_t line = x->line_bytes;
+
+    switch (x->work->protocol) {
+    case GPURING_PROTOCOL_LL:
+        return (bytes + 3) / 4 * 8;
+    case GPURING_PROTOCOL_LL128:
+        return (bytes + line - 1) / line * 128;
+    default:
+        return bytes;
+    }
+}
+
+/* Where operand `index` lies, with its lines if the protocol has such. */
+EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piece, uint32_t index)
+{
+    const struct gpuring_recv *recv;
+
+    if (piece->operands[index] == GPURING_REF_INPUT) {
+        return (const uint8_t *) x->work->input + piece->offset;
+    }
+    recv = &x->lane->recvs[piece->operands[index]];
+    return recv->slots + (recv->step & (recv->nslots - 1)) * recv->slot_bytes;
+}
+
+EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, uint32_t index)
+{
+    const struct gpuring_send *send = &x->lane->sends[piece->sends[index]];
+
+    return send->slots + (send->step & (send->nslots - 1)) * send->slot_bytes;
+}
+
+/* Of a step that stores; else NULL. */
+EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
+{
+    return piece->step->flags & GPURING_STEP_STORE ? (uint8_t *) x->work->output + piece->offset
+                                                   : NULL;
+}
+
+EXEC_FN int exec_owns_recv(const EXEC *x, uint32_t ref)
+{
+    return ref % exec_nthreads(x) == exec_thread(x);
+}
+
+/* From the other end, so that sends and receives are polled by different threads. */
+EXEC_FN int exec_owns_send(const EXEC *x, uint32_t ref)
+{
+    return exec_nthreads(x) - 1 - ref % exec_nthreads(x) == exec_thread(x);
+}
+
+EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
+{
+    if (x->work->protocol != GPURING_PROTOCOL_SIMPLE && !recv->local) {
+        return EXEC_OK; /* lines validate themselves */
+    }
+    while (recv->seen <= recv->step) {
+        /* Acquire: pairs with the sender's (or proxy's) release of the tail in exec_publish. */
+        recv->seen = exec_load_acquire(&recv->tail->tail);
+        if (recv->seen <= recv->step && !exec_poll(x)) {
+            return EXEC_WAIT;
+        }
+    }
+    return exec_load_size(&recv->tail->size[recv->step & (recv->nslots - 1)]) == used
+               ? EXEC_OK
+               : EXEC_CORRUPT;
+}
+
+EXEC_FN int exec_wait_send(EXEC *x, struct gpuring_send *send)
+{
+    while (send->seen + send->nslots <= send->step) {
+        /* Acquire: pairs with the receiver's release of the head: its reads of the slot are done.
+         */
+        send->seen = exec_load_acquire(&send->head->head);
+        if (send->seen + send->nslots <= send->step && !exec_poll(x)) {
+            return EXEC_WAIT;
+        }
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN void exec_note_wait(EXEC *x, uint32_t wait, uint32_t ref)
+{
+    exec_note(&x->home->wait, wait);
+    exec_note(&x->home->wait_ref, ref);
+}
+
+/* Waits for all operands and for room at all destinations; the same verdict on all threads. */
+EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t used = exec_slot_used(x, piece->bytes);
+    int result = EXEC_OK;
+
+    for (uint32_t i = 0; i < piece->step->nsends && result == EXEC_OK; i++) {
+        if (exec_owns_send(x, piece->sends[i])) {
+            result = exec_wait_send(x, &x->lane->sends[piece->sends[i]]);
+            if (result != EXEC_OK) {
+                exec_note_wait(x, GPURING_WAIT_SEND, piece->sends[i]);
+            }
+        }
+    }
+    for (uint32_t i = 0; i < piece->step->noperands && result == EXEC_OK; i++) {
+        if (piece->operands[i] != GPURING_REF_INPUT && exec_owns_recv(x, piece->operands[i])) {
+            result = exec_wait_recv(x, &x->lane->recvs[piece->operands[i]], used);
+            if (result != EXEC_OK) {
+                exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
+            }
+        }
+    }
+    if (exec_all(x, result == EXEC_OK)) {
+        return EXEC_OK;
+    }
+    return exec_all(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
+}
+
+/* The data phase is over on all threads: give the slots on, and back. */
+EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
+{
+    uint32_t used = (uint32_t) exec_slot_used(x, piece->bytes);
+
+    exec_barrier(x);
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+
+        if (exec_owns_send(x, piece->sends[i])) {
+            exec_store_size(&send->tail->size[send->step & (send->nslots - 1)], used);
+            /* Release: the slot and its size come first; pairs with exec_wait_recv. */
+            exec_store_release(&send->tail->tail, ++send->step);
+        }
+    }
+    for (uint32_t i = 0; i < piece->step->noperands; i++) {
+        if (piece->operands[i] != GPURING_REF_INPUT && exec_owns_recv(x, piece->operands[i])) {
+            struct gpuring_recv *recv = &x->lane->recvs[piece->operands[i]];
+
+            /* Release: our reads of the slot come first; pairs with exec_wait_send. */
+            exec_store_release(&recv->head->head, ++recv->step);
+        }
+    }
+}
+
+/* The steps of one window, from lane.step on. chunk: elements; window: elements in all. */
+EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
+{
+    for (; x->step < x->lane->nsteps; x->step++) {
+        struct exec_piece piece;
+        uint64_t begin;
+        int result;
+
+        piece.step = &x->lane->steps[x->step];
+        begin = piece.step->chunk * chunk;
+        if (begin >= window) {
+            continue; /* an empty chunk: skipped on all ranks */
+        }
+        piece.operands = x->lane->refs + piece.step->refs;
+        piece.sends = piece.operands + piece.step->noperands;
+        piece.offset = (x->lane->first + x->done + begin) * x->type_size;
+        piece.count = window - begin < chunk ? window - begin : chunk;
+        piece.bytes = piece.count * x->type_size;
+        result = exec_wait(x, &piece);
+        if (result == EXEC_OK) {
+            result = exec_data(x, &piece);
+        }
+        if (result != EXEC_OK) {
+            return result;
+        }
+        exec_publish(x, &piece);
+        x->bytes = 0;
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN uint32_t exec_windows(EXEC *x)
+{
+    while (x->done < x->lane->count) {
+        uint64_t rest = x->lane->count - x->done;
+        uint64_t chunk = gpuring_window_chunk(rest, x->lane->nchunks, x->lane->chunk,
+                                              gpuring_chunk_align(x->type_size));
+        uint64_t window = chunk * x->lane->nchunks;
+        int result;
+
+        window = window < rest ? window : rest;
+        result = exec_window(x, chunk, window);
+        if (result == EXEC_CORRUPT) {
+            return GPURING_LANE_CORRUPT;
+        }
+        if (result != EXEC_OK) {
+            /* Each thread reads the abort word for itself: agree on what was read. */
+            return exec_all(x, !exec_aborted(x)) ? GPURING_LANE_RUNNING : GPURING_LANE_ABORTED;
+        }
+        x->done += window;
+        x->step = 0;
+    }
+    return GPURING_LANE_DONE;
+}
+
+/* Runs a lane until it is final or has waited long enough; work, lane, home and type_size are set,
+ * and x->lane still shows the lane's state. */
+EXEC_FN uint32_t exec_lane(EXEC *x)
+{
+    uint32_t status = x->lane->status;
+
+    if (status != GPURING_LANE_RUNNING) {
+        return status;
+    }
+    x->done = x->lane->done;
+    x->bytes = x->lane->bytes;
+    x->step = x->lane->step;
+    status = exec_windows(x);
+    if (exec_thread(x) == 0) {
+        x->home->done = x->done;
+        x->home->bytes = x->bytes;
+        x->home->step = x->step;
+        if (status == GPURING_LANE_DONE) {
+            exec_note(&x->home->wait, GPURING_WAIT_NONE);
+        }
+        exec_note(&x->home->status, status);
+    }
+    return status;
+}
+
+#endif

@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# What the CUDA kernels cost: registers, spills and size on each architecture, as Markdown. Fails if
+# a kernel spills registers.
+#
+#   kernels/report.sh [NVCC [ARCHITECTURE ...]] > doc/results/kernels.md
+#
+# The architectures default to those that configure takes: the first of each major from 7.5 on.
+set -eu
+cd "$(dirname "$0")/.."
+nvcc=${1:-nvcc}
+[ $# -gt 0 ] && shift
+if [ $# -eq 0 ]; then
+    # shellcheck disable=SC2046 # a list of numbers
+    set -- $("$nvcc" --list-gpu-code | sed -n 's/^sm_\([0-9]*\)$/\1/p' | sort -n |
+        awk '$1 >= 75 && int($1 / 10) != major { major = int($1 / 10); print }')
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cat <<END
+# CUDA kernels: registers, spills, size
+
+Made by \`kernels/report.sh\` with $("$nvcc" --version | sed -n 's/.*\(release [0-9.]*\).*/nvcc \1/p');
+512 threads per block, at most 128 registers a thread. "bytes" is machine code of the kernel.
+
+| kernel | $(printf 'sm_%s registers | bytes | spills | ' "$@" | sed 's, *$,,')
+|---|$(printf -- '--:|--:|--:|%.0s' "$@")
+END
+for arch in "$@"; do
+    "$nvcc" -std=c++17 -O3 -fmad=false -I. -arch="sm_$arch" -Xptxas -v -cubin \
+        -o "$work/$arch.cubin" kernels/kernels.cu > "$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        exit 1
+    }
+    readelf -SW "$work/$arch.cubin" 2> /dev/null | sed 's/^ *\[ *[0-9]*\]//' |
+        awk '$1 ~ /^\.text\.gpuring_/ { sub(/^\.text\./, "", $1); print $1, $5 }' |
+        while read -r kernel hex; do echo "$kernel $((0x$hex))"; done > "$work/sizes"
+    awk 'FILENAME == ARGV[1] { size[$1] = $2; next }
+        /Compiling entry function/ { gsub("\047", "", $7); kernel = $7 }
+        /spill stores/ && kernel != "" && !(kernel in spills) {
+            spills[kernel] = $5 + $9
+        }
+        /Used [0-9]+ registers/ {
+            for (i = 1; i < NF; i++) if ($i == "Used") registers = $(i + 1)
+            print kernel, registers, size[kernel], spills[kernel] + 0
+            kernel = ""
+        }' "$work/sizes" "$work/log" | sort > "$work/$arch"
+done
+cut -d' ' -f1 "$work/$1" | while read -r kernel; do
+    printf '| %s |' "$kernel"
+    for arch in "$@"; do
+        awk -v kernel="$kernel" '$1 == kernel { printf " %s | %s | %s |", $2, $3, $4 }' "$work/$arch"
+    done
+    echo
+done
+echo
+echo "Both kinds of kernel hold all three protocols; gpuring_any_* call one function with a switch over"
+echo "all reductions."
+for arch in "$@"; do
+    awk -v arch="$arch" '$4 > 0 { print "sm_" arch ": " $1 " spills " $4 " bytes"; bad = 1 }
+        END { exit bad }' "$work/$arch" >&2
+done

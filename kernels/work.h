@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * One operation of one rank as the executors take it. Plain C, included by CUDA and by the host.
+ *
+ * A work is filled by the caller from a plan, the connections and the call's arguments. It is
+ * resumable: an executor runs every lane until it is done or has waited for `patience`, leaves the
+ * lane's state in the work, and returns; it is called (or launched) again until all are done. A
+ * kernel therefore never occupies a GPU for ever, and ranks that share one make progress in turn.
+ * All pointers must be valid where the executor runs (the host, or one device).
+ */
+#ifndef GPURING_WORK_H
+#define GPURING_WORK_H
+
+#include <stdint.h>
+
+#include "kernels/types.h"
+#include "mca/coll_gpuring/plan/step.h"
+#include "mca/coll_gpuring/transport/fifo.h"
+
+enum gpuring_lane_status {
+    GPURING_LANE_RUNNING = 0,
+    GPURING_LANE_DONE = 1,
+    GPURING_LANE_ABORTED = 2, /* saw the abort word */
+    GPURING_LANE_CORRUPT = 3, /* a slot holds another size than this step: counts differ */
+};
+
+enum gpuring_lane_wait {
+    GPURING_WAIT_NONE = 0,
+    GPURING_WAIT_RECV = 1, /* for data on recvs[wait_ref] */
+    GPURING_WAIT_SEND = 2, /* for a free slot on sends[wait_ref] */
+};
+
+/* Constant part first, then the state that the executor changes. */
+struct gpuring_lane {
+    const struct gpuring_step *steps;
+    const uint16_t *refs;
+    struct gpuring_recv *recvs; /* this protocol's connections, indexed by the refs */
+    struct gpuring_send *sends;
+    uint64_t first, count; /* elements of the vector that are this lane's */
+    uint64_t chunk;        /* elements per chunk, at most; a multiple of the alignment */
+    uint32_t nsteps, nchunks;
+
+    uint64_t done;  /* elements of finished windows */
+    uint64_t bytes; /* LL and LL128: of the current chunk, handled so far */
+    uint32_t step;  /* in the current window */
+    uint32_t status;
+    uint32_t wait; /* enum gpuring_lane_wait: what it waited for when it returned */
+    uint32_t wait_ref;
+};
+
+struct gpuring_work {
+    const void *input; /* equal to output: in place */
+    void *output;
+    uint32_t type; /* enum gpuring_type */
+    uint32_t op;   /* enum gpuring_op */
+    uint32_t protocol;
+    uint32_t nlanes;
+    struct gpuring_lane *lanes;
+    const volatile uint32_t *abort; /* nonzero: stop at the next wait */
+    uint64_t patience;              /* how long a lane waits before it returns: CUDA: nanoseconds;
+                                       host: polls of one lane (1: return at once) */
+};
+
+/*
+ * Bounds of chunks and of lanes are multiples of this many elements (sizes of types are powers of
+ * two, up to 32), so that vectors in the FIFOs are aligned; users' buffers need not be.
+ */
+#define GPURING_CHUNK_ALIGN_BYTES 128
+
+GPURING_INLINE uint64_t gpuring_chunk_align(uint64_t type_size)
+{
+    return GPURING_CHUNK_ALIGN_BYTES / type_size;
+}
+
+/* Data bytes of an LL128 line: 120, but no element is split between lines. */
+GPURING_INLINE uint64_t gpuring_line_bytes(uint64_t type_size)
+{
+    return 120 / type_size * type_size;
+}
+
+/* The most elements that a chunk may have in slots of slot_bytes: for gpuring_lane.chunk. */
+GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64_t slot_bytes,
+                                          uint64_t type_size)
+{
+    uint64_t bytes = protocol == GPURING_PROTOCOL_LL128
+                         ? slot_bytes / 128 * gpuring_line_bytes(type_size)
+                         : gpuring_fifo_payload(protocol, slot_bytes);
+
+    return bytes / GPURING_CHUNK_ALIGN_BYTES * gpuring_chunk_align(type_size);
+}
+
+/*
+ * The host executor: runs all lanes in the calling thread, round robin, until each is done or has
+ * waited for patience. Returns GPURING_OK (all done), GPURING_AGAIN, GPURING_ERR_ABORTED,
+ * GPURING_ERR_DATA (a slot of another size than expected), or GPURING_ERR_UNSUPPORTED (no such
+ * type, operation or protocol). One thread at a time per work.
+ */
+int gpuring_work_run_host(struct gpuring_work *work);
+
+#endif
