@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* MPI_Allreduce_init: persistent, MPIX_ in Open MPI 4.1. */
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/request.h"
+
+int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_t count,
+                                    struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                    struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                                    ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    enum gpuring_reason reason;
+    struct gpuring_call call;
+
+    reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
+    if (reason == GPURING_REASON_NONE) {
+        return gpuring_request_init(self, &call, request);
+    }
+    gpuring_fallback_count(self, reason);
+    return GPURING_CALL_PREVIOUS(self, allreduce_init, sbuf, rbuf, count, dtype, op, comm, info,
+                                 request);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Which algorithm and protocol serve a call, and how big a chunk is. A pure function of what is
+ * equal on all ranks, so that all choose alike.
+ */
+#ifndef GPURING_CHOICE_H
+#define GPURING_CHOICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/advice.h"
+#include "mca/coll_gpuring/plan/step.h"
+#include "mca/coll_gpuring/transport/fifo.h"
+
+struct gpuring_choice_config {
+    int algorithm; /* enum gpuring_algorithm, or -1: by size */
+    int protocol;  /* enum gpuring_protocol, or -1: by size */
+    int nranks, nnodes;
+    bool host;                             /* plans run on the CPU */
+    bool offered[GPURING_ALGORITHM_COUNT]; /* a plan exists */
+    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
+    uint64_t chunk_bytes; /* upper limit, 0: none */
+
+    /* What the cost model finds best on the topology, see advice.h. */
+    bool advised;
+    int8_t advice_algorithm[GPURING_ADVICE_SIZES];
+    int8_t advice_protocol[GPURING_ADVICE_SIZES];
+};
+
+struct gpuring_choice {
+    enum gpuring_algorithm algorithm;
+    enum gpuring_protocol protocol;
+    uint64_t chunk; /* elements */
+};
+
+/*
+ * Choose for a vector of `count` elements of `type_size` bytes. At least one algorithm must be
+ * offered, with protocol Simple. An algorithm or protocol that was asked for but does not exist
+ * here counts as not asked for. What is not asked for follows the cost model where the topology of
+ * GPUs is known (on the host device the algorithm alone: its protocols cost what a CPU takes).
+ * The limits by size are in choice.c, with their sources.
+ */
+void gpuring_choose(const struct gpuring_choice_config *config, uint64_t count, uint32_t type_size,
+                    struct gpuring_choice *choice);
+
+#endif

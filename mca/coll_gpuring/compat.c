@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
+#endif
+#include "mca/coll_gpuring/compat.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "opal/util/show_help.h"
+
+#include "mca/coll_gpuring/util/status.h"
+
+#define HELP_FILE "help-mpi-coll-gpuring.txt"
+
+int gpuring_compat_error(int status)
+{
+    switch (status) {
+    case GPURING_OK:
+        return MPI_SUCCESS;
+    case GPURING_ERR_ARG:
+        return MPI_ERR_ARG;
+    case GPURING_ERR_NOMEM:
+        return MPI_ERR_NO_MEM;
+    case GPURING_ERR_UNSUPPORTED:
+        return MPI_ERR_UNSUPPORTED_OPERATION;
+#if defined(MPI_ERR_PROC_FAILED)
+    case GPURING_ERR_PEER:
+        return MPI_ERR_PROC_FAILED;
+#endif
+    default:
+        return MPI_ERR_OTHER;
+    }
+}
+
+/* The folder with the help file: beside the component, or share/openmpi of the same prefix. */
+static int help_folder(char *folder, size_t size)
+{
+    static const char *const candidates[] = {"", "/../../share/openmpi", "/../../../share/openmpi"};
+    Dl_info info;
+    const char *slash;
+
+    if (dladdr((const void *) (uintptr_t) gpuring_compat_error, &info) == 0 ||
+        info.dli_fname == NULL || (slash = strrchr(info.dli_fname, '/')) == NULL) {
+        return GPURING_ERR_IO;
+    }
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        char path[4096];
+        int length = snprintf(folder, size, "%.*s%s", (int) (slash - info.dli_fname),
+                              info.dli_fname, candidates[i]);
+
+        if (length < 0 || (size_t) length >= size ||
+            snprintf(path, sizeof path, "%s/%s", folder, HELP_FILE) >= (int) sizeof path) {
+            return GPURING_ERR_ARG;
+        }
+        if (access(path, R_OK) == 0) {
+            return GPURING_OK;
+        }
+    }
+    return GPURING_ERR_IO;
+}
+
+#if OMPI_MAJOR_VERSION >= 6
+/*
+ * From 6.0 on, the texts of Open MPI's own components are compiled into it, and files of other
+ * components are not looked at: read ours here.
+ */
+static char help_path[4096 + sizeof HELP_FILE + 1];
+
+void gpuring_compat_help_init(void)
+{
+    char folder[4096];
+
+    if (help_folder(folder, sizeof folder) == GPURING_OK) {
+        snprintf(help_path, sizeof help_path, "%s/%s", folder, HELP_FILE);
+    }
+}
+
+void gpuring_compat_help(const char *topic, ...)
+{
+    char wanted[128], line[512], format[8192] = "", text[16384];
+    bool inside = false;
+    FILE *file = help_path[0] != '\0' ? fopen(help_path, "r") : NULL;
+    va_list arguments;
+
+    snprintf(wanted, sizeof wanted, "[%s]\n", topic);
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (line[0] == '[') {
+            inside = strcmp(line, wanted) == 0;
+        } else if (inside && line[0] != '#') {
+            strncat(format, line, sizeof format - strlen(format) - 1);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    va_start(arguments, topic);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    opal_output(0, "coll/gpuring: %s\n%s", topic, text);
+}
+#else
+void gpuring_compat_help_init(void)
+{
+    char folder[4096];
+
+    if (help_folder(folder, sizeof folder) == GPURING_OK) {
+        opal_show_help_add_dir(folder);
+    }
+}
+
+void gpuring_compat_help(const char *topic, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, topic);
+    opal_show_vhelp(HELP_FILE, topic, true, arguments);
+    va_end(arguments);
+}
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Every difference between the supported versions of Open MPI, and nothing else: 4.1 (coll API
+ * 2.0.0), 5.0 (2.4.0) and 6.0 (3.0.0). Other files of the glue contain no version test.
+ *
+ * 4.1 and 5.0: the base copies a module's functions into the communicator after enable, and counts
+ * references to the modules it replaces. 6.0: the module installs and uninstalls its functions.
+ */
+#ifndef GPURING_COMPAT_H
+#define GPURING_COMPAT_H
+
+#include "ompi_config.h"
+
+#include "mpi.h"
+
+#include "ompi/communicator/communicator.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/coll.h"
+#include "ompi/mca/pml/pml.h"
+#include "ompi/request/request.h"
+#include "opal/mca/base/mca_base_pvar.h"
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+
+#if defined(MCA_COLL_BASE_VERSION_3_0_0)
+#define GPURING_COLL_VERSION       MCA_COLL_BASE_VERSION_3_0_0
+#define GPURING_COLL_SELF_INSTALLS 1 /* the module puts its functions into the communicator */
+typedef size_t gpuring_count_t;
+#elif defined(MCA_COLL_BASE_VERSION_2_4_0)
+#define GPURING_COLL_VERSION       MCA_COLL_BASE_VERSION_2_4_0
+#define GPURING_COLL_SELF_INSTALLS 0
+typedef int gpuring_count_t;
+#else
+#define GPURING_COLL_VERSION       MCA_COLL_BASE_VERSION_2_0_0
+#define GPURING_COLL_SELF_INSTALLS 0
+typedef int gpuring_count_t;
+#endif
+
+/* A number of the communicator for messages: the same on all of its ranks where Open MPI has one
+ * (4.1), local to the process else. */
+#if OMPI_MAJOR_VERSION >= 5
+#define GPURING_COMM_ID(comm) ((unsigned) ompi_comm_get_local_cid(comm))
+#else
+#define GPURING_COMM_ID(comm) ((unsigned) ompi_comm_get_cid(comm))
+#endif
+
+/* True if the user (or mpirun, with more ranks than cores) wants idle ranks to give way. Later
+ * versions keep it to themselves. */
+#if OMPI_MAJOR_VERSION >= 5
+#define GPURING_YIELD_WHEN_IDLE false
+#else
+#define GPURING_YIELD_WHEN_IDLE opal_progress_yield_when_idle
+#endif
+
+/* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. */
+int gpuring_compat_error(int status);
+
+/*
+ * Show a topic of help-mpi-coll-gpuring.txt, whose texts are filled in as by printf. Open MPI
+ * collects equal messages of several processes where it can.
+ */
+void gpuring_compat_help(const char *topic, ...);
+
+/* Find the help file: next to this component, or in the data folder of its prefix. */
+void gpuring_compat_help_init(void);
+
+#endif

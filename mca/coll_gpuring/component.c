@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The component: registration, opening, closing. One symbol of this DSO is visible: this one's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/identity.h"
+#include "mca/coll_gpuring/params_register.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static int component_register(void)
+{
+    const mca_base_component_t *version = &mca_coll_gpuring_component.super.collm_version;
+
+    gpuring_compat_help_init();
+    if (gpuring_params_register(version) != GPURING_OK ||
+        gpuring_pvars_register(version) != GPURING_OK) {
+        return OMPI_ERROR;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int component_open(void)
+{
+    gpuring_identity_hostname(gpuring_process.hostname, sizeof gpuring_process.hostname);
+    gpuring_log_open();
+    return OMPI_SUCCESS;
+}
+
+/* Modules of communicators that the program leaked are gone by now, too. */
+static int component_close(void)
+{
+    gpuring_queue_close();
+    if (gpuring_process.modules != NULL) {
+        gpuring_warn("communicators are still alive when the component is closed: their "
+                     "connections are left to the end of the process");
+    } else {
+        gpuring_process_close();
+    }
+    gpuring_log_close();
+    return OMPI_SUCCESS;
+}
+
+static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
+{
+    (void) enable_progress_threads;
+    gpuring_process.threads = enable_mpi_threads;
+    gpuring_pvar_threads = enable_mpi_threads;
+    if (gpuring_params.priority > 0) {
+        gpuring_eligible_init();
+        gpuring_process_open_device();
+    }
+    return OMPI_SUCCESS;
+}
+
+mca_coll_gpuring_component_t mca_coll_gpuring_component = {
+    .super =
+        {
+            .collm_version =
+                {
+                    GPURING_COLL_VERSION,
+                    .mca_component_name = "gpuring",
+                    MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+            .collm_init_query = component_init_query,
+            .collm_comm_query = mca_coll_gpuring_comm_query,
+        },
+};
+
+#if defined(MCA_BASE_COMPONENT_INIT)
+MCA_BASE_COMPONENT_INIT(ompi, coll, gpuring)
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Device memory between processes of a node: CUDA IPC. A process may open the handle of an
+ * allocation only once per context, so opened handles are counted in a list.
+ *
+ *   handle bytes: 0             64       72
+ *                 | CUDA handle | offset |
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/device/cuda_internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+struct cuda_import {
+    CUipcMemHandle handle;
+    CUdeviceptr base;
+    unsigned int users;
+    struct cuda_import *next;
+};
+
+struct cuda_handle {
+    CUipcMemHandle handle;
+    uint64_t offset;
+};
+_Static_assert(sizeof(struct cuda_handle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
+               "a handle travels in the device handle");
+
+int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
+                        struct gpuring_device_handle *handle)
+{
+    CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer, base = 0;
+    struct cuda_handle exported;
+    size_t size = 0;
+    int status = gpuring_cuda_enter(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memset(handle, 0, sizeof *handle);
+    status = gpuring_cuda_check(device, device->driver->address_range(&base, &size, address),
+                                "find the allocation of a buffer");
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device, device->driver->ipc_get(&exported.handle, base),
+                                    "export device memory to other processes (CUDA IPC)");
+    }
+    gpuring_cuda_leave(device);
+    if (status == GPURING_OK) {
+        exported.offset = address - base;
+        handle->size = size - exported.offset;
+        memcpy(handle->bytes, &exported, sizeof exported);
+    }
+    return status;
+}
+
+/* Open a handle that is not in the list yet; called with the lock held and the context current. */
+static int open_handle(struct gpuring_device *device, const CUipcMemHandle *handle,
+                       struct cuda_import **import)
+{
+    struct cuda_import *opened = calloc(1, sizeof *opened);
+    int status;
+
+    if (opened == NULL) {
+        gpuring_error("out of memory for an imported buffer");
+        return GPURING_ERR_NOMEM;
+    }
+    opened->handle = *handle;
+    status = gpuring_cuda_check(
+        device,
+        device->driver->ipc_open(&opened->base, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+        "map another process's device memory (CUDA IPC; containers must share the IPC namespace "
+        "and see the same GPUs)");
+    if (status != GPURING_OK) {
+        free(opened);
+        return status;
+    }
+    opened->next = device->imports;
+    device->imports = opened;
+    *import = opened;
+    return GPURING_OK;
+}
+
+int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
+                        void **pointer)
+{
+    struct cuda_import *import;
+    struct cuda_handle exported;
+    int status = gpuring_cuda_enter(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memcpy(&exported, handle->bytes, sizeof exported);
+    pthread_mutex_lock(&device->lock);
+    for (import = device->imports; import != NULL; import = import->next) {
+        if (memcmp(&import->handle, &exported.handle, sizeof import->handle) == 0) {
+            break;
+        }
+    }
+    if (import == NULL) {
+        status = open_handle(device, &exported.handle, &import);
+    }
+    if (status == GPURING_OK) {
+        import->users++;
+        *pointer = (void *) (uintptr_t) (import->base + exported.offset);
+    }
+    pthread_mutex_unlock(&device->lock);
+    gpuring_cuda_leave(device);
+    return status;
+}
+
+static void close_import(struct gpuring_device *device, struct cuda_import **link)
+{
+    struct cuda_import *import = *link;
+
+    *link = import->next;
+    (void) gpuring_cuda_check(device, device->driver->ipc_close(import->base),
+                              "unmap another process's device memory");
+    free(import);
+}
+
+void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer)
+{
+    CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
+    struct cuda_import **link, **found = NULL;
+
+    if (pointer == NULL || gpuring_cuda_enter(device) != GPURING_OK) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    /* The allocation that starts nearest below the address is the one that holds it. */
+    for (link = &device->imports; *link != NULL; link = &(*link)->next) {
+        if ((*link)->base <= address && (found == NULL || (*link)->base > (*found)->base)) {
+            found = link;
+        }
+    }
+    if (found != NULL && --(*found)->users == 0) {
+        close_import(device, found);
+    }
+    pthread_mutex_unlock(&device->lock);
+    gpuring_cuda_leave(device);
+}
+
+void gpuring_cuda_import_close_all(struct gpuring_device *device)
+{
+    while (device->imports != NULL) {
+        close_import(device, &device->imports);
+    }
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The device ops table: where buffers live and where plans run. `host` (device_host.c): ordinary
+ * memory, plans run in the calling thread. `cuda` (device_cuda.c): driver API through dlopen.
+ *
+ * Threads: open/close from one thread; everything else from any thread, except that one stream or
+ * one work is used by one thread at a time. Functions return 0 or a negative gpuring_status and
+ * log the first detection of an error.
+ */
+#ifndef GPURING_DEVICE_H
+#define GPURING_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/work.h"
+
+struct gpuring_device; /* one opened device layer of a process */
+struct gpuring_stream;
+
+enum gpuring_pointer_kind {
+    GPURING_POINTER_HOST,       /* unknown to the device's driver */
+    GPURING_POINTER_REGISTERED, /* host memory that the device can reach */
+    GPURING_POINTER_DEVICE,     /* exportable device memory */
+    GPURING_POINTER_POOL,       /* device memory that cannot be exported (stream-ordered pools) */
+    GPURING_POINTER_VMM,        /* device memory mapped by the virtual memory calls */
+    GPURING_POINTER_MANAGED,
+};
+
+struct gpuring_pointer {
+    enum gpuring_pointer_kind kind;
+    int ordinal;   /* device of the memory, -1 for the host */
+    void *context; /* driver context it was allocated in, NULL if it has none */
+};
+
+/* What this process brings into AllGather 1. Fixed layout: travels between ranks. */
+struct gpuring_device_identity {
+    char pci_bus_id[16]; /* "0000:17:00.0"; empty for the host device */
+    uint8_t uuid[16];    /* GPU or MIG instance; zero for the host device */
+    uint32_t kind;       /* enum gpuring_device_kind */
+    uint32_t capability; /* compute capability, major * 10 + minor; 0 for the host */
+    uint32_t gdr;        /* bit 0: peer memory, bit 1: dma-buf */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct gpuring_device_identity) == 48, "travels between ranks");
+
+enum gpuring_device_kind { GPURING_DEVICE_HOST, GPURING_DEVICE_CUDA };
+
+/* An exported piece of memory, valid in other processes of the node while the exporter keeps it. */
+struct gpuring_device_handle {
+    uint64_t size;
+    uint8_t bytes[72]; /* host: {pid, fd, cookie}; cuda: CUipcMemHandle + offset */
+};
+_Static_assert(sizeof(struct gpuring_device_handle) == 80, "travels between ranks");
+
+struct gpuring_device_ops {
+    const char *name;
+    enum gpuring_device_kind kind;
+
+    int (*open)(struct gpuring_device **device);
+    void (*close)(struct gpuring_device *device);
+
+    /*
+     * Choose the GPU: that of this pointer. Called once, before any function that allocates, copies
+     * or launches. It creates no context: it uses the pointer's, else the calling thread's current
+     * one, else the device's primary one if that is active.
+     */
+    int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
+
+    int (*identity)(struct gpuring_device *device, struct gpuring_device_identity *identity);
+
+    /* Classify a user's pointer; at most one driver call, none while the application has not
+     * loaded the driver. Never fails. device may be NULL. */
+    struct gpuring_pointer (*classify)(struct gpuring_device *device, const void *pointer);
+
+    /* Zeroed memory that can be exported and that executors and peers reach. Page aligned. */
+    int (*alloc)(struct gpuring_device *device, size_t bytes, void **pointer);
+    void (*free)(struct gpuring_device *device, void *pointer);
+    int (*export)(struct gpuring_device *device, void *pointer,
+                  struct gpuring_device_handle *handle);
+    int (*import)(struct gpuring_device *device, const struct gpuring_device_handle *handle,
+                  void **pointer);
+    void (*unimport)(struct gpuring_device *device, void *pointer);
+    /* Nobody will import this memory any more: gives back descriptors. Optional to call. */
+    void (*unexport)(struct gpuring_device *device, void *pointer);
+
+    /*
+     * Put a table where executors read it fast: the host device hands back `table` itself, others
+     * a copy in device memory, which the executor may change (step counters live there then).
+     * unload takes the pointer that upload gave; the table outlives it.
+     */
+    int (*upload)(struct gpuring_device *device, void *table, size_t bytes, void **where);
+    void (*unload)(struct gpuring_device *device, void *where);
+
+    /* Let executors reach host memory that is mapped already (status pages); undone by unreach. */
+    int (*reach)(struct gpuring_device *device, void *memory, size_t bytes);
+    void (*unreach)(struct gpuring_device *device, void *memory);
+
+    /* Host memory from which the device copies at full speed. */
+    int (*alloc_pinned)(struct gpuring_device *device, size_t bytes, void **pointer);
+    void (*free_pinned)(struct gpuring_device *device, void *pointer);
+
+    int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
+    void (*stream_destroy)(struct gpuring_stream *stream);
+    int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
+    /* Start (or resume) a work; poll tells GPURING_OK when all lanes are done, GPURING_AGAIN while
+     * they run, an error else. The work stays in use until poll has returned something final. */
+    int (*launch)(struct gpuring_stream *stream, struct gpuring_work *work);
+    int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
+    int (*synchronize)(struct gpuring_stream *stream); /* copies only; bounded by the driver */
+};
+
+extern const struct gpuring_device_ops gpuring_device_host;
+extern const struct gpuring_device_ops gpuring_device_cuda;
+
+#endif

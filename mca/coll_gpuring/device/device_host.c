@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The host device: ordinary memory, plans run in the calling thread.
+ *
+ * Memory for peers is a memory file (memfd_create): it needs no /dev/shm and leaves nothing behind.
+ * Other processes open it through /proc/PID/fd/FD, which is allowed to the same user in the same
+ * PID namespace; inode and size in the handle guard against a reused PID or descriptor.
+ *
+ *   handle bytes: 0     4    8       16      24
+ *                 | pid | fd | inode | device |
+ */
+#include "mca/coll_gpuring/device/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* A mapping of ours (fd >= 0 while it can be exported) or of a peer's (fd == -1). */
+struct host_mapping {
+    void *pointer;
+    size_t bytes;
+    int fd;
+    struct host_mapping *next;
+};
+
+struct gpuring_device {
+    pthread_mutex_t lock; /* guards the list */
+    struct host_mapping *mappings;
+};
+
+struct gpuring_stream {
+    struct gpuring_device *device;
+};
+
+struct host_handle {
+    uint32_t pid;
+    int32_t fd;
+    uint64_t inode;
+    uint64_t device;
+};
+_Static_assert(sizeof(struct host_handle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
+               "a handle travels in the device handle");
+
+static int host_open(struct gpuring_device **device)
+{
+    struct gpuring_device *host = calloc(1, sizeof *host);
+
+    if (host == NULL || pthread_mutex_init(&host->lock, NULL) != 0) {
+        gpuring_error("out of memory for the host device");
+        free(host);
+        return GPURING_ERR_NOMEM;
+    }
+    *device = host;
+    return GPURING_OK;
+}
+
+static int host_attach(struct gpuring_device *device, const struct gpuring_pointer *pointer)
+{
+    (void) device;
+    (void) pointer;
+    return GPURING_OK;
+}
+
+static int host_reach(struct gpuring_device *device, void *memory, size_t bytes)
+{
+    (void) device;
+    (void) memory;
+    (void) bytes;
+    return GPURING_OK;
+}
+
+static void host_unreach(struct gpuring_device *device, void *memory)
+{
+    (void) device;
+    (void) memory;
+}
+
+static int host_identity(struct gpuring_device *device, struct gpuring_device_identity *identity)
+{
+    (void) device;
+    memset(identity, 0, sizeof *identity);
+    identity->kind = GPURING_DEVICE_HOST;
+    return GPURING_OK;
+}
+
+static struct gpuring_pointer host_classify(struct gpuring_device *device, const void *pointer)
+{
+    (void) device;
+    (void) pointer;
+    return (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
+}
+
+/* Map fd and remember it; on failure fd stays the caller's. */
+static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int keep_fd,
+                       void **pointer)
+{
+    struct host_mapping *mapping = malloc(sizeof *mapping);
+    void *address;
+
+    if (mapping == NULL) {
+        gpuring_error("out of memory for a mapping of %zu bytes", bytes);
+        return GPURING_ERR_NOMEM;
+    }
+    address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (address == MAP_FAILED) {
+        gpuring_error(
+            "cannot map %zu bytes of shared memory: %s; lower coll_gpuring_buffer_size or "
+            "coll_gpuring_max_channels, or raise the address space limit (ulimit -v)",
+            bytes, strerror(errno));
+        free(mapping);
+        return GPURING_ERR_NOMEM;
+    }
+    *mapping = (struct host_mapping){.pointer = address, .bytes = bytes, .fd = keep_fd ? fd : -1};
+    pthread_mutex_lock(&device->lock);
+    mapping->next = device->mappings;
+    device->mappings = mapping;
+    pthread_mutex_unlock(&device->lock);
+    *pointer = address;
+    return GPURING_OK;
+}
+
+/* The link that points to the mapping of `pointer`, or to NULL. Called with the lock held. */
+static struct host_mapping **mapping_find(struct gpuring_device *device, const void *pointer)
+{
+    struct host_mapping **link = &device->mappings;
+
+    while (*link != NULL && (*link)->pointer != pointer) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void mapping_remove(struct gpuring_device *device, void *pointer)
+{
+    struct host_mapping **link, *mapping;
+
+    if (pointer == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    link = mapping_find(device, pointer);
+    mapping = *link;
+    if (mapping != NULL) {
+        *link = mapping->next;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (mapping != NULL) {
+        munmap(mapping->pointer, mapping->bytes);
+        if (mapping->fd >= 0) {
+            close(mapping->fd);
+        }
+        free(mapping);
+    }
+}
+
+static void host_close(struct gpuring_device *device)
+{
+    if (device == NULL) {
+        return;
+    }
+    while (device->mappings != NULL) {
+        mapping_remove(device, device->mappings->pointer);
+    }
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+static int host_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
+{
+    int fd = memfd_create("gpuring", MFD_CLOEXEC);
+    int status;
+
+    if (fd < 0) {
+        gpuring_error("cannot create a memory file: %s; raise the limit of open files (ulimit -n)",
+                      strerror(errno));
+        return GPURING_ERR_NOMEM;
+    }
+    if (ftruncate(fd, (off_t) bytes) != 0) {
+        gpuring_error("cannot size a memory file to %zu bytes: %s", bytes, strerror(errno));
+        close(fd);
+        return GPURING_ERR_NOMEM;
+    }
+    status = mapping_add(device, fd, bytes, 1, pointer);
+    if (status != GPURING_OK) {
+        close(fd);
+    }
+    return status;
+}
+
+static int host_export(struct gpuring_device *device, void *pointer,
+                       struct gpuring_device_handle *handle)
+{
+    struct host_handle exported = {.pid = (uint32_t) getpid(), .fd = -1};
+    struct host_mapping *mapping;
+    struct stat file;
+
+    memset(handle, 0, sizeof *handle);
+    pthread_mutex_lock(&device->lock);
+    mapping = *mapping_find(device, pointer);
+    if (mapping != NULL) {
+        exported.fd = mapping->fd;
+        handle->size = mapping->bytes;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (exported.fd < 0 || fstat(exported.fd, &file) != 0) {
+        gpuring_error("memory at %p cannot be exported: it is not memory of the host device",
+                      pointer);
+        return GPURING_ERR_ARG;
+    }
+    exported.inode = file.st_ino;
+    exported.device = file.st_dev;
+    memcpy(handle->bytes, &exported, sizeof exported);
+    return GPURING_OK;
+}
+
+/* Opens the exporter's descriptor and checks that it still is the exported file. */
+static int open_exported(const struct host_handle *exported, uint64_t size)
+{
+    struct stat file;
+    char path[64];
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", exported->pid, exported->fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        gpuring_error("cannot open the shared memory of process %u (%s): %s; processes of a node "
+                      "must share a PID namespace, run as one user and see each other in /proc "
+                      "(or give each a coll_gpuring_hostid of its own to connect by network)",
+                      exported->pid, path, strerror(errno));
+        return -1;
+    }
+    if (fstat(fd, &file) != 0 || file.st_ino != exported->inode ||
+        file.st_dev != exported->device || (uint64_t) file.st_size != size) {
+        gpuring_error("%s is not the shared memory that process %u announced: the process has "
+                      "ended or was replaced",
+                      path, exported->pid);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int host_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
+                       void **pointer)
+{
+    struct host_handle exported;
+    int fd, status;
+
+    memcpy(&exported, handle->bytes, sizeof exported);
+    fd = open_exported(&exported, handle->size);
+    if (fd < 0) {
+        return GPURING_ERR_PEER;
+    }
+    status = mapping_add(device, fd, handle->size, 0, pointer);
+    close(fd);
+    return status;
+}
+
+static void host_unexport(struct gpuring_device *device, void *pointer)
+{
+    struct host_mapping *mapping;
+
+    pthread_mutex_lock(&device->lock);
+    mapping = *mapping_find(device, pointer);
+    if (mapping != NULL && mapping->fd >= 0) {
+        close(mapping->fd);
+        mapping->fd = -1;
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Executors are threads of this process: the table is where they need it. */
+static int host_upload(struct gpuring_device *device, void *table, size_t bytes, void **where)
+{
+    (void) device;
+    (void) bytes;
+    *where = table;
+    return GPURING_OK;
+}
+
+static void host_unload(struct gpuring_device *device, void *where)
+{
+    (void) device;
+    (void) where;
+}
+
+static int host_alloc_pinned(struct gpuring_device *device, size_t bytes, void **pointer)
+{
+    void *memory = NULL;
+
+    (void) device;
+    if (posix_memalign(&memory, (size_t) sysconf(_SC_PAGESIZE), bytes) != 0) {
+        gpuring_error("out of memory for a buffer of %zu bytes; lower coll_gpuring_buffer_size",
+                      bytes);
+        return GPURING_ERR_NOMEM;
+    }
+    memset(memory, 0, bytes);
+    *pointer = memory;
+    return GPURING_OK;
+}
+
+static void host_free_pinned(struct gpuring_device *device, void *pointer)
+{
+    (void) device;
+    free(pointer);
+}
+
+static int host_stream_create(struct gpuring_device *device, struct gpuring_stream **stream)
+{
+    struct gpuring_stream *created = malloc(sizeof *created);
+
+    if (created == NULL) {
+        gpuring_error("out of memory for a stream");
+        return GPURING_ERR_NOMEM;
+    }
+    created->device = device;
+    *stream = created;
+    return GPURING_OK;
+}
+
+static void host_stream_destroy(struct gpuring_stream *stream)
+{
+    free(stream);
+}
+
+static int host_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
+{
+    (void) stream;
+    memcpy(to, from, bytes);
+    return GPURING_OK;
+}
+
+/* Nothing runs on its own here: poll does the work. */
+static int host_launch(struct gpuring_stream *stream, struct gpuring_work *work)
+{
+    (void) stream;
+    (void) work;
+    return GPURING_OK;
+}
+
+static int host_poll(struct gpuring_stream *stream, struct gpuring_work *work)
+{
+    (void) stream;
+    return gpuring_work_run_host(work);
+}
+
+static int host_synchronize(struct gpuring_stream *stream)
+{
+    (void) stream;
+    return GPURING_OK;
+}
+
+const struct gpuring_device_ops gpuring_device_host = {
+    .name = "host",
+    .kind = GPURING_DEVICE_HOST,
+    .open = host_open,
+    .close = host_close,
+    .attach = host_attach,
+    .reach = host_reach,
+    .unreach = host_unreach,
+    .identity = host_identity,
+    .classify = host_classify,
+    .alloc = host_alloc,
+    .free = mapping_remove,
+    .export = host_export,
+    .import = host_import,
+    .unimport = mapping_remove,
+    .unexport = host_unexport,
+    .upload = host_upload,
+    .unload = host_unload,
+    .alloc_pinned = host_alloc_pinned,
+    .free_pinned = host_free_pinned,
+    .stream_create = host_stream_create,
+    .stream_destroy = host_stream_destroy,
+    .copy = host_copy,
+    .launch = host_launch,
+    .poll = host_poll,
+    .synchronize = host_synchronize,
+};

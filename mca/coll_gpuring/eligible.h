@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Eligibility: turns the arguments of a collective into a call of ours, or says why not.
+ *
+ * The answer depends on what MPI requires to be equal on all ranks only (operation, type
+ * signature) and on the kind of memory, which is assumed to be (coll_gpuring_agree).
+ */
+#ifndef GPURING_ELIGIBLE_H
+#define GPURING_ELIGIBLE_H
+
+#include <stdint.h>
+
+#include "mca/coll_gpuring/compat.h"
+
+/* Why a call is not served: X(NAME, text for the log). */
+#define GPURING_REASONS(X)                                                             \
+    X(NONE, "served")                                                                  \
+    X(TYPE, "the datatype is not a predefined one that is reduced")                    \
+    X(OP, "the operation is user-defined, or MPI does not define it for the datatype") \
+    X(MEMORY, "the buffers are in host memory and coll_gpuring_device is not host")    \
+    X(DEAD, "the communicator could not be wired up")
+
+enum gpuring_reason {
+#define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
+    GPURING_REASONS(GPURING_REASON_ENUM)
+#undef GPURING_REASON_ENUM
+        GPURING_REASON_COUNT
+};
+
+const char *gpuring_reason_text(enum gpuring_reason reason);
+
+/* A reduction to all ranks as the service runs it. */
+struct gpuring_call {
+    const void *input; /* equal to output: in place */
+    void *output;
+    uint64_t count;
+    uint32_t type;         /* enum gpuring_type */
+    uint32_t op;           /* enum gpuring_op */
+    uint32_t element_size; /* bytes */
+};
+
+/* Build the table of Open MPI's handles; before any other call, from one thread. */
+void gpuring_eligible_init(void);
+
+/* NONE and a filled call, or the reason; *call is then undefined. */
+enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
+                                               struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                               struct gpuring_call *call);
+
+#endif

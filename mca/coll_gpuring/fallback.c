@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/fallback.h"
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/util/log.h"
+
+void gpuring_fallback_count(mca_coll_gpuring_module_t *module, enum gpuring_reason reason)
+{
+    uint32_t bit = UINT32_C(1) << reason;
+    char text[256];
+
+    gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
+    if ((module->logged_reasons & bit) != 0 || !gpuring_log_enabled(GPURING_LOG_INFO)) {
+        return;
+    }
+    module->logged_reasons |= bit;
+    gpuring_module_text(module, text, sizeof text);
+    gpuring_info("%s: calls are handed on: %s", text, gpuring_reason_text(reason));
+}

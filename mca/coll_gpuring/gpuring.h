@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The component and its modules: what the files of the glue share.
+ *
+ * A module serves one communicator. Its functions are in the communicator's table from creation,
+ * but it is wired up (connected with the other ranks) only when the first call comes that it can
+ * serve:
+ *
+ *             first eligible call          all ranks connected
+ *   UNWIRED -----------------------> WIRING -----------------> READY
+ *                                      |                         | an operation failed
+ *                                      | cannot be served        v
+ *                                      +----------> DEAD       FAILED <-- (also from WIRING: ranks
+ *                                                                          disagree, or no answer)
+ *   DEAD: all ranks agreed on that; every call goes to the previous module.
+ *   FAILED: data may have moved on some ranks; calls that we would serve return an MPI error.
+ */
+#ifndef GPURING_GPURING_H
+#define GPURING_GPURING_H
+
+#include "mca/coll_gpuring/compat.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/eligible.h"
+#include "mca/coll_gpuring/fallback.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/queue.h"
+#include "mca/coll_gpuring/service.h"
+#include "mca/coll_gpuring/watchdog.h"
+
+/* The collectives that this component serves: one entry file each. */
+#define GPURING_COLLECTIVES(X) \
+    X(allreduce)               \
+    X(iallreduce)              \
+    X(allreduce_init)
+
+enum gpuring_state {
+    GPURING_STATE_UNWIRED,
+    GPURING_STATE_WIRING,
+    GPURING_STATE_READY,
+    GPURING_STATE_DEAD,
+    GPURING_STATE_FAILED,
+};
+
+/* The functions that ours replaced, with the modules that they belong to (one reference each). */
+struct gpuring_previous {
+#define GPURING_PREVIOUS(name)               \
+    mca_coll_base_module_##name##_fn_t name; \
+    mca_coll_base_module_t *name##_module;
+    GPURING_COLLECTIVES(GPURING_PREVIOUS)
+#undef GPURING_PREVIOUS
+};
+
+struct gpuring_wireup;
+
+struct mca_coll_gpuring_module_t {
+    mca_coll_base_module_t super;
+    struct ompi_communicator_t *comm;
+    int rank, nranks;
+    enum gpuring_state state; /* changed by the thread that progresses the queue */
+    int failure;              /* FAILED: the gpuring_status that calls return */
+    bool enabled;
+    struct gpuring_previous previous;
+    uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
+
+    struct gpuring_service *service; /* READY: what runs operations */
+    struct gpuring_wireup *wireup;   /* WIRING */
+    struct gpuring_queue queue;
+    struct gpuring_watchdog watchdog;
+
+    struct mca_coll_gpuring_module_t *next, **link; /* list of live modules */
+};
+typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;
+OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
+
+/* The process's part: what all modules share. */
+struct gpuring_process {
+    bool threads;   /* MPI_THREAD_MULTIPLE */
+    int world_rank; /* -1 until MPI_COMM_WORLD is known */
+    int output;     /* opal_output stream */
+    char hostname[64];
+
+    pthread_mutex_t lock; /* guards what follows */
+    struct mca_coll_gpuring_module_t *modules;
+    const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
+    struct gpuring_device *device;
+    const struct gpuring_net_ops *net_ops; /* opened at the first wire-up that needs it */
+    struct gpuring_net *net;
+    struct gpuring_proxy *proxy;
+    bool progress_registered;
+};
+extern struct gpuring_process gpuring_process;
+
+typedef struct {
+    mca_coll_base_component_t super;
+} mca_coll_gpuring_component_t;
+extern mca_coll_gpuring_component_t mca_coll_gpuring_component;
+
+/* module.c */
+mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
+                                                    int *priority);
+/* A number that changes with every step forward, of operations and of the wire-up. */
+uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module);
+
+/* The module serves no more: calls return `status`; other ranks are told. */
+void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status);
+
+/* log_lines.c */
+void gpuring_log_open(void);
+void gpuring_log_close(void);
+/* "communicator MPI_COMM_WORLD (0), rank 2 of 4" */
+void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, size_t size);
+
+/* The entries: mca_coll_gpuring_<collective>, with the arguments of Open MPI's function type. */
+int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
+                               struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                               struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
+                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                struct ompi_communicator_t *comm, ompi_request_t **request,
+                                mca_coll_base_module_t *module);
+int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_t count,
+                                    struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                    struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                                    ompi_request_t **request, mca_coll_base_module_t *module);
+
+#endif

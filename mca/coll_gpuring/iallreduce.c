@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* MPI_Iallreduce. */
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/request.h"
+
+int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
+                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                struct ompi_communicator_t *comm, ompi_request_t **request,
+                                mca_coll_base_module_t *module)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    enum gpuring_reason reason;
+    struct gpuring_call call;
+
+    reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
+    if (reason == GPURING_REASON_NONE && self->state == GPURING_STATE_FAILED) {
+        return gpuring_compat_error(self->failure);
+    }
+    /* Every rank's call comes here in the same state if all earlier calls were waited for. If not,
+     * some ranks may know already that the communicator is not served: the call must not be handed
+     * on then, but is queued like theirs. */
+    if (reason == GPURING_REASON_NONE) {
+        return gpuring_request_start(self, &call, request);
+    }
+    gpuring_fallback_count(self, reason);
+    return GPURING_CALL_PREVIOUS(self, iallreduce, sbuf, rbuf, count, dtype, op, comm, request);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* This node's topology and the channels in it; see layout.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/layout.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/topo_pci/pci_discover.h"
+#include "mca/topo_pci/pci_nvml.h"
+
+bool gpuring_machine_known(void)
+{
+    return gpuring_param_given(gpuring_params.topo_file) ||
+           gpuring_params.device != GPURING_PARAM_DEVICE_HOST;
+}
+
+/* Write to whatever the path names, without replacing it (it may be a device). */
+static void dump_document(const struct pci_doc *doc)
+{
+    const char *path = gpuring_params.topo_dump_file;
+    struct pci_error error = {.text = ""};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file;
+    bool failed;
+
+    if (pci_doc_format(doc, &text, &size, &error) != 0) {
+        gpuring_warn("coll_gpuring_topo_dump_file=%s: %s", path, error.text);
+        return;
+    }
+    file = fopen(path, "w");
+    failed = file == NULL || fwrite(text, 1, size, file) != size;
+    if (file != NULL && fclose(file) != 0) {
+        failed = true;
+    }
+    if (failed) {
+        gpuring_warn("coll_gpuring_topo_dump_file: cannot write %s: %s", path, strerror(errno));
+    }
+    free(text);
+}
+
+static int discover(struct pci_doc **doc, struct pci_error *error)
+{
+    struct pci_discover_options options = {.nets = PCI_NETS_AUTO};
+    struct pci_nvml *nvml = NULL;
+    char why[256] = "";
+    int status;
+
+    if (gpuring_params.device != GPURING_PARAM_DEVICE_HOST &&
+        pci_nvml_open(NULL, &nvml, why, sizeof why) == 0) {
+        options.hooks = pci_nvml_hooks(nvml);
+    } else if (why[0] != '\0') {
+        gpuring_debug("NVLinks are not known: %s", why);
+    }
+    status = pci_discover(&options, doc, error);
+    pci_nvml_close(nvml);
+    return status;
+}
+
+/* The file that was asked for, else (it is bad, or not given) this machine. */
+static int load_document(struct pci_doc **doc, bool *from_file)
+{
+    static bool told; /* one text a process is enough */
+    struct pci_error error = {.text = ""};
+    int status;
+
+    *from_file = gpuring_param_given(gpuring_params.topo_file);
+    if (*from_file) {
+        status = pci_doc_read(gpuring_params.topo_file, doc, &error);
+        if (status == 0) {
+            return 0;
+        }
+        if (!told) {
+            gpuring_warn("coll_gpuring_topo_file=%s cannot be used: %s; the topology of this "
+                         "machine is used instead",
+                         gpuring_params.topo_file, error.text);
+            told = true;
+        }
+        *from_file = false;
+    }
+    status = discover(doc, &error);
+    if (status != 0) {
+        gpuring_warn("the topology of this machine cannot be found: %s; ranks are connected in "
+                     "their order",
+                     error.text);
+    }
+    return status;
+}
+
+/* GPUs of the ranks, in their order: numbers for pci_doc_keep_gpus. 0 or -1. */
+static int number_gpus(struct pci_doc *doc, bool from_file, int nlocal,
+                       const struct gpuring_device_identity *identities, unsigned *ranks)
+{
+    struct pci_elem *gpu = NULL;
+    int count = 0;
+
+    for (int i = 0; i < nlocal; i++) {
+        ranks[i] = (unsigned) i;
+    }
+    if (from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
+        while ((gpu = pci_doc_next(doc, gpu, "gpu")) != NULL) {
+            count++;
+        }
+        return count >= nlocal ? 0 : -1;
+    }
+    while ((gpu = pci_doc_next(doc, gpu, "gpu")) != NULL) {
+        const char *busid = pci_elem_get(pci_elem_parent(gpu), "busid");
+
+        for (int i = 0; i < nlocal && busid != NULL; i++) {
+            if (pci_busid_parse(busid) == pci_busid_parse(identities[i].pci_bus_id)) {
+                if (pci_elem_setf(gpu, "rank", "%d", i) != 0) {
+                    return -1;
+                }
+                count++;
+                break;
+            }
+        }
+    }
+    return count == nlocal ? 0 : -1; /* several ranks on one GPU: in their order */
+}
+
+static int level_of(int param)
+{
+    static const char *const names[] = {"auto", "LOC", "NVL", "PIX", "PXB", "PHB", "SYS"};
+
+    return param == GPURING_PARAM_LEVEL_AUTO ? PCI_LEVEL_AUTO : pci_path_class_parse(names[param]);
+}
+
+/* Search rings, then trees with as many channels where that costs little. */
+static int search_channels(const struct pci_graph *graph, int nnodes, struct pci_channels *ring,
+                           struct pci_channels *tree)
+{
+    struct pci_fabric fabric = {.ngpus = 0};
+    struct pci_search search;
+    int status = pci_fabric_from_graph(graph, &fabric);
+
+    if (status == 0) {
+        pci_search_init(&search);
+        search.nodes = (uint32_t) nnodes;
+        search.min_channels = gpuring_params.min_channels < (int) PCI_CHANNELS_MAX
+                                  ? (uint32_t) gpuring_params.min_channels
+                                  : PCI_CHANNELS_MAX;
+        search.max_channels = gpuring_params.max_channels < (int) PCI_CHANNELS_MAX
+                                  ? (uint32_t) gpuring_params.max_channels
+                                  : PCI_CHANNELS_MAX;
+        status = pci_channels_search(&fabric, &search, ring);
+    }
+    if (status == 0) {
+        search.pattern = PCI_PATTERN_BALANCED_TREE;
+        search.prefer_channels = ring->nchannels;
+        status = pci_channels_search(&fabric, &search, tree);
+    }
+    pci_fabric_fini(&fabric);
+    return status;
+}
+
+/* Document -> graph of the ranks' GPUs -> channels -> wire. 0 or an errno value, with a text. */
+static int make_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nnodes, int local,
+                     int nlocal, const struct gpuring_device_identity *identities,
+                     struct pci_wire *wire, struct gpuring_advice *advice, struct pci_error *error)
+{
+    struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
+    struct pci_graph *graph = NULL;
+    struct pci_path_rules rules;
+    unsigned *ranks = malloc((size_t) nlocal * sizeof *ranks);
+    uint32_t removed = 0;
+    int status = ranks == NULL ? -ENOMEM : 0;
+
+    if (status == 0 && number_gpus(doc, from_file, nlocal, identities, ranks) != 0) {
+        snprintf(error->text, sizeof error->text, "it has no GPU of its own for each of %d ranks",
+                 nlocal);
+        status = -ENOENT;
+    }
+    if (status == 0) {
+        status = pci_doc_keep_gpus(doc, ranks, (size_t) nlocal, error);
+    }
+    pci_path_rules_init(&rules);
+    rules.p2p_level = level_of(gpuring_params.p2p_level);
+    rules.gdr_level = level_of(gpuring_params.gdr_level);
+    if (status == 0) {
+        status = pci_graph_build(doc, &rules, &graph, error);
+    }
+    if (status == 0) {
+        status = pci_graph_trim(graph, 0, nnodes > 1, &removed, error);
+    }
+    if (status == 0 && removed > 0) {
+        snprintf(error->text, sizeof error->text, "%u GPUs cannot be reached from the others",
+                 removed);
+        status = -ENOENT;
+    }
+    if (status == 0) {
+        status = search_channels(graph, nnodes, &ring, &tree);
+    }
+    if (status == 0) {
+        status = pci_wire_fill(wire, node, (uint32_t) local, &ring, &tree);
+    }
+    if (status == 0) {
+        gpuring_advice_find(graph, nnodes, &ring, &tree, advice);
+    }
+    pci_channels_fini(&ring);
+    pci_channels_fini(&tree);
+    pci_graph_free(graph);
+    free(ranks);
+    return status;
+}
+
+void gpuring_machine_wire(uint32_t node, int nnodes, int local, int nlocal,
+                          const struct gpuring_device_identity *identities, bool dump,
+                          struct pci_wire *wire, struct gpuring_advice *advice)
+{
+    static bool told;
+    struct pci_error error = {.text = ""};
+    struct pci_doc *doc = NULL;
+    bool from_file;
+    int status;
+
+    memset(wire, 0, sizeof *wire);
+    memset(advice, 0, sizeof *advice);
+    if (load_document(&doc, &from_file) != 0) {
+        return;
+    }
+    if (dump && gpuring_param_given(gpuring_params.topo_dump_file)) {
+        dump_document(doc);
+    }
+    if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
+        pci_doc_free(doc); /* ranks without GPUs: nothing to search */
+        return;
+    }
+    status =
+        make_wire(doc, from_file, node, nnodes, local, nlocal, identities, wire, advice, &error);
+    if (status != 0) {
+        memset(wire, 0, sizeof *wire);
+        if (!told) {
+            gpuring_warn("the topology%s%s does not serve for channels: %s; ranks are connected in "
+                         "their order",
+                         from_file ? " of " : "", from_file ? gpuring_params.topo_file : "",
+                         error.text[0] != '\0' ? error.text : strerror(-status));
+            told = true;
+        }
+    }
+    pci_doc_free(doc);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/members.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+struct placed {
+    uint64_t node;
+    int rank;
+};
+
+static int compare_placed(const void *a, const void *b)
+{
+    const struct placed *left = a, *right = b;
+
+    if (left->node != right->node) {
+        return left->node < right->node ? -1 : 1;
+    }
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+/* Ranks sorted by identity -> members->node: the first rank of the same node, for now. */
+static void mark_first_ranks(const struct placed *sorted, struct gpuring_members *members)
+{
+    int first = 0;
+
+    for (int i = 0; i < members->nranks; i++) {
+        if (i > 0 && sorted[i].node != sorted[i - 1].node) {
+            first = i;
+        }
+        members->node[sorted[i].rank] = sorted[first].rank;
+    }
+}
+
+/* First ranks -> consecutive numbers in the order of first ranks (which precede their nodes). */
+static void number_nodes(struct gpuring_members *members)
+{
+    members->nnodes = 0;
+    for (int rank = 0; rank < members->nranks; rank++) {
+        int first = members->node[rank];
+
+        members->node[rank] = first == rank ? members->nnodes++ : members->node[first];
+    }
+}
+
+/* Counting sort by node; `start` has nnodes + 1 places. */
+static void order_ranks(struct gpuring_members *members, int *start)
+{
+    for (int i = 0; i <= members->nnodes; i++) {
+        start[i] = 0;
+    }
+    for (int rank = 0; rank < members->nranks; rank++) {
+        start[members->node[rank] + 1]++;
+    }
+    for (int i = 0; i < members->nnodes; i++) {
+        start[i + 1] += start[i];
+    }
+    for (int rank = 0; rank < members->nranks; rank++) {
+        members->position[rank] = start[members->node[rank]]++;
+        members->order[members->position[rank]] = rank;
+    }
+}
+
+int gpuring_members_find(const struct gpuring_hello *hellos, int nranks,
+                         struct gpuring_members *members)
+{
+    size_t n = (size_t) nranks;
+    struct placed *sorted = malloc(n * sizeof *sorted);
+    int *start = malloc((n + 1) * sizeof *start);
+    int status = GPURING_ERR_NOMEM;
+
+    *members = (struct gpuring_members){
+        .nranks = nranks,
+        .node = malloc(n * sizeof *members->node),
+        .order = malloc(n * sizeof *members->order),
+        .position = malloc(n * sizeof *members->position),
+    };
+    if (sorted != NULL && start != NULL && members->node != NULL && members->order != NULL &&
+        members->position != NULL) {
+        for (int rank = 0; rank < nranks; rank++) {
+            sorted[rank] = (struct placed){.node = hellos[rank].node, .rank = rank};
+        }
+        qsort(sorted, n, sizeof *sorted, compare_placed);
+        mark_first_ranks(sorted, members);
+        number_nodes(members);
+        order_ranks(members, start);
+        status = GPURING_OK;
+    } else {
+        gpuring_error("out of memory for a communicator of %d ranks", nranks);
+        gpuring_members_clear(members);
+    }
+    free(sorted);
+    free(start);
+    return status;
+}
+
+void gpuring_members_clear(struct gpuring_members *members)
+{
+    free(members->node);
+    free(members->order);
+    free(members->position);
+    *members = (struct gpuring_members){.nranks = 0};
+}
+
+int gpuring_members_local(const struct gpuring_members *members, int rank, int *place)
+{
+    int count = 0;
+
+    for (int i = 0; i < members->nranks; i++) {
+        if (i == rank && place != NULL) {
+            *place = count;
+        }
+        count += members->node[i] == members->node[rank];
+    }
+    return count;
+}
+
+enum gpuring_disagreement gpuring_members_compare(const struct gpuring_hello *hellos, int nranks,
+                                                  int *rank, int *parameter)
+{
+    for (int i = 0; i < nranks; i++) {
+        *rank = i;
+        if (hellos[i].magic != GPURING_HELLO_MAGIC || hellos[i].version != hellos[0].version ||
+            hellos[i].bytes != hellos[0].bytes) {
+            return GPURING_DISAGREE_VERSION;
+        }
+        for (int p = 0; p < GPURING_SHARED_COUNT; p++) {
+            if (hellos[i].shared[p] != hellos[0].shared[p]) {
+                *parameter = p;
+                return GPURING_DISAGREE_PARAMETER;
+            }
+        }
+    }
+    return GPURING_AGREED;
+}
+
+/*
+ * A binary tree over positions 0 .. n-1: position 0 is the root with one child; another's depth is
+ * told by its lowest set bit b: leaves are odd, its children are at distance b/2 on both sides, its
+ * parent at distance b. Each inner node is even, so that the tree shifted by one (or mirrored) has
+ * other inner nodes: the double binary tree of Sanders, Speck and Traeff (2009).
+ */
+static int btree_up(int position, int n)
+{
+    int bit = position & -position;
+    int up = (position ^ bit) | (bit << 1);
+
+    if (position == 0) {
+        return -1;
+    }
+    return up < n ? up : position ^ bit;
+}
+
+static void btree_down(int position, int n, int down[2])
+{
+    int bit = position & -position, found = 0;
+
+    down[0] = down[1] = -1;
+    if (position == 0) { /* the highest power of two below n */
+        for (bit = 1; bit < n; bit *= 2) {
+        }
+        if (n > 1) {
+            down[0] = bit / 2;
+        }
+        return;
+    }
+    if (bit > 1) {
+        down[found++] = position - bit / 2;
+    }
+    for (bit /= 2; bit > 0; bit /= 2) { /* the right subtree may be cut off by n */
+        if (position + bit < n) {
+            down[found] = position + bit;
+            return;
+        }
+    }
+}
+
+/* The place at `position`; `second`: in the second tree of the pair. */
+static void tree_place(const struct gpuring_members *members, int position, int second,
+                       struct gpuring_tree_place *place)
+{
+    int n = members->nranks, down[2], up;
+    int mirror = second && n % 2 == 0, shift = second && n % 2 != 0;
+    int virtual = mirror ? n - 1 - position : shift ? (position + n - 1) % n : position;
+
+    up = btree_up(virtual, n);
+    btree_down(virtual, n, down);
+    *place = (struct gpuring_tree_place){.up = -1};
+    for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
+        place->down[i] = -1;
+    }
+    for (int i = -1; i < 2; i++) {
+        int other = i < 0 ? up : down[i];
+
+        if (other >= 0) {
+            int real = mirror ? n - 1 - other : shift ? (other + 1) % n : other;
+
+            *(i < 0 ? &place->up : &place->down[i]) = members->order[real];
+        }
+    }
+}
+
+void gpuring_members_channels(const struct gpuring_members *members, int rank, uint32_t nchannels,
+                              struct gpuring_channel *channels)
+{
+    int n = members->nranks, position = members->position[rank];
+    struct gpuring_channel channel = {
+        .ring = {.prev = members->order[(position + n - 1) % n],
+                 .next = members->order[(position + 1) % n],
+                 .index = position},
+    };
+
+    tree_place(members, position, 0, &channel.tree[0]);
+    tree_place(members, position, 1, &channel.tree[1]);
+    for (uint32_t i = 0; i < nchannels; i++) {
+        channels[i] = channel;
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Pure functions of AllGather 1: which ranks share a node, do all agree, and the channels that
+ * follow where no topology tells better: rings and double binary trees over the ranks, ordered so
+ * that those of a node are neighbours.
+ */
+#ifndef GPURING_MEMBERS_H
+#define GPURING_MEMBERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/plan/plan.h"
+#include "mca/coll_gpuring/wireup_format.h"
+
+/* Nodes are numbered in the order of their first ranks. */
+struct gpuring_members {
+    int nranks, nnodes;
+    int *node;     /* [nranks]: node of each rank */
+    int *order;    /* [nranks]: ranks by node, then by rank */
+    int *position; /* [nranks]: inverse of order */
+};
+
+/* 0 and filled members (freed by gpuring_members_clear), or GPURING_ERR_NOMEM. */
+int gpuring_members_find(const struct gpuring_hello *hellos, int nranks,
+                         struct gpuring_members *members);
+void gpuring_members_clear(struct gpuring_members *members);
+
+/* Number of ranks on a rank's node; *place: which of them it is, by rank (place may be NULL). */
+int gpuring_members_local(const struct gpuring_members *members, int rank, int *place);
+
+/* What the ranks disagree in: with the lowest rank that differs from rank 0. */
+enum gpuring_disagreement {
+    GPURING_AGREED,
+    GPURING_DISAGREE_VERSION,
+    GPURING_DISAGREE_PARAMETER, /* *parameter: index among the shared ones */
+};
+enum gpuring_disagreement gpuring_members_compare(const struct gpuring_hello *hellos, int nranks,
+                                                  int *rank, int *parameter);
+
+/* The places of `rank` in nchannels equal channels. */
+void gpuring_members_channels(const struct gpuring_members *members, int rank, uint32_t nchannels,
+                              struct gpuring_channel *channels);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup.h"
+
+static void module_construct(mca_coll_gpuring_module_t *module)
+{
+    module->comm = NULL;
+    module->state = GPURING_STATE_UNWIRED;
+    module->failure = GPURING_OK;
+    module->enabled = false;
+    module->logged_reasons = 0;
+    module->service = NULL;
+    module->wireup = NULL;
+    module->previous = (struct gpuring_previous){.allreduce = NULL};
+    module->watchdog = (struct gpuring_watchdog){.looks = 0};
+    module->link = NULL;
+    gpuring_queue_init(&module->queue);
+}
+
+/* Give back the references to the modules that ours replaced. Idempotent. */
+static void forget_previous(mca_coll_gpuring_module_t *module)
+{
+#define FORGET(name)                                 \
+    if (module->previous.name##_module != NULL) {    \
+        OBJ_RELEASE(module->previous.name##_module); \
+        module->previous.name = NULL;                \
+        module->previous.name##_module = NULL;       \
+    }
+    GPURING_COLLECTIVES(FORGET)
+#undef FORGET
+}
+
+/* Local, bounded in time: other ranks may be gone. */
+static void module_destruct(mca_coll_gpuring_module_t *module)
+{
+    pthread_mutex_lock(&gpuring_process.lock);
+    if (module->link != NULL) {
+        *module->link = module->next;
+        if (module->next != NULL) {
+            module->next->link = module->link;
+        }
+        module->link = NULL;
+    }
+    pthread_mutex_unlock(&gpuring_process.lock);
+    gpuring_queue_destroy(module);
+    gpuring_wireup_free(module->wireup);
+    gpuring_service_destroy(module->service);
+#if !GPURING_COLL_SELF_INSTALLS
+    forget_previous(module);
+#endif
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
+                   module_destruct);
+
+/*
+ * Keep what we replace. 4.1 and 5.0 would release those modules when ours takes over: hold them.
+ * A communicator may lack a function; then ours is not offered either.
+ */
+static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
+{
+#define SAVE(name)                                                                 \
+    module->previous.name = comm->c_coll->coll_##name;                             \
+    module->previous.name##_module = comm->c_coll->coll_##name##_module;           \
+    if (module->previous.name == NULL || module->previous.name##_module == NULL) { \
+        module->super.coll_##name = NULL;                                          \
+        module->previous.name##_module = NULL;                                     \
+    } else if (!GPURING_COLL_SELF_INSTALLS) {                                      \
+        OBJ_RETAIN(module->previous.name##_module);                                \
+    }
+    GPURING_COLLECTIVES(SAVE)
+#undef SAVE
+}
+
+#if GPURING_COLL_SELF_INSTALLS
+static void install(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
+{
+#define INSTALL(name)                                          \
+    if (module->super.coll_##name != NULL) {                   \
+        comm->c_coll->coll_##name = module->super.coll_##name; \
+        comm->c_coll->coll_##name##_module = &module->super;   \
+    }
+    GPURING_COLLECTIVES(INSTALL)
+#undef INSTALL
+}
+
+static void uninstall(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
+{
+#define UNINSTALL(name)                                                      \
+    if (comm->c_coll->coll_##name##_module == &module->super) {              \
+        comm->c_coll->coll_##name = module->previous.name;                   \
+        comm->c_coll->coll_##name##_module = module->previous.name##_module; \
+    }
+    GPURING_COLLECTIVES(UNINSTALL)
+#undef UNINSTALL
+}
+#endif
+
+static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    mca_coll_gpuring_module_t *module = (mca_coll_gpuring_module_t *) base;
+
+    save_previous(module, comm);
+#if GPURING_COLL_SELF_INSTALLS
+    install(module, comm);
+#endif
+    module->enabled = true;
+    pthread_mutex_lock(&gpuring_process.lock);
+    module->next = gpuring_process.modules;
+    module->link = &gpuring_process.modules;
+    if (module->next != NULL) {
+        module->next->link = &module->next;
+    }
+    gpuring_process.modules = module;
+    pthread_mutex_unlock(&gpuring_process.lock);
+    return OMPI_SUCCESS;
+}
+
+/* 4.1 and 5.0 call this once for each function that was ours. */
+static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    mca_coll_gpuring_module_t *module = (mca_coll_gpuring_module_t *) base;
+
+    if (module->enabled) {
+        module->enabled = false;
+#if GPURING_COLL_SELF_INSTALLS
+        uninstall(module, comm);
+#else
+        (void) comm;
+#endif
+    }
+    return OMPI_SUCCESS;
+}
+
+mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm, int *priority)
+{
+    mca_coll_gpuring_module_t *module;
+
+    if (comm == MPI_COMM_WORLD) {
+        gpuring_process.world_rank = ompi_comm_rank(comm);
+    }
+    if (gpuring_params.priority <= 0 || gpuring_process.device_ops == NULL ||
+        OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
+        return NULL;
+    }
+    module = OBJ_NEW(mca_coll_gpuring_module_t);
+    if (module == NULL) {
+        gpuring_error("out of memory for a communicator; it is served by other components");
+        return NULL;
+    }
+    module->comm = comm;
+    module->rank = ompi_comm_rank(comm);
+    module->nranks = ompi_comm_size(comm);
+    module->super.coll_module_enable = module_enable;
+    module->super.coll_module_disable = module_disable;
+#define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;
+    GPURING_COLLECTIVES(OFFER)
+#undef OFFER
+    *priority = gpuring_params.priority;
+    return &module->super;
+}
+
+void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
+{
+    if (module->state == GPURING_STATE_FAILED) {
+        return;
+    }
+    module->state = GPURING_STATE_FAILED;
+    module->failure = status;
+    if (module->service != NULL) {
+        gpuring_transport_abort(module->service->transport, status);
+    }
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The net ops table: moves FIFO slots between nodes. Implementations: verbs, ucx, mock.
+ *
+ * A net knows connections ("links"), not operations: the sending side posts slot s of a protocol's
+ * ring, the receiving side returns credits.
+ *
+ *   sender's proxy                              receiver's proxy
+ *   tail grew:  post(link, proto, step, bytes) -> slot bytes land in the receiver's slots, then
+ *                                                 event RECEIVED(link, proto, step, bytes)
+ *   event SENT: the local slot may be reused      (proxy publishes size and tail)
+ *   event CREDIT(link, proto, head)           <- head grew: credit(link, proto, head)
+ *
+ * The contract between a net and the proxy:
+ * - Steps of one link and protocol are posted 0, 1, 2, ...; step s never before head > s - nslots,
+ *   so that the receiver's slot is free. `bytes` is what the lane put into size[]: the slot's bytes
+ *   in use, lines with their flags (see fifo.h); they travel as they are.
+ * - RECEIVED: one per step, in order for each link and protocol, exactly once. The protocols of a
+ *   link, and links among each other, are not ordered.
+ * - SENT and CREDIT are cumulative: SENT(s) says that no local slot of a step <= s is read any more
+ *   (the net may report every n-th only, but the last one without further posts); a later one never
+ *   names a smaller step.
+ * - ERROR is the last event of a link. post and credit that return a negative status do nothing,
+ *   and an ERROR event with that status follows, unless it came before.
+ * - A link of which the peer's end was closed in good order is not in error; a post on it is.
+ *
+ * Threads: wire-up functions (open .. link_connect, link_close, link_user) may be called by any
+ * thread while the proxy's thread is in post, credit, poll, quiet, arm of other links of the same
+ * net: the net locks. For one link: one thread at a time. No function blocks, but for link_close
+ * (1 s) and close (1 s).
+ */
+#ifndef GPURING_NET_H
+#define GPURING_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpuring_config.h"
+#include "mca/coll_gpuring/transport/fifo.h"
+
+struct gpuring_net;      /* an opened net of a process */
+struct gpuring_net_link; /* one direction of one connection */
+
+#define GPURING_NET_HANDLE_BYTES 256 /* largest per-link handle; a net tells its real size */
+
+struct gpuring_net_device {
+    char name[64];       /* "mlx5_0", "eth0" */
+    char pci_bus_id[16]; /* empty if virtual */
+    uint64_t guid;
+    double speed; /* GB/s, one direction */
+    int port;
+    bool gdr; /* device memory can be registered */
+};
+
+/* The FIFO memory of a link at this end; rings that are not used have slots == NULL. */
+struct gpuring_net_ring {
+    uint8_t *slots;
+    uint64_t slot_bytes;
+    uint32_t nslots;
+};
+struct gpuring_net_memory {
+    void *base; /* the allocation that holds all rings: what must be registered */
+    size_t bytes;
+    struct gpuring_net_ring ring[GPURING_PROTOCOL_COUNT];
+};
+
+enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };
+
+enum gpuring_net_event_kind {
+    GPURING_NET_SENT,     /* local slots up to `step` are no longer read */
+    GPURING_NET_RECEIVED, /* `bytes` are in the slot of `step` */
+    GPURING_NET_CREDIT,   /* the peer consumed all before `step` (its head) */
+    GPURING_NET_ERROR,    /* the link is dead; text says host, device, port, status, remedy */
+};
+
+struct gpuring_net_event {
+    enum gpuring_net_event_kind kind;
+    struct gpuring_net_link *link;
+    enum gpuring_protocol protocol;
+    uint64_t step;
+    uint32_t bytes;
+    int status;       /* of an error: a negative gpuring_status */
+    const char *text; /* of an error: valid until the link is closed */
+};
+
+struct gpuring_net_config {
+    const char *hca; /* include/exclude list, NULL or "": all */
+    double
+        timeout; /* seconds without an answer after which a link counts as dead; 0: net's default */
+    int verbs_timeout;       /* local ACK timeout exponent, -1: default */
+    int verbs_retry_count;   /* -1: default */
+    int verbs_gid_index;     /* 0: choose; n + 1: GID n of the port */
+    int verbs_service_level; /* 0..15 */
+    int verbs_traffic_class; /* 0..255 */
+    int verbs_pkey_index;    /* 0: the default partition */
+    const char *local_host;  /* for messages */
+};
+
+struct gpuring_net_ops {
+    const char *name;
+
+    int (*open)(const struct gpuring_net_config *config, struct gpuring_net **net);
+    void (*close)(struct gpuring_net *net); /* all links closed before */
+
+    /* Devices of this net; the array belongs to the net. */
+    int (*devices)(struct gpuring_net *net, const struct gpuring_net_device **devices, int *count);
+
+    /*
+     * Wire-up, as two AllGathers want it: create a link's end on device `device`, read its handle
+     * (at most GPURING_NET_HANDLE_BYTES), exchange, connect with the peer's. process_handle is what
+     * all links of a process share (sent once per process; may be empty); *bytes: in: room, out:
+     * used. The memory must stay until link_close.
+     */
+    int (*process_handle)(struct gpuring_net *net, void *handle, size_t *bytes);
+    int (*link_create)(struct gpuring_net *net, int device, enum gpuring_net_direction direction,
+                       const struct gpuring_net_memory *memory, struct gpuring_net_link **link);
+    int (*link_handle)(struct gpuring_net_link *link, void *handle, size_t *bytes);
+    int (*link_connect)(struct gpuring_net_link *link, const void *process_handle,
+                        size_t process_bytes, const void *handle, size_t bytes,
+                        const char *peer_name);
+    /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
+    void (*link_close)(struct gpuring_net_link *link);
+    /* A pointer for who handles the link's events (the proxy); events wait until it is not NULL. */
+    void (*link_set_user)(struct gpuring_net_link *link, void *user);
+    void *(*link_user)(const struct gpuring_net_link *link);
+
+    /* Proxy only. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
+     */
+    int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                uint32_t bytes);
+    int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
+    /* Collect up to max events; *count of them. Drives the network's progress. */
+    int (*poll)(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count);
+    /* 0 if nothing of what was posted or credited needs further polls of this process to get out,
+     * GPURING_AGAIN otherwise. */
+    int (*quiet)(struct gpuring_net *net);
+    /* A descriptor that becomes readable when poll has something (-1: none), and arming it before
+     * each sleep: returns GPURING_AGAIN if poll has something already. */
+    int (*wait_fd)(struct gpuring_net *net);
+    int (*arm)(struct gpuring_net *net);
+};
+
+#if GPURING_HAVE_VERBS
+extern const struct gpuring_net_ops gpuring_net_verbs;
+#endif
+#if GPURING_HAVE_UCX
+extern const struct gpuring_net_ops gpuring_net_ucx;
+#endif
+/* For tests, in-process, with faults on demand: net_mock.h. */
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What the nets have in common: a table of links by id, the counts of steps of a link, and the turn
+ * of counts into events. A net's own struct gpuring_net and struct gpuring_net_link begin with the
+ * structs here. Everything is guarded by the gate of the net unless it says otherwise.
+ */
+#ifndef GPURING_NET_BASE_H
+#define GPURING_NET_BASE_H
+
+#include "mca/coll_gpuring/net/gate.h"
+#include "mca/coll_gpuring/net/net.h"
+
+/* Counts of steps: what has happened, and how much of it the proxy was told. */
+struct gpuring_net_count {
+    struct gpuring_net_ring memory;
+    uint64_t done, done_told;       /* sending: local slots before `done` are no longer read */
+    uint64_t arrived, arrived_told; /* receiving */
+    uint64_t credit, credit_told;   /* sending: the peer's head */
+    uint32_t size[GPURING_FIFO_MAX_SLOTS]; /* bytes of what has arrived */
+};
+
+struct gpuring_net_base_link {
+    struct gpuring_net_base *net;
+    void *user;
+    uint64_t id; /* never used twice in a process; low 32 bits: place in the table */
+    enum gpuring_net_direction direction;
+    struct gpuring_net_count count[GPURING_PROTOCOL_COUNT];
+    int status;
+    bool error_told;
+    bool news; /* in the net's list */
+    struct gpuring_net_base_link *next_news;
+    char peer_name[128];
+    char text[640];
+};
+
+struct gpuring_net_base {
+    struct gpuring_gate gate;
+    char host[64];
+    struct gpuring_net_base_link **links; /* NULL: free place */
+    uint32_t *generations;                /* high 32 bits of the id of the next link there */
+    uint32_t nlinks;
+    struct gpuring_net_base_link *news, **news_end;
+};
+
+/* Without the gate: the life of the base. The links are all gone before destroy. */
+int gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config);
+void gpuring_net_base_destroy(struct gpuring_net_base *net);
+
+/* Give the link an id and a place. 0 or GPURING_ERR_NOMEM. */
+int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_link *link,
+                         enum gpuring_net_direction direction,
+                         const struct gpuring_net_memory *memory);
+void gpuring_net_base_remove(struct gpuring_net_base_link *link);
+
+/* The link of an id or of a place; NULL if it is gone. */
+struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_base *net,
+                                                    uint64_t id);
+struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
+                                                  uint32_t place);
+
+/* The link has something to tell. */
+void gpuring_net_base_news(struct gpuring_net_base_link *link);
+
+/* The link is dead, for the first reason given: what stands in `text`. */
+void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Events of all links that have some; what does not fit keeps its place. Returns how many. */
+int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_event *events,
+                            int max);
+
+/* Takes the gate; for the ops table, by a cast of the link. */
+void gpuring_net_base_set_user(struct gpuring_net_base_link *link, void *user);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The mock net: links between "processes" of one process (each open is one), with delay,
+ * reordering and failures on demand, for tests of everything above a net. A slot is copied when it
+ * is delivered, by the thread that polls the receiver: whoever reuses a slot too early sees wrong
+ * data, and a thread sanitizer sees the race.
+ *
+ * All nets share one fabric. Threads: every function from any thread.
+ */
+#ifndef GPURING_NET_MOCK_H
+#define GPURING_NET_MOCK_H
+
+#include "mca/coll_gpuring/net/net.h"
+
+extern const struct gpuring_net_ops gpuring_net_mock;
+
+/* Counted over the whole fabric from gpuring_mock_reset on; 0: never. */
+struct gpuring_mock_faults {
+    uint64_t seed;           /* of all chances below */
+    uint32_t delay_polls;    /* a message waits for up to so many polls of its receiver; messages
+                                that the contract does not order overtake each other */
+    uint32_t again_permille; /* chance that post and credit answer "queue full" */
+    uint64_t lose_post;      /* the n-th post is lost, and both ends of its link get an error */
+    uint64_t fail_create;    /* the n-th link_create fails */
+    uint64_t fail_connect;   /* the n-th link_connect fails */
+};
+
+/* Set the faults and start counting anew. */
+void gpuring_mock_reset(const struct gpuring_mock_faults *faults);
+
+/* The process of `net` dies: nothing from or to it moves any more, its peers' links get errors. */
+void gpuring_mock_kill(struct gpuring_net *net);
+
+/* The process of `net` hangs (or runs again): its messages wait, nobody gets an error. */
+void gpuring_mock_stall(struct gpuring_net *net, bool stalled);
+
+/* How often a user broke the contract of net.h: a step out of order or without a free slot. */
+uint64_t gpuring_mock_violations(void);
+
+#endif

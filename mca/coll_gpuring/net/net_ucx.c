@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The net `ucx`: the process's worker, its devices, its progress. */
+#include "mca/coll_gpuring/net/net_ucx.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define PROGRESS_CALLS 4 /* of UCX for each poll: it does little in one */
+
+static int ucx_error(const char *host, const char *what, ucs_status_t status)
+{
+    gpuring_error("UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info tells more, coll_gpuring_net "
+                  "chooses another network",
+                  host, what, gpuring_ucx.ucs_status_string(status));
+    return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
+}
+
+/*
+ * A context of our own. Its configuration is what the application's environment says (UCX_*), and
+ * GPURING_UCX_* on top of that; nothing of it is changed for others.
+ */
+static int open_context(struct gpuring_net *net)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                                 .name = "gpuring"};
+    ucp_config_t *config;
+    ucs_status_t status = gpuring_ucx.ucp_config_read("GPURING", NULL, &config);
+
+    if (status != UCS_OK) {
+        return ucx_error(net->base.host, "read its configuration", status);
+    }
+    status =
+        gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
+    gpuring_ucx.ucp_config_release(config);
+    return status == UCS_OK ? GPURING_OK : ucx_error(net->base.host, "start", status);
+}
+
+static int open_worker(struct gpuring_net *net)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = 0,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = gpuring_ucx_receive,
+        .arg = net};
+    ucs_status_t status = gpuring_ucx.ucp_worker_create(net->context, &params, &net->worker);
+
+    if (status != UCS_OK) {
+        return ucx_error(net->base.host, "create a worker", status);
+    }
+    status = gpuring_ucx.ucp_worker_set_am_recv_handler(net->worker, &handler);
+    if (status != UCS_OK) {
+        return ucx_error(net->base.host, "set a handler", status);
+    }
+    if (gpuring_ucx.ucp_worker_get_efd(net->worker, &net->efd) != UCS_OK) {
+        net->efd = -1; /* some transport has no descriptor: waiting is by short naps */
+    }
+    return GPURING_OK;
+}
+
+static int list_devices(struct gpuring_net *net)
+{
+    const char *list = getenv("GPURING_UCX_NET_DEVICES");
+    struct gpuring_net_devices devices = {.count = 0};
+    int status;
+
+    if (list == NULL) {
+        list = getenv("UCX_NET_DEVICES");
+    }
+    status = gpuring_net_devices_rdma("/sys", list, &devices);
+    if (status == GPURING_OK) {
+        status = gpuring_net_devices_ip("/sys", list, &devices);
+    }
+    net->devices = devices.device;
+    net->ndevices = devices.count;
+    return status;
+}
+
+static void ucx_close(struct gpuring_net *net)
+{
+    if (net->worker != NULL) {
+        gpuring_gate_enter(&net->base.gate);
+        if (net->flush != NULL) {
+            gpuring_ucx.ucp_request_free(net->flush);
+        }
+        gpuring_ucx_peers_close(net);
+        gpuring_gate_leave(&net->base.gate);
+        gpuring_ucx.ucp_worker_destroy(net->worker);
+    }
+    if (net->context != NULL) {
+        gpuring_ucx.ucp_cleanup(net->context);
+    }
+    gpuring_net_base_destroy(&net->base);
+    free(net->devices);
+    free(net);
+}
+
+static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net **result)
+{
+    struct gpuring_net *net;
+    int status = gpuring_ucx_load();
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    net = calloc(1, sizeof *net);
+    if (net == NULL || gpuring_net_base_init(&net->base, config) != GPURING_OK) {
+        gpuring_error("out of memory for the network ucx");
+        free(net);
+        return GPURING_ERR_NOMEM;
+    }
+    net->efd = -1;
+    if (getrandom(net->id, sizeof net->id, 0) != (ssize_t) sizeof net->id) {
+        gpuring_error("the network ucx cannot get random bytes: %s", strerror(errno));
+        status = GPURING_ERR_IO;
+    }
+    if (status == GPURING_OK) {
+        status = open_context(net);
+    }
+    if (status == GPURING_OK) {
+        status = open_worker(net);
+    }
+    if (status == GPURING_OK) {
+        status = list_devices(net);
+    }
+    if (status != GPURING_OK) {
+        ucx_close(net);
+        return status;
+    }
+    *result = net;
+    return GPURING_OK;
+}
+
+static int ucx_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
+                       int *count)
+{
+    *devices = net->devices;
+    *count = net->ndevices;
+    return GPURING_OK;
+}
+
+static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
+{
+    struct gpuring_ucx_process process = {.bytes = 0};
+    ucp_address_t *address;
+    size_t length;
+    ucs_status_t status;
+    int result = GPURING_OK;
+
+    gpuring_gate_enter(&net->base.gate);
+    status = gpuring_ucx.ucp_worker_get_address(net->worker, &address, &length);
+    if (status != UCS_OK) {
+        result = ucx_error(net->base.host, "tell its address", status);
+    } else if (*bytes < sizeof process + length) {
+        gpuring_error("the UCX address of this process takes %zu bytes, %zu are too few: fewer "
+                      "devices in UCX_NET_DEVICES shorten it",
+                      length, *bytes);
+        result = GPURING_ERR_ARG;
+    } else {
+        memcpy(process.id, net->id, sizeof process.id);
+        process.bytes = (uint32_t) length;
+        memcpy(handle, &process, sizeof process);
+        memcpy((uint8_t *) handle + sizeof process, address, length);
+        *bytes = sizeof process + length;
+    }
+    if (status == UCS_OK) {
+        gpuring_ucx.ucp_worker_release_address(net->worker, address);
+    }
+    gpuring_gate_leave(&net->base.gate);
+    return result;
+}
+
+static int ucx_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count)
+{
+    gpuring_gate_reenter(&net->base.gate);
+    for (int i = 0; i < PROGRESS_CALLS; i++) {
+        if (gpuring_ucx.ucp_worker_progress(net->worker) == 0) {
+            break;
+        }
+    }
+    *count = gpuring_net_base_events(&net->base, events, max);
+    gpuring_gate_leave(&net->base.gate);
+    return GPURING_OK;
+}
+
+/* A completed send may still be in UCX's own buffers; a flush tells when they are empty. */
+static int ucx_quiet(struct gpuring_net *net)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    int status = GPURING_OK;
+
+    gpuring_gate_reenter(&net->base.gate);
+    if (net->flush == NULL && net->dirty) {
+        net->dirty = false;
+        net->flush = gpuring_ucx.ucp_worker_flush_nbx(net->worker, &param);
+        if (!UCS_PTR_IS_PTR(net->flush)) {
+            net->flush = NULL; /* done, or failed: then the endpoints say so */
+        }
+    }
+    if (net->flush != NULL) {
+        if (gpuring_ucx.ucp_request_check_status(net->flush) == UCS_INPROGRESS) {
+            status = GPURING_AGAIN;
+        } else {
+            gpuring_ucx.ucp_request_free(net->flush);
+            net->flush = NULL;
+            status = net->dirty ? GPURING_AGAIN : GPURING_OK;
+        }
+    }
+    gpuring_gate_leave(&net->base.gate);
+    return status;
+}
+
+static void ucx_link_set_user(struct gpuring_net_link *link, void *user)
+{
+    gpuring_net_base_set_user(&link->base, user);
+}
+
+static void *ucx_link_user(const struct gpuring_net_link *link)
+{
+    return link->base.user;
+}
+
+static int ucx_wait_fd(struct gpuring_net *net)
+{
+    return net->efd;
+}
+
+static int ucx_arm(struct gpuring_net *net)
+{
+    ucs_status_t status;
+
+    gpuring_gate_reenter(&net->base.gate);
+    status = net->base.news != NULL ? UCS_ERR_BUSY : gpuring_ucx.ucp_worker_arm(net->worker);
+    gpuring_gate_leave(&net->base.gate);
+    return status == UCS_OK ? GPURING_OK : GPURING_AGAIN;
+}
+
+const struct gpuring_net_ops gpuring_net_ucx = {
+    .name = "ucx",
+    .open = ucx_open,
+    .close = ucx_close,
+    .devices = ucx_devices,
+    .process_handle = ucx_process_handle,
+    .link_create = gpuring_ucx_link_create,
+    .link_handle = gpuring_ucx_link_handle,
+    .link_connect = gpuring_ucx_link_connect,
+    .link_close = gpuring_ucx_link_close,
+    .link_set_user = ucx_link_set_user,
+    .link_user = ucx_link_user,
+    .post = gpuring_ucx_post,
+    .credit = gpuring_ucx_credit,
+    .poll = ucx_poll,
+    .quiet = ucx_quiet,
+    .wait_fd = ucx_wait_fd,
+    .arm = ucx_arm,
+};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The parameters coll_gpuring_*: the one list, from which registration, checks of values, the
+ * comparison over ranks and the tests are made.
+ *
+ *   INT(name, default, level, scope, low, high, help)    a number from low to high
+ *   SIZE(name, default, level, scope, low, high, help)   bytes; suffixes k, m, g
+ *   CHOICE(name, default, level, scope, values, help)    one of a list (GPURING_VALUES_...)
+ *   TEXT(name, default, level, scope, help)              free text; "" is "not given"
+ *
+ * level: 1-3 user, 4-6 tuner, 7-9 developer. scope SHARED: must be equal on all ranks of a
+ * communicator (compared when it is wired up); LOCAL: may differ.
+ */
+#ifndef GPURING_PARAMS_H
+#define GPURING_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values of the choices: V(NAME, text). The first is 0. */
+#define GPURING_VALUES_device(V) \
+    V(DEVICE_AUTO, "auto") V(DEVICE_CUDA, "cuda") V(DEVICE_HOST, "host") V(DEVICE_OFF, "off")
+#define GPURING_VALUES_algorithm(V) \
+    V(ALGORITHM_AUTO, "auto")       \
+    V(ALGORITHM_RING, "ring")       \
+    V(ALGORITHM_TREE, "tree") V(ALGORITHM_DIRECT, "direct") V(ALGORITHM_PACKED, "packed")
+#define GPURING_VALUES_protocol(V) \
+    V(PROTOCOL_AUTO, "auto")       \
+    V(PROTOCOL_SIMPLE, "simple") V(PROTOCOL_LL, "ll") V(PROTOCOL_LL128, "ll128")
+#define GPURING_VALUES_level(V) \
+    V(LEVEL_AUTO, "auto")       \
+    V(LEVEL_LOC, "LOC")         \
+    V(LEVEL_NVL, "NVL")         \
+    V(LEVEL_PIX, "PIX") V(LEVEL_PXB, "PXB") V(LEVEL_PHB, "PHB") V(LEVEL_SYS, "SYS")
+#define GPURING_VALUES_net(V) \
+    V(NET_AUTO, "auto") V(NET_VERBS, "verbs") V(NET_UCX, "ucx") V(NET_NONE, "none")
+#define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
+#define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
+
+#define GPURING_PARAM_VALUE(name, text) GPURING_PARAM_##name,
+enum gpuring_param_device { GPURING_VALUES_device(GPURING_PARAM_VALUE) };
+enum gpuring_param_algorithm { GPURING_VALUES_algorithm(GPURING_PARAM_VALUE) };
+enum gpuring_param_protocol { GPURING_VALUES_protocol(GPURING_PARAM_VALUE) };
+enum gpuring_param_level { GPURING_VALUES_level(GPURING_PARAM_VALUE) };
+enum gpuring_param_net { GPURING_VALUES_net(GPURING_PARAM_VALUE) };
+enum gpuring_param_agree { GPURING_VALUES_agree(GPURING_PARAM_VALUE) };
+enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
+#undef GPURING_PARAM_VALUE
+
+#define GPURING_MAX_CHANNELS 64
+
+#define GPURING_PARAMS(INT, SIZE, CHOICE, TEXT)                                                    \
+    INT(priority, 0, 1, LOCAL, 0, 100,                                                             \
+        "Priority among the collective components; 0: not used, 90: recommended")                  \
+    CHOICE(device, 0, 1, SHARED, device,                                                           \
+           "Whose memory is served: host (ordinary memory, plans run on the CPU), off (nothing); " \
+           "auto and cuda are for GPUs, which this version does not serve yet: auto does "         \
+           "nothing, cuda says so")                                                                \
+    CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
+           "Algorithm of reductions; auto chooses by size and number of ranks")                    \
+    CHOICE(protocol, 0, 2, SHARED, protocol,                                                       \
+           "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency, GPUs with "    \
+           "whole 128-byte stores only); auto chooses by size")                                    \
+    INT(min_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
+        "Use at least this many channels (rings or trees); 0: decided by the topology")            \
+    INT(max_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
+        "Use at most this many channels (rings or trees); 0: decided by the topology")             \
+    SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \
+         "Bytes of buffer of each connection of protocol simple (8 slots share them)")             \
+    SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
+         "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
+    INT(threads, 0, 5, SHARED, 0, 1024,                                                            \
+        "Threads of a GPU thread block, a multiple of 32; 0: chosen by the kernel")                \
+    TEXT(topo_file, "", 3, LOCAL,                                                                  \
+         "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
+    TEXT(topo_dump_file, "", 3, LOCAL, "Write the node's topology to this file (by one process)")  \
+    TEXT(graph_dump_file, "", 3, LOCAL, "Write the channels found to this file (by one process)")  \
+    TEXT(hostid, "", 3, LOCAL,                                                                     \
+         "Identity of this node; processes with different ones are connected by network, so that " \
+         "one machine can stand for several; not given: boot id, host name and namespaces")        \
+    CHOICE(p2p_level, 0, 4, SHARED, level,                                                         \
+           "Farthest path on which GPUs of a node reach each other's memory directly")             \
+    CHOICE(gdr_level, 0, 4, SHARED, level,                                                         \
+           "Farthest path on which a network device reaches GPU memory directly")                  \
+    CHOICE(net, 0, 2, SHARED, net,                                                                 \
+           "Network between nodes; auto: verbs where it reaches the other node, else ucx")         \
+    TEXT(verbs_hca, "", 3, LOCAL,                                                                  \
+         "Network devices to use, or with ^ not to use: mlx5_0:1,mlx5_2 or ^mlx5_1")               \
+    INT(verbs_timeout, -1, 5, LOCAL, -1, 31,                                                       \
+        "Time to wait for an acknowledgement, 4.096 us x 2^N; -1: default")                        \
+    INT(verbs_retry_count, -1, 5, LOCAL, -1, 7,                                                    \
+        "How often a packet without acknowledgement is repeated; -1: default")                     \
+    INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
+        "Seconds without progress after which a collective fails with an MPI error; 0: never, "    \
+        "but a line is logged after 300 s")                                                        \
+    CHOICE(                                                                                        \
+        agree, 0, 3, SHARED, agree,                                                                \
+        "Kinds of memory in one call: symmetric (the same on all ranks) or always (any mixture)"   \
+        "; without effect in this version, which serves ordinary memory only")                     \
+    CHOICE(check, 0, 3, SHARED, check,                                                             \
+           "plans: prove the plans of all ranks before use; data: compare every result with that " \
+           "of a second, simple path (slow)")                                                      \
+    INT(verbose, 0, 1, LOCAL, 0, 3,                                                                \
+        "1: what was chosen, and reasons of fallbacks; 2: connections; 3: every operation")
+
+#define GPURING_PARAM_INT(name, def, level, scope, low, high, help)  int name;
+#define GPURING_PARAM_SIZE(name, def, level, scope, low, high, help) size_t name;
+#define GPURING_PARAM_CHOICE(name, def, level, scope, values, help)  int name;
+#define GPURING_PARAM_TEXT(name, def, level, scope, help)            char *name;
+struct gpuring_params {
+    GPURING_PARAMS(GPURING_PARAM_INT, GPURING_PARAM_SIZE, GPURING_PARAM_CHOICE, GPURING_PARAM_TEXT)
+};
+#undef GPURING_PARAM_INT
+#undef GPURING_PARAM_SIZE
+#undef GPURING_PARAM_CHOICE
+#undef GPURING_PARAM_TEXT
+
+/* The process's values: set by registration, constant afterwards. */
+extern struct gpuring_params gpuring_params;
+
+/* True if a TEXT parameter was given. */
+static inline bool gpuring_param_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+/* Number of SHARED parameters, their values in the order of the list, and a value's text. */
+enum {
+#define GPURING_PARAM_LOCAL(name)
+#define GPURING_PARAM_SHARED(name)                                   GPURING_SHARED_##name,
+#define GPURING_PARAM_INT(name, def, level, scope, low, high, help)  GPURING_PARAM_##scope(name)
+#define GPURING_PARAM_SIZE(name, def, level, scope, low, high, help) GPURING_PARAM_##scope(name)
+#define GPURING_PARAM_CHOICE(name, def, level, scope, values, help)  GPURING_PARAM_##scope(name)
+#define GPURING_PARAM_TEXT(name, def, level, scope, help)            GPURING_PARAM_##scope(name)
+    GPURING_PARAMS(GPURING_PARAM_INT, GPURING_PARAM_SIZE, GPURING_PARAM_CHOICE, GPURING_PARAM_TEXT)
+#undef GPURING_PARAM_INT
+#undef GPURING_PARAM_SIZE
+#undef GPURING_PARAM_CHOICE
+#undef GPURING_PARAM_TEXT
+#undef GPURING_PARAM_SHARED
+#undef GPURING_PARAM_LOCAL
+        GPURING_SHARED_COUNT
+};
+
+void gpuring_params_shared(int64_t values[GPURING_SHARED_COUNT]);
+const char *gpuring_params_shared_name(int index);
+/* Text of a value as a user writes it ("ring", "1048576"). */
+void gpuring_params_shared_text(int index, int64_t value, char *text, size_t size);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The ring allreduce: per channel one lane, n chunks per window. Chunk c starts at the rank with
+ * index c, collects a contribution at each hop until it is whole at index c - 1, and travels on
+ * until everyone has it; rank i handles chunk i - k (modulo n) in its step k:
+ *
+ *   k          0         1 .. n-2           n-1                n .. 2n-3        2n-2
+ *   step    input>send  recv+input>send  recv+input>out+send  recv>out+send   recv>out
+ *
+ * Each rank sends and receives 2(n-1)/n of the vector, the least possible.
+ */
+#include "mca/coll_gpuring/plan/writer.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static int place_valid(int rank, int nranks, const struct gpuring_ring_place *place)
+{
+    return place->prev >= 0 && place->prev < nranks && place->prev != rank && place->next >= 0 &&
+           place->next < nranks && place->next != rank && place->index >= 0 &&
+           place->index < nranks;
+}
+
+static void add_lane(struct gpuring_writer *writer, uint32_t channel,
+                     const struct gpuring_ring_place *place, uint32_t n)
+{
+    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_RING, channel, 0);
+    uint16_t from, to;
+
+    gpuring_writer_lane_begin(writer, channel, channel + 1, n);
+    from = gpuring_writer_recv(writer, place->prev, key);
+    to = gpuring_writer_send(writer, place->next, key);
+
+    gpuring_writer_step(writer, (uint32_t) place->index, 0,
+                        (const uint16_t[]){GPURING_REF_INPUT, to}, 1, 1);
+    for (uint32_t k = 1; k <= 2 * n - 2; k++) {
+        uint32_t chunk = ((uint32_t) place->index + 2 * n - k) % n;
+        uint32_t flags = k >= n - 1 ? GPURING_STEP_STORE : 0;
+
+        if (k <= n - 1) {
+            gpuring_writer_step(writer, chunk, flags,
+                                (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
+        } else {
+            gpuring_writer_step(writer, chunk, flags, (const uint16_t[]){from, to}, 1,
+                                k < 2 * n - 2);
+        }
+    }
+    gpuring_writer_lane_end(writer);
+}
+
+int gpuring_plan_build_ring(int rank, int nranks, const struct gpuring_channel *channels,
+                            uint32_t nchannels, struct gpuring_plan **plan)
+{
+    struct gpuring_writer writer;
+
+    if (nranks < 2 || rank < 0 || rank >= nranks || nchannels == 0) {
+        gpuring_error("no ring of %d ranks (rank %d) and %u channels", nranks, rank, nchannels);
+        return GPURING_ERR_ARG;
+    }
+    for (uint32_t c = 0; c < nchannels; c++) {
+        if (!place_valid(rank, nranks, &channels[c].ring)) {
+            gpuring_error("ring channel %u of rank %d of %d is invalid: previous %d, next %d, "
+                          "index %d; report the topology (gpuring-topo report)",
+                          c, rank, nranks, channels[c].ring.prev, channels[c].ring.next,
+                          channels[c].ring.index);
+            return GPURING_ERR_ARG;
+        }
+    }
+    gpuring_writer_open(&writer, GPURING_ALGORITHM_RING, rank, nranks, nchannels);
+    for (uint32_t c = 0; c < nchannels; c++) {
+        add_lane(&writer, c, &channels[c].ring, (uint32_t) nranks);
+    }
+    return gpuring_writer_finish(&writer, plan);
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The checker of plans. A value is the set of ranks whose contributions it holds and a hash of the
+ * expression that made it; wires carry values with the chunk that they belong to.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/plan/network.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* A part of the vector; lanes of the same part work on the same chunks. */
+struct part {
+    uint64_t begin, end;
+    uint32_t nchunks;
+    uint64_t cell; /* number of its first chunk among all chunks of the vector */
+};
+
+/* What became of a chunk at a rank. */
+struct cell {
+    uint32_t reader; /* process that read the input, plus 1; 0: none */
+    uint32_t reads;
+    uint32_t readers; /* 0, 1, 2: none, one process, several */
+    uint32_t stored;
+    uint64_t hash; /* of the expression that was stored */
+};
+
+/* Values are `words` 64-bit words: the set, then the hash, then the cell that they belong to. */
+struct queue {
+    uint64_t head, tail;
+    uint64_t touched; /* number of the last step that used the wire */
+};
+
+struct check {
+    struct gpuring_network network;
+    int nranks;
+    uint32_t slots, nparts;
+    size_t set_words, words;
+    uint64_t ncells; /* chunks of the vector */
+    struct part *parts;
+    uint32_t *part_of; /* [nprocesses] */
+    uint32_t *at;      /* [nprocesses]: next step */
+    struct cell *cells;
+    struct queue *queues; /* [nwires] */
+    uint64_t *values;     /* [nwires][slots][words] */
+    uint64_t *value, *operand;
+    uint64_t nsteps; /* executed so far */
+    char *text;
+    size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static int violation(struct check *check, const char *format,
+                                                           ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(check->text, check->size, format, arguments);
+    va_end(arguments);
+    return GPURING_ERR_DATA;
+}
+
+static int part_compare(const void *left, const void *right)
+{
+    const struct part *a = left, *b = right;
+
+    if (a->begin != b->begin) {
+        return a->begin < b->begin ? -1 : 1;
+    }
+    return a->end < b->end ? -1 : a->end > b->end;
+}
+
+/* The parts of rank 0's lanes, sorted, without repetition; they must tile the vector. */
+static int parts_collect(struct check *check, const struct gpuring_plan *plan)
+{
+    uint64_t end = 0;
+
+    for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
+        check->parts[lane] = (struct part){.begin = plan->lanes[lane].part_begin,
+                                           .end = plan->lanes[lane].part_end,
+                                           .nchunks = plan->lanes[lane].nchunks};
+    }
+    qsort(check->parts, plan->nlanes, sizeof *check->parts, part_compare);
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        struct part *last = check->nparts > 0 ? &check->parts[check->nparts - 1] : NULL;
+
+        if (last != NULL && part_compare(last, &check->parts[i]) == 0) {
+            continue;
+        }
+        if (check->parts[i].begin != end) {
+            return violation(check, "parts leave out or repeat the vector at %llu of %llu",
+                             (unsigned long long) end, (unsigned long long) plan->weight);
+        }
+        end = check->parts[i].end;
+        check->parts[check->nparts] = check->parts[i];
+        check->parts[check->nparts++].cell = check->ncells;
+        check->ncells += check->parts[i].nchunks;
+    }
+    if (end != plan->weight) {
+        return violation(check, "parts end at %llu of %llu", (unsigned long long) end,
+                         (unsigned long long) plan->weight);
+    }
+    return GPURING_OK;
+}
+
+static int parts_assign(struct check *check)
+{
+    for (uint32_t i = 0; i < check->network.nprocesses; i++) {
+        const struct gpuring_process *process = &check->network.processes[i];
+        struct part wanted = {.begin = process->plan->part_begin, .end = process->plan->part_end};
+        struct part *found =
+            bsearch(&wanted, check->parts, check->nparts, sizeof wanted, part_compare);
+
+        if (found == NULL || found->nchunks != process->plan->nchunks) {
+            return violation(check, "rank %d lane %u: part or number of chunks differs from rank 0",
+                             process->rank, process->lane);
+        }
+        check->part_of[i] = (uint32_t) (found - check->parts);
+    }
+    return GPURING_OK;
+}
+
+static int check_alloc(struct check *check)
+{
+    size_t nprocesses = check->network.nprocesses, nwires = check->network.nwires;
+
+    check->set_words = ((size_t) check->nranks + 63) / 64;
+    check->words = check->set_words + 2;
+    check->at = calloc(nprocesses + 1, sizeof *check->at);
+    check->cells = calloc(check->ncells * (uint64_t) check->nranks + 1, sizeof *check->cells);
+    check->queues = calloc(nwires + 1, sizeof *check->queues);
+    check->values = calloc(nwires * check->slots + 1, check->words * sizeof *check->values);
+    check->value = calloc(2 * check->words, sizeof *check->value);
+    if (check->at == NULL || check->cells == NULL || check->queues == NULL ||
+        check->values == NULL || check->value == NULL) {
+        gpuring_error("out of memory to check the plans of %d ranks; set coll_gpuring_check=off",
+                      check->nranks);
+        return GPURING_ERR_NOMEM;
+    }
+    check->operand = check->value + check->words;
+    return GPURING_OK;
+}
+
+static uint64_t *wire_value(struct check *check, uint32_t wire, uint64_t position)
+{
+    return check->values +
+           ((uint64_t) wire * check->slots + position % check->slots) * check->words;
+}
+
+/* Order matters in it: (a op b) op c is not a op (b op c) in floating point. */
+static uint64_t hash_fold(uint64_t left, uint64_t right)
+{
+    uint64_t hash = (left ^ (right * UINT64_C(0x9e3779b97f4a7c15))) + UINT64_C(0x632be59bd9b4e019);
+
+    hash ^= hash >> 32;
+    hash *= UINT64_C(0xd6e8feb86659fd93);
+    return hash ^ hash >> 29;
+}
+
+/* What a step waits for: 0 nothing, 1 data, 2 a slot; *wire tells where. */
+static int step_waits(const struct check *check, const struct gpuring_process *process,
+                      const struct gpuring_step *step, uint32_t *wire)
+{
+    const uint16_t *refs = process->plan->refs + step->refs;
+
+    for (uint32_t i = 0; i < step->noperands; i++) {
+        if (refs[i] != GPURING_REF_INPUT) {
+            *wire = process->recvs[refs[i]];
+            if (check->queues[*wire].head == check->queues[*wire].tail) {
+                return 1;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < step->nsends; i++) {
+        *wire = process->sends[refs[step->noperands + i]];
+        if (check->queues[*wire].tail - check->queues[*wire].head == check->slots) {
+            return 2;
+        }
+    }
+    return 0;
+}
+
+static int input_read(struct check *check, uint32_t index, uint64_t cell_index, uint64_t *value)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+    struct cell *cell = &check->cells[(uint64_t) process->rank * check->ncells + cell_index];
+
+    if (cell->stored) {
+        return violation(check, "rank %d lane %u step %u: reads input that it has overwritten",
+                         process->rank, process->lane, check->at[index]);
+    }
+    cell->reads++;
+    if (cell->readers == 0) {
+        cell->readers = 1;
+        cell->reader = index;
+    } else if (cell->reader != index) {
+        cell->readers = 2;
+    }
+    memset(value, 0, check->words * sizeof *value);
+    value[process->rank / 64] = UINT64_C(1) << process->rank % 64;
+    value[check->set_words] = hash_fold(UINT64_C(0x5bd1e995), (uint64_t) process->rank + 1);
+    value[check->set_words + 1] = cell_index;
+    return GPURING_OK;
+}
+
+/* A wire is used once in a step, at most. */
+static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+
+    if (check->queues[wire].touched == check->nsteps && check->nsteps > 0) {
+        return violation(check, "rank %d lane %u step %u: uses a connection twice", process->rank,
+                         process->lane, check->at[index]);
+    }
+    check->queues[wire].touched = check->nsteps;
+    return GPURING_OK;
+}
+
+/* Fetch one operand into `value`. */
+static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint64_t cell,
+                         uint64_t *value)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+    uint32_t wire;
+    int status;
+
+    if (ref == GPURING_REF_INPUT) {
+        return input_read(check, index, cell, value);
+    }
+    wire = process->recvs[ref];
+    status = wire_touch(check, index, wire);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memcpy(value, wire_value(check, wire, check->queues[wire].head++),
+           check->words * sizeof *value);
+    if (value[check->set_words + 1] != cell) {
+        return violation(check, "rank %d lane %u step %u: rank %d sends another chunk than this",
+                         process->rank, process->lane, check->at[index],
+                         check->network.wires[wire].from);
+    }
+    return GPURING_OK;
+}
+
+static int value_fold(struct check *check, uint32_t index)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+
+    for (size_t word = 0; word < check->set_words; word++) {
+        uint64_t both = check->value[word] & check->operand[word];
+
+        if (both != 0) {
+            return violation(check,
+                             "rank %d lane %u step %u: folds the contribution of rank %d twice",
+                             process->rank, process->lane, check->at[index],
+                             (int) (word * 64) + __builtin_ctzll(both));
+        }
+        check->value[word] |= check->operand[word];
+    }
+    check->value[check->set_words] =
+        hash_fold(check->value[check->set_words], check->operand[check->set_words]);
+    return GPURING_OK;
+}
+
+/* The first rank whose contribution the value lacks, or -1. */
+static int value_lacks(const struct check *check)
+{
+    for (int rank = 0; rank < check->nranks; rank++) {
+        if ((check->value[rank / 64] >> rank % 64 & 1) == 0) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static int value_store(struct check *check, uint32_t index, uint64_t cell_index)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+    struct cell *cell = &check->cells[(uint64_t) process->rank * check->ncells + cell_index];
+    int missing = value_lacks(check);
+
+    if (missing >= 0) {
+        return violation(check,
+                         "rank %d lane %u step %u: stores without the contribution of rank %d",
+                         process->rank, process->lane, check->at[index], missing);
+    }
+    if (cell->stored) {
+        return violation(check, "rank %d lane %u step %u: stores a chunk twice", process->rank,
+                         process->lane, check->at[index]);
+    }
+    /* The own contribution is in the value; if another lane read it, and nothing else of this
+     * chunk, then that lane's read came before. */
+    if (cell->readers > 1 || (cell->readers == 1 && cell->reader != index && cell->reads > 1)) {
+        return violation(check, "rank %d lane %u step %u: other lanes may read the input later",
+                         process->rank, process->lane, check->at[index]);
+    }
+    cell->stored = 1;
+    cell->hash = check->value[check->set_words];
+    return GPURING_OK;
+}
+
+static int step_run(struct check *check, uint32_t index, const struct gpuring_step *step)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+    const uint16_t *refs = process->plan->refs + step->refs;
+    uint64_t cell = check->parts[check->part_of[index]].cell + step->chunk;
+    int status;
+
+    check->nsteps++;
+    status = operand_fetch(check, index, refs[0], cell, check->value);
+    for (uint32_t i = 1; status == GPURING_OK && i < step->noperands; i++) {
+        status = operand_fetch(check, index, refs[i], cell, check->operand);
+        if (status == GPURING_OK) {
+            status = value_fold(check, index);
+        }
+    }
+    if (status == GPURING_OK && (step->flags & GPURING_STEP_STORE)) {
+        status = value_store(check, index, cell);
+    }
+    for (uint32_t i = 0; status == GPURING_OK && i < step->nsends; i++) {
+        uint32_t wire = process->sends[refs[step->noperands + i]];
+
+        status = wire_touch(check, index, wire);
+        memcpy(wire_value(check, wire, check->queues[wire].tail++), check->value,
+               check->words * sizeof *check->value);
+    }
+    return status;
+}
+
+static int all_run(struct check *check)
+{
+    int progress = 1, status = GPURING_OK;
+    uint32_t wire;
+
+    while (progress) {
+        progress = 0;
+        for (uint32_t i = 0; i < check->network.nprocesses; i++) {
+            const struct gpuring_process *process = &check->network.processes[i];
+
+            while (check->at[i] < process->plan->nsteps &&
+                   step_waits(check, process, &process->plan->steps[check->at[i]], &wire) == 0) {
+                status = step_run(check, i, &process->plan->steps[check->at[i]]);
+                if (status != GPURING_OK) {
+                    return status;
+                }
+                check->at[i]++;
+                progress = 1;
+            }
+        }
+    }
+    return GPURING_OK;
+}
+
+static int end_check(struct check *check)
+{
+    for (uint32_t i = 0; i < check->network.nprocesses; i++) {
+        const struct gpuring_process *process = &check->network.processes[i];
+        uint32_t wire;
+
+        if (check->at[i] < process->plan->nsteps) {
+            int what = step_waits(check, process, &process->plan->steps[check->at[i]], &wire);
+
+            return violation(
+                check, "deadlock: rank %d lane %u step %u waits for %s rank %d", process->rank,
+                process->lane, check->at[i], what == 1 ? "data from" : "a free slot towards",
+                what == 1 ? check->network.wires[wire].from : check->network.wires[wire].to);
+        }
+    }
+    for (uint32_t wire = 0; wire < check->network.nwires; wire++) {
+        if (check->queues[wire].head != check->queues[wire].tail) {
+            return violation(check, "rank %d sends more to rank %d than that receives",
+                             check->network.wires[wire].from, check->network.wires[wire].to);
+        }
+    }
+    for (uint64_t i = 0; i < check->ncells * (uint64_t) check->nranks; i++) {
+        if (!check->cells[i].stored) {
+            return violation(check, "rank %d: chunk %llu is not stored", (int) (i / check->ncells),
+                             (unsigned long long) (i % check->ncells));
+        }
+        if (check->cells[i].hash != check->cells[i % check->ncells].hash) {
+            return violation(check, "rank %d: chunk %llu is folded in another order than at rank 0",
+                             (int) (i / check->ncells), (unsigned long long) (i % check->ncells));
+        }
+    }
+    return GPURING_OK;
+}
+
+static void check_free(struct check *check)
+{
+    gpuring_network_destroy(&check->network);
+    free(check->parts);
+    free(check->part_of);
+    free(check->at);
+    free(check->cells);
+    free(check->queues);
+    free(check->values);
+    free(check->value);
+}
+
+int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint32_t slots,
+                       char *text, size_t size)
+{
+    struct check check = {.nranks = nranks, .slots = slots, .text = text, .size = size};
+    int status;
+
+    if (nranks < 1 || slots == 0) {
+        return violation(&check, "%d ranks and %u slots: nothing to check", nranks, slots);
+    }
+    status = gpuring_network_create(plans, nranks, &check.network, text, size);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    check.parts = calloc((size_t) plans[0]->nlanes + 1, sizeof *check.parts);
+    check.part_of = calloc((size_t) check.network.nprocesses + 1, sizeof *check.part_of);
+    if (check.parts == NULL || check.part_of == NULL) {
+        gpuring_error("out of memory to check the plans of %d ranks", nranks);
+        status = GPURING_ERR_NOMEM;
+    }
+    if (status == GPURING_OK) {
+        status = parts_collect(&check, plans[0]);
+    }
+    if (status == GPURING_OK) {
+        status = parts_assign(&check);
+    }
+    if (status == GPURING_OK) {
+        status = check_alloc(&check);
+    }
+    if (status == GPURING_OK) {
+        status = all_run(&check);
+    }
+    if (status == GPURING_OK) {
+        status = end_check(&check);
+    }
+    check_free(&check);
+    return status;
+}

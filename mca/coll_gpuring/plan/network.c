@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/plan/network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* One end of a connection while ends are matched. */
+struct end {
+    int from, to;
+    uint32_t key;
+    uint32_t process;
+    uint32_t *wire; /* where the process keeps the wire's number */
+};
+
+static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring_step *step)
+{
+    const uint16_t *refs = lane->refs + step->refs;
+
+    if ((uint64_t) step->refs + step->noperands + step->nsends > lane->nrefs ||
+        step->noperands == 0 || step->chunk >= lane->nchunks) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < step->noperands; i++) {
+        if (refs[i] != GPURING_REF_INPUT && refs[i] >= lane->nrecvs) {
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < step->nsends; i++) {
+        if (refs[step->noperands + i] >= lane->nsends) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The lanes' connections must follow one another and use up the plan's lists. */
+static int conns_consecutive(const struct gpuring_plan *plan, uint32_t index)
+{
+    const struct gpuring_plan_lane *lane = &plan->lanes[index];
+    uint64_t recvs = 0, sends = 0;
+
+    if (index > 0) {
+        recvs = (uint64_t) lane[-1].first_recv + lane[-1].nrecvs;
+        sends = (uint64_t) lane[-1].first_send + lane[-1].nsends;
+    }
+    if (lane->first_recv != recvs || lane->first_send != sends) {
+        return 0;
+    }
+    recvs += lane->nrecvs;
+    sends += lane->nsends;
+    return index + 1 < plan->nlanes ? recvs <= plan->nrecvs && sends <= plan->nsends
+                                    : recvs == plan->nrecvs && sends == plan->nsends;
+}
+
+static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *text, size_t size)
+{
+    const struct gpuring_plan_lane *lane = &plan->lanes[index];
+
+    if (lane->part_begin >= lane->part_end || lane->part_end > plan->weight || lane->nchunks == 0 ||
+        !conns_consecutive(plan, index)) {
+        snprintf(text, size, "rank %d lane %u: part or connections out of range", plan->rank,
+                 index);
+        return GPURING_ERR_DATA;
+    }
+    for (uint32_t i = 0; i < lane->nsteps; i++) {
+        if (!refs_valid(lane, &lane->steps[i])) {
+            snprintf(text, size, "rank %d lane %u step %u: chunk or reference out of range",
+                     plan->rank, index, i);
+            return GPURING_ERR_DATA;
+        }
+    }
+    return GPURING_OK;
+}
+
+static int plans_check(const struct gpuring_plan *const *plans, int nranks, char *text, size_t size)
+{
+    for (int rank = 0; rank < nranks; rank++) {
+        const struct gpuring_plan *plan = plans[rank];
+
+        if (plan->rank != rank || plan->nranks != nranks || plan->weight != plans[0]->weight ||
+            plan->algorithm != plans[0]->algorithm) {
+            snprintf(text, size, "rank %d: the plan is of rank %d of %d, weight %llu", rank,
+                     plan->rank, plan->nranks, (unsigned long long) plan->weight);
+            return GPURING_ERR_DATA;
+        }
+        for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
+            int status = lane_check(plan, lane, text, size);
+
+            if (status != GPURING_OK) {
+                return status;
+            }
+        }
+    }
+    return GPURING_OK;
+}
+
+static int end_compare(const void *left, const void *right)
+{
+    const struct end *a = left, *b = right;
+
+    if (a->from != b->from) {
+        return a->from < b->from ? -1 : 1;
+    }
+    if (a->to != b->to) {
+        return a->to < b->to ? -1 : 1;
+    }
+    return a->key < b->key ? -1 : a->key > b->key;
+}
+
+/* Lists all ends: of sends (direction 0) or of receives (1); fills in the processes on the way. */
+static size_t ends_collect(const struct gpuring_plan *const *plans, int nranks, int direction,
+                           struct gpuring_network *network, uint32_t **storage, struct end *ends)
+{
+    uint32_t process = 0;
+    size_t n = 0;
+
+    for (int rank = 0; rank < nranks; rank++) {
+        for (uint32_t l = 0; l < plans[rank]->nlanes; l++, process++) {
+            const struct gpuring_plan_lane *lane = &plans[rank]->lanes[l];
+            struct gpuring_process *p = &network->processes[process];
+            const struct gpuring_plan_conn *conns = direction
+                                                        ? plans[rank]->recvs + lane->first_recv
+                                                        : plans[rank]->sends + lane->first_send;
+            uint32_t count = direction ? lane->nrecvs : lane->nsends;
+            uint32_t *wires = *storage;
+
+            p->rank = rank;
+            p->lane = l;
+            p->plan = lane;
+            *(direction ? &p->recvs : &p->sends) = wires;
+            *storage += count;
+            for (uint32_t i = 0; i < count; i++) {
+                ends[n++] = (struct end){.from = direction ? conns[i].peer : rank,
+                                         .to = direction ? rank : conns[i].peer,
+                                         .key = conns[i].key,
+                                         .process = process,
+                                         .wire = &wires[i]};
+            }
+        }
+    }
+    return n;
+}
+
+/* Pairs the sorted ends; a difference is told by the lesser of the two. */
+static int ends_match(const struct end *sends, size_t nsends, const struct end *recvs,
+                      size_t nrecvs, struct gpuring_network *network, char *text, size_t size)
+{
+    for (size_t i = 0; i < nsends || i < nrecvs; i++) {
+        int order = i >= nsends ? 1 : i >= nrecvs ? -1 : end_compare(&sends[i], &recvs[i]);
+        const struct end *odd = order > 0 ? &recvs[i] : &sends[i];
+
+        if (order != 0) {
+            snprintf(text, size,
+                     "connection from rank %d to rank %d (key %#x): only the %s names it",
+                     odd->from, odd->to, odd->key, order > 0 ? "receiver" : "sender");
+            return GPURING_ERR_DATA;
+        }
+        if (i > 0 && end_compare(&sends[i - 1], &sends[i]) == 0) {
+            snprintf(text, size, "connection from rank %d to rank %d (key %#x) is named twice",
+                     odd->from, odd->to, odd->key);
+            return GPURING_ERR_DATA;
+        }
+        network->wires[i] = (struct gpuring_wire){.from = sends[i].from,
+                                                  .to = sends[i].to,
+                                                  .key = sends[i].key,
+                                                  .sender = sends[i].process,
+                                                  .receiver = recvs[i].process};
+        *sends[i].wire = *recvs[i].wire = (uint32_t) i;
+    }
+    network->nwires = (uint32_t) nsends;
+    return GPURING_OK;
+}
+
+int gpuring_network_create(const struct gpuring_plan *const *plans, int nranks,
+                           struct gpuring_network *network, char *text, size_t size)
+{
+    size_t nsends = 0, nrecvs = 0, nprocesses = 0;
+    struct end *sends = NULL, *recvs = NULL;
+    uint32_t *storage;
+    int status = plans_check(plans, nranks, text, size);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    for (int rank = 0; rank < nranks; rank++) {
+        nsends += plans[rank]->nsends;
+        nrecvs += plans[rank]->nrecvs;
+        nprocesses += plans[rank]->nlanes;
+    }
+    *network = (struct gpuring_network){.nprocesses = (uint32_t) nprocesses};
+    network->processes = calloc(nprocesses + 1, sizeof *network->processes);
+    network->wires = calloc(nsends + 1, sizeof *network->wires);
+    storage = network->ends = calloc(nsends + nrecvs + 1, sizeof *network->ends);
+    sends = calloc(nsends + 1, sizeof *sends);
+    recvs = calloc(nrecvs + 1, sizeof *recvs);
+    if (network->processes == NULL || network->wires == NULL || network->ends == NULL ||
+        sends == NULL || recvs == NULL) {
+        gpuring_error("out of memory to join the plans of %d ranks", nranks);
+        status = GPURING_ERR_NOMEM;
+    } else {
+        nsends = ends_collect(plans, nranks, 0, network, &storage, sends);
+        nrecvs = ends_collect(plans, nranks, 1, network, &storage, recvs);
+        qsort(sends, nsends, sizeof *sends, end_compare);
+        qsort(recvs, nrecvs, sizeof *recvs, end_compare);
+        status = ends_match(sends, nsends, recvs, nrecvs, network, text, size);
+    }
+    free(sends);
+    free(recvs);
+    if (status != GPURING_OK) {
+        gpuring_network_destroy(network);
+    }
+    return status;
+}
+
+void gpuring_network_destroy(struct gpuring_network *network)
+{
+    free(network->processes);
+    free(network->wires);
+    free(network->ends);
+    *network = (struct gpuring_network){0};
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The plans of all ranks as one network: processes (a lane of a rank) joined by wires (a send
+ * connection and the receive connection of the same name). Internal to plan/: the checker and the
+ * simulator run it.
+ */
+#ifndef GPURING_PLAN_NETWORK_H
+#define GPURING_PLAN_NETWORK_H
+
+#include "mca/coll_gpuring/plan/plan.h"
+
+struct gpuring_process {
+    int rank;
+    uint32_t lane;
+    const struct gpuring_plan_lane *plan;
+    uint32_t *recvs; /* wire of each receive connection of the lane */
+    uint32_t *sends;
+};
+
+struct gpuring_wire {
+    int from, to; /* ranks */
+    uint32_t key;
+    uint32_t sender, receiver; /* processes */
+};
+
+struct gpuring_network {
+    uint32_t nprocesses, nwires;
+    struct gpuring_process *processes; /* by rank, then by lane */
+    struct gpuring_wire *wires;
+    uint32_t *ends; /* storage of the processes' lists */
+};
+
+/*
+ * Join the plans. Returns 0 and the network, GPURING_ERR_NOMEM, or GPURING_ERR_DATA with the
+ * reason in text: a plan of another rank or size, references out of range, a connection that is
+ * named twice or by one end only. *network needs a destroy on success only.
+ */
+int gpuring_network_create(const struct gpuring_plan *const *plans, int nranks,
+                           struct gpuring_network *network, char *text, size_t size);
+void gpuring_network_destroy(struct gpuring_network *network);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/plan/plan.h"
+
+#include <stdlib.h>
+
+void gpuring_plan_free(struct gpuring_plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        free((void *) plan->lanes[i].steps);
+        free((void *) plan->lanes[i].refs);
+    }
+    free(plan->lanes);
+    free(plan->recvs);
+    free(plan->sends);
+    free(plan);
+}
+
+/* floor(total * bound / weight) without overflow, rounded down to a multiple of align. */
+static uint64_t share(uint64_t total, uint64_t bound, uint64_t weight, uint64_t align)
+{
+    uint64_t element;
+
+    if (bound == weight) {
+        return total;
+    }
+    element = (uint64_t) ((unsigned __int128) total * bound / weight);
+    return element / align * align;
+}
+
+void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
+                             uint64_t align, uint64_t *first, uint64_t *count)
+{
+    const struct gpuring_plan_lane *part = &plan->lanes[lane];
+    uint64_t begin = share(total, part->part_begin, plan->weight, align);
+    uint64_t end = share(total, part->part_end, plan->weight, align);
+
+    *first = begin;
+    *count = end - begin;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Plans: one algorithm for one rank, as data. Built by plan/build_*.c from channels, proven by
+ * plan/check.c, priced by plan/simulate.c, executed by kernels/.
+ *
+ * Connections are named by (sender, receiver, key), unique within a plan: the sender's plan lists
+ * {peer, key} among its sends, the receiver's plan among its receives; the transport creates one
+ * FIFO for each such triple of each plan. A connection belongs to exactly one lane at each end.
+ *
+ * Ownership: a plan owns everything it points to; gpuring_plan_free frees it. A built plan is
+ * never changed, so it may be read from any number of threads.
+ */
+#ifndef GPURING_PLAN_H
+#define GPURING_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/plan/step.h"
+
+#define GPURING_CHANNEL_MAX_DOWN                                          \
+    3 /* children of a rank in a tree: two of its chain or node, one more \
+         across nodes; see mca/topo_pci/pci_channels.h */
+
+/* One rank's place in one ring or tree channel; ranks are ranks of the communicator. */
+struct gpuring_ring_place {
+    int prev, next;
+    int index; /* position in the ring, 0 .. nranks-1; the same origin on all ranks */
+};
+
+struct gpuring_tree_place {
+    int up;                             /* parent, -1: this rank is the root */
+    int down[GPURING_CHANNEL_MAX_DOWN]; /* children, -1: none; no gaps */
+};
+
+struct gpuring_channel {
+    struct gpuring_ring_place ring;
+    struct gpuring_tree_place tree[2]; /* the double binary tree: each carries half of the data */
+};
+
+/* One rank's place in a packed tree: any number of children, a weight common to all ranks. */
+struct gpuring_packed_place {
+    uint32_t weight; /* share of the vector, in units of the sum of all weights */
+    int up;
+    int ndown;
+    const int *down;
+};
+
+/* One end of a connection. */
+struct gpuring_plan_conn {
+    int peer;     /* rank of the other end */
+    uint32_t key; /* distinguishes connections of the same pair and direction */
+};
+
+struct gpuring_plan_lane {
+    uint64_t part_begin, part_end; /* share of the vector in units of plan->weight */
+    uint32_t nchunks;              /* chunks per window */
+    uint32_t nsteps;
+    uint32_t nrefs;
+    uint32_t first_recv, nrecvs; /* this lane's connections: plan->recvs[first_recv + ref] */
+    uint32_t first_send, nsends;
+    const struct gpuring_step *steps;
+    const uint16_t *refs;
+};
+
+struct gpuring_plan {
+    enum gpuring_algorithm algorithm;
+    int rank, nranks;
+    uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
+    uint32_t nlanes, nrecvs, nsends;
+    struct gpuring_plan_lane *lanes;
+    struct gpuring_plan_conn *recvs;
+    struct gpuring_plan_conn *sends;
+};
+
+/*
+ * Builders. Return 0 and a new plan in *plan, or GPURING_ERR_ARG / GPURING_ERR_NOMEM with a log
+ * line, *plan untouched. nranks >= 2. Time and memory are O(nranks x channels) per rank.
+ */
+int gpuring_plan_build_ring(int rank, int nranks, const struct gpuring_channel *channels,
+                            uint32_t nchannels, struct gpuring_plan **plan);
+int gpuring_plan_build_tree(int rank, int nranks, const struct gpuring_channel *channels,
+                            uint32_t nchannels, struct gpuring_plan **plan);
+/* Every rank sends its vector to every other; folded in rank order, so all get the same bits. */
+int gpuring_plan_build_direct(int rank, int nranks, struct gpuring_plan **plan);
+int gpuring_plan_build_packed(int rank, int nranks, const struct gpuring_packed_place *places,
+                              uint32_t ntrees, struct gpuring_plan **plan);
+
+void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */
+
+/*
+ * The elements [*first, *first + *count) of a vector of `total` elements that lane `lane` works
+ * on. Bounds are rounded down to multiples of `align` elements (the last part takes the rest), and
+ * are the same on every rank for equal shares.
+ */
+void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
+                             uint64_t align, uint64_t *first, uint64_t *count);
+
+/*
+ * The checker: runs the plans of all ranks symbolically and proves that
+ *  - the parts tile the vector, and every chunk of every rank's output is stored once, holding each
+ *    rank's contribution exactly once,
+ *  - folding order is the same on all ranks (equal bits everywhere),
+ *  - no rank reads its input after it overwrote it (MPI_IN_PLACE is safe); lanes of a rank are
+ *    ordered by the data that flows between them alone,
+ *  - sends and receives match, chunk by chunk, and nothing deadlocks with `slots` FIFO slots per
+ *    connection.
+ * One window in one order is a proof for all: lanes are processes that wait for one thing at a time
+ * and never look whether something is there, so all orders end alike (a Kahn network; a bounded
+ * FIFO is a second one that carries free slots back). The window must end with empty FIFOs; then
+ * running window after window is one possible order, and those with lanes ahead end alike.
+ * Returns 0, or GPURING_ERR_DATA with the first violation in text[0..size-1]; GPURING_ERR_NOMEM.
+ */
+int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint32_t slots,
+                       char *text, size_t size);
+
+#endif

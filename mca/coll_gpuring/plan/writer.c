@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/plan/writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+uint32_t gpuring_writer_key(enum gpuring_algorithm algorithm, uint32_t index, uint32_t down)
+{
+    return (uint32_t) algorithm << 28 | index << 1 | down;
+}
+
+static void *no_memory(struct gpuring_writer *writer)
+{
+    if (writer->status == GPURING_OK) {
+        gpuring_error("out of memory for a plan of %d ranks; lower coll_gpuring_max_channels",
+                      writer->plan != NULL ? writer->plan->nranks : 0);
+        writer->status = GPURING_ERR_NOMEM;
+    }
+    return NULL;
+}
+
+/* Room for `more` further elements after `used`; NULL after an error. */
+static void *grow(struct gpuring_writer *writer, void *array, size_t *room, size_t used,
+                  size_t more, size_t size)
+{
+    size_t wanted = *room;
+    void *grown;
+
+    if (writer->status != GPURING_OK) {
+        return NULL;
+    }
+    if (used + more <= *room) {
+        return array;
+    }
+    while (wanted < used + more) {
+        wanted = wanted == 0 ? 8 : 2 * wanted;
+    }
+    grown = reallocarray(array, wanted, size);
+    if (grown == NULL) {
+        return no_memory(writer);
+    }
+    *room = wanted;
+    return grown;
+}
+
+void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_algorithm algorithm, int rank,
+                         int nranks, uint64_t weight)
+{
+    memset(writer, 0, sizeof *writer);
+    writer->plan = calloc(1, sizeof *writer->plan);
+    if (writer->plan == NULL) {
+        no_memory(writer);
+        return;
+    }
+    writer->plan->algorithm = algorithm;
+    writer->plan->rank = rank;
+    writer->plan->nranks = nranks;
+    writer->plan->weight = weight;
+}
+
+void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begin,
+                               uint64_t part_end, uint32_t nchunks)
+{
+    struct gpuring_plan *plan = writer->plan;
+    struct gpuring_plan_lane *lanes;
+
+    if (writer->status != GPURING_OK) {
+        return;
+    }
+    lanes = grow(writer, plan->lanes, &writer->lanes_room, plan->nlanes, 1, sizeof *lanes);
+    if (lanes == NULL) {
+        return;
+    }
+    plan->lanes = lanes;
+    writer->lane = &lanes[plan->nlanes++];
+    *writer->lane = (struct gpuring_plan_lane){.part_begin = part_begin,
+                                               .part_end = part_end,
+                                               .nchunks = nchunks,
+                                               .first_recv = plan->nrecvs,
+                                               .first_send = plan->nsends};
+}
+
+uint16_t gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key)
+{
+    struct gpuring_plan *plan = writer->plan;
+    struct gpuring_plan_conn *recvs;
+
+    if (writer->status != GPURING_OK) {
+        return 0;
+    }
+    recvs = grow(writer, plan->recvs, &writer->recvs_room, plan->nrecvs, 1, sizeof *recvs);
+    if (recvs == NULL) {
+        return 0;
+    }
+    plan->recvs = recvs;
+    recvs[plan->nrecvs++] = (struct gpuring_plan_conn){.peer = peer, .key = key};
+    return (uint16_t) writer->lane->nrecvs++;
+}
+
+uint16_t gpuring_writer_send(struct gpuring_writer *writer, int peer, uint32_t key)
+{
+    struct gpuring_plan *plan = writer->plan;
+    struct gpuring_plan_conn *sends;
+
+    if (writer->status != GPURING_OK) {
+        return 0;
+    }
+    sends = grow(writer, plan->sends, &writer->sends_room, plan->nsends, 1, sizeof *sends);
+    if (sends == NULL) {
+        return 0;
+    }
+    plan->sends = sends;
+    sends[plan->nsends++] = (struct gpuring_plan_conn){.peer = peer, .key = key};
+    return (uint16_t) writer->lane->nsends++;
+}
+
+void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags,
+                         const uint16_t *refs, size_t noperands, size_t nsends)
+{
+    struct gpuring_plan_lane *lane = writer->lane;
+    struct gpuring_step *steps;
+    uint16_t *lane_refs;
+
+    if (writer->status != GPURING_OK) {
+        return;
+    }
+    steps = grow(writer, writer->steps, &writer->steps_room, lane->nsteps, 1, sizeof *steps);
+    if (steps == NULL) {
+        return;
+    }
+    writer->steps = steps;
+    lane_refs = grow(writer, writer->refs, &writer->refs_room, lane->nrefs, noperands + nsends,
+                     sizeof *lane_refs);
+    if (lane_refs == NULL) {
+        return;
+    }
+    writer->refs = lane_refs;
+    steps[lane->nsteps++] = (struct gpuring_step){.chunk = chunk,
+                                                  .refs = lane->nrefs,
+                                                  .noperands = (uint16_t) noperands,
+                                                  .nsends = (uint16_t) nsends,
+                                                  .flags = (uint16_t) flags};
+    memcpy(lane_refs + lane->nrefs, refs, (noperands + nsends) * sizeof *refs);
+    lane->nrefs += (uint32_t) (noperands + nsends);
+}
+
+void gpuring_writer_lane_end(struct gpuring_writer *writer)
+{
+    if (writer->status != GPURING_OK) {
+        return;
+    }
+    writer->lane->steps = writer->steps;
+    writer->lane->refs = writer->refs;
+    writer->steps = NULL;
+    writer->refs = NULL;
+    writer->steps_room = writer->refs_room = 0;
+}
+
+int gpuring_writer_finish(struct gpuring_writer *writer, struct gpuring_plan **plan)
+{
+    if (writer->status != GPURING_OK) {
+        free(writer->steps);
+        free(writer->refs);
+        gpuring_plan_free(writer->plan);
+        return writer->status;
+    }
+    *plan = writer->plan;
+    return GPURING_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The process's part: the device, and the network once it is needed. See gpuring.h. */
+#ifndef GPURING_PROCESS_H
+#define GPURING_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Open the device that coll_gpuring_device asks for; device_ops stays NULL if there is none. */
+void gpuring_process_open_device(void);
+
+/* Before the first use of the device: choose the GPU by the user's buffer. Thread-safe. */
+int gpuring_process_attach(const void *buffer);
+
+/*
+ * Open the net that coll_gpuring_net asks for among those that all ranks have (capability bits of
+ * AllGather 1), and start the proxy. Thread-safe; later calls keep the first choice.
+ */
+int gpuring_process_open_net(uint32_t capabilities);
+
+/* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */
+int gpuring_process_copy(void *to, const void *from, size_t bytes);
+
+/* Close all that was opened. No service may exist any more. */
+void gpuring_process_close(void);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/pvars.h"
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/util/status.h"
+
+unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
+bool gpuring_pvar_threads;
+
+typedef uint64_t (*proxy_counter_fn)(const struct gpuring_proxy *proxy);
+
+static int read_proxy(void *value, proxy_counter_fn counter)
+{
+    struct gpuring_proxy *proxy;
+
+    pthread_mutex_lock(&gpuring_process.lock);
+    proxy = gpuring_process.proxy;
+    *(unsigned long long *) value = proxy != NULL ? counter(proxy) : 0;
+    pthread_mutex_unlock(&gpuring_process.lock);
+    return OPAL_SUCCESS;
+}
+
+static int get_net_bytes(const struct mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    (void) object;
+    return read_proxy(value, gpuring_proxy_bytes);
+}
+
+static int get_net_retries(const struct mca_base_pvar_t *pvar, void *value, void *object)
+{
+    (void) pvar;
+    (void) object;
+    return read_proxy(value, gpuring_proxy_retries);
+}
+
+static int pvar_register(const mca_base_component_t *component, const char *name, const char *help,
+                         mca_base_get_value_fn_t get, void *counter)
+{
+    return mca_base_component_pvar_register(
+        component, name, help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
+        MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
+        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, get, NULL, NULL, counter);
+}
+
+int gpuring_pvars_register(const mca_base_component_t *component)
+{
+    bool failed = false;
+
+#define REGISTER(name, help)                              \
+    failed |= pvar_register(component, #name, help, NULL, \
+                            &gpuring_pvar_values[GPURING_PVAR_##name]) < 0;
+    GPURING_PVARS(REGISTER)
+#undef REGISTER
+#define REGISTER(name, help) failed |= pvar_register(component, #name, help, get_##name, NULL) < 0;
+    GPURING_NET_PVARS(REGISTER)
+#undef REGISTER
+    return failed ? GPURING_ERR_IO : GPURING_OK;
+}

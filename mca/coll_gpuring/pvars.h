@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Performance variables coll_gpuring_*, read through MPI_T: the one list. All are counters of
+ * this process since MPI_Init; MPI_T counts from the allocation of a handle.
+ */
+#ifndef GPURING_PVARS_H
+#define GPURING_PVARS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/compat.h"
+
+#define GPURING_PVARS(X)                                                                \
+    X(calls, "Collective operations that coll/gpuring ran")                             \
+    X(fallbacks, "Collective calls handed to another component, or to the simple path") \
+    X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")            \
+    X(calls_ring, "Operations run by rings")                                            \
+    X(calls_tree, "Operations run by double binary trees")                              \
+    X(calls_direct, "Operations run by direct exchange")                                \
+    X(calls_packed, "Operations run by packed trees")                                   \
+    X(calls_simple, "Operations run with protocol simple")                              \
+    X(calls_ll, "Operations run with protocol ll")                                      \
+    X(calls_ll128, "Operations run with protocol ll128")                                \
+    X(wireups, "Communicators that were wired up")
+
+/* Read from the proxy, not counted here. */
+#define GPURING_NET_PVARS(X)                                    \
+    X(net_bytes, "Bytes that this process sent over a network") \
+    X(net_retries, "Network transfers that were repeated after a fault")
+
+enum gpuring_pvar {
+#define GPURING_PVAR_ENUM(name, help) GPURING_PVAR_##name,
+    GPURING_PVARS(GPURING_PVAR_ENUM)
+#undef GPURING_PVAR_ENUM
+        GPURING_PVAR_COUNT
+};
+
+extern unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
+extern bool gpuring_pvar_threads; /* MPI_THREAD_MULTIPLE: count atomically */
+
+static inline void gpuring_pvar_add(enum gpuring_pvar pvar, unsigned long long amount)
+{
+    if (gpuring_pvar_threads) {
+        __atomic_fetch_add(&gpuring_pvar_values[pvar], amount, __ATOMIC_RELAXED);
+    } else {
+        gpuring_pvar_values[pvar] += amount;
+    }
+}
+
+/* 0 or GPURING_ERR_IO. */
+int gpuring_pvars_register(const mca_base_component_t *component);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/queue.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/pause.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/run.h"
+#include "mca/coll_gpuring/simple.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup.h"
+
+/* Modules whose queues have items with requests; under its lock. */
+static struct {
+    pthread_mutex_t lock;
+    mca_coll_gpuring_module_t *first;
+    bool registered;
+} listed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void gpuring_queue_init(struct gpuring_queue *queue)
+{
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->head = NULL;
+    queue->tail = &queue->head;
+    queue->listed = false;
+    queue->pause = (struct gpuring_pause){.vain = 0};
+}
+
+void gpuring_queue_destroy(mca_coll_gpuring_module_t *module)
+{
+    mca_coll_gpuring_module_t **link = &listed.first;
+
+    pthread_mutex_lock(&listed.lock);
+    while (module->queue.listed && *link != NULL) {
+        if (*link == module) {
+            *link = module->queue.next_listed;
+            module->queue.listed = false;
+        } else {
+            link = &(*link)->queue.next_listed;
+        }
+    }
+    pthread_mutex_unlock(&listed.lock);
+    pthread_mutex_destroy(&module->queue.lock);
+}
+
+/* With the lock held: take the finished head off and hand it to `finished`. */
+static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *item, int status,
+                        struct gpuring_item ***finished)
+{
+    struct gpuring_queue *queue = &module->queue;
+
+    gpuring_simple_free(item->simple);
+    item->simple = NULL;
+    gpuring_run_discard(item);
+    item->status = status;
+    if (queue->tail == &item->next) {
+        queue->tail = &queue->head;
+    }
+    __atomic_store_n(&queue->head, item->next, __ATOMIC_RELAXED);
+    item->next = NULL;
+    **finished = item;
+    *finished = &item->next;
+}
+
+/*
+ * The simple path: for items that no service runs. The communicator could not be wired up, and a
+ * non-blocking call cannot be handed to the previous module any more (see exchange.h).
+ */
+static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    int status = GPURING_OK;
+
+    if (item->request == NULL) {
+        return GPURING_ITEM_FALL_BACK;
+    }
+    if (!item->started) {
+        item->started = true;
+        gpuring_fallback_count(module, GPURING_REASON_DEAD);
+        status = gpuring_simple_start(module->comm, &item->call, NULL, &item->simple);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_simple_progress(item->simple, item->call.output);
+    }
+    return status;
+}
+
+/* With the lock held: move the head on; its status, or GPURING_AGAIN. */
+static int item_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    switch (module->state) {
+    case GPURING_STATE_UNWIRED:
+        gpuring_wireup_start(module, &item->call);
+        return GPURING_AGAIN;
+    case GPURING_STATE_WIRING:
+        gpuring_wireup_progress(module);
+        return GPURING_AGAIN;
+    case GPURING_STATE_READY:
+        return gpuring_run_item(module, item);
+    case GPURING_STATE_DEAD:
+        return item_simple(module, item);
+    default:
+        return module->failure;
+    }
+}
+
+/* Tell the waiters. Outside of all locks: it may end in a user's callback or free a communicator.
+ */
+static void tell_finished(struct gpuring_item *item)
+{
+    while (item != NULL) {
+        struct gpuring_item *next = item->next;
+        ompi_request_t *request = item->request;
+        struct ompi_communicator_t *comm = request != NULL ? item->module->comm : NULL;
+
+        __atomic_store_n(&item->done, 1, __ATOMIC_RELEASE); /* partner: gpuring_queue_wait */
+        if (request != NULL) {
+            request->req_status.MPI_ERROR = gpuring_compat_error(item->status);
+            ompi_request_complete(request, true);
+            OBJ_RELEASE(comm);
+        }
+        item = next;
+    }
+}
+
+/* Move a queue on as far as it goes; the number of items finished. */
+static int queue_progress(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_item *finished = NULL, **end = &finished;
+    enum gpuring_state before;
+    int count = 0;
+
+    if (pthread_mutex_trylock(&module->queue.lock) != 0) {
+        return 0; /* another thread is at it */
+    }
+    while (module->queue.head != NULL) {
+        int status;
+
+        before = module->state;
+        status = item_progress(module, module->queue.head);
+        if (status == GPURING_AGAIN) {
+            status = gpuring_watchdog_look(module);
+            if (status == GPURING_OK && module->state == before) {
+                break;
+            }
+            if (status != GPURING_OK) {
+                gpuring_module_fail(module, status);
+            }
+            continue;
+        }
+        item_finish(module, module->queue.head, status, &end);
+        count++;
+    }
+    pthread_mutex_unlock(&module->queue.lock);
+    tell_finished(finished);
+    return count;
+}
+
+/* Called by opal_progress, by several threads at once. */
+static int progress_callback(void)
+{
+    mca_coll_gpuring_module_t *module, **link = &listed.first;
+    int count = 0;
+
+    if (__atomic_load_n(&listed.first, __ATOMIC_RELAXED) == NULL ||
+        pthread_mutex_trylock(&listed.lock) != 0) {
+        return 0;
+    }
+    while ((module = *link) != NULL) {
+        if (gpuring_queue_empty(&module->queue)) {
+            *link = module->queue.next_listed;
+            module->queue.listed = false;
+            continue;
+        }
+        link = &module->queue.next_listed;
+    }
+    module = listed.first;
+    if (module != NULL) {
+        /* One queue a call, in turn: it may finish a communicator's last item and free it. */
+        listed.first = module->queue.next_listed;
+        module->queue.next_listed = NULL;
+        *(listed.first == NULL ? &listed.first : link) = module;
+        OBJ_RETAIN(module->comm);
+    }
+    pthread_mutex_unlock(&listed.lock);
+    if (module != NULL) {
+        struct ompi_communicator_t *comm = module->comm;
+
+        count = queue_progress(module);
+        if (count == 0 && GPURING_YIELD_WHEN_IDLE) {
+            gpuring_pause_nap(&module->queue.pause, gpuring_module_progress(module));
+        }
+        OBJ_RELEASE(comm);
+    }
+    return count;
+}
+
+/* Let the callback look at a module with non-blocking items. */
+static void list_module(mca_coll_gpuring_module_t *module)
+{
+    mca_coll_gpuring_module_t **link = &listed.first;
+
+    pthread_mutex_lock(&listed.lock);
+    if (!module->queue.listed) {
+        while (*link != NULL) {
+            link = &(*link)->queue.next_listed;
+        }
+        module->queue.next_listed = NULL;
+        module->queue.listed = true;
+        *link = module;
+    }
+    if (!listed.registered) {
+        listed.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
+    }
+    pthread_mutex_unlock(&listed.lock);
+}
+
+void gpuring_queue_close(void)
+{
+    pthread_mutex_lock(&listed.lock);
+    if (listed.registered) {
+        opal_progress_unregister(progress_callback);
+        listed.registered = false;
+    }
+    pthread_mutex_unlock(&listed.lock);
+}
+
+void gpuring_queue_push(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    struct gpuring_queue *queue = &module->queue;
+
+    item->next = NULL;
+    item->done = 0;
+    item->started = false;
+    item->simple = NULL;
+    item->check = NULL;
+    item->module = module;
+    if (item->request != NULL) {
+        OBJ_RETAIN(module->comm); /* until it is complete; given back in tell_finished */
+    }
+    pthread_mutex_lock(&queue->lock);
+    __atomic_store_n(queue->tail, item, __ATOMIC_RELAXED);
+    queue->tail = &item->next;
+    pthread_mutex_unlock(&queue->lock);
+    if (item->request != NULL) {
+        list_module(module);
+        queue_progress(module);
+    }
+}
+
+int gpuring_queue_wait(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    struct gpuring_pause pause = {.vain = 0};
+
+    while (!__atomic_load_n(&item->done, __ATOMIC_ACQUIRE)) {
+        queue_progress(module);
+        opal_progress();
+        gpuring_pause(&pause, gpuring_module_progress(module), false);
+    }
+    return item->status;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Operations of one communicator that wait for their turn: non-blocking and persistent ones,
+ * blocking ones that find others before them, and all that come before the communicator is wired
+ * up. They run one after the other, in the order of the calls, which MPI requires to be the same on
+ * all ranks. Different communicators' queues are independent.
+ *
+ * The queue is moved on by whoever waits for one of its items, and by a progress callback in
+ * opal_progress for the others.
+ */
+#ifndef GPURING_QUEUE_H
+#define GPURING_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/eligible.h"
+#include "mca/coll_gpuring/pause.h"
+
+struct mca_coll_gpuring_module_t;
+struct gpuring_simple;
+
+/* Special outcome of an item whose caller may hand the call to the previous module itself. */
+#define GPURING_ITEM_FALL_BACK 2
+
+struct gpuring_item {
+    struct gpuring_item *next;
+    struct mca_coll_gpuring_module_t *module;
+    struct gpuring_call call;
+    ompi_request_t *request; /* NULL: a blocking caller waits */
+    int status;              /* outcome; valid once done */
+    int done;                /* set (release) by the finisher, read (acquire) by the waiter */
+    bool started;            /* the service or the simple path runs it */
+    struct gpuring_simple *simple;
+    struct gpuring_run_check *check; /* coll_gpuring_check=data: the second path, see run.c */
+};
+
+struct gpuring_queue {
+    pthread_mutex_t lock; /* guards the list, the items' state and the module's state */
+    struct gpuring_item *head, **tail;
+    bool listed;                /* the progress callback looks at this queue */
+    struct gpuring_pause pause; /* of the callback */
+    struct mca_coll_gpuring_module_t *next_listed;
+};
+
+void gpuring_queue_init(struct gpuring_queue *queue);
+/* The module goes: no callback looks at its queue any more. */
+void gpuring_queue_destroy(struct mca_coll_gpuring_module_t *module);
+
+static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
+{
+    return __atomic_load_n(&queue->head, __ATOMIC_RELAXED) == NULL;
+}
+
+/* Append; item->call, module and request are set. Items with a request keep the communicator. */
+void gpuring_queue_push(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
+
+/* Move on until the item is done; returns its status. */
+int gpuring_queue_wait(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
+
+/* At close: no callback any more. */
+void gpuring_queue_close(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Running calls on a READY module: blocking ones at once, queued ones piece by piece. */
+#ifndef GPURING_RUN_H
+#define GPURING_RUN_H
+
+#include "mca/coll_gpuring/eligible.h"
+
+struct mca_coll_gpuring_module_t;
+struct gpuring_item;
+
+/* True if a call may run at once: wired up, nothing queued, no check of data asked for. */
+bool gpuring_run_at_once(const struct mca_coll_gpuring_module_t *module);
+
+/* Run it; returns 0 or the error, with which the module has failed. */
+int gpuring_run_blocking(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call);
+
+/* Move the head of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
+int gpuring_run_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
+
+/* Forget what an item keeps for its check. */
+void gpuring_run_discard(struct gpuring_item *item);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The service of one communicator at one rank: plans, connections and the state of the operation
+ * that runs. Knows nothing of MPI. One operation at a time; one thread at a time.
+ */
+#ifndef GPURING_SERVICE_H
+#define GPURING_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/advice.h"
+#include "mca/coll_gpuring/choice.h"
+#include "mca/coll_gpuring/transport/transport.h"
+
+struct gpuring_call;
+
+struct gpuring_service {
+    const struct gpuring_device_ops *device_ops;
+    struct gpuring_device *device;
+    struct gpuring_stream *stream;
+    bool oversubscribed; /* more ranks than cores on this node: yield while waiting */
+
+    struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT]; /* NULL: not offered */
+    int index[GPURING_ALGORITHM_COUNT];                  /* their numbers in the transport */
+    struct gpuring_transport *transport;
+    struct gpuring_lane *lanes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT]; /* bound */
+    struct gpuring_choice_config choice_config;
+
+    uint64_t operation; /* number of the current or last operation, from 1 */
+    struct gpuring_choice choice;
+    struct gpuring_work work;
+};
+
+/* What the ranks agree on before plans are made. */
+struct gpuring_service_config {
+    int rank, nranks, nnodes;
+    uint32_t nrings, ntrees;
+    const struct gpuring_channel *channels;     /* this rank's places, of the greater number */
+    const struct gpuring_advice *advice;        /* of the topology, or NULL */
+    const struct gpuring_advice_places *packed; /* this rank's, or NULL */
+    bool oversubscribed;
+    int algorithm, protocol; /* asked for, or -1 */
+    uint64_t buffer_bytes, chunk_bytes;
+};
+
+#define GPURING_SERVICE_SLOTS        8  /* of each FIFO */
+#define GPURING_SERVICE_DIRECT_RANKS 16 /* direct plans connect all with all: not beyond this */
+
+/* Plans and FIFO sizes; the transport is added by gpuring_service_connect. */
+int gpuring_service_create(const struct gpuring_service_config *config,
+                           const struct gpuring_device_ops *device_ops,
+                           struct gpuring_device *device, struct gpuring_service **service);
+
+/* The room of FIFOs that a configuration asks for: equal on all ranks. */
+void gpuring_service_fifo(const struct gpuring_service_config *config,
+                          struct gpuring_fifo_config *fifo);
+
+/* Create the transport for the service's plans; transport is the config but for fifo. */
+int gpuring_service_transport(struct gpuring_service *service,
+                              const struct gpuring_transport_config *transport);
+
+/* All ranks' blobs are here: connect and bind. */
+int gpuring_service_connect(struct gpuring_service *service, const void *blobs,
+                            const size_t *offsets);
+
+void gpuring_service_destroy(struct gpuring_service *service); /* NULL is allowed */
+
+/*
+ * Run an operation: start, then poll until it is not GPURING_AGAIN, then finish with the outcome.
+ * A poll runs all that can be run and returns after a bounded number of vain looks.
+ */
+int gpuring_operation_start(struct gpuring_service *service, const struct gpuring_call *call);
+int gpuring_operation_poll(struct gpuring_service *service);
+void gpuring_operation_finish(struct gpuring_service *service, int status);
+
+/* A number that changes whenever the current operation has moved on. */
+uint64_t gpuring_operation_progress(const struct gpuring_service *service);
+
+/*
+ * The lane that waits (the first one), for messages: its number, or -1. *wait: for what,
+ * *peer: rank at the other end or -1.
+ */
+int gpuring_operation_waiting(const struct gpuring_service *service, enum gpuring_lane_wait *wait,
+                              uint32_t *ref, int *peer);
+
+const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
+const char *gpuring_protocol_text(enum gpuring_protocol protocol);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Who is at the other end, is it alive, what was it last seen doing; and how to stop everybody. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/status.h"
+
+struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank)
+{
+    int low = 0, high = transport->npeers;
+
+    while (low < high) {
+        int middle = (low + high) / 2;
+
+        if (transport->peers[middle].rank < rank) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < transport->npeers && transport->peers[low].rank == rank ? &transport->peers[low]
+                                                                         : NULL;
+}
+
+int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
+                                enum gpuring_lane_wait wait, uint32_t ref)
+{
+    const struct gpuring_plan *p = transport->plans[plan];
+
+    if (lane >= p->nlanes) {
+        return -1;
+    }
+    if (wait == GPURING_WAIT_RECV && ref < p->lanes[lane].nrecvs) {
+        return p->recvs[p->lanes[lane].first_recv + ref].peer;
+    }
+    if (wait == GPURING_WAIT_SEND && ref < p->lanes[lane].nsends) {
+        return p->sends[p->lanes[lane].first_send + ref].peer;
+    }
+    return -1;
+}
+
+int gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
+                                enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size)
+{
+    int rank = gpuring_transport_peer_rank(transport, plan, lane, wait, ref);
+    const struct gpuring_peer *peer = gpuring_transport_peer(transport, rank);
+
+    if (peer == NULL) {
+        snprintf(text, size, "no peer");
+        return GPURING_ERR_ARG;
+    }
+    snprintf(text, size, "%s rank %d (host %s, pid %u) by %s",
+             wait == GPURING_WAIT_RECV ? "data from" : "a free slot at", rank, peer->hostname,
+             peer->pid, !peer->remote ? "shared memory" : transport->config.net_ops->name);
+    return GPURING_OK;
+}
+
+const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)
+{
+    return &transport->page->abort;
+}
+
+void gpuring_transport_abort(struct gpuring_transport *transport, int status)
+{
+    gpuring_status_page_abort(transport->page, status);
+    for (int i = 0; i < transport->npeers; i++) {
+        if (transport->peers[i].page != NULL) {
+            gpuring_status_page_abort(transport->peers[i].page, status);
+        }
+    }
+}
+
+int gpuring_transport_health(struct gpuring_transport *transport, char *text, size_t size)
+{
+    uint32_t abort_word = __atomic_load_n(&transport->page->abort, __ATOMIC_ACQUIRE);
+
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        if (!peer->remote && kill((pid_t) peer->pid, 0) != 0 && errno == ESRCH) {
+            snprintf(text, size, "rank %d (host %s, pid %u) has died", peer->rank, peer->hostname,
+                     peer->pid);
+            return GPURING_ERR_PEER;
+        }
+    }
+    if (abort_word != 0) {
+        snprintf(text, size, "another rank stopped the communicator: %s",
+                 gpuring_status_text(-(int) abort_word));
+        return GPURING_ERR_ABORTED;
+    }
+    return gpuring_remote_health(transport, text, size);
+}
+
+void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
+                               enum gpuring_activity activity)
+{
+    __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELAXED);
+    __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
+}
+
+void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
+                                  size_t size)
+{
+    const struct gpuring_peer *known = gpuring_transport_peer(transport, peer);
+
+    if (known == NULL || known->page == NULL) {
+        snprintf(text, size, "unknown (it is on another node)");
+        return;
+    }
+    gpuring_status_page_text(known->page, text, size);
+}
+
+uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)
+{
+    return (uint64_t) transport->region_bytes + transport->net_region_bytes;
+}
+
+const char *gpuring_transport_name(const struct gpuring_transport *transport)
+{
+    return transport->name;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Inside of transport/: one struct per concern, shared by its files only.
+ *
+ * Memory of a rank, two allocations of the same block format:
+ *   peer region (device memory, exported): one block per connection with a rank of this node
+ *   net region (registered with the net):  one block per connection with another node
+ *
+ *   block of a receiving end, and of a sending end in the net region:
+ *     | tail[protocol] 384 B each | pad to page | slots[protocol 0] | slots[protocol 1] | ...
+ *     preceded, in the net region, by | head[protocol] 128 B each |
+ *   block of a sending end in the peer region:
+ *     | head[protocol] 128 B each |
+ * Every part starts on a multiple of 128 bytes, slots on a page.
+ */
+#ifndef GPURING_TRANSPORT_INTERNAL_H
+#define GPURING_TRANSPORT_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "mca/coll_gpuring/transport/transport.h"
+
+#define GPURING_TRANSPORT_PAGE 4096 /* of slots; any power of two that is a multiple of 128 */
+#define GPURING_HOSTNAME_BYTES 64
+
+enum gpuring_end { GPURING_END_RECV, GPURING_END_SEND };
+
+/* Byte offsets within a block; a part that does not exist has offset 0 of no meaning. */
+struct gpuring_block_layout {
+    size_t head; /* of protocol 0; further ones follow */
+    size_t tail;
+    size_t slots[GPURING_PROTOCOL_COUNT];
+    size_t bytes; /* of the whole block, a multiple of GPURING_TRANSPORT_PAGE or of 128 */
+};
+
+struct gpuring_remote_end; /* remote.c */
+
+/* One end of one connection. */
+struct gpuring_conn {
+    enum gpuring_end end;
+    int plan;
+    uint32_t index; /* in the plan's recvs or sends */
+    uint32_t lane;
+    int peer; /* rank */
+    uint32_t key;
+    bool remote;
+    size_t offset;                   /* of its block in the region */
+    struct gpuring_remote_end *link; /* remote only */
+};
+
+/* What we know of another rank that we are connected with. */
+struct gpuring_peer {
+    int rank;
+    bool remote;
+    uint32_t pid;
+    char hostname[GPURING_HOSTNAME_BYTES];
+    uint8_t *region;                  /* its peer region, mapped here; NULL if remote */
+    struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
+};
+
+/* One plan: where its connections start in the tables, and its steps as executors see them. */
+struct gpuring_plan_ends {
+    uint32_t first_recv, first_send;
+    const struct gpuring_step **steps; /* [nlanes], uploaded */
+    const uint16_t **refs;             /* [nlanes], uploaded */
+};
+
+struct gpuring_transport {
+    struct gpuring_transport_config config; /* node pointer is not kept */
+    char hostname[GPURING_HOSTNAME_BYTES];
+    const struct gpuring_plan **plans;
+    struct gpuring_plan_ends *ends; /* [nplans] */
+    int nplans;
+
+    struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
+    uint32_t nrecvs, nsends;
+    uint32_t nremote;
+    struct gpuring_recv *recvs[GPURING_PROTOCOL_COUNT];      /* [nrecvs] each, as connected */
+    struct gpuring_send *sends[GPURING_PROTOCOL_COUNT];      /* [nsends] each */
+    struct gpuring_recv *exec_recvs[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
+    struct gpuring_send *exec_sends[GPURING_PROTOCOL_COUNT];
+
+    struct gpuring_peer *peers; /* sorted by rank */
+    int npeers;
+
+    uint8_t *region;
+    size_t region_bytes;
+    uint8_t *net_region;
+    size_t net_region_bytes;
+    struct gpuring_device *host; /* for the status page; the device itself if that is the host's */
+    bool own_host;
+    struct gpuring_status_page *page;
+    bool page_reached; /* executors of the device can read the abort word */
+
+    uint8_t *blob;
+    size_t blob_bytes;
+    char name[32]; /* "shm+ucx" */
+};
+
+/* layout.c: pure functions */
+void gpuring_layout_peer_recv(const struct gpuring_fifo_config *fifo,
+                              struct gpuring_block_layout *layout);
+void gpuring_layout_peer_send(const struct gpuring_fifo_config *fifo,
+                              struct gpuring_block_layout *layout);
+void gpuring_layout_remote(const struct gpuring_fifo_config *fifo,
+                           struct gpuring_block_layout *layout);
+/* Fill one protocol's end from a block; room == 0: the protocol is not offered. */
+struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block,
+                                             const struct gpuring_block_layout *layout,
+                                             unsigned protocol);
+struct gpuring_fifo_head *gpuring_block_head(uint8_t *block,
+                                             const struct gpuring_block_layout *layout,
+                                             unsigned protocol);
+
+/* peer.c: connections inside the node */
+int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
+                         const uint8_t *blob, size_t bytes);
+void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring_peer *peer);
+
+/* remote.c: connections through a net */
+int gpuring_remote_create(struct gpuring_transport *transport);
+int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
+                           const uint8_t *blob, size_t bytes);
+void gpuring_remote_destroy(struct gpuring_transport *transport);
+int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes);
+/* 0, or the error of the first failed link with its text. */
+int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
+
+/* tables.c: steps and connections where the executors read them */
+int gpuring_tables_upload(struct gpuring_transport *transport);
+void gpuring_tables_unload(struct gpuring_transport *transport);
+
+/* Fill the executor's view of an end whose block(s) are known. */
+void gpuring_conn_bind_recv(struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                            uint8_t *own_block, const struct gpuring_block_layout *layout,
+                            uint8_t *head_block, const struct gpuring_block_layout *head_layout);
+void gpuring_conn_bind_send(struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                            uint8_t *slots_block, const struct gpuring_block_layout *layout,
+                            uint8_t *own_block, const struct gpuring_block_layout *own_layout);
+
+/* transport.c */
+struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank);
+
+#endif

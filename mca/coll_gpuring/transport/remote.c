@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Connections between nodes: each end has a whole block of its own in the net region; a link of
+ * the net carries slots from block to block, driven by the proxy.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/transport/blob.h"
+#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define REMOVE_SECONDS 2.0 /* what destroy grants posts and credits in flight */
+
+struct gpuring_remote_end {
+    struct gpuring_net_link *link;
+    struct gpuring_proxy_conn *proxied; /* NULL until connected */
+    int failed; /* written by the proxy with release, read by health with acquire */
+    const struct gpuring_net_ops *ops;
+};
+
+static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
+                      const struct gpuring_block_layout *layout)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    struct gpuring_net_memory memory = {.base = transport->net_region,
+                                        .bytes = transport->net_region_bytes};
+    uint8_t *block = transport->net_region + conn->offset;
+    int status;
+
+    conn->link = calloc(1, sizeof *conn->link);
+    if (conn->link == NULL) {
+        gpuring_error("out of memory for a network connection");
+        return GPURING_ERR_NOMEM;
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        if (config->fifo.slot_bytes[p] > 0) {
+            memory.ring[p] = (struct gpuring_net_ring){.slots = block + layout->slots[p],
+                                                       .slot_bytes = config->fifo.slot_bytes[p],
+                                                       .nslots = config->fifo.nslots};
+        }
+    }
+    status = config->net_ops->link_create(config->net, config->net_device,
+                                          conn->end == GPURING_END_SEND ? GPURING_NET_SEND
+                                                                        : GPURING_NET_RECV,
+                                          &memory, &conn->link->link);
+    if (status != GPURING_OK) {
+        free(conn->link);
+        conn->link = NULL;
+        return status;
+    }
+    conn->link->ops = config->net_ops;
+    return GPURING_OK;
+}
+
+int gpuring_remote_create(struct gpuring_transport *transport)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    struct gpuring_block_layout layout;
+    void *region = NULL;
+    int status;
+
+    if (transport->nremote == 0) {
+        return GPURING_OK;
+    }
+    if (config->net_ops == NULL || config->proxy == NULL) {
+        gpuring_error("the ranks are on several nodes, but there is no network to connect them: "
+                      "coll_gpuring_net is none, or no network was found");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    gpuring_layout_remote(&config->fifo, &layout);
+    transport->net_region_bytes = layout.bytes * transport->nremote;
+    status = config->device_ops->alloc_pinned(config->device, transport->net_region_bytes, &region);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    transport->net_region = region;
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        if (transport->conns[i].remote) {
+            status = create_end(transport, &transport->conns[i], &layout);
+            if (status != GPURING_OK) {
+                return status;
+            }
+        }
+    }
+    return GPURING_OK;
+}
+
+int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes)
+{
+    return conn->link->ops->link_handle(conn->link->link, handle, bytes);
+}
+
+static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_conn *conn,
+                         const struct gpuring_block_layout *layout)
+{
+    const struct gpuring_fifo_config *fifo = &transport->config.fifo;
+    uint8_t *block = transport->net_region + conn->offset;
+    struct gpuring_proxy_rings rings;
+
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        rings.tail[p] = gpuring_block_tail(block, layout, p);
+        rings.head[p] = gpuring_block_head(block, layout, p);
+        rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots : 0;
+    }
+    return gpuring_proxy_add(transport->config.proxy, conn->link->ops, conn->link->link,
+                             conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV,
+                             &rings, &conn->link->failed, &conn->link->proxied);
+}
+
+static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
+                       struct gpuring_conn *conn, const uint8_t *blob, size_t bytes,
+                       const struct gpuring_blob_header *header)
+{
+    struct gpuring_block_layout layout;
+    struct gpuring_blob_entry entry;
+    uint8_t *block = transport->net_region + conn->offset;
+    char name[GPURING_HOSTNAME_BYTES + 32];
+    int status = gpuring_blob_find(transport, conn, blob, bytes, &entry);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    snprintf(name, sizeof name, "rank %d on %s", peer->rank, peer->hostname);
+    status = conn->link->ops->link_connect(conn->link->link, blob + header->process_offset,
+                                           header->process_bytes, blob + entry.offset,
+                                           entry.handle_bytes, name);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    gpuring_layout_remote(&transport->config.fifo, &layout);
+    if (conn->end == GPURING_END_RECV) {
+        gpuring_conn_bind_recv(transport, conn, block, &layout, block, &layout);
+    } else {
+        gpuring_conn_bind_send(transport, conn, block, &layout, block, &layout);
+    }
+    return give_to_proxy(transport, conn, &layout);
+}
+
+int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
+                           const uint8_t *blob, size_t bytes)
+{
+    struct gpuring_blob_header header;
+    int status = gpuring_blob_header(transport, peer->rank, blob, bytes, &header);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    peer->pid = header.pid;
+    memcpy(peer->hostname, header.hostname, sizeof peer->hostname);
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
+        if (transport->conns[i].peer == peer->rank) {
+            status = connect_end(transport, peer, &transport->conns[i], blob, bytes, &header);
+        }
+    }
+    return status;
+}
+
+int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size)
+{
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+
+        if (conn->link != NULL && conn->link->proxied != NULL) {
+            /* Partner: the proxy's release store after it wrote the text. */
+            int failed = __atomic_load_n(&conn->link->failed, __ATOMIC_ACQUIRE);
+
+            if (failed != GPURING_OK) {
+                snprintf(text, size, "%s", gpuring_proxy_conn_error(conn->link->proxied));
+                return failed;
+            }
+        }
+    }
+    return GPURING_OK;
+}
+
+void gpuring_remote_destroy(struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        struct gpuring_remote_end *end = transport->conns[i].link;
+
+        if (end != NULL) {
+            if (end->proxied != NULL) {
+                gpuring_proxy_remove(end->proxied, REMOVE_SECONDS);
+            }
+            end->ops->link_close(end->link);
+            free(end);
+            transport->conns[i].link = NULL;
+        }
+    }
+    if (transport->net_region != NULL) {
+        transport->config.device_ops->free_pinned(transport->config.device, transport->net_region);
+        transport->net_region = NULL;
+    }
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/transport/transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/transport/blob.h"
+#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Append the ends of one plan to the list, receiving or sending. */
+static uint32_t add_ends(struct gpuring_transport *transport, int plan, enum gpuring_end end,
+                         uint32_t at)
+{
+    const struct gpuring_plan *p = transport->plans[plan];
+    const struct gpuring_plan_conn *named = end == GPURING_END_RECV ? p->recvs : p->sends;
+
+    for (uint32_t lane = 0; lane < p->nlanes; lane++) {
+        const struct gpuring_plan_lane *l = &p->lanes[lane];
+        uint32_t first = end == GPURING_END_RECV ? l->first_recv : l->first_send;
+        uint32_t count = end == GPURING_END_RECV ? l->nrecvs : l->nsends;
+
+        for (uint32_t i = first; i < first + count; i++) {
+            int peer = named[i].peer;
+
+            transport->conns[at + i] = (struct gpuring_conn){
+                .end = end,
+                .plan = plan,
+                .index = i,
+                .lane = lane,
+                .peer = peer,
+                .key = named[i].key,
+                .remote =
+                    transport->config.node[peer] != transport->config.node[transport->config.rank],
+            };
+        }
+    }
+    return at + (end == GPURING_END_RECV ? p->nrecvs : p->nsends);
+}
+
+static int allocate_tables(struct gpuring_transport *transport)
+{
+    uint32_t total = 0;
+    bool ok = true;
+
+    for (int plan = 0; plan < transport->nplans; plan++) {
+        transport->nrecvs += transport->plans[plan]->nrecvs;
+        transport->nsends += transport->plans[plan]->nsends;
+    }
+    total = transport->nrecvs + transport->nsends;
+    transport->conns = calloc(total + 1, sizeof *transport->conns);
+    transport->peers = calloc(total + 1, sizeof *transport->peers);
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        transport->recvs[p] = calloc(transport->nrecvs + 1, sizeof *transport->recvs[p]);
+        transport->sends[p] = calloc(transport->nsends + 1, sizeof *transport->sends[p]);
+        ok = ok && transport->recvs[p] != NULL && transport->sends[p] != NULL;
+    }
+    if (!ok || transport->conns == NULL || transport->peers == NULL) {
+        gpuring_error("out of memory for %u connections", total);
+        return GPURING_ERR_NOMEM;
+    }
+    return GPURING_OK;
+}
+
+static void list_ends(struct gpuring_transport *transport)
+{
+    uint32_t recv = 0, send = 0;
+
+    for (int plan = 0; plan < transport->nplans; plan++) {
+        transport->ends[plan].first_recv = recv;
+        recv = add_ends(transport, plan, GPURING_END_RECV, recv);
+    }
+    for (int plan = 0; plan < transport->nplans; plan++) {
+        transport->ends[plan].first_send = send;
+        send = add_ends(transport, plan, GPURING_END_SEND, transport->nrecvs + send) -
+               transport->nrecvs;
+    }
+}
+
+static int compare_peers(const void *a, const void *b)
+{
+    int left = ((const struct gpuring_peer *) a)->rank;
+    int right = ((const struct gpuring_peer *) b)->rank;
+
+    return (left > right) - (left < right);
+}
+
+/* The distinct ranks at the other ends, sorted. */
+static void list_peers(struct gpuring_transport *transport)
+{
+    uint32_t total = transport->nrecvs + transport->nsends;
+    int kept = 0;
+
+    for (uint32_t i = 0; i < total; i++) {
+        transport->peers[i] = (struct gpuring_peer){.rank = transport->conns[i].peer,
+                                                    .remote = transport->conns[i].remote};
+    }
+    qsort(transport->peers, total, sizeof *transport->peers, compare_peers);
+    for (uint32_t i = 0; i < total; i++) {
+        if (kept == 0 || transport->peers[kept - 1].rank != transport->peers[i].rank) {
+            transport->peers[kept++] = transport->peers[i];
+        }
+    }
+    transport->npeers = kept;
+}
+
+/* Give every connection its block: in the peer region or in the net region. */
+static void place_blocks(struct gpuring_transport *transport)
+{
+    struct gpuring_block_layout recv, send, remote;
+    size_t at = 0, remote_at = 0;
+
+    gpuring_layout_peer_recv(&transport->config.fifo, &recv);
+    gpuring_layout_peer_send(&transport->config.fifo, &send);
+    gpuring_layout_remote(&transport->config.fifo, &remote);
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        struct gpuring_conn *conn = &transport->conns[i];
+        size_t bytes = conn->end == GPURING_END_RECV ? recv.bytes : send.bytes;
+
+        if (conn->remote) {
+            conn->offset = remote_at;
+            remote_at += remote.bytes;
+            transport->nremote++;
+        } else {
+            conn->offset = at;
+            at += bytes;
+        }
+    }
+    transport->region_bytes = at;
+}
+
+static void name_it(struct gpuring_transport *transport)
+{
+    bool local = transport->nremote < transport->nrecvs + transport->nsends;
+    bool cuda = transport->config.device_ops->kind == GPURING_DEVICE_CUDA;
+
+    snprintf(transport->name, sizeof transport->name, "%s%s%s",
+             local ? (cuda ? "peer" : "shm") : "", local && transport->nremote > 0 ? "+" : "",
+             transport->nremote > 0 ? transport->config.net_ops->name : "");
+}
+
+static int create_memory(struct gpuring_transport *transport)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    void *memory = NULL;
+    int status = GPURING_OK;
+
+    if (transport->region_bytes > 0) {
+        status = config->device_ops->alloc(config->device, transport->region_bytes, &memory);
+        if (status != GPURING_OK) {
+            return status;
+        }
+        transport->region = memory;
+    }
+    if (config->device_ops->kind == GPURING_DEVICE_HOST) {
+        transport->host = config->device;
+    } else {
+        status = gpuring_device_host.open(&transport->host);
+        transport->own_host = status == GPURING_OK;
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_device_host.alloc(transport->host, sizeof *transport->page, &memory);
+    }
+    if (status == GPURING_OK) {
+        transport->page = memory;
+        memcpy(transport->page->id, config->unique_id, sizeof transport->page->id);
+        transport->page->pid = (uint32_t) getpid();
+        status = config->device_ops->reach(config->device, memory, sizeof *transport->page);
+        transport->page_reached = status == GPURING_OK;
+    }
+    return status;
+}
+
+static int check_config(const struct gpuring_transport_config *config)
+{
+    uint32_t nslots = config->fifo.nslots;
+
+    if (nslots < 2 || nslots > GPURING_FIFO_MAX_SLOTS || (nslots & (nslots - 1)) != 0) {
+        gpuring_error("a FIFO cannot have %u slots: a power of two from 2 to %d is needed", nslots,
+                      GPURING_FIFO_MAX_SLOTS);
+        return GPURING_ERR_ARG;
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        if (config->fifo.slot_bytes[p] % 128 != 0 || config->fifo.slot_bytes[p] > UINT32_MAX) {
+            gpuring_error("a FIFO slot cannot have %llu bytes: a multiple of 128 below 4 GiB is "
+                          "needed",
+                          (unsigned long long) config->fifo.slot_bytes[p]);
+            return GPURING_ERR_ARG;
+        }
+    }
+    return GPURING_OK;
+}
+
+int gpuring_transport_create(const struct gpuring_transport_config *config,
+                             const struct gpuring_plan *const *plans, int nplans,
+                             struct gpuring_transport **transport)
+{
+    struct gpuring_transport *created;
+    int status = check_config(config);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    created = calloc(1, sizeof *created);
+    if (created == NULL) {
+        gpuring_error("out of memory for a transport");
+        return GPURING_ERR_NOMEM;
+    }
+    created->config = *config;
+    created->nplans = nplans;
+    snprintf(created->hostname, sizeof created->hostname, "%s", config->hostname);
+    created->plans = malloc((size_t) (nplans + 1) * sizeof *created->plans);
+    created->ends = calloc((size_t) nplans + 1, sizeof *created->ends);
+    if (created->plans == NULL || created->ends == NULL) {
+        gpuring_error("out of memory for a transport");
+        status = GPURING_ERR_NOMEM;
+        goto fail;
+    }
+    memcpy(created->plans, plans, (size_t) nplans * sizeof *plans);
+    status = allocate_tables(created);
+    if (status != GPURING_OK) {
+        goto fail;
+    }
+    list_ends(created);
+    list_peers(created);
+    place_blocks(created);
+    created->config.node = NULL;
+    status = create_memory(created);
+    if (status == GPURING_OK) {
+        status = gpuring_remote_create(created);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_blob_build(created);
+    }
+    if (status == GPURING_OK) {
+        name_it(created);
+        *transport = created;
+        return GPURING_OK;
+    }
+fail:
+    gpuring_transport_destroy(created);
+    return status;
+}
+
+int gpuring_transport_blob(struct gpuring_transport *transport, const void **blob, size_t *bytes)
+{
+    *blob = transport->blob;
+    *bytes = transport->blob_bytes;
+    return GPURING_OK;
+}
+
+int gpuring_transport_connect(struct gpuring_transport *transport, const void *blobs,
+                              const size_t *offsets)
+{
+    int status = GPURING_OK;
+
+    for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
+        struct gpuring_peer *peer = &transport->peers[i];
+        const uint8_t *blob = (const uint8_t *) blobs + offsets[peer->rank];
+        size_t bytes = offsets[peer->rank + 1] - offsets[peer->rank];
+
+        status = peer->remote ? gpuring_remote_connect(transport, peer, blob, bytes)
+                              : gpuring_peer_connect(transport, peer, blob, bytes);
+    }
+    free(transport->blob);
+    transport->blob = NULL;
+    return status == GPURING_OK ? gpuring_tables_upload(transport) : status;
+}
+
+void gpuring_transport_settle(struct gpuring_transport *transport)
+{
+    if (transport->region != NULL) {
+        transport->config.device_ops->unexport(transport->config.device, transport->region);
+    }
+    gpuring_device_host.unexport(transport->host, transport->page);
+}
+
+int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
+                           enum gpuring_protocol protocol, struct gpuring_lane *lanes)
+{
+    const struct gpuring_plan *p = transport->plans[plan];
+    const struct gpuring_plan_ends *ends = &transport->ends[plan];
+
+    if (transport->config.fifo.slot_bytes[protocol] == 0) {
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    for (uint32_t i = 0; i < p->nlanes; i++) {
+        const struct gpuring_plan_lane *lane = &p->lanes[i];
+
+        lanes[i].steps = ends->steps[i];
+        lanes[i].refs = ends->refs[i];
+        lanes[i].nsteps = lane->nsteps;
+        lanes[i].nchunks = lane->nchunks;
+        lanes[i].recvs = transport->exec_recvs[protocol] + ends->first_recv + lane->first_recv;
+        lanes[i].sends = transport->exec_sends[protocol] + ends->first_send + lane->first_send;
+    }
+    return GPURING_OK;
+}
+
+void gpuring_transport_begin(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_begin(transport->config.proxy);
+    }
+}
+
+void gpuring_transport_help(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_help(transport->config.proxy);
+    }
+}
+
+void gpuring_transport_end(struct gpuring_transport *transport)
+{
+    if (transport->nremote > 0) {
+        gpuring_proxy_end(transport->config.proxy);
+    }
+}
+
+void gpuring_transport_destroy(struct gpuring_transport *transport)
+{
+    if (transport == NULL) {
+        return;
+    }
+    if (transport->page != NULL) {
+        gpuring_transport_publish(transport, transport->page->operation, GPURING_ACTIVITY_CLOSED);
+    }
+    gpuring_tables_unload(transport);
+    gpuring_remote_destroy(transport);
+    for (int i = 0; i < transport->npeers; i++) {
+        gpuring_peer_disconnect(transport, &transport->peers[i]);
+    }
+    if (transport->region != NULL) {
+        transport->config.device_ops->free(transport->config.device, transport->region);
+    }
+    if (transport->page_reached) {
+        transport->config.device_ops->unreach(transport->config.device, transport->page);
+    }
+    if (transport->page != NULL) {
+        gpuring_device_host.free(transport->host, transport->page);
+    }
+    if (transport->own_host) {
+        gpuring_device_host.close(transport->host);
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        free(transport->recvs[p]);
+        free(transport->sends[p]);
+    }
+    free(transport->conns);
+    free(transport->peers);
+    free(transport->blob);
+    free(transport->ends);
+    free(transport->plans);
+    free(transport);
+}

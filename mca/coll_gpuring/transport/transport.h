@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The connections of one communicator at one rank: creates the FIFOs that the plans name, tells
+ * the others how to reach them (AllGather 2), connects, and binds plans to them for execution.
+ *
+ * Peers of the same node are connected through device memory that both map (transport/peer.c:
+ * shared memory for the host device, CUDA IPC for GPUs), peers of other nodes through a net and
+ * the proxy (transport/remote.c). Each rank also has a status page in host memory that its peers
+ * of the node map: what it is doing, and the abort word (transport/status_page.h).
+ *
+ * Order of calls: create, blob, (AllGather 2), connect, then bind as often as wanted, destroy.
+ *
+ * Threads: one at a time per transport, except the functions about the abort word.
+ */
+#ifndef GPURING_TRANSPORT_H
+#define GPURING_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/work.h"
+#include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/net/net.h"
+#include "mca/coll_gpuring/net/proxy.h"
+#include "mca/coll_gpuring/plan/plan.h"
+#include "mca/coll_gpuring/transport/status_page.h"
+
+struct gpuring_transport;
+
+/* Room of the FIFOs, equal on all ranks (compared in AllGather 1). */
+struct gpuring_fifo_config {
+    uint32_t nslots;                             /* power of two, 2 .. GPURING_FIFO_MAX_SLOTS */
+    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT]; /* multiple of 128; 0: protocol not offered */
+};
+
+struct gpuring_transport_config {
+    int rank, nranks;
+    const int *node; /* [nranks]: node index of each rank; read during create and connect only */
+    const char *hostname;  /* of this rank, for messages of others */
+    uint64_t unique_id[2]; /* of the communicator's wire-up: guards against stale peers */
+    struct gpuring_fifo_config fifo;
+    const struct gpuring_device_ops *device_ops;
+    struct gpuring_device *device;
+    const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
+    struct gpuring_net *net;
+    int net_device;              /* which of the net's devices new links use, by lane: first one */
+    struct gpuring_proxy *proxy; /* needed with net_ops */
+};
+
+/* plans: every plan that may ever be bound; they must outlive the transport. */
+int gpuring_transport_create(const struct gpuring_transport_config *config,
+                             const struct gpuring_plan *const *plans, int nplans,
+                             struct gpuring_transport **transport);
+
+/* This rank's contribution to AllGather 2; owned by the transport. */
+int gpuring_transport_blob(struct gpuring_transport *transport, const void **blob, size_t *bytes);
+
+/*
+ * Connect with every peer. blobs: all ranks' contributions, rank r at blobs + offsets[r],
+ * offsets[nranks] is the end. Only those of peers that the plans name are read.
+ */
+int gpuring_transport_connect(struct gpuring_transport *transport, const void *blobs,
+                              const size_t *offsets);
+
+/*
+ * All ranks have connected (the caller knows that from an agreement): gives back what only
+ * connecting needed, such as file descriptors.
+ */
+void gpuring_transport_settle(struct gpuring_transport *transport);
+
+/*
+ * Fill `lanes` (plan->nlanes of them) with the steps and this protocol's connections of plan
+ * number `plan`. The caller sets first, count, chunk and zeroes the state. Returns
+ * GPURING_ERR_UNSUPPORTED if the protocol has no room.
+ */
+int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
+                           enum gpuring_protocol protocol, struct gpuring_lane *lanes);
+
+/* Who is at the other end, for messages: "rank 3 (host b, pid 17) by shared memory". */
+int gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
+                                enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size);
+
+/* The other end's rank, or -1. */
+int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
+                                enum gpuring_lane_wait wait, uint32_t ref);
+
+/*
+ * The word that stops this rank's executors; nonzero values are -gpuring_status. Any peer of the
+ * node, the proxy, or this rank sets it; it stays set for the life of the transport.
+ */
+const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport);
+
+/* Stop everybody that we can reach (own node's peers at once; others run into a dead link). */
+void gpuring_transport_abort(struct gpuring_transport *transport, int status);
+
+/*
+ * What is to be checked now and then (every millisecond or so) while an operation waits: peer
+ * processes alive, links failed. Returns 0 or the error, with one line of text for the message.
+ */
+int gpuring_transport_health(struct gpuring_transport *transport, char *text, size_t size);
+
+/* Publish what this rank is doing, for its peers' messages. */
+void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
+                               enum gpuring_activity activity);
+
+/* What a peer was last seen doing; text "unknown (other node)" where it cannot be seen. */
+void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
+                                  size_t size);
+
+/* Bracket an operation: wakes and releases the proxy if any connection is remote. */
+void gpuring_transport_begin(struct gpuring_transport *transport);
+void gpuring_transport_end(struct gpuring_transport *transport);
+
+/* For a thread that waits for the operation: move network connections on by itself, at once. */
+void gpuring_transport_help(struct gpuring_transport *transport);
+
+/* Bytes of device and host memory that this transport holds (shown at verbose 1). */
+uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
+
+/* One word for logs and tools: "shm", "peer", "ucx", "shm+verbs"... Owned by the transport. */
+const char *gpuring_transport_name(const struct gpuring_transport *transport);
+
+/* Local; bounded in time (pending network posts are given up after 2 s). NULL is allowed. */
+void gpuring_transport_destroy(struct gpuring_transport *transport);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/util/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* Both are written by gpuring_log_set and only read elsewhere; relaxed suffices: a line that is
+ * logged while they change goes to the old or to the new sink. */
+static _Atomic(gpuring_log_sink_fn) log_sink;
+static atomic_int log_max_level = GPURING_LOG_WARN;
+
+static const char *level_name(enum gpuring_log_level level)
+{
+    static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+
+    return (unsigned) level < sizeof names / sizeof *names ? names[level] : "?";
+}
+
+void gpuring_log_set(gpuring_log_sink_fn sink, enum gpuring_log_level max_level)
+{
+    atomic_store_explicit(&log_sink, sink, memory_order_relaxed);
+    atomic_store_explicit(&log_max_level, (int) max_level, memory_order_relaxed);
+}
+
+int gpuring_log_enabled(enum gpuring_log_level level)
+{
+    return (int) level <= atomic_load_explicit(&log_max_level, memory_order_relaxed);
+}
+
+void gpuring_log_write(enum gpuring_log_level level, const char *format, ...)
+{
+    gpuring_log_sink_fn sink = atomic_load_explicit(&log_sink, memory_order_relaxed);
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (sink != NULL) {
+        sink(level, text);
+    } else {
+        fprintf(stderr, "gpuring %s %s\n", level_name(level), text);
+    }
+}

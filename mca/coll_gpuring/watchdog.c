@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/watchdog.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup.h"
+
+#define LOOKS_PER_CLOCK 16            /* a vain poll takes about a microsecond */
+#define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
+#define STALE           5000000000ull /* no look for so long: another wait has begun */
+#define SECOND          1000000000ull /* nanoseconds */
+#define REPORT_SECONDS  300           /* with timeout 0: tell once */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * SECOND + (uint64_t) now.tv_nsec;
+}
+
+/* What this rank is at: "communicator .., rank .., operation 7 (ring, simple)". */
+static void describe_self(const mca_coll_gpuring_module_t *module, char *text, size_t size)
+{
+    char module_text[256];
+
+    gpuring_module_text(module, module_text, sizeof module_text);
+    if (module->state != GPURING_STATE_READY) {
+        snprintf(text, size, "%s", module_text);
+        return;
+    }
+    snprintf(text, size, "%s, operation %llu (MPI_Allreduce by %s, %s)", module_text,
+             (unsigned long long) module->service->operation,
+             gpuring_algorithm_text(module->service->choice.algorithm),
+             gpuring_protocol_text(module->service->choice.protocol));
+}
+
+/* What is awaited, and what is known of the one at the other end. */
+static void describe_wait(const mca_coll_gpuring_module_t *module, char *wait, size_t size,
+                          char *seen, size_t seen_size)
+{
+    const struct gpuring_service *service = module->service;
+    enum gpuring_lane_wait kind = GPURING_WAIT_NONE;
+    uint32_t ref = 0;
+    int peer = -1, lane;
+    char other[256];
+
+    snprintf(seen, seen_size, "unknown");
+    if (module->state != GPURING_STATE_READY) {
+        gpuring_wireup_text(module->wireup, wait, size);
+        return;
+    }
+    lane = gpuring_operation_waiting(service, &kind, &ref, &peer);
+    if (lane < 0 || peer < 0) {
+        snprintf(wait, size, "the end of the operation");
+        return;
+    }
+    gpuring_transport_peer_text(service->transport, service->index[service->choice.algorithm],
+                                (uint32_t) lane, kind, ref, other, sizeof other);
+    snprintf(wait, size, "%s (lane %d, step %u)", other, lane, service->work.lanes[lane].step);
+    gpuring_transport_peer_state(service->transport, peer, seen, seen_size);
+}
+
+static void tell_stall(const mca_coll_gpuring_module_t *module, uint64_t waited, bool fatal)
+{
+    char self[512], wait[512], seen[256], pid[16], seconds[24];
+
+    describe_self(module, self, sizeof self);
+    describe_wait(module, wait, sizeof wait, seen, sizeof seen);
+    snprintf(pid, sizeof pid, "%d", (int) getpid());
+    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long) (waited / SECOND));
+    gpuring_compat_help("stalled", gpuring_process.hostname, pid, self, seconds, wait, seen,
+                        fatal ? "The time of coll_gpuring_timeout is over: the call returns an MPI "
+                                "error."
+                              : "It goes on waiting (coll_gpuring_timeout=0). A rank may be busy "
+                                "elsewhere, or may never\nmake this call.");
+    gpuring_warn("%s: waits since %s s for %s; last seen there: %s", self, seconds, wait, seen);
+}
+
+static void tell_failure(mca_coll_gpuring_module_t *module, int status, const char *why)
+{
+    char self[512], wait[512], seen[256], pid[16];
+
+    describe_self(module, self, sizeof self);
+    describe_wait(module, wait, sizeof wait, seen, sizeof seen);
+    snprintf(pid, sizeof pid, "%d", (int) getpid());
+    gpuring_compat_help("failed", gpuring_status_text(status), gpuring_process.hostname, pid, self,
+                        why, wait, seen);
+    module->watchdog.told = true;
+}
+
+/* Time to look: 0 or the error. */
+static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
+{
+    struct gpuring_watchdog *watchdog = &module->watchdog;
+    uint64_t waited = now - watchdog->since;
+    uint64_t limit = (uint64_t) gpuring_params.timeout * SECOND;
+    char why[512];
+    int status;
+
+    if (module->state == GPURING_STATE_READY) {
+        status = gpuring_transport_health(module->service->transport, why, sizeof why);
+        if (status != GPURING_OK) {
+            tell_failure(module, status, why);
+            return status;
+        }
+    }
+    if (limit > 0 && waited >= limit) {
+        tell_stall(module, waited, true);
+        watchdog->told = true;
+        return GPURING_ERR_TIMEOUT;
+    }
+    if (limit == 0 && !watchdog->told && waited >= REPORT_SECONDS * SECOND) {
+        tell_stall(module, waited, false);
+        watchdog->told = true;
+    }
+    return GPURING_OK;
+}
+
+uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module)
+{
+    return module->state == GPURING_STATE_READY ? gpuring_operation_progress(module->service)
+                                                : (uint64_t) module->state;
+}
+
+int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_watchdog *watchdog = &module->watchdog;
+    uint64_t now, progress;
+
+    if (++watchdog->looks % LOOKS_PER_CLOCK != 0) {
+        return GPURING_OK;
+    }
+    now = now_ns();
+    progress = gpuring_module_progress(module);
+    if (now - watchdog->last >= STALE || progress != watchdog->progress) {
+        watchdog->since = watchdog->last = now;
+        watchdog->progress = progress;
+        watchdog->told = false;
+        return GPURING_OK;
+    }
+    if (now - watchdog->last < LOOK_INTERVAL) {
+        return GPURING_OK;
+    }
+    watchdog->last = now;
+    return look_at_peers(module, now);
+}
+
+void gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)
+{
+    char why[512] = "";
+
+    if (module->watchdog.told) {
+        return;
+    }
+    if (status != GPURING_ERR_ABORTED ||
+        gpuring_transport_health(module->service->transport, why, sizeof why) == GPURING_OK) {
+        snprintf(why, sizeof why, "the executor reports: %s", gpuring_status_text(status));
+    }
+    tell_failure(module, status, why);
+}
