@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The command line of gpuring-perf. Every value is checked; nothing is silently corrected. */
+#include "gpuring-perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuring_config.h"
+
+static bool may_speak = true;
+
+void perf_message(const char *format, ...)
+{
+    va_list arguments;
+
+    if (!may_speak) {
+        return;
+    }
+    fputs("gpuring-perf: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
+static const char usage[] =
+    "Usage: mpirun -n RANKS gpuring-perf [OPTION]...\n"
+    "Measure an MPI collective over a sweep of sizes and check every result.\n"
+    "\n"
+    "  -c, --collective NAME   what to measure (default: allreduce)\n"
+    "  -b, --begin BYTES       smallest size (default: 8); K, M, G: powers of 1024\n"
+    "  -e, --end BYTES         largest size (default: 64M)\n"
+    "  -f, --factor X          from size to size, multiply by X (default: 2)\n"
+    "  -i, --step BYTES        from size to size, add BYTES instead\n"
+    "  -d, --type LIST         types, comma separated, or all (default: float)\n"
+    "  -o, --op LIST           operations, comma separated, or all (default: sum)\n"
+    "  -r, --root RANK         root of bcast and reduce (default: 0)\n"
+    "  -n, --iterations N      timed calls per size (default: 10 to 1000 by size)\n"
+    "  -w, --warmup N          calls before them (default: 5)\n"
+    "  -p, --in-place          pass MPI_IN_PLACE\n"
+    "      --barrier           barrier before each timed call, outside its time\n"
+    "      --no-check          do not check results\n"
+    "      --percentiles       also show minimum, 50 %, 90 %, 99 % and maximum\n"
+    "  -m, --memory KIND       host or cuda (default: host)\n"
+    "  -j, --json FILE         write all figures to FILE as JSON too; -: to standard output,\n"
+    "                          instead of the table\n"
+    "  -h, --help              this text\n"
+    "  -V, --version           the version\n"
+    "\n"
+    "Collectives:\n";
+
+static void print_help(void)
+{
+    const struct perf_collective *collective;
+    const struct perf_type *type;
+    const struct perf_op *op;
+
+    fputs(usage, stdout);
+    for (size_t i = 0; (collective = perf_collective_at(i)) != NULL; i++) {
+        printf("  %-22s  %s\n", collective->name, collective->what);
+    }
+    fputs("Types:", stdout);
+    for (size_t i = 0; (type = perf_type_at(i)) != NULL; i++) {
+        printf(" %s", type->name);
+    }
+    fputs("\nOperations:", stdout);
+    for (size_t i = 0; (op = perf_op_at(i)) != NULL; i++) {
+        printf(" %s", op->name);
+    }
+    fputs(
+        "\nExit status: 0 if all results were right, 1 if one was wrong, 2 for any other error.\n",
+        stdout);
+}
+
+/* "64K" and the like. */
+static int parse_bytes(const char *option, const char *text, size_t *bytes)
+{
+    char *end = NULL;
+    unsigned long long value;
+    unsigned shift = 0;
+
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (end == text || errno != 0 || text[0] == '-') {
+        perf_message("%s %s: not a number of bytes", option, text);
+        return -1;
+    }
+    switch (*end) {
+    case 'G':
+    case 'g':
+        shift += 10; /* fall through */
+    case 'M':
+    case 'm':
+        shift += 10; /* fall through */
+    case 'K':
+    case 'k':
+        shift += 10;
+        end++;
+        break;
+    default:
+        break;
+    }
+    if (*end != '\0' || value > (SIZE_MAX >> shift)) {
+        perf_message("%s %s: not a number of bytes", option, text);
+        return -1;
+    }
+    *bytes = (size_t) value << shift;
+    return 0;
+}
+
+static int parse_count(const char *option, const char *text, int least, int *count)
+{
+    char *end = NULL;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0 || value < least || value > 100000000) {
+        perf_message("%s %s: give a whole number from %d on", option, text, least);
+        return -1;
+    }
+    *count = (int) value;
+    return 0;
+}
+
+static int parse_factor(const char *text, double *factor)
+{
+    char *end = NULL;
+
+    *factor = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(*factor) || *factor <= 1.0) {
+        perf_message("--factor %s: give a number above 1", text);
+        return -1;
+    }
+    return 0;
+}
+
+/* Does `name` occur in the comma-separated list? An entry "all" is every name. */
+static bool listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        size_t entry = strcspn(at, ",");
+
+        if ((entry == length && strncmp(at, name, length) == 0) ||
+            (entry == 3 && strncmp(at, "all", 3) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Complain about the first entry of the list that `known` does not know. */
+static int check_list(const char *option, const char *list, bool (*known)(const char *name))
+{
+    char entry[64];
+
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        size_t length = strcspn(at, ",");
+
+        snprintf(entry, sizeof entry, "%.*s", (int) length, at);
+        if (length == 0 || length >= sizeof entry || (strcmp(entry, "all") != 0 && !known(entry))) {
+            perf_message("%s %s: '%s' is not known (see --help)", option, list, entry);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static bool type_known(const char *name)
+{
+    return perf_type_find(name) != NULL;
+}
+
+static bool op_known(const char *name)
+{
+    return perf_op_find(name) != NULL;
+}
+
+static int select_types(const char *list, struct perf_options *options)
+{
+    const struct perf_type *type;
+    size_t room = 0;
+
+    if (check_list("--type", list, type_known) != 0) {
+        return -1;
+    }
+    while (perf_type_at(room) != NULL) {
+        room++;
+    }
+    free(options->types);
+    options->ntypes = 0;
+    options->types = calloc(room, sizeof *options->types);
+    if (options->types == NULL) {
+        perf_message("out of memory");
+        return -1;
+    }
+    for (size_t i = 0; (type = perf_type_at(i)) != NULL; i++) {
+        if (listed(list, type->name)) {
+            options->types[options->ntypes++] = type;
+        }
+    }
+    return 0;
+}
+
+static int select_ops(const char *list, struct perf_options *options)
+{
+    const struct perf_op *op;
+    size_t room = 0;
+
+    if (check_list("--op", list, op_known) != 0) {
+        return -1;
+    }
+    while (perf_op_at(room) != NULL) {
+        room++;
+    }
+    free(options->ops);
+    options->nops = 0;
+    options->ops = calloc(room, sizeof *options->ops);
+    if (options->ops == NULL) {
+        perf_message("out of memory");
+        return -1;
+    }
+    for (size_t i = 0; (op = perf_op_at(i)) != NULL; i++) {
+        if (listed(list, op->name)) {
+            options->ops[options->nops++] = op;
+        }
+    }
+    return 0;
+}
+
+static int select_memory(const char *name, enum perf_memory *memory)
+{
+    if (strcmp(name, "host") == 0) {
+        *memory = PERF_MEMORY_HOST;
+    } else if (strcmp(name, "cuda") == 0) {
+        *memory = PERF_MEMORY_CUDA;
+    } else {
+        perf_message("--memory %s: host or cuda", name);
+        return -1;
+    }
+    return 0;
+}
+
+static int select_collective(const char *name, struct perf_options *options)
+{
+    options->collective = perf_collective_find(name);
+    if (options->collective == NULL) {
+        perf_message("--collective %s: not known, or not in this MPI (see --help)", name);
+        return -1;
+    }
+    return 0;
+}
+
+enum { OPTION_BARRIER = 256, OPTION_NO_CHECK, OPTION_PERCENTILES };
+
+static const struct option long_options[] = {
+    {"collective", required_argument, NULL, 'c'},
+    {"begin", required_argument, NULL, 'b'},
+    {"end", required_argument, NULL, 'e'},
+    {"factor", required_argument, NULL, 'f'},
+    {"step", required_argument, NULL, 'i'},
+    {"type", required_argument, NULL, 'd'},
+    {"op", required_argument, NULL, 'o'},
+    {"root", required_argument, NULL, 'r'},
+    {"iterations", required_argument, NULL, 'n'},
+    {"warmup", required_argument, NULL, 'w'},
+    {"in-place", no_argument, NULL, 'p'},
+    {"barrier", no_argument, NULL, OPTION_BARRIER},
+    {"no-check", no_argument, NULL, OPTION_NO_CHECK},
+    {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
+    {"memory", required_argument, NULL, 'm'},
+    {"json", required_argument, NULL, 'j'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
+};
+
+/* Returns as perf_options_parse. */
+static int apply(int option, const char *value, bool speaker, struct perf_options *options)
+{
+    switch (option) {
+    case 'c':
+        return select_collective(value, options);
+    case 'b':
+        return parse_bytes("--begin", value, &options->min_bytes);
+    case 'e':
+        return parse_bytes("--end", value, &options->max_bytes);
+    case 'f':
+        return parse_factor(value, &options->factor);
+    case 'i':
+        return parse_bytes("--step", value, &options->step_bytes);
+    case 'd':
+        return select_types(value, options);
+    case 'o':
+        return select_ops(value, options);
+    case 'r':
+        return parse_count("--root", value, 0, &options->root);
+    case 'n':
+        return parse_count("--iterations", value, 1, &options->iterations);
+    case 'w':
+        return parse_count("--warmup", value, 0, &options->warmup);
+    case 'p':
+        options->in_place = true;
+        return 0;
+    case OPTION_BARRIER:
+        options->barrier = true;
+        return 0;
+    case OPTION_NO_CHECK:
+        options->check = false;
+        return 0;
+    case OPTION_PERCENTILES:
+        options->percentiles = true;
+        return 0;
+    case 'm':
+        return select_memory(value, &options->memory);
+    case 'j':
+        options->json = value;
+        return 0;
+    case 'h':
+        if (speaker) {
+            print_help();
+        }
+        return 1;
+    case 'V':
+        if (speaker) {
+            printf("gpuring-perf (coll/gpuring) %s\n", GPURING_VERSION);
+        }
+        return 1;
+    default:
+        perf_message("try --help");
+        return -1;
+    }
+}
+
+/* Values that are wrong together. */
+static int check_together(const struct perf_options *options)
+{
+    bool any = !perf_collective_reduces(options->collective);
+
+    if (options->min_bytes > options->max_bytes) {
+        perf_message("--begin is above --end");
+        return -1;
+    }
+    if (options->in_place && options->collective->shape == PERF_BCAST) {
+        perf_message("--in-place: MPI_Bcast has one buffer anyway");
+        return -1;
+    }
+    for (size_t t = 0; t < options->ntypes && !any; t++) {
+        for (size_t o = 0; o < options->nops && !any; o++) {
+            any = perf_op_fits(options->ops[o], options->types[t]);
+        }
+    }
+    if (!any) {
+        perf_message("MPI allows none of these operations on these types");
+        return -1;
+    }
+    return 0;
+}
+
+int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options)
+{
+    int option, status = 0;
+
+    may_speak = speaker;
+    opterr = speaker;
+    *options = (struct perf_options){
+        .collective = perf_collective_find("allreduce"),
+        .min_bytes = 8,
+        .max_bytes = (size_t) 64 << 20,
+        .factor = 2,
+        .warmup = 5,
+        .check = true,
+    };
+    if (select_types("float", options) != 0 || select_ops("sum", options) != 0) {
+        return -1;
+    }
+    while (status == 0 && (option = getopt_long(argc, argv, "c:b:e:f:i:d:o:r:n:w:pm:j:hV",
+                                                long_options, NULL)) != -1) {
+        status = apply(option, optarg, speaker, options);
+    }
+    if (status == 0 && optind < argc) {
+        perf_message("'%s' is not an option (see --help)", argv[optind]);
+        status = -1;
+    }
+    if (status == 0) {
+        status = check_together(options);
+    }
+    may_speak = true;
+    return status;
+}
+
+void perf_options_free(struct perf_options *options)
+{
+    free(options->types);
+    free(options->ops);
+    options->types = NULL;
+    options->ops = NULL;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * gpuring-perf: measures MPI collectives and checks their results at every position.
+ *
+ * For each size: fill, one call whose result is checked, warm-up, timed calls, then again fill, a
+ * call and a check, so that what warmed up is checked too. Time is the slowest rank's mean over
+ * the timed calls; percentiles are over the calls, each taken at its slowest rank.
+ */
+#include "gpuring-perf.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_ERROR = 2 };
+
+struct bench {
+    const struct perf_options *options;
+    struct perf_report *report; /* rank 0 */
+    int rank, nranks, local_rank;
+    void *send, *recv; /* of options->memory */
+    void *host;        /* staging: the larger of both */
+    double *times, *slowest;
+    int max_iterations;
+    long long wrong;
+};
+
+/* Everyone learns whether someone failed. */
+static bool all_well(bool well)
+{
+    int mine = well, all = 0;
+
+    return MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && all;
+}
+
+static int iterations_for(const struct perf_options *options, size_t bytes)
+{
+    if (options->iterations > 0) {
+        return options->iterations;
+    }
+    return bytes <= 4096 ? 1000 : bytes <= 262144 ? 200 : bytes <= 4194304 ? 50 : 10;
+}
+
+/* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
+static size_t block_count(const struct bench *bench, const struct perf_type *type, size_t bytes)
+{
+    const struct perf_collective *collective = bench->options->collective;
+    size_t nranks = (size_t) bench->nranks;
+    size_t send = perf_collective_send_blocks(collective, nranks);
+    size_t recv = perf_collective_recv_blocks(collective, nranks);
+    size_t count = bytes / type->bytes / (send > recv ? send : recv);
+
+    return count == 0 && bytes > 0 ? 1 : count;
+}
+
+static size_t blocks(const struct bench *bench)
+{
+    size_t send = perf_collective_send_blocks(bench->options->collective, (size_t) bench->nranks);
+    size_t recv = perf_collective_recv_blocks(bench->options->collective, (size_t) bench->nranks);
+
+    return send > recv ? send : recv;
+}
+
+/* Where the call takes its input from, and what it is told. */
+static const void *input_of(const struct bench *bench, const struct perf_case *what)
+{
+    bool one_buffer = what->collective->shape == PERF_BCAST ||
+                      (what->in_place &&
+                       (what->collective->shape != PERF_REDUCE_ROOT || bench->rank == what->root));
+
+    return one_buffer ? bench->recv : bench->send;
+}
+
+static int fill(struct bench *bench, const struct perf_case *what)
+{
+    size_t bytes = what->count * what->type->bytes * blocks(bench);
+    bool contributes = what->collective->shape != PERF_BCAST || bench->rank == what->root;
+    int status;
+
+    perf_data_poison(bench->host, bytes);
+    status = perf_memory_write(bench->recv, bench->host, bytes);
+    if (status == 0 && contributes) {
+        perf_data_fill(what, bench->host);
+        status = perf_memory_write((void *) (uintptr_t) input_of(bench, what), bench->host, bytes);
+    }
+    return status;
+}
+
+static int check(struct bench *bench, const struct perf_case *what, long long *wrong)
+{
+    size_t bytes = what->count * what->type->bytes *
+                   perf_collective_recv_blocks(what->collective, (size_t) what->nranks);
+    size_t first = 0, mine;
+
+    if (perf_memory_read(bench->host, bench->recv, bytes) != 0) {
+        return -1;
+    }
+    mine = perf_data_check(what, bench->host, &first);
+    if (mine > 0) {
+        perf_message("rank %d: %zu wrong elements of %s %s, count %zu; the first is element %zu",
+                     bench->rank, mine, what->type->name, what->op != NULL ? what->op->name : "",
+                     what->count, first);
+    }
+    *wrong += (long long) mine;
+    return 0;
+}
+
+static int checked_call(struct bench *bench, const struct perf_case *what, struct perf_call *call,
+                        long long *wrong)
+{
+    if (fill(bench, what) != 0 || what->collective->run(call) != MPI_SUCCESS) {
+        return -1;
+    }
+    return bench->options->check ? check(bench, what, wrong) : 0;
+}
+
+static int timed_calls(struct bench *bench, const struct perf_case *what, struct perf_call *call,
+                       int iterations, double *mean)
+{
+    double total = 0;
+
+    for (int i = 0; i < iterations; i++) {
+        if (bench->options->barrier && MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS) {
+            return -1;
+        }
+        double start = MPI_Wtime();
+
+        if (what->collective->run(call) != MPI_SUCCESS) {
+            return -1;
+        }
+        bench->times[i] = (MPI_Wtime() - start) * 1e6;
+        total += bench->times[i];
+    }
+    *mean = total / iterations;
+    return 0;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+
+    return (x > y) - (x < y);
+}
+
+/* The smallest value with at least the share `part` of all values at or below it. */
+static double percentile(const double *sorted, int n, double part)
+{
+    int at = (int) (part * n + 0.999999) - 1;
+
+    return sorted[at < 0 ? 0 : at >= n ? n - 1 : at];
+}
+
+/* Combine the ranks' figures; the row is complete on rank 0. */
+static int gather(struct bench *bench, struct perf_row *row, double mean, long long wrong)
+{
+    double factor = perf_collective_bus_factor(bench->options->collective, (size_t) bench->nranks);
+    uint64_t network[2] = {row->served.value[PERF_COUNTER_net_bytes],
+                           row->served.value[PERF_COUNTER_net_retries]};
+    int n = row->iterations;
+
+    if (MPI_Reduce(bench->times, bench->slowest, n, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) !=
+            MPI_SUCCESS ||
+        MPI_Allreduce(&mean, &row->time, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS ||
+        MPI_Allreduce(&wrong, &row->wrong, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD) !=
+            MPI_SUCCESS ||
+        MPI_Allreduce(MPI_IN_PLACE, network, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD) !=
+            MPI_SUCCESS) {
+        return -1;
+    }
+    row->served.value[PERF_COUNTER_net_bytes] = network[0];
+    row->served.value[PERF_COUNTER_net_retries] = network[1];
+    bench->wrong += row->wrong;
+    if (!bench->options->check) {
+        row->wrong = -1;
+    }
+    if (bench->rank == 0) {
+        qsort(bench->slowest, (size_t) n, sizeof *bench->slowest, compare_times);
+        row->low = bench->slowest[0];
+        row->p50 = percentile(bench->slowest, n, 0.50);
+        row->p90 = percentile(bench->slowest, n, 0.90);
+        row->p99 = percentile(bench->slowest, n, 0.99);
+        row->high = bench->slowest[n - 1];
+    }
+    row->algbw = row->time > 0 ? (double) row->bytes / row->time / 1e3 : 0;
+    row->busbw = row->algbw * factor;
+    return 0;
+}
+
+static struct perf_call call_of(struct bench *bench, const struct perf_case *what)
+{
+    bool one_buffer = input_of(bench, what) == bench->recv;
+
+    return (struct perf_call){
+        .send = one_buffer ? MPI_IN_PLACE : bench->send,
+        .recv = bench->recv,
+        .count = (int) what->count,
+        .type = what->type,
+        .op = what->op,
+        .root = what->root,
+        .comm = MPI_COMM_WORLD,
+        .request = MPI_REQUEST_NULL,
+    };
+}
+
+/* One line of the table. */
+static int measure(struct bench *bench, const struct perf_case *what, size_t bytes)
+{
+    struct perf_call call = call_of(bench, what);
+    struct perf_row row = {.bytes = bytes,
+                           .count = what->count,
+                           .type = what->type,
+                           .op = what->op,
+                           .root = what->root,
+                           .iterations = iterations_for(bench->options, bytes)};
+    struct perf_counts before, after;
+    long long wrong = 0;
+    double mean = 0;
+    int status = 0;
+
+    if (what->collective->prepare != NULL && what->collective->prepare(&call) != MPI_SUCCESS) {
+        perf_message("%s cannot be prepared", what->collective->name);
+        return -1;
+    }
+    status = checked_call(bench, what, &call, &wrong);
+    for (int i = 0; i < bench->options->warmup && status == 0; i++) {
+        status = what->collective->run(&call) == MPI_SUCCESS ? 0 : -1;
+    }
+    if (!all_well(status == 0) || perf_counters_read(&before) != 0 ||
+        timed_calls(bench, what, &call, row.iterations, &mean) != 0 ||
+        perf_counters_read(&after) != 0 || checked_call(bench, what, &call, &wrong) != 0) {
+        perf_message("rank %d: %s failed at %zu bytes", bench->rank, what->collective->name, bytes);
+        return -1;
+    }
+    for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
+        row.served.value[counter] = after.value[counter] - before.value[counter];
+    }
+    if (what->collective->finish != NULL && what->collective->finish(&call) != MPI_SUCCESS) {
+        return -1;
+    }
+    if (gather(bench, &row, mean, wrong) != 0) {
+        return -1;
+    }
+    return bench->report != NULL ? perf_report_row(bench->report, &row) : 0;
+}
+
+static size_t next_size(const struct perf_options *options, size_t bytes)
+{
+    double next;
+
+    if (options->step_bytes > 0) {
+        return bytes > SIZE_MAX - options->step_bytes ? SIZE_MAX : bytes + options->step_bytes;
+    }
+    if (bytes == 0) {
+        return 1;
+    }
+    next = (double) bytes * options->factor;
+    return next >= (double) SIZE_MAX   ? SIZE_MAX
+           : next < (double) bytes + 1 ? bytes + 1
+                                       : (size_t) next;
+}
+
+static int sweep(struct bench *bench, const struct perf_type *type, const struct perf_op *op)
+{
+    const struct perf_options *options = bench->options;
+
+    for (size_t size = options->min_bytes; size <= options->max_bytes;
+         size = next_size(options, size)) {
+        struct perf_case what = {
+            .collective = options->collective,
+            .type = type,
+            .op = op,
+            .count = block_count(bench, type, size),
+            .root = options->root,
+            .rank = bench->rank,
+            .nranks = bench->nranks,
+            .in_place = options->in_place,
+        };
+
+        if (what.count > INT_MAX) {
+            perf_message("%zu elements are more than an int counts: MPI takes no larger size",
+                         what.count);
+            return -1;
+        }
+        if (measure(bench, &what, what.count * type->bytes * blocks(bench)) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int run_all(struct bench *bench)
+{
+    const struct perf_options *options = bench->options;
+
+    for (size_t t = 0; t < options->ntypes; t++) {
+        if (!perf_collective_reduces(options->collective)) {
+            if (sweep(bench, options->types[t], NULL) != 0) {
+                return -1;
+            }
+            continue;
+        }
+        for (size_t o = 0; o < options->nops; o++) {
+            if (perf_op_fits(options->ops[o], options->types[t]) &&
+                sweep(bench, options->types[t], options->ops[o]) != 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+static int local_rank(void)
+{
+    MPI_Comm node;
+    int rank = 0;
+
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) !=
+        MPI_SUCCESS) {
+        return 0;
+    }
+    MPI_Comm_rank(node, &rank);
+    MPI_Comm_free(&node);
+    return rank;
+}
+
+static bool bench_open(struct bench *bench)
+{
+    const struct perf_options *options = bench->options;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    size_t least = 0;
+    int length = 0;
+
+    for (size_t t = 0; t < options->ntypes; t++) { /* the smallest size has an element a block */
+        least = options->types[t]->bytes > least ? options->types[t]->bytes : least;
+    }
+    least *= blocks(bench);
+    size_t room = options->max_bytes > least ? options->max_bytes : least;
+
+    bench->max_iterations = iterations_for(options, 0);
+    if (perf_memory_open(options->memory, bench->local_rank) != 0) {
+        return false;
+    }
+    bench->send = perf_memory_alloc(room);
+    bench->recv = perf_memory_alloc(room);
+    bench->host = malloc(room);
+    bench->times = calloc((size_t) bench->max_iterations, sizeof *bench->times);
+    bench->slowest = calloc((size_t) bench->max_iterations, sizeof *bench->slowest);
+    if (bench->send == NULL || bench->recv == NULL || bench->host == NULL || bench->times == NULL ||
+        bench->slowest == NULL) {
+        perf_message("rank %d: out of memory for buffers of %zu bytes; try a smaller --end",
+                     bench->rank, room);
+        return false;
+    }
+    (void) perf_counters_open();
+    if (bench->rank == 0) {
+        MPI_Get_library_version(version, &length);
+        version[strcspn(version, ",\n")] = '\0';
+        bench->report = perf_report_open(options, bench->nranks, version);
+        return bench->report != NULL;
+    }
+    return true;
+}
+
+static int bench_close(struct bench *bench)
+{
+    int status = bench->report != NULL ? perf_report_close(bench->report) : 0;
+
+    perf_counters_close();
+    perf_memory_free(bench->send);
+    perf_memory_free(bench->recv);
+    free(bench->host);
+    free(bench->times);
+    free(bench->slowest);
+    perf_memory_close();
+    return status;
+}
+
+static int benchmark(const struct perf_options *options, int rank, int nranks)
+{
+    struct bench bench = {.options = options, .rank = rank, .nranks = nranks};
+    int status = EXIT_RIGHT;
+
+    bench.local_rank = local_rank();
+    if (!all_well(bench_open(&bench))) {
+        (void) bench_close(&bench);
+        return EXIT_ERROR;
+    }
+    if (run_all(&bench) != 0) {
+        MPI_Abort(MPI_COMM_WORLD, EXIT_ERROR); /* the others may be inside a call */
+    }
+    if (bench.wrong > 0) {
+        status = EXIT_WRONG;
+    }
+    if (bench_close(&bench) != 0) {
+        status = EXIT_ERROR;
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct perf_options options;
+    int rank, nranks, parsed, status;
+
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
+        fputs("gpuring-perf: MPI does not start\n", stderr);
+        return EXIT_ERROR;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+
+    parsed = perf_options_parse(argc, argv, rank == 0, &options);
+    if (parsed == 0 && options.root >= nranks) {
+        if (rank == 0) {
+            perf_message("--root %d: there are %d ranks", options.root, nranks);
+        }
+        parsed = -1;
+    }
+    if (parsed != 0) {
+        status = parsed > 0 ? EXIT_RIGHT : EXIT_ERROR;
+    } else {
+        status = benchmark(&options, rank, nranks);
+    }
+    perf_options_free(&options);
+    MPI_Finalize();
+    return status;
+}

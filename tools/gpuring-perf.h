@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * gpuring-perf: what its files share. An ordinary MPI program: it works with every MPI library and
+ * tells of coll/gpuring what that tells through MPI_T.
+ *
+ *   gpuring-perf.c             the measurement
+ *   gpuring-perf-options.c     the command line
+ *   gpuring-perf-collective.c  the collectives, their shapes and bus bandwidth factors
+ *   gpuring-perf-data.c        types, operations, predictable inputs and the check
+ *   gpuring-perf-memory.c      host memory and CUDA memory
+ *   gpuring-perf-counters.c    performance variables and parameters by MPI_T
+ *   gpuring-perf-report.c      table and JSON
+ *
+ * One thread. Functions return 0 or print a message and return -1.
+ */
+#ifndef GPURING_PERF_H
+#define GPURING_PERF_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- types and operations ---------------------------------------------------------------- */
+
+enum perf_class { PERF_INTEGER, PERF_FLOATING, PERF_COMPLEX };
+
+struct perf_type {
+    const char *name;
+    MPI_Datatype mpi;
+    size_t bytes;
+    enum perf_class class;
+    int64_t exact; /* integers 0 .. exact are represented exactly */
+    void (*store)(void *buffer, size_t at, int64_t value);
+    bool (*equal)(const void *buffer, size_t at, int64_t value);
+};
+
+enum perf_op_kind {
+    PERF_SUM,
+    PERF_PROD,
+    PERF_MAX,
+    PERF_MIN,
+    PERF_LAND,
+    PERF_LOR,
+    PERF_LXOR,
+    PERF_BAND,
+    PERF_BOR,
+    PERF_BXOR
+};
+
+struct perf_op {
+    const char *name;
+    MPI_Op mpi;
+    enum perf_op_kind kind;
+};
+
+/* NULL if there is no such name. perf_type_at and perf_op_at: NULL after the last one. */
+const struct perf_type *perf_type_find(const char *name);
+const struct perf_type *perf_type_at(size_t index);
+const struct perf_op *perf_op_find(const char *name);
+const struct perf_op *perf_op_at(size_t index);
+bool perf_op_fits(const struct perf_op *op, const struct perf_type *type);
+
+/* ---- collectives ------------------------------------------------------------------------- */
+
+enum perf_shape {
+    PERF_REDUCE_ALL, /* every rank: fold of all ranks' vectors */
+    PERF_REDUCE_ROOT,
+    PERF_REDUCE_BLOCK, /* rank r: block r of the fold */
+    PERF_BCAST,
+    PERF_GATHER_ALL,
+    PERF_ALLTOALL,
+};
+
+/* One call, prepared. With several ranks in a block-wise collective, count is that of a block. */
+struct perf_call {
+    const void *send; /* MPI_IN_PLACE where asked */
+    void *recv;
+    int count;
+    const struct perf_type *type;
+    const struct perf_op *op; /* NULL: the collective does not reduce */
+    int root;
+    MPI_Comm comm;
+    MPI_Request request; /* persistent calls: between prepare and finish */
+};
+
+struct perf_collective {
+    const char *name;
+    enum perf_shape shape;
+    const char *what;                       /* for --help */
+    int (*prepare)(struct perf_call *call); /* NULL: nothing to do */
+    int (*run)(struct perf_call *call);
+    int (*finish)(struct perf_call *call);
+};
+
+const struct perf_collective *perf_collective_find(const char *name);
+const struct perf_collective *perf_collective_at(size_t index);
+bool perf_collective_reduces(const struct perf_collective *collective);
+
+/* Blocks of `count` elements that the send and the receive buffer hold. */
+size_t perf_collective_send_blocks(const struct perf_collective *collective, size_t nranks);
+size_t perf_collective_recv_blocks(const struct perf_collective *collective, size_t nranks);
+
+/* busbw / algbw. Source: the bytes that the busiest link must carry, per byte of the size column;
+ * the formulas are those of nccl-tests, so that figures can be compared. */
+double perf_collective_bus_factor(const struct perf_collective *collective, size_t nranks);
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+enum perf_memory { PERF_MEMORY_HOST, PERF_MEMORY_CUDA };
+
+struct perf_options {
+    const struct perf_collective *collective;
+    size_t min_bytes, max_bytes, step_bytes;
+    double factor;
+    const struct perf_type **types; /* ntypes, owned */
+    size_t ntypes;
+    const struct perf_op **ops; /* nops, owned */
+    size_t nops;
+    int root;
+    int warmup;
+    int iterations; /* 0: by size */
+    int in_place;   /* 0 no, 1 yes */
+    bool barrier;   /* before each timed call, outside its time */
+    bool check;
+    bool percentiles;
+    enum perf_memory memory;
+    const char *json; /* NULL: none; "-": standard output instead of the table */
+};
+
+/* Returns 0, 1 (--help or --version were answered: end with success) or -1 (wrong: message given).
+ * Only the process with `speaker` prints. */
+int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options *options);
+void perf_options_free(struct perf_options *options);
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* local_rank chooses the GPU. */
+int perf_memory_open(enum perf_memory memory, int local_rank);
+void perf_memory_close(void);
+const char *perf_memory_name(void);
+void *perf_memory_alloc(size_t bytes);
+void perf_memory_free(void *pointer);
+int perf_memory_write(void *to, const void *host, size_t bytes);
+int perf_memory_read(void *host, const void *from, size_t bytes);
+
+/* ---- data -------------------------------------------------------------------------------- */
+
+struct perf_case {
+    const struct perf_collective *collective;
+    const struct perf_type *type;
+    const struct perf_op *op;
+    size_t count; /* elements of a block */
+    int root, rank, nranks;
+    bool in_place;
+};
+
+/* Fill `elements` elements of a host buffer with what this rank contributes. */
+void perf_data_fill(const struct perf_case *what, void *buffer);
+/* Fill a host buffer with bytes that no right result has. */
+void perf_data_poison(void *buffer, size_t bytes);
+/* Number of wrong elements in the receive buffer of this rank; *first: index of the first one. */
+size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t *first);
+
+/* ---- counters ---------------------------------------------------------------------------- */
+
+#define PERF_COUNTERS(X) \
+    X(calls)             \
+    X(fallbacks)         \
+    X(bytes)             \
+    X(calls_ring)        \
+    X(calls_tree)        \
+    X(calls_direct)      \
+    X(calls_packed)      \
+    X(calls_simple)      \
+    X(calls_ll)          \
+    X(calls_ll128)       \
+    X(net_bytes)         \
+    X(net_retries)       \
+    X(wireups)
+
+enum perf_counter {
+#define PERF_COUNTER_ENUM(name) PERF_COUNTER_##name,
+    PERF_COUNTERS(PERF_COUNTER_ENUM)
+#undef PERF_COUNTER_ENUM
+        PERF_COUNTER_COUNT
+};
+
+struct perf_counts {
+    uint64_t value[PERF_COUNTER_COUNT];
+};
+
+/* Begin to count; false from perf_counters_present: coll/gpuring is not loaded. */
+int perf_counters_open(void);
+void perf_counters_close(void);
+bool perf_counters_present(void);
+int perf_counters_read(struct perf_counts *counts);
+/* The value of parameter coll_gpuring_NAME as text; "" if there is none. */
+void perf_counters_parameter(const char *name, char *text, size_t room);
+
+/* ---- report ------------------------------------------------------------------------------ */
+
+struct perf_row {
+    size_t bytes, count;
+    const struct perf_type *type;
+    const struct perf_op *op;
+    int root;
+    int iterations;
+    double time;                     /* microseconds a call: the slowest rank's mean */
+    double p50, p90, p99, low, high; /* microseconds: over the calls, each at its slowest rank */
+    double algbw, busbw;             /* GB/s */
+    long long wrong;                 /* elements, over all ranks; -1: not checked */
+    struct perf_counts served;       /* by this rank during the timed calls */
+};
+
+struct perf_report;
+
+struct perf_report *perf_report_open(const struct perf_options *options, int nranks,
+                                     const char *mpi_version);
+int perf_report_row(struct perf_report *report, const struct perf_row *row);
+/* Print the last lines, write the JSON file, free the report. */
+int perf_report_close(struct perf_report *report);
+
+/* "gpuring ring/ll shm", "other", ...: who served the calls of a row. */
+void perf_report_served(const struct perf_row *row, char *text, size_t room);
+
+/* A message on standard error, in the shape of all messages of the tool. */
+void perf_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

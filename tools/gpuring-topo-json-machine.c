@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* The machine as JSON: processors, GPUs, nets and the paths between them. */
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpuring-topo-json.h"
+
+json_t *topo_json_cpu(const struct topo_machine *machine)
+{
+    const struct pci_node *cpu = pci_graph_cpu(machine->graph);
+    int arch = cpu ? (int) cpu->cpu.arch : 0, vendor = cpu ? (int) cpu->cpu.vendor : 0;
+    int model = cpu && cpu->cpu.model != PCI_MODEL_OTHER ? (int) cpu->cpu.model : -1;
+
+    return json_pack("{s:i,s:i,s:i,s:i}", "arch", arch, "vendor", vendor, "model", model,
+                     "numaNodes", (int) pci_graph_count(machine->graph, PCI_NODE_CPU));
+}
+
+json_t *topo_json_gpus(const struct topo_machine *machine)
+{
+    json_t *list = json_array();
+
+    for (uint32_t g = 0; g < machine->gpus; g++) {
+        const struct pci_node *gpu = pci_graph_node(machine->graph, PCI_NODE_GPU, g);
+        int cpu = pci_graph_local_cpu(machine->graph, g);
+        int numa =
+            cpu < 0 ? -1 : pci_graph_node(machine->graph, PCI_NODE_CPU, (uint32_t) cpu)->cpu.numa;
+
+        json_array_append_new(list,
+                              json_pack("{s:i,s:i,s:i,s:i,s:s,s:i}", "rank", gpu->gpu.rank, "dev",
+                                        gpu->gpu.dev, "sm", gpu->gpu.sm, "gdr",
+                                        gpu->gpu.gdr ? 1 : 0, "busid", gpu->busid, "numa", numa));
+    }
+    return list;
+}
+
+/* The first net element with this device number, or NULL. */
+static struct pci_elem *net_element(const struct pci_doc *doc, int dev)
+{
+    struct pci_elem *elem = NULL;
+
+    while ((elem = pci_doc_next(doc, elem, "net")) != NULL) {
+        if (pci_elem_long(elem, "dev", -1) == dev) {
+            return elem;
+        }
+    }
+    return NULL;
+}
+
+/* The text of the file where it has one, so that reports can be compared with it. */
+static void net_text_set(json_t *object, const char *key, const struct pci_elem *elem,
+                         const char *attribute, const char *format, unsigned long long otherwise)
+{
+    const char *text = elem ? pci_elem_get(elem, attribute) : NULL;
+    char made[32];
+
+    if (!text) {
+        if (format[1] == 'x') {
+            snprintf(made, sizeof(made), "0x%llx", otherwise);
+        } else {
+            snprintf(made, sizeof(made), "%llu", otherwise);
+        }
+        text = made;
+    }
+    json_object_set_new(object, key, json_string(text));
+}
+
+/* Whether an earlier net is the same device: one that is attached to several CPUs. */
+static int listed_before(const struct topo_machine *machine, uint32_t net)
+{
+    int dev = pci_graph_node(machine->graph, PCI_NODE_NET, net)->net.dev;
+
+    for (uint32_t n = 0; n < net; n++) {
+        if (pci_graph_node(machine->graph, PCI_NODE_NET, n)->net.dev == dev) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+json_t *topo_json_nets(const struct topo_machine *machine)
+{
+    json_t *list = json_array();
+
+    for (uint32_t n = 0; n < pci_graph_count(machine->graph, PCI_NODE_NET); n++) {
+        const struct pci_net *net = &pci_graph_node(machine->graph, PCI_NODE_NET, n)->net;
+        const struct pci_elem *elem = net_element(machine->doc, net->dev);
+        json_t *object;
+
+        if (listed_before(machine, n)) {
+            continue;
+        }
+        object = json_pack("{s:i,s:s}", "dev", net->dev, "name", net->name);
+        net_text_set(object, "speedMbps", elem, "speed", "%u",
+                     (unsigned long long) (net->bw * 8000 + 0.5));
+        net_text_set(object, "port", elem, "port", "%u", (unsigned long long) net->port);
+        net_text_set(object, "guid", elem, "guid", "%x", net->guid);
+        net_text_set(object, "gdr", elem, "gdr", "%u", net->gdr ? 1 : 0);
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+/* The bus id of the NIC that a net belongs to, as a number. */
+static uint64_t nic_id(const struct pci_node *net)
+{
+    for (uint32_t i = 0; i < net->nlinks; i++) {
+        if (net->links[i]->to->type == PCI_NODE_NIC) {
+            return net->links[i]->to->id;
+        }
+    }
+    return 0;
+}
+
+static int net_before(const struct pci_graph *graph, uint32_t a, uint32_t b)
+{
+    uint64_t first = nic_id(pci_graph_node(graph, PCI_NODE_NET, a));
+    uint64_t second = nic_id(pci_graph_node(graph, PCI_NODE_NET, b));
+
+    return first != second ? first < second : a < b;
+}
+
+/*
+ * The order of rows and columns: GPUs by index; nets by the bus id of their NICs, as in the
+ * reference's answers (whose list of nets is by dev).  malloc'ed; NULL without memory.
+ */
+static uint32_t *order_make(const struct topo_machine *machine, enum pci_node_type type)
+{
+    uint32_t count = pci_graph_count(machine->graph, type);
+    uint32_t *order = calloc(count + 1u, sizeof(*order));
+
+    for (uint32_t n = 0; order && n < count; n++) {
+        uint32_t at = n;
+
+        while (type == PCI_NODE_NET && at > 0 && net_before(machine->graph, n, order[at - 1])) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = n;
+    }
+    return order;
+}
+
+json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type from,
+                        enum pci_node_type to)
+{
+    uint32_t rows = pci_graph_count(machine->graph, from);
+    uint32_t columns = pci_graph_count(machine->graph, to);
+    uint32_t *row_order = order_make(machine, from), *column_order = order_make(machine, to);
+    json_t *list = row_order && column_order ? json_array() : NULL;
+
+    for (uint32_t i = 0; list && columns > 0 && i < rows; i++) {
+        json_t *row = json_array();
+
+        for (uint32_t j = 0; j < columns; j++) {
+            const struct pci_path *path =
+                pci_graph_route(machine->graph, from, row_order[i], to, column_order[j]);
+
+            json_array_append_new(row, json_pack("[s,o,i]", pci_path_class_name(path->class),
+                                                 topo_json_number(path->bw), (int) path->hops));
+        }
+        json_array_append_new(list, row);
+    }
+    free(row_order);
+    free(column_order);
+    return list;
+}
+
+json_t *topo_json_net_order(const struct topo_machine *machine)
+{
+    uint32_t *order = order_make(machine, PCI_NODE_NET);
+    json_t *list = order ? json_array() : NULL;
+
+    for (uint32_t n = 0; list && n < pci_graph_count(machine->graph, PCI_NODE_NET); n++) {
+        int dev = pci_graph_node(machine->graph, PCI_NODE_NET, order[n])->net.dev;
+
+        json_array_append_new(list, json_integer(dev));
+    }
+    free(order);
+    return list;
+}
+
+static json_t *element(const struct pci_elem *elem)
+{
+    json_t *attributes = json_object();
+    const char *key, *value;
+
+    for (size_t i = 0; pci_elem_attribute(elem, i, &key, &value); i++) {
+        json_object_set_new(attributes, key, json_string(value));
+    }
+    return json_pack("{s:s,s:o,s:[]}", "element", pci_elem_name(elem), "attributes", attributes,
+                     "children");
+}
+
+/* Without recursion: the values of the elements above the current one are on a stack. */
+json_t *topo_json_doc(const struct pci_doc *doc)
+{
+    json_t *stack[PCI_DOC_MAX_DEPTH + 1], *root, *value;
+    struct pci_elem *elem = pci_doc_root(doc), *next;
+    size_t depth = 0;
+
+    root = stack[0] = element(elem);
+    while (root) {
+        next = pci_elem_child(elem, NULL);
+        if (next && depth < PCI_DOC_MAX_DEPTH) {
+            depth++;
+        } else {
+            while (elem && depth > 0 && !(next = pci_elem_sibling(elem, NULL))) {
+                elem = pci_elem_parent(elem);
+                depth--;
+            }
+            if (depth == 0) {
+                break;
+            }
+        }
+        elem = next;
+        value = element(elem);
+        json_array_append_new(json_object_get(stack[depth - 1], "children"), value);
+        stack[depth] = value;
+    }
+    return root;
+}

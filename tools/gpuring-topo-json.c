@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* The report, and the parts of it that the other commands show as JSON. */
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuring-topo-json.h"
+
+/* Digits of numbers with a fraction: more than any figure of the engine is worth. */
+enum {
+    DIGITS = 9,
+};
+
+json_t *topo_json_number(double value)
+{
+    if (!isfinite(value)) {
+        return json_null();
+    }
+    if (fabs(value - nearbyint(value)) < 1e-9 * fabs(value) && fabs(value) < 1e15) {
+        return json_integer((json_int_t) nearbyint(value));
+    }
+    return json_real(value);
+}
+
+static json_t *prediction(const struct topo_machine *machine, uint64_t bytes)
+{
+    const struct pci_job *job = &machine->job;
+    json_t *all = json_object(), *object = json_object();
+    char label[32];
+
+    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
+        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
+            double us = pci_predict_us(&machine->costs, job, (enum pci_algorithm) a,
+                                       (enum pci_protocol) p, bytes);
+
+            snprintf(label, sizeof(label), "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
+                     pci_protocol_label((enum pci_protocol) p));
+            if (isfinite(us)) {
+                json_object_set_new(all, label, topo_json_number(us));
+            }
+        }
+    }
+    json_object_set_new(object, "bytes", json_integer((json_int_t) bytes));
+    json_object_set_new(object, "us", all);
+    return object;
+}
+
+static json_t *choice(const struct topo_machine *machine, uint32_t algorithms, uint64_t bytes)
+{
+    struct pci_choice best;
+
+    if (pci_predict_best(&machine->costs, &machine->job, algorithms, bytes, &best) != 0) {
+        return json_null();
+    }
+    return json_pack("{s:s,s:s,s:o,s:i}", "algo", pci_algorithm_label(best.algorithm), "proto",
+                     pci_protocol_label(best.protocol), "us", topo_json_number(best.us),
+                     "nChannels", (int) best.channels);
+}
+
+static json_t *model(const struct topo_machine *machine, const uint64_t *sizes, size_t count)
+{
+    uint32_t both = 1u << PCI_ALGORITHM_RING | 1u << PCI_ALGORITHM_TREE;
+    uint32_t any = (1u << PCI_ALGORITHM_COUNT) - 1;
+    json_t *list = json_array();
+
+    for (size_t i = 0; machine->searched && i < count; i++) {
+        json_t *object = prediction(machine, sizes[i]);
+
+        json_object_set_new(object, "best_ring_tree", choice(machine, both, sizes[i]));
+        json_object_set_new(object, "best", choice(machine, any, sizes[i]));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *graphs(const struct topo_machine *machine)
+{
+    return json_pack("{s:o,s:o}", "ring", topo_json_channels(machine, &machine->ring), "tree",
+                     topo_json_channels(machine, &machine->tree));
+}
+
+static void times_set(json_t *root, const struct topo_times *times)
+{
+    json_object_set_new(root, "search_cpu_ms",
+                        json_pack("{s:f,s:f,s:f,s:f}", "buildGraph", times->build, "paths",
+                                  times->paths, "searchRing", times->ring, "searchTree",
+                                  times->tree));
+    json_object_set_new(root, "more_cpu_ms",
+                        json_pack("{s:f,s:f,s:f}", "connect", times->connect, "packed",
+                                  times->packed, "bound", times->bounds));
+}
+
+static json_t *head(const struct topo_machine *machine)
+{
+    const struct topo_options *options = machine->options;
+
+    return json_pack("{s:s,s:i,s:i,s:s}", "name", machine->name, "nodes", (int) options->nodes,
+                     "ranks", (int) (options->nodes * machine->gpus), "nvlink_p2p",
+                     options->p2p == 0 ? "no" : "ok");
+}
+
+static void machine_set(json_t *root, const struct topo_machine *machine)
+{
+    json_object_set_new(root, "cpu", topo_json_cpu(machine));
+    json_object_set_new(root, "gpus", topo_json_gpus(machine));
+    json_object_set_new(root, "nets", topo_json_nets(machine));
+}
+
+static void paths_set(json_t *root, const struct topo_machine *machine)
+{
+    json_object_set_new(root, "gpu_to_gpu", topo_json_paths(machine, PCI_NODE_GPU, PCI_NODE_GPU));
+    json_object_set_new(root, "gpu_to_net", topo_json_paths(machine, PCI_NODE_GPU, PCI_NODE_NET));
+    json_object_set_new(root, "net_to_gpu", topo_json_paths(machine, PCI_NODE_NET, PCI_NODE_GPU));
+    json_object_set_new(root, "net_order", topo_json_net_order(machine));
+}
+
+static void channels_set(json_t *root, const struct topo_machine *machine)
+{
+    json_object_set_new(root, "graphs", graphs(machine));
+    json_object_set_new(root, "final", topo_json_final(machine));
+    json_object_set_new(root, "bound", topo_json_bound(machine));
+    json_object_set_new(root, "packed", topo_json_packed(machine));
+}
+
+/* What a command shows; the report shows all of it. */
+static json_t *object_make(const struct topo_machine *machine, const uint64_t *sizes, size_t count)
+{
+    enum topo_command command = machine->options->command;
+    json_t *root = head(machine);
+    int all = command == TOPO_report;
+
+    if (all || command == TOPO_show || command == TOPO_matrix || command == TOPO_dot ||
+        command == TOPO_svg) {
+        machine_set(root, machine);
+    }
+    if (command == TOPO_show || command == TOPO_xml) {
+        json_object_set_new(root, "topology", topo_json_doc(machine->doc));
+    }
+    if (all || command == TOPO_matrix || command == TOPO_dot) {
+        paths_set(root, machine);
+    }
+    if (all || command == TOPO_channels || command == TOPO_svg) {
+        channels_set(root, machine);
+    }
+    if (all || command == TOPO_predict) {
+        json_object_set_new(root, "allreduce_model", model(machine, sizes, count));
+    }
+    if (all) {
+        times_set(root, &machine->times);
+    }
+    return root;
+}
+
+int topo_json_print(FILE *out, const struct topo_machine *machine)
+{
+    uint64_t *sizes;
+    size_t count;
+    json_t *root;
+    int status = topo_sizes_read(machine->options, &sizes, &count);
+
+    if (status != TOPO_EXIT_OK) {
+        return status;
+    }
+    root = object_make(machine, sizes, count);
+    free(sizes);
+    if (!root || json_dumpf(root, out, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)) != 0) {
+        topo_message("no memory for the report");
+        status = TOPO_EXIT_FAILURE;
+    }
+    fputc('\n', out);
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef GPURING_TOPO_JSON_H
+#define GPURING_TOPO_JSON_H
+
+/*
+ * Parts of the report as JSON values.  Each function gives a new reference, or NULL without memory,
+ * as jansson does; setting a NULL value fails there, so that only the whole needs a check.
+ */
+
+#include <jansson.h>
+
+#include "gpuring-topo-machine.h"
+
+/* A number as reports write it: without a fraction when it has none; not finite: null. */
+json_t *topo_json_number(double value);
+
+json_t *topo_json_cpu(const struct topo_machine *machine);
+json_t *topo_json_gpus(const struct topo_machine *machine);
+json_t *topo_json_nets(const struct topo_machine *machine);
+/* [class, GB/s, hops] from each node of one kind to each of another. */
+json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type from,
+                        enum pci_node_type to);
+
+/* The dev of each row of net_to_gpu, which is that of the columns of gpu_to_net. */
+json_t *topo_json_net_order(const struct topo_machine *machine);
+
+json_t *topo_json_channels(const struct topo_machine *machine, const struct pci_channels *set);
+json_t *topo_json_final(const struct topo_machine *machine);
+json_t *topo_json_bound(const struct topo_machine *machine);
+json_t *topo_json_packed(const struct topo_machine *machine);
+
+/* The elements of a document: {name, attributes, children}. */
+json_t *topo_json_doc(const struct pci_doc *doc);
+
+#endif

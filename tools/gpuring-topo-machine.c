@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* From a file or this machine to graph, channels, bounds and cost model. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gpuring-topo-machine.h"
+#include "pci_discover.h"
+
+static double cpu_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
+}
+
+/* The milliseconds since *SINCE, which becomes now. */
+static double lap(double *since)
+{
+    double now = cpu_ms(), spent = now - *since;
+
+    *since = now;
+    return spent;
+}
+
+static int failure(const char *what, int code, const struct pci_error *error)
+{
+    topo_message("%s: %s", what, error && error->text[0] ? error->text : strerror(-code));
+    return TOPO_EXIT_FAILURE;
+}
+
+static void message_print(void *context, const char *text)
+{
+    const struct topo_options *options = context;
+
+    if (options->verbose) {
+        topo_message("%s", text);
+    }
+}
+
+static void name_find(struct topo_machine *machine)
+{
+    const char *path = machine->options->topo, *slash;
+    size_t length;
+
+    if (!path) {
+        if (gethostname(machine->name, sizeof(machine->name) - 1) != 0) {
+            snprintf(machine->name, sizeof(machine->name), "localhost");
+        }
+        return;
+    }
+    slash = strrchr(path, '/');
+    snprintf(machine->name, sizeof(machine->name), "%s", slash ? slash + 1 : path);
+    length = strlen(machine->name);
+    if (length > 4 && strcmp(machine->name + length - 4, ".xml") == 0) {
+        machine->name[length - 4] = '\0';
+    }
+}
+
+static int doc_discover(struct topo_machine *machine, struct pci_error *error)
+{
+    const struct topo_options *options = machine->options;
+    struct pci_discover_options discover = {.message = message_print,
+                                            .message_context = (void *) options};
+    char message[256];
+
+    /* A recorded or invented machine has other GPUs than the driver. */
+    if (!getenv("HWLOC_XMLFILE") && !getenv("HWLOC_SYNTHETIC") && !getenv("HWLOC_FSROOT")) {
+        if (pci_nvml_open(NULL, &machine->nvml, message, sizeof(message)) == 0) {
+            discover.hooks = pci_nvml_hooks(machine->nvml);
+        } else if (message[0]) {
+            topo_message("%s", message);
+        }
+    }
+    return pci_discover(&discover, &machine->doc, error);
+}
+
+/* The driver's word on peer-to-peer between two GPUs of this machine. */
+static enum pci_peer peer_ask(void *context, uint32_t a, uint32_t b)
+{
+    struct topo_machine *machine = context;
+    struct pci_discover_hooks hooks = pci_nvml_hooks(machine->nvml);
+    const struct pci_node *first = pci_graph_node(machine->graph, PCI_NODE_GPU, a);
+    const struct pci_node *second = pci_graph_node(machine->graph, PCI_NODE_GPU, b);
+
+    return hooks.p2p(hooks.context, first->busid, second->busid) == 0 ? PCI_PEER_NO_P2P
+                                                                      : PCI_PEER_OK;
+}
+
+static int graph_build(struct topo_machine *machine, struct pci_error *error)
+{
+    const struct topo_options *options = machine->options;
+    struct pci_path_rules rules;
+    double since = cpu_ms();
+    const char *remark;
+    int rc;
+
+    pci_path_rules_init(&rules);
+    rules.p2p_level = options->p2p_level >= 0 ? options->p2p_level : PCI_LEVEL_AUTO;
+    rules.gdr_level = options->gdr_level >= 0 ? options->gdr_level : PCI_LEVEL_AUTO;
+    rules.all = options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK;
+    rc = pci_graph_build(machine->doc, &rules, &machine->graph, error);
+    if (rc != 0) {
+        return rc;
+    }
+    machine->times.build = lap(&since);
+    if (machine->nvml && options->p2p < 0) {
+        rules.peer = peer_ask;
+        rules.context = machine;
+    }
+    rc = pci_graph_recompute(machine->graph, &rules, error);
+    machine->times.paths = lap(&since);
+    /* Building computes the paths as well. */
+    machine->times.build = machine->times.build > machine->times.paths
+                               ? machine->times.build - machine->times.paths
+                               : 0;
+    machine->gpus = pci_graph_count(machine->graph, PCI_NODE_GPU);
+    for (size_t i = 0; options->verbose && pci_graph_remark(machine->graph, i, &remark); i++) {
+        topo_message("%s", remark);
+    }
+    return rc;
+}
+
+int topo_machine_load(const struct topo_options *options, struct topo_machine *machine)
+{
+    struct pci_error error = {""};
+    int rc;
+
+    memset(machine, 0, sizeof(*machine));
+    machine->options = options;
+    name_find(machine);
+    rc = options->topo ? pci_doc_read(options->topo, &machine->doc, &error)
+                       : doc_discover(machine, &error);
+    if (rc != 0) {
+        return failure(options->topo ? options->topo : "this machine", rc, &error);
+    }
+    if (options->ngpus > 0) {
+        rc = pci_doc_keep_gpus(machine->doc, options->gpus, options->ngpus, &error);
+    }
+    if (rc != 0) {
+        return failure("--gpus", rc, &error);
+    }
+    rc = graph_build(machine, &error);
+    return rc == 0 ? TOPO_EXIT_OK : failure(machine->name, rc, &error);
+}
+
+/* Rings, then trees with as many channels where that costs little. */
+static int channels_search(struct topo_machine *machine, uint32_t nodes)
+{
+    struct pci_fabric fabric;
+    struct pci_search search;
+    double since = cpu_ms();
+    int rc = pci_fabric_from_graph(machine->graph, &fabric);
+
+    if (rc != 0) {
+        return rc;
+    }
+    pci_search_init(&search);
+    search.nodes = nodes;
+    rc = pci_channels_search(&fabric, &search, &machine->ring);
+    machine->times.ring = lap(&since);
+    if (rc == 0) {
+        search.pattern = PCI_PATTERN_BALANCED_TREE;
+        search.prefer_channels = machine->ring.nchannels;
+        rc = pci_channels_search(&fabric, &search, &machine->tree);
+        machine->times.tree = lap(&since);
+    }
+    pci_fabric_fini(&fabric);
+    return rc;
+}
+
+static int costs_read(struct topo_machine *machine)
+{
+    char error[256] = "";
+    int rc = pci_costs_gpu(&machine->costs);
+
+    if (rc == 0 && machine->options->model) {
+        rc = pci_costs_load(machine->options->model, &machine->costs, error, sizeof(error));
+        if (rc != 0) {
+            topo_message("%s: %s", machine->options->model, error[0] ? error : strerror(-rc));
+        }
+    }
+    return rc;
+}
+
+int topo_wires_make(const struct topo_machine *machine, uint32_t nodes, struct pci_wire **result)
+{
+    size_t ranks = (size_t) nodes * machine->gpus;
+    struct pci_wire *wires = calloc(ranks, sizeof(*wires));
+    int rc = wires ? 0 : -ENOMEM;
+
+    for (uint32_t g = 0; rc == 0 && g < machine->gpus; g++) {
+        rc = pci_wire_fill(&wires[g], 0, g, &machine->ring, &machine->tree);
+    }
+    for (size_t r = machine->gpus; rc == 0 && r < ranks; r++) {
+        wires[r] = wires[r % machine->gpus];
+        wires[r].node = (uint32_t) (r / machine->gpus);
+    }
+    if (rc != 0) {
+        free(wires);
+        return rc;
+    }
+    *result = wires;
+    return 0;
+}
+
+/* Rings and trees over all nodes. */
+static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
+{
+    uint32_t nodes = machine->options->nodes;
+    int rc = topo_wires_make(machine, nodes, &machine->wires);
+
+    rc =
+        rc ? rc : pci_connect_init(&machine->connect, machine->wires, nodes * machine->gpus, error);
+    if (rc == 0) {
+        const struct pci_agreed *agreed = &machine->connect.agreed;
+
+        machine->channels =
+            PCI_CONNECT_TREES * (agreed->rings > agreed->trees ? agreed->rings : agreed->trees);
+    }
+    return rc;
+}
+
+static int all_search(struct topo_machine *machine, struct pci_error *error)
+{
+    double since;
+    uint32_t nodes = machine->options->nodes;
+    int rc;
+
+    /* A simulation without --nodes is mainly one of several nodes. */
+    if (machine->options->command == TOPO_simulate && !machine->options->nodes_given) {
+        nodes = 2;
+    }
+    rc = channels_search(machine, nodes);
+
+    since = cpu_ms();
+    rc = rc ? rc : nodes_connect(machine, error);
+    machine->times.connect = lap(&since);
+    if (rc == 0) {
+        rc = pci_pack_of_graph(machine->graph, PCI_PACK_TREES, &machine->pack);
+        rc = rc == -E2BIG ? 0 : rc; /* too many GPUs to pack: no packed trees */
+    }
+    machine->times.packed = lap(&since);
+    rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);
+    machine->times.bounds = lap(&since);
+    return rc ? rc
+              : pci_job_of_graph(machine->graph, machine->options->nodes, &machine->ring,
+                                 &machine->tree, machine->channels, &machine->pack, &machine->job);
+}
+
+int topo_machine_search(struct topo_machine *machine)
+{
+    struct pci_error error = {""};
+    int rc;
+
+    if (costs_read(machine) != 0) {
+        return TOPO_EXIT_FAILURE;
+    }
+    if (machine->gpus == 0) {
+        return TOPO_EXIT_OK;
+    }
+    rc = all_search(machine, &error);
+    machine->searched = rc == 0;
+    return rc == 0 ? TOPO_EXIT_OK : failure(machine->name, rc, &error);
+}
+
+void topo_machine_free(struct topo_machine *machine)
+{
+    pci_connect_fini(&machine->connect);
+    free(machine->wires);
+    pci_channels_fini(&machine->ring);
+    pci_channels_fini(&machine->tree);
+    pci_graph_free(machine->graph);
+    pci_doc_free(machine->doc);
+    pci_nvml_close(machine->nvml);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef GPURING_TOPO_MACHINE_H
+#define GPURING_TOPO_MACHINE_H
+
+/* Everything that is known or computed about a machine, for the commands to print. */
+
+#include <stdbool.h>
+
+#include "gpuring-topo.h"
+#include "pci_bound.h"
+#include "pci_channels.h"
+#include "pci_connect.h"
+#include "pci_nvml.h"
+#include "pci_pack.h"
+#include "pci_predict.h"
+#include "pcigraph.h"
+
+/* CPU milliseconds of the phases. */
+struct topo_times {
+    double build;
+    double paths;
+    double ring;
+    double tree;
+    double packed;
+    double bounds;
+    double connect;
+};
+
+struct topo_machine {
+    const struct topo_options *options;
+    char name[256]; /* of the file without folder and ".xml", or of the host */
+    struct pci_nvml *nvml;
+    struct pci_doc *doc;
+    struct pci_graph *graph;
+    uint32_t gpus;
+    /* From here on: when there is a GPU, and only after topo_machine_search. */
+    struct pci_channels ring, tree;
+    struct pci_wire *wires; /* of all ranks: what they would tell each other */
+    struct pci_connect connect;
+    uint32_t channels; /* after connecting: rings, and trees in two halves */
+    struct pci_pack pack;
+    struct pci_bounds bounds;
+    struct pci_costs costs;
+    struct pci_job job;
+    bool searched;
+    struct topo_times times;
+};
+
+/* Reads or discovers the machine and builds its graph.  Returns an exit status; a message tells
+ * why. */
+int topo_machine_load(const struct topo_options *options, struct topo_machine *machine);
+
+/*
+ * Fills the structs that NODES copies of the machine would gather: wires[node * gpus + gpu],
+ * malloc'ed. Returns 0 or a negative errno value.
+ */
+int topo_wires_make(const struct topo_machine *machine, uint32_t nodes, struct pci_wire **wires);
+
+/* Searches channels, packs trees, computes bounds, prepares the cost model. */
+int topo_machine_search(struct topo_machine *machine);
+
+void topo_machine_free(struct topo_machine *machine);
+
+/* The sizes of --sizes, or 1 KiB to 1 GiB: malloc'ed.  Returns an exit status. */
+int topo_sizes_read(const struct topo_options *options, uint64_t **sizes, size_t *count);
+
+/* The commands: each writes to OUT and returns an exit status. */
+int topo_channels_print(FILE *out, const struct topo_machine *machine);
+int topo_predict_print(FILE *out, const struct topo_machine *machine);
+int topo_svg_print(FILE *out, const struct topo_machine *machine);
+int topo_xml_print(FILE *out, const struct topo_machine *machine);
+/* The JSON of a command: the whole report, or the part that the command shows. */
+int topo_json_print(FILE *out, const struct topo_machine *machine);
+int topo_simulate_print(FILE *out, const struct topo_machine *machine);
+
+#endif

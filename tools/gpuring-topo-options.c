@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* The command line. */
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuring-topo.h"
+#include "gpuring_config.h"
+#include "pcigraph.h"
+
+enum {
+    NODES_MAX = 1 << 20, /* of 8 GPUs: more ranks than any machine has */
+    DEVICES_MAX = 65535, /* device numbers in --gpus */
+};
+
+static const struct {
+    const char *name;
+    const char *help;
+} commands[] = {
+#define COMMAND(NAME, HELP) {#NAME, HELP},
+    TOPO_COMMANDS(COMMAND)
+#undef COMMAND
+};
+
+static void help_print(void)
+{
+    puts("Usage: gpuring-topo COMMAND [OPTION]...\n"
+         "Shows how the GPUs and NICs of a machine are connected, which rings and trees an "
+         "allreduce\n"
+         "would use on them, and how fast it would be.\n\nCommands:");
+    for (size_t i = 0; i < TOPO_COMMAND_COUNT; i++) {
+        printf("  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+    puts(
+        "\nOptions:\n"
+        "  -t, --topo FILE        a topology file in NCCL's format; without it, this machine\n"
+        "  -n, --nodes N          N such machines (default 1; simulate: 1 to 16384)\n"
+        "  -g, --gpus LIST        only these GPUs, by rank in the file: 0,2,5 or 0-3\n"
+        "  -p, --p2p ok|no        whether the driver permits GPUs to reach each other\n"
+        "      --p2p-level CLASS  use peer access up to this path class (LOC NVL PIX PXB PHB SYS)\n"
+        "      --gdr-level CLASS  use GPUDirect RDMA up to this path class\n"
+        "  -s, --sizes LIST       sizes to predict: 1K,64K,1M or 1K-1G (powers of two)\n"
+        "  -m, --model FILE       constants of the cost model\n"
+        "  -f, --format text|json how to print (default text; report is always JSON)\n"
+        "  -o, --output FILE      write there instead of standard output\n"
+        "  -v, --verbose          say what was left out or assumed\n"
+        "  -h, --help             this text\n"
+        "  -V, --version          the version\n"
+        "\nExit status: 0 fine, 1 the machine, a file or the output failed, 2 wrong usage.\n"
+        "See gpuring-topo(1).");
+}
+
+static int mistake(const char *format, const char *value)
+{
+    topo_message(format, value);
+    fputs("Try 'gpuring-topo --help'.\n", stderr);
+    return TOPO_EXIT_USAGE;
+}
+
+/* An integer from LOW to HIGH that ends at END (any of its characters, or the end of the text). */
+static int number_read(const char **text, unsigned long low, unsigned long high, const char *end,
+                       unsigned *value)
+{
+    unsigned long number;
+    char *after;
+
+    if (**text < '0' || **text > '9') {
+        return -1;
+    }
+    errno = 0;
+    number = strtoul(*text, &after, 10);
+    if (errno != 0 || number < low || number > high || (*after && !strchr(end, *after))) {
+        return -1;
+    }
+    *value = (unsigned) number;
+    *text = after;
+    return 0;
+}
+
+static int gpu_add(struct topo_options *options, unsigned device)
+{
+    unsigned *more;
+
+    for (size_t i = 0; i < options->ngpus; i++) {
+        if (options->gpus[i] == device) {
+            return -1;
+        }
+    }
+    more = realloc(options->gpus, (options->ngpus + 1) * sizeof(*more));
+    if (!more) {
+        return -1;
+    }
+    options->gpus = more;
+    options->gpus[options->ngpus++] = device;
+    return 0;
+}
+
+/* "0,2,5-7": different device numbers. */
+static int gpus_read(const char *text, struct topo_options *options)
+{
+    options->ngpus = 0;
+    do {
+        unsigned first, last;
+
+        if (number_read(&text, 0, DEVICES_MAX, ",-", &first) != 0) {
+            return -1;
+        }
+        last = first;
+        if (*text == '-') {
+            text++;
+            if (number_read(&text, first, DEVICES_MAX, ",", &last) != 0) {
+                return -1;
+            }
+        }
+        for (unsigned device = first; device <= last; device++) {
+            if (gpu_add(options, device) != 0) {
+                return -1;
+            }
+        }
+    } while (*text++ == ',');
+    return 0;
+}
+
+static int level_read(const char *text, int *level)
+{
+    *level = pci_path_class_parse(text);
+    return *level < 0 ? -1 : 0;
+}
+
+static int p2p_read(const char *text, int *p2p)
+{
+    *p2p = strcmp(text, "ok") == 0 ? 1 : strcmp(text, "no") == 0 ? 0 : -1;
+    return *p2p < 0 ? -1 : 0;
+}
+
+static int format_read(const char *text, enum topo_format *format)
+{
+    *format = strcmp(text, "json") == 0 ? TOPO_JSON : TOPO_TEXT;
+    return *format == TOPO_JSON || strcmp(text, "text") == 0 ? 0 : -1;
+}
+
+/* One option with its value.  Returns -1 when it is right, else the exit status. */
+static int option_take(int option, const char *value, struct topo_options *options)
+{
+    const char *text = value;
+
+    switch (option) {
+    case 't':
+        options->topo = value;
+        return -1;
+    case 'o':
+        options->output = value;
+        return -1;
+    case 'm':
+        options->model = value;
+        return -1;
+    case 's':
+        options->sizes = value;
+        return -1;
+    case 'v':
+        options->verbose = 1;
+        return -1;
+    case 'n':
+        options->nodes_given = 1;
+        return number_read(&text, 1, NODES_MAX, "", &options->nodes) == 0
+                   ? -1
+                   : mistake("--nodes: '%s' is not a number from 1 to 1048576", value);
+    case 'g':
+        return gpus_read(value, options) == 0
+                   ? -1
+                   : mistake("--gpus: '%s' is not a list of different GPUs (0,2,5-7)", value);
+    case 'p':
+        return p2p_read(value, &options->p2p) == 0
+                   ? -1
+                   : mistake("--p2p: '%s' is neither 'ok' nor 'no'", value);
+    case 'P':
+    case 'G':
+        return level_read(value, option == 'P' ? &options->p2p_level : &options->gdr_level) == 0
+                   ? -1
+                   : mistake("'%s' is no path class: LOC, NVL, PIX, PXB, PHB or SYS", value);
+    case 'f':
+        return format_read(value, &options->format) == 0
+                   ? -1
+                   : mistake("--format: '%s' is neither 'text' nor 'json'", value);
+    case 'h':
+        help_print();
+        return TOPO_EXIT_OK;
+    case 'V':
+        puts("gpuring-topo (coll/gpuring) " GPURING_VERSION);
+        return TOPO_EXIT_OK;
+    default:
+        fputs("Try 'gpuring-topo --help'.\n", stderr);
+        return TOPO_EXIT_USAGE;
+    }
+}
+
+static int command_read(const char *name, enum topo_command *command)
+{
+    for (size_t i = 0; i < TOPO_COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            *command = (enum topo_command) i;
+            return -1;
+        }
+    }
+    return mistake("'%s' is no command", name);
+}
+
+int topo_options_read(int argc, char **argv, struct topo_options *options)
+{
+    static const struct option longs[] = {
+        {"topo", required_argument, NULL, 't'},      {"nodes", required_argument, NULL, 'n'},
+        {"gpus", required_argument, NULL, 'g'},      {"p2p", required_argument, NULL, 'p'},
+        {"p2p-level", required_argument, NULL, 'P'}, {"gdr-level", required_argument, NULL, 'G'},
+        {"sizes", required_argument, NULL, 's'},     {"model", required_argument, NULL, 'm'},
+        {"format", required_argument, NULL, 'f'},    {"output", required_argument, NULL, 'o'},
+        {"verbose", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},         {NULL, 0, NULL, 0},
+    };
+    int option, status = -1;
+
+    memset(options, 0, sizeof(*options));
+    options->nodes = 1;
+    options->p2p = options->p2p_level = options->gdr_level = -1;
+    while (status < 0 &&
+           (option = getopt_long(argc, argv, "t:n:g:p:s:m:f:o:vhV", longs, NULL)) != -1) {
+        status = option_take(option, optarg, options);
+    }
+    if (status < 0 && optind >= argc) {
+        fputs("gpuring-topo: which command?\nTry 'gpuring-topo --help'.\n", stderr);
+        status = TOPO_EXIT_USAGE;
+    }
+    if (status < 0) {
+        status = command_read(argv[optind], &options->command);
+    }
+    if (status < 0 && optind + 1 < argc) {
+        status = mistake("unexpected argument '%s'", argv[optind + 1]);
+    }
+    return status;
+}
+
+void topo_options_free(struct topo_options *options)
+{
+    free(options->gpus);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/*
+ * What the start of a large job costs one rank.  Everything that a rank computes from what it
+ * gathers is done here with the component's own functions, on what N copies of this machine would
+ * send: compare the ranks, number the nodes, connect rings and trees, find this rank's places,
+ * build its plans.  Nothing is sent; the time of MPI's own gathering is not in it.  Each job runs
+ * in a process of its own, so that its memory can be told from that of the others.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "gpuring-topo-machine.h"
+#include "mca/coll_gpuring/members.h"
+#include "mca/coll_gpuring/net/net.h"
+#include "mca/coll_gpuring/plan/plan.h"
+#include "mca/coll_gpuring/transport/blob.h"
+#include "mca/coll_gpuring/wireup_format.h"
+
+/* The jobs without --nodes: 8 to 131072 ranks of 8 GPUs. */
+static const unsigned jobs_default[] = {1, 16, 256, 2048, 16384};
+
+/* One job's figures.  Passed from the child through a pipe. */
+struct figures {
+    int rc;
+    uint32_t nodes, ranks, rings, trees;
+    uint64_t hello_bytes; /* AllGather 1, of all ranks */
+    uint64_t wire_bytes;  /* AllGather 2: channels and offers */
+    uint64_t blob_bytes;  /* AllGather 2: connection handles, at most */
+    uint64_t plan_bytes;  /* of this rank's ring and tree plans */
+    uint32_t connections; /* of this rank */
+    double compare_ms, connect_ms, plan_ms;
+    double memory_mib; /* most that was resident, above the start */
+};
+
+static double cpu_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
+}
+
+static double resident_mib(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double) usage.ru_maxrss / 1024;
+}
+
+/* What AllGather 1 would bring from NODES nodes. */
+static struct gpuring_hello *hellos_make(uint32_t nodes, uint32_t gpus)
+{
+    struct gpuring_hello *hellos = calloc((size_t) nodes * gpus, sizeof(*hellos));
+
+    for (size_t r = 0; hellos && r < (size_t) nodes * gpus; r++) {
+        hellos[r].magic = GPURING_HELLO_MAGIC;
+        hellos[r].version = GPURING_WIRE_VERSION;
+        hellos[r].bytes = sizeof(*hellos);
+        /* Identities of hosts are hashes: in no order. */
+        hellos[r].node = (r / gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        hellos[r].pid = (uint32_t) r;
+        snprintf(hellos[r].hostname, sizeof(hellos[r].hostname), "node%zu", r / gpus);
+    }
+    return hellos;
+}
+
+/* As a rank does after AllGather 1: do all agree, and who shares a node? */
+static int hellos_consume(struct figures *figures, uint32_t gpus)
+{
+    struct gpuring_hello *hellos = hellos_make(figures->nodes, gpus);
+    struct gpuring_members members = {0};
+    int rank, parameter, rc = -ENOMEM;
+    double since;
+
+    if (!hellos) {
+        return rc;
+    }
+    since = cpu_ms();
+    if (gpuring_members_compare(hellos, (int) figures->ranks, &rank, &parameter) !=
+        GPURING_AGREED) {
+        rc = -EPROTO;
+    } else if (gpuring_members_find(hellos, (int) figures->ranks, &members) == 0) {
+        rc = members.nnodes == (int) figures->nodes ? 0 : -EPROTO;
+    }
+    figures->compare_ms = cpu_ms() - since;
+    figures->hello_bytes = (uint64_t) figures->ranks * sizeof(*hellos);
+    gpuring_members_clear(&members);
+    free(hellos);
+    return rc;
+}
+
+/* A rank's places in all channels, in the form that the builders of plans take. */
+static void places_fill(const struct pci_connect *connect, uint32_t rank, uint32_t channels,
+                        struct gpuring_channel *places)
+{
+    for (uint32_t c = 0; c < channels; c++) {
+        struct pci_ring_place ring;
+
+        pci_connect_ring(connect, rank, c % connect->agreed.rings, &ring);
+        places[c].ring =
+            (struct gpuring_ring_place){(int) ring.prev, (int) ring.next, (int) ring.index};
+        for (uint32_t which = 0; which < PCI_CONNECT_TREES; which++) {
+            struct pci_tree_place tree;
+
+            pci_connect_tree(connect, rank, c % connect->agreed.trees, which, &tree);
+            places[c].tree[which].up = tree.up;
+            for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
+                places[c].tree[which].down[i] = tree.down[i];
+            }
+        }
+    }
+}
+
+static uint64_t plan_bytes(const struct gpuring_plan *plan)
+{
+    uint64_t bytes = sizeof(*plan) + plan->nlanes * sizeof(*plan->lanes) +
+                     (plan->nrecvs + plan->nsends) * sizeof(*plan->recvs);
+
+    for (uint32_t l = 0; l < plan->nlanes; l++) {
+        bytes += plan->lanes[l].nsteps * sizeof(*plan->lanes[l].steps) +
+                 plan->lanes[l].nrefs * sizeof(*plan->lanes[l].refs);
+    }
+    return bytes;
+}
+
+/* Handles of the connections of a plan, at most: those to other nodes carry a net's handle. */
+static uint64_t handle_bytes(const struct gpuring_plan *plan, uint32_t gpus)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < plan->nrecvs + plan->nsends; i++) {
+        const struct gpuring_plan_conn *conn =
+            i < plan->nrecvs ? &plan->recvs[i] : &plan->sends[i - plan->nrecvs];
+
+        bytes += sizeof(struct gpuring_blob_entry);
+        if ((uint32_t) conn->peer / gpus != (uint32_t) plan->rank / gpus) {
+            bytes += GPURING_NET_HANDLE_BYTES;
+        }
+    }
+    return bytes;
+}
+
+/* Builds the plans of RANK; adds what its blob would hold to *BLOB. */
+static int plans_build(struct figures *figures, const struct pci_connect *connect, uint32_t rank,
+                       uint32_t gpus, uint64_t *blob)
+{
+    static int (*const builders[])(int, int, const struct gpuring_channel *, uint32_t,
+                                   struct gpuring_plan **) = {gpuring_plan_build_ring,
+                                                              gpuring_plan_build_tree};
+    uint32_t counts[] = {connect->agreed.rings, connect->agreed.trees};
+    uint32_t most = counts[0] > counts[1] ? counts[0] : counts[1];
+    struct gpuring_channel *places = calloc(most, sizeof(*places));
+    int rc = places ? 0 : -ENOMEM;
+
+    figures->plan_bytes = 0;
+    figures->connections = 0;
+    *blob += sizeof(struct gpuring_blob_header) + GPURING_NET_HANDLE_BYTES;
+    if (rc == 0) {
+        places_fill(connect, rank, most, places);
+    }
+    for (size_t b = 0; rc == 0 && connect->nranks > 1 && b < 2; b++) {
+        struct gpuring_plan *plan;
+
+        rc = builders[b]((int) rank, (int) connect->nranks, places, counts[b], &plan);
+        if (rc == 0) {
+            figures->plan_bytes += plan_bytes(plan);
+            figures->connections += plan->nrecvs + plan->nsends;
+            *blob += handle_bytes(plan, gpus);
+            gpuring_plan_free(plan);
+        }
+    }
+    free(places);
+    return rc;
+}
+
+/* As a rank does after AllGather 2. */
+static int wires_consume(const struct topo_machine *machine, struct figures *figures)
+{
+    struct pci_connect connect = {0};
+    struct pci_error error = {""};
+    struct pci_wire *wires;
+    uint32_t gpus = machine->gpus, first = figures->nodes / 2 * gpus;
+    uint64_t node_blobs = 0;
+    double since;
+    int rc = topo_wires_make(machine, figures->nodes, &wires);
+
+    if (rc != 0) {
+        return rc;
+    }
+    figures->wire_bytes =
+        (uint64_t) figures->ranks * (sizeof(*wires) + sizeof(struct gpuring_offer));
+    since = cpu_ms();
+    rc = pci_connect_init(&connect, wires, figures->ranks, &error);
+    figures->connect_ms = cpu_ms() - since;
+    figures->rings = connect.agreed.rings;
+    figures->trees = connect.agreed.trees;
+    /* All ranks of one node, for what the node adds to the handles; the last one is timed. */
+    for (uint32_t g = 0; rc == 0 && g < gpus; g++) {
+        since = cpu_ms();
+        rc = plans_build(figures, &connect, first + g, gpus, &node_blobs);
+        figures->plan_ms = cpu_ms() - since;
+    }
+    figures->blob_bytes = node_blobs * figures->nodes;
+    pci_connect_fini(&connect);
+    free(wires);
+    return rc;
+}
+
+static void job_run(const struct topo_machine *machine, struct figures *figures)
+{
+    double before = resident_mib();
+
+    figures->ranks = figures->nodes * machine->gpus;
+    figures->rc = hellos_consume(figures, machine->gpus);
+    if (figures->rc == 0) {
+        figures->rc = wires_consume(machine, figures);
+    }
+    figures->memory_mib = resident_mib() - before;
+}
+
+/* In a process of its own.  Returns 0, or a negative errno value. */
+static int job_measure(const struct topo_machine *machine, uint32_t nodes, struct figures *figures)
+{
+    int ends[2], status;
+    ssize_t got = 0;
+    pid_t child;
+
+    memset(figures, 0, sizeof(*figures));
+    figures->nodes = nodes;
+    if (pipe(ends) != 0) {
+        return -errno;
+    }
+    child = fork();
+    if (child == 0) {
+        job_run(machine, figures);
+        _exit(write(ends[1], figures, sizeof(*figures)) == sizeof(*figures) ? 0 : 1);
+    }
+    close(ends[1]);
+    if (child > 0) {
+        do {
+            got = read(ends[0], figures, sizeof(*figures));
+        } while (got < 0 && errno == EINTR);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
+    }
+    close(ends[0]);
+    if (child < 0) {
+        return -EAGAIN;
+    }
+    return got == sizeof(*figures) ? figures->rc : -ENOMEM; /* killed: no memory, most likely */
+}
+
+static void text_row(FILE *out, const struct figures *f)
+{
+    fprintf(out, "%7" PRIu32 " %8" PRIu32 " %6" PRIu32 " %6" PRIu32 " %10.2f %10.2f %10.2f",
+            f->nodes, f->ranks, f->rings, f->trees, (double) f->hello_bytes / 0x100000,
+            (double) f->wire_bytes / 0x100000, (double) f->blob_bytes / 0x100000);
+    fprintf(out, " %11.2f %11.2f %9.2f %9.2f %6" PRIu32 " %11.1f\n", f->compare_ms, f->connect_ms,
+            f->plan_ms, (double) f->plan_bytes / 0x100000, f->connections, f->memory_mib);
+}
+
+static void text_head(FILE *out, const struct topo_machine *machine)
+{
+    fprintf(out,
+            "One rank's start of a job on copies of %s (%" PRIu32 " GPUs): MiB gathered, CPU ms, "
+            "memory\n%7s %8s %6s %6s %10s %10s %10s %11s %11s %9s %9s %6s %11s\n",
+            machine->name, machine->gpus, "nodes", "ranks", "rings", "trees", "who MiB",
+            "chans MiB", "links MiB", "compare ms", "connect ms", "plans ms", "plans MiB", "conns",
+            "memory MiB");
+}
+
+static json_t *json_row(const struct figures *f)
+{
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f}", "nodes",
+                     (json_int_t) f->nodes, "ranks", (json_int_t) f->ranks, "rings",
+                     (json_int_t) f->rings, "trees", (json_int_t) f->trees, "hello_bytes",
+                     (json_int_t) f->hello_bytes, "wire_bytes", (json_int_t) f->wire_bytes,
+                     "blob_bytes", (json_int_t) f->blob_bytes, "plan_bytes",
+                     (json_int_t) f->plan_bytes, "connections", (json_int_t) f->connections,
+                     "compare_ms", f->compare_ms, "connect_ms", f->connect_ms, "plan_ms",
+                     f->plan_ms, "memory_mib", f->memory_mib);
+}
+
+static int failed(uint32_t nodes, int rc)
+{
+    topo_message("%" PRIu32 " nodes: %s", nodes, strerror(-rc));
+    return TOPO_EXIT_FAILURE;
+}
+
+int topo_simulate_print(FILE *out, const struct topo_machine *machine)
+{
+    const struct topo_options *options = machine->options;
+    size_t count = options->nodes_given ? 1 : sizeof(jobs_default) / sizeof(jobs_default[0]);
+    int json = options->format == TOPO_JSON, rc = 0;
+    json_t *list = json_array();
+
+    if (machine->gpus == 0) {
+        topo_message("%s has no GPU; name a machine that has some by --topo FILE", machine->name);
+        json_decref(list);
+        return TOPO_EXIT_FAILURE;
+    }
+    if (!json) {
+        text_head(out, machine);
+    }
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        uint32_t nodes = options->nodes_given ? options->nodes : jobs_default[i];
+        struct figures figures;
+
+        rc = job_measure(machine, nodes, &figures);
+        if (rc != 0) {
+            json_decref(list);
+            return failed(nodes, rc);
+        }
+        if (json) {
+            json_array_append_new(list, json_row(&figures));
+        } else {
+            text_row(out, &figures);
+        }
+    }
+    if (json && json_dumpf(list, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) != 0) {
+        rc = -ENOMEM;
+    }
+    fputs(json ? "\n" : "", out);
+    json_decref(list);
+    return rc == 0 ? TOPO_EXIT_OK : failed(0, rc);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Lists of sizes: 1K,64K,1M or 1K-1G (by powers of two). */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuring-topo-machine.h"
+
+enum {
+    SIZES_MAX = 1024,
+};
+
+static const char sizes_default[] = "1K-1G";
+
+/* A number with K, M or G behind it. */
+static int size_read(const char **text, uint64_t *size)
+{
+    static const char units[] = "KMG";
+    unsigned long long number;
+    const char *unit;
+    char *end;
+
+    if (**text < '0' || **text > '9') {
+        return -1;
+    }
+    errno = 0;
+    number = strtoull(*text, &end, 10);
+    unit = *end ? strchr(units, *end) : NULL;
+    if (errno != 0 || number == 0 || number > UINT64_MAX >> 31) {
+        return -1;
+    }
+    *size = number;
+    if (unit) {
+        *size <<= 10 * (unit - units + 1);
+        end++;
+    }
+    *text = end;
+    return 0;
+}
+
+static int size_add(uint64_t *sizes, size_t *count, uint64_t size)
+{
+    if (*count >= SIZES_MAX) {
+        return -1;
+    }
+    sizes[(*count)++] = size;
+    return 0;
+}
+
+static int sizes_parse(const char *text, uint64_t *sizes, size_t *count)
+{
+    do {
+        uint64_t first, last;
+
+        if (size_read(&text, &first) != 0) {
+            return -1;
+        }
+        last = first;
+        if (*text == '-') {
+            text++;
+            if (size_read(&text, &last) != 0 || last < first) {
+                return -1;
+            }
+        }
+        for (; first <= last; first *= 2) {
+            if (size_add(sizes, count, first) != 0) {
+                return -1;
+            }
+        }
+    } while (*text == ',' && *++text);
+    return *text ? -1 : 0;
+}
+
+int topo_sizes_read(const struct topo_options *options, uint64_t **sizes, size_t *count)
+{
+    const char *text = options->sizes ? options->sizes : sizes_default;
+
+    *count = 0;
+    *sizes = malloc(SIZES_MAX * sizeof(**sizes));
+    if (!*sizes) {
+        topo_message("%s", strerror(ENOMEM));
+        return TOPO_EXIT_FAILURE;
+    }
+    if (sizes_parse(text, *sizes, count) != 0) {
+        topo_message("--sizes: '%s' is not a list of at most %d sizes (1K,64K or 1K-1G)", text,
+                     SIZES_MAX);
+        free(*sizes);
+        return TOPO_EXIT_USAGE;
+    }
+    return TOPO_EXIT_OK;
+}

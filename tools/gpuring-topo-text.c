@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Channels and predictions as text, and the file of the topology. */
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuring-topo-machine.h"
+
+static int none_print(FILE *out)
+{
+    fputs("No GPU: there is nothing to connect.\n", out);
+    return TOPO_EXIT_OK;
+}
+
+static int net_dev(const struct pci_graph *graph, uint32_t net)
+{
+    return pci_graph_node(graph, PCI_NODE_NET, net)->net.dev;
+}
+
+static void set_print(FILE *out, const char *title, const struct topo_machine *machine,
+                      const struct pci_channels *set)
+{
+    fprintf(out, "%s: %" PRIu32 " x %.4g GB/s (%s)", title, set->nchannels, set->bw_intra,
+            pci_path_class_name(set->type_intra));
+    if (set->nodes > 1) {
+        fprintf(out, ", %.4g GB/s between nodes (%s)", set->bw_inter,
+                pci_path_class_name(set->type_inter));
+    }
+    fputc('\n', out);
+    for (uint32_t c = 0; c < set->nchannels; c++) {
+        fprintf(out, "  %2" PRIu32 ": ", c);
+        if (set->nets && set->nets[c][0] != PCI_NO_NET) {
+            fprintf(out, "NET%d ", net_dev(machine->graph, set->nets[c][0]));
+        }
+        for (uint32_t i = 0; i < set->ngpus; i++) {
+            fprintf(out, "%" PRIu32 " ", set->intra[c * set->ngpus + i]);
+        }
+        if (set->nets && set->nets[c][1] != PCI_NO_NET) {
+            fprintf(out, "NET%d", net_dev(machine->graph, set->nets[c][1]));
+        }
+        fputc('\n', out);
+    }
+    fputc('\n', out);
+}
+
+static void packed_print(FILE *out, const struct pci_pack *pack)
+{
+    if (pack->ntrees == 0) {
+        fputs("Packed trees: none\n\n", out);
+        return;
+    }
+    fprintf(out, "Packed trees: %" PRIu32 ", in all %.4g GB/s of the vector (one node)\n",
+            pack->ntrees, pack->algbw);
+    for (uint32_t t = 0; t < pack->ntrees; t++) {
+        const struct pci_pack_tree *tree = &pack->trees[t];
+
+        fprintf(out, "  %2" PRIu32 ": %.4g GB/s, root %" PRIu32 ", depth %" PRIu32 ":", t,
+                tree->gbps, tree->root, tree->depth);
+        for (uint32_t g = 0; g < pack->ngpus; g++) {
+            if (tree->parent[g] >= 0) {
+                fprintf(out, " %" PRIu32 "-%" PRId32, g, tree->parent[g]);
+            }
+        }
+        fputc('\n', out);
+    }
+    fputc('\n', out);
+}
+
+static void bound_print(FILE *out, const char *links, const struct pci_bound *bound)
+{
+    if (bound->connected) {
+        fprintf(out, "  %-12s reduce-scatter + allgather %7.4g   packed trees %7.4g\n", links,
+                bound->ag.gbps, bound->ar.gbps);
+    } else {
+        fprintf(out, "  %-12s does not connect the GPUs\n", links);
+    }
+}
+
+/* Bytes of the vector over time, for large vectors on one node: a ring moves each byte 2 (n-1)/n
+ * times over its links, a tree once up and once down. */
+static void reached_print(FILE *out, const struct topo_machine *machine)
+{
+    double n = machine->gpus;
+
+    fprintf(out, "  %-12s ring %.4g, tree %.4g, packed trees %.4g\n", "channels",
+            machine->ring.nchannels * machine->ring.bw_intra * n / (2 * (n - 1)),
+            machine->tree.nchannels * machine->tree.bw_intra / 2, machine->pack.algbw);
+}
+
+int topo_channels_print(FILE *out, const struct topo_machine *machine)
+{
+    if (!machine->searched) {
+        return none_print(out);
+    }
+    set_print(out, "Rings", machine, &machine->ring);
+    set_print(out, "Trees", machine, &machine->tree);
+    packed_print(out, &machine->pack);
+    if (machine->gpus > 1) {
+        fputs("Bounds on an allreduce in one node, GB/s of the vector:\n", out);
+        bound_print(out, "NVLink", &machine->bounds.nvlink);
+        bound_print(out, "all links", &machine->bounds.all);
+        if (machine->options->nodes == 1) {
+            reached_print(out, machine);
+        }
+    }
+    return TOPO_EXIT_OK;
+}
+
+/* "64K", "1M", or the number. */
+static void size_text(uint64_t bytes, char *text, size_t size)
+{
+    static const char units[] = "\0KMGT";
+    int unit = 0;
+
+    while (bytes >= 1024 && bytes % 1024 == 0 && unit < 4) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, size, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, units[unit]);
+}
+
+static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t bytes)
+{
+    uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
+    double ranks = machine->job.ranks, gbps;
+    struct pci_choice choice;
+    char size[32];
+
+    size_text(bytes, size, sizeof(size));
+    fprintf(out, "%8s", size);
+    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
+        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
+            double us = pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) a,
+                                       (enum pci_protocol) p, bytes);
+
+            if (isfinite(us)) {
+                fprintf(out, " %13.1f", us);
+            } else {
+                fprintf(out, " %13s", "-");
+            }
+        }
+    }
+    if (pci_predict_best(&machine->costs, &machine->job, all, bytes, &choice) == 0) {
+        gbps = choice.us > 0 ? (double) bytes / choice.us / 1e3 : 0;
+        fprintf(out, "  %s/%s x%" PRIu32 " %.1f us, %.4g GB/s, bus %.4g GB/s",
+                pci_algorithm_label(choice.algorithm), pci_protocol_label(choice.protocol),
+                choice.channels, choice.us, gbps, gbps * 2 * (ranks - 1) / ranks);
+    }
+    fputc('\n', out);
+}
+
+int topo_predict_print(FILE *out, const struct topo_machine *machine)
+{
+    uint64_t *sizes;
+    size_t count;
+    int status = topo_sizes_read(machine->options, &sizes, &count);
+
+    if (status != TOPO_EXIT_OK) {
+        return status;
+    }
+    if (!machine->searched) {
+        free(sizes);
+        return none_print(out);
+    }
+    fprintf(out, "Microseconds of an allreduce on %" PRIu32 " GPUs of %" PRIu32 " nodes\n%8s",
+            machine->job.ranks, machine->job.nodes, "bytes");
+    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
+        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
+            char label[32];
+
+            snprintf(label, sizeof(label), "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
+                     pci_protocol_label((enum pci_protocol) p));
+            fprintf(out, " %13s", label);
+        }
+    }
+    fputs("  best\n", out);
+    for (size_t i = 0; i < count; i++) {
+        predict_row(out, machine, sizes[i]);
+    }
+    free(sizes);
+    return TOPO_EXIT_OK;
+}
+
+int topo_xml_print(FILE *out, const struct topo_machine *machine)
+{
+    struct pci_error error = {""};
+    char *text;
+    int rc = pci_doc_format(machine->doc, &text, NULL, &error);
+
+    if (rc != 0) {
+        topo_message("%s", error.text[0] ? error.text : strerror(-rc));
+        return TOPO_EXIT_FAILURE;
+    }
+    fputs(text, out);
+    free(text);
+    return TOPO_EXIT_OK;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* gpuring-topo: what a machine's GPUs and NICs are connected by, and what an allreduce makes of it.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuring-topo-machine.h"
+#include "pci_render.h"
+
+/* Whether a command needs the search, or only the graph. */
+static int needs_search(const struct topo_options *options)
+{
+    switch (options->command) {
+    case TOPO_channels:
+    case TOPO_predict:
+    case TOPO_report:
+    case TOPO_svg:
+    case TOPO_simulate:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int status_of(int rc)
+{
+    if (rc != 0) {
+        topo_message("%s", strerror(-rc));
+    }
+    return rc == 0 ? TOPO_EXIT_OK : TOPO_EXIT_FAILURE;
+}
+
+static int command_run(FILE *out, const struct topo_machine *machine)
+{
+    const struct topo_options *options = machine->options;
+
+    if (options->command == TOPO_report ||
+        (options->format == TOPO_JSON && options->command != TOPO_simulate)) {
+        return topo_json_print(out, machine);
+    }
+    switch (options->command) {
+    case TOPO_show:
+        return status_of(pci_render_tree(out, machine->doc, machine->graph));
+    case TOPO_matrix:
+        return status_of(pci_render_matrix(out, machine->graph));
+    case TOPO_channels:
+        return topo_channels_print(out, machine);
+    case TOPO_predict:
+        return topo_predict_print(out, machine);
+    case TOPO_simulate:
+        return topo_simulate_print(out, machine);
+    case TOPO_svg:
+        return topo_svg_print(out, machine);
+    case TOPO_dot:
+        return status_of(pci_render_dot(out, machine->graph));
+    default:
+        return topo_xml_print(out, machine);
+    }
+}
+
+/* Runs the command into memory, then writes what it gave. */
+static int output_make(const struct topo_machine *machine)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    int status, broken;
+
+    if (!out) {
+        return status_of(-ENOMEM);
+    }
+    status = command_run(out, machine);
+    broken = ferror(out);
+    broken = fclose(out) != 0 || broken;
+    if (status == TOPO_EXIT_OK && broken) {
+        status = status_of(-ENOMEM);
+    }
+    if (status == TOPO_EXIT_OK) {
+        status = topo_output_write(machine->options->output, text, length);
+    }
+    free(text);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct topo_options options;
+    struct topo_machine machine;
+    int status = topo_options_read(argc, argv, &options);
+
+    if (status < 0) {
+        status = topo_machine_load(&options, &machine);
+        if (status == TOPO_EXIT_OK && needs_search(&options)) {
+            status = topo_machine_search(&machine);
+        }
+        if (status == TOPO_EXIT_OK) {
+            status = output_make(&machine);
+        }
+        topo_machine_free(&machine);
+    } else if (status == TOPO_EXIT_OK && fflush(stdout) != 0) {
+        topo_message("cannot write standard output: %s", strerror(errno));
+        status = TOPO_EXIT_FAILURE;
+    }
+    topo_options_free(&options);
+    return status;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef GPURING_TOPO_H
+#define GPURING_TOPO_H
+
+/* Shared by the files of the tool gpuring-topo. */
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Name, what it needs computed, default and other formats, one line of help. */
+#define TOPO_COMMANDS(X)                                                                  \
+    X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")          \
+    X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")       \
+    X(channels, "the rings, trees and packed trees, with their bandwidth and its bounds") \
+    X(predict, "microseconds of an allreduce by size, algorithm and protocol")            \
+    X(simulate, "what the start of a job costs one rank: time, bytes gathered, memory")   \
+    X(report, "all of it as JSON")                                                        \
+    X(svg, "a picture of the machine with its links, rings and trees")                    \
+    X(dot, "the machine as a graph for Graphviz")                                         \
+    X(xml, "the topology in NCCL's file format")
+
+enum topo_command {
+#define COMMAND(NAME, HELP) TOPO_##NAME,
+    TOPO_COMMANDS(COMMAND)
+#undef COMMAND
+        TOPO_COMMAND_COUNT
+};
+
+enum topo_format { TOPO_TEXT, TOPO_JSON };
+
+/* The command line. */
+struct topo_options {
+    enum topo_command command;
+    const char *topo;   /* a topology file; NULL: this machine */
+    const char *output; /* NULL: standard output */
+    const char *model;  /* a table of cost model constants, or NULL */
+    const char *sizes;  /* of predict, or NULL */
+    int p2p_level;      /* a path class, -1: the default */
+    int gdr_level;
+    unsigned nodes;
+    int nodes_given;
+    int p2p; /* 1 ok, 0 no, -1: what the driver says */
+    int verbose;
+    enum topo_format format;
+    unsigned *gpus; /* ranks in the document; NULL: all */
+    size_t ngpus;
+};
+
+/* Exit statuses. */
+enum {
+    TOPO_EXIT_OK = 0,
+    TOPO_EXIT_FAILURE = 1, /* the machine, a file or the output: a message tells */
+    TOPO_EXIT_USAGE = 2,   /* the command line */
+};
+
+/* Reads the command line.  Returns -1 to go on, else the exit status (after --help, or a mistake).
+ */
+int topo_options_read(int argc, char **argv, struct topo_options *options);
+void topo_options_free(struct topo_options *options);
+
+/* A message on standard error: "gpuring-topo: ...". */
+void topo_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Output is collected in memory and written at the end, whole: an error before leaves nothing
+ * behind, an error while writing (no space) is reported and leaves an existing file as it was.
+ */
+int topo_output_write(const char *path, const char *text, size_t length);
+
+#endif

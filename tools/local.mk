@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The tools: gpuring-topo and gpuring-fit (no MPI), and gpuring-perf (an MPI program).
+
+bin_PROGRAMS += tools/gpuring-perf
+tools_gpuring_perf_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
+tools_gpuring_perf_LDADD = $(MPI_LIBS) $(JANSSON_LIBS) -ldl -lm
+tools_gpuring_perf_SOURCES = \
+    tools/gpuring-perf.c \
+    tools/gpuring-perf.h \
+    tools/gpuring-perf-collective.c \
+    tools/gpuring-perf-counters.c \
+    tools/gpuring-perf-data.c \
+    tools/gpuring-perf-memory.c \
+    tools/gpuring-perf-options.c \
+    tools/gpuring-perf-report.c
+dist_man1_MANS += doc/man/gpuring-perf.1
+
+bin_PROGRAMS += tools/gpuring-fit
+tools_gpuring_fit_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+tools_gpuring_fit_LDADD = libpcigraph.la $(JANSSON_LIBS) -lm
+tools_gpuring_fit_SOURCES = \
+    tools/gpuring-fit.c \
+    tools/gpuring-fit.h \
+    tools/gpuring-fit-jobs.c \
+    tools/gpuring-fit-samples.c
+dist_man1_MANS += doc/gpuring-fit.1
+
+bin_PROGRAMS += tools/gpuring-topo
+tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+tools_gpuring_topo_LDADD = libpcigraph.la libgpuring_core.la $(JANSSON_LIBS) -lm
+tools_gpuring_topo_SOURCES = \
+    mca/coll_gpuring/members.c \
+    tools/gpuring-topo.c \
+    tools/gpuring-topo.h \
+    tools/gpuring-topo-json.c \
+    tools/gpuring-topo-json.h \
+    tools/gpuring-topo-json-channels.c \
+    tools/gpuring-topo-json-machine.c \
+    tools/gpuring-topo-machine.c \
+    tools/gpuring-topo-machine.h \
+    tools/gpuring-topo-options.c \
+    tools/gpuring-topo-output.c \
+    tools/gpuring-topo-simulate.c \
+    tools/gpuring-topo-sizes.c \
+    tools/gpuring-topo-svg.c \
+    tools/gpuring-topo-text.c
