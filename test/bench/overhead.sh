@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# overhead.sh BUILD [RANKS]: nanoseconds a call that an idle component costs: MPI_Allreduce of one
+# int without the component, with coll_gpuring_priority=0, and with priority 90 and device=auto on a
+# machine without a GPU (each call is looked at and handed on). Rounds are interleaved; the medians
+# and their differences are printed. Not a test: figures depend on the machine.
+set -eu
+build=$(cd "${1:?usage: overhead.sh BUILD [RANKS]}" && pwd)
+ranks=${2-2}
+: "${ROUNDS:=7}" "${MPIRUN:=mpirun}"
+program=$build/test/bench/overhead
+[ -x "$program" ] || make -C "$build" test/bench/overhead >/dev/null
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+ours="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT"
+round=0
+while [ "$round" -lt "$ROUNDS" ]; do
+    "$MPIRUN" -n "$ranks" "$program" >>"$work/absent"
+    OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
+        --mca coll_gpuring_priority 0 "$program" >>"$work/off"
+    OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
+        --mca coll_gpuring_priority 90 --mca coll_gpuring_device auto "$program" >>"$work/idle"
+    round=$((round + 1))
+done
+median() { sort -n "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+absent=$(median "$work/absent")
+for case in off idle; do
+    awk -v name="$case" -v a="$absent" -v b="$(median "$work/$case")" \
+        'BEGIN {printf "%-4s  %.1f ns a call, %+.1f ns against %.1f ns without the component\n", name, b, b - a, a}'
+done

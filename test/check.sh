@@ -1,0 +1,158 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# check.sh [STAGE...]: everything that must hold before a change is accepted. Installs what is
+# missing (as root, on Debian), builds below build/check and runs all tests. The last line counts
+# the checks; the exit status is 0 if none failed.
+#
+# Stages, all by default: gcc clang address thread lint mutation install
+cd "$(dirname "$0")/.." || exit 1
+# shellcheck source=test/setup.sh
+. test/setup.sh
+stages=${*:-gcc clang address thread lint mutation install}
+passed=0 failed=0 skipped=0
+base=$PWD/build/check
+mkdir -p "$base"
+: >"$base/skipped"
+: >"$base/failed"
+
+# A step of our own that is no TAP test: built, or not.
+good() { passed=$((passed + 1)); }
+bad() {
+    failed=$((failed + 1))
+    echo "$*" >>"$base/failed"
+    echo "FAILED: $*"
+}
+skip() {
+    skipped=$((skipped + 1))
+    echo "$*" >>"$base/skipped"
+}
+
+# step LOG TEXT COMMAND...: the log's end is shown if the command fails.
+step() {
+    log=$base/$1.log text=$2
+    shift 2
+    say "$text"
+    if "$@" >"$log" 2>&1 </dev/null; then
+        good
+        return 0
+    fi
+    tail -n 40 "$log"
+    bad "$text (the whole log: $log)"
+    return 1
+}
+
+# Count the results of `make check` in build folder $1, from what automake's driver recorded.
+count_results() {
+    find "$1" -name '*.trs' -exec cat {} + |
+        sed -n 's/^:test-result: //p' >"$1/results"
+    p=$(grep -c '^\(PASS\|XFAIL\)' "$1/results")
+    f=$(grep -c '^\(FAIL\|ERROR\|XPASS\)' "$1/results")
+    s=$(grep -c '^SKIP' "$1/results")
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    grep '^\(FAIL\|ERROR\|XPASS\): ' "$1/check.log" >>"$base/failed"
+    grep '^SKIP: ' "$1/check.log" >>"$base/skipped"
+    echo "$p passed, $f failed, $s skipped"
+    [ "$((p + f))" -gt 0 ] || bad "$1: no test ran"
+}
+
+# suite FOLDER TEXT TARGET: make check, or a part of it, in a build folder.
+suite() {
+    folder=$base/$1 text=$2
+    say "$text"
+    find "$folder" -name '*.trs' -exec rm -f {} +
+    status=0
+    make -C "$folder" -k -j "$jobs" "$3" >"$folder/check.log" 2>&1 </dev/null || status=$?
+    before=$failed
+    count_results "$folder"
+    if [ "$failed" -gt "$before" ]; then
+        grep '^\(FAIL\|ERROR\|XPASS\): ' "$folder/check.log" | head -n 40
+        echo "(details: the .log files below $folder/test)"
+    elif [ "$status" -ne 0 ]; then
+        tail -n 40 "$folder/check.log"
+        bad "$text (the whole log: $folder/check.log)"
+    fi
+}
+
+# configured FOLDER ARGUMENTS...: configure a fresh build folder and compile everything.
+configured() {
+    folder=$1
+    shift
+    rm -rf "${base:?}/$folder"
+    mkdir -p "$base/$folder" || return 1
+    step "$folder-configure" "$folder: configure $*" \
+        sh -c 'cd "$1" && shift && exec ../../../configure "$@"' sh "$base/$folder" "$@" || return 1
+    step "$folder-make" "$folder: make" \
+        sh -c 'make -C "$1" -j "$2" && make -C "$1" -j "$2" check TESTS=' \
+        sh "$base/$folder" "$jobs"
+}
+
+# tap TEXT SCRIPT ARGUMENTS...: a script that prints TAP.
+tap() {
+    say "$1"
+    out=$base/tap.$(basename "$2" .sh)
+    shift
+    status=0
+    sh "$@" >"$out" 2>&1 </dev/null || status=$?
+    grep -v '^ok [0-9]* [^#]*$' "$out"
+    p=$(grep '^ok ' "$out" | grep -vc '# SKIP')
+    f=$(grep -c '^not ok ' "$out")
+    s=$(grep -c '^ok .*# SKIP' "$out")
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    grep '^not ok ' "$out" >>"$base/failed"
+    grep '^ok .*# SKIP' "$out" >>"$base/skipped"
+    [ "$status" -eq 0 ] && grep -q '^1\.\.[1-9]' "$out" || bad "$* did not run to its end"
+}
+
+stage_gcc() {
+    configured gcc CC=gcc --enable-werror ${GPURING_CUDA_ARCH:+--with-cuda-arch="$GPURING_CUDA_ARCH"} &&
+        suite gcc "gcc: all tests" check
+    grep -q '^  CUDA  *no' "$base/gcc-configure.log" 2>/dev/null &&
+        skip "kernels for GPUs are not compiled: there is no nvcc on this machine"
+}
+
+stage_clang() {
+    if ! command -v clang >/dev/null 2>&1; then
+        skip "build with clang: clang is not installed"
+        return
+    fi
+    configured clang CC=clang --enable-werror --without-cuda
+}
+
+stage_address() {
+    ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
+    UBSAN_OPTIONS=print_stacktrace=1
+    export ASAN_OPTIONS UBSAN_OPTIONS
+    configured address CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=address,undefined &&
+        suite address "address and undefined behaviour sanitizers: unit tests" check-unit
+}
+
+stage_thread() {
+    configured thread CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=thread &&
+        suite thread "thread sanitizer: plans, transport, proxy" check-threads
+}
+
+stage_lint() { tap "lint" test/lint/lint.sh "$base/gcc"; }
+stage_mutation() { tap "deliberately wrong builds must fail the tests" test/mutation.sh "$base/gcc"; }
+stage_install() { tap "install, uninstall, distcheck" test/install.sh "$base"; }
+
+install_packages
+step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
+    case $stage in
+    gcc | clang | address | thread | lint | mutation | install) "stage_$stage" ;;
+    *) bad "there is no stage $stage" ;;
+    esac
+done
+
+if [ -s "$base/skipped" ]; then
+    say "skipped"
+    sort "$base/skipped" | uniq -c
+fi
+if [ "$failed" -gt 0 ]; then
+    say "failed"
+    sort -u "$base/failed"
+fi
+say "done"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

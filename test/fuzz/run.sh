@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Fuzzes the topology engine with libFuzzer: run.sh SECONDS [FOLDER]. New inputs go to FOLDER (a new
+# one in /tmp without), findings to FOLDER/findings. Kept inputs: test/fuzz/corpus, test/data/topo.
+# Exit status: 0 nothing found, 1 a finding, 77 no clang with libFuzzer.
+set -u
+seconds=${1:?usage: run.sh SECONDS [FOLDER]}
+source=$(cd "$(dirname "$0")/../.." && pwd)
+folder=${2:-$(mktemp -d /tmp/gpuring-fuzz.XXXXXX)}
+clang=${CLANG:-clang}
+mkdir -p "$folder/new" "$folder/findings"
+
+# What needs hwloc or NVML is not fuzzed: neither reads files of others.
+sources=$(ls "$source"/mca/topo_pci/xml_*.c "$source"/mca/topo_pci/graph_*.c \
+    "$source"/mca/topo_pci/paths_*.c "$source"/mca/topo_pci/channels*.c \
+    "$source"/mca/topo_pci/search*.c)
+flags="-std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
+if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' |
+    $clang $flags -x c -o "$folder/probe" - 2>/dev/null; then
+    echo "fuzzing needs clang with libFuzzer (Debian: apt-get install clang)" >&2
+    exit 77
+fi
+# shellcheck disable=SC2086,SC2046
+$clang $flags -I"$source/mca/topo_pci" $(xml2-config --cflags) -o "$folder/fuzz_pci" \
+    "$source/test/fuzz/fuzz_pci.c" $sources $(xml2-config --libs) -lm || exit 1
+"$folder/fuzz_pci" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=16384 \
+    -dict="$source/test/fuzz/pci.dict" -artifact_prefix="$folder/findings/" \
+    -print_final_stats=1 -verbosity=0 \
+    "$folder/new" "$source/test/fuzz/corpus" "$source/test/data/topo"
+status=$?
+if [ $status -ne 0 ]; then
+    echo "fuzzing found something: see $folder/findings" >&2
+    exit 1
+fi

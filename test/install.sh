@@ -1,0 +1,87 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# install.sh FOLDER: configure's options, installation and distribution, tried below FOLDER. Prints
+# TAP. Nothing outside FOLDER is changed.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+source=$PWD
+base=${1:?install.sh FOLDER}/install
+rm -rf "$base"
+mkdir -p "$base" || exit 1
+base=$(cd "$base" && pwd)
+jobs=$(nproc)
+checks=0
+
+check() { # TEXT COMMAND...
+    text=$1
+    shift
+    checks=$((checks + 1))
+    if "$@" >"$base/out" 2>&1 </dev/null; then
+        echo "ok $checks - $text"
+    else
+        echo "not ok $checks - $text"
+        tail -n 30 "$base/out" | sed 's/^/# /'
+    fi
+}
+
+absent() { ! [ -e "$1" ]; }
+configure_in() { # FOLDER ARGUMENTS...
+    mkdir -p "$base/$1" && cd "$base/$1" && shift && "$source/configure" CFLAGS=-O1 "$@"
+}
+in_folder() { (configure_in "$@"); }
+# refuses PATTERN ARGUMENTS...: configure ends with an error that says PATTERN.
+refuses() {
+    pattern=$1
+    shift
+    ! in_folder refuses "$@" >"$base/refusal" 2>&1 && grep -q -- "$pattern" "$base/refusal"
+}
+lists() { # COMPONENT-PATH HOME: does ompi_info find the component?
+    HOME=$2 OMPI_MCA_mca_base_component_path=$1 ompi_info --param coll gpuring --level 9 |
+        grep -q coll_gpuring_priority
+}
+no_file_left() { [ -z "$(find "$1" -type f -o -type l | head -n 1)" ]; }
+
+check "configure with a prefix" in_folder prefixed --without-cuda --prefix="$base/opt"
+check "make" make -C "$base/prefixed" -j "$jobs"
+check "make install" make -C "$base/prefixed" install
+for file in lib/openmpi/mca_coll_gpuring.so lib/openmpi/mca_topo_pci.so bin/gpuring-perf \
+    bin/gpuring-topo share/man/man1/gpuring-perf.1 share/man/man1/gpuring-topo.1; do
+    check "$file is installed" test -f "$base/opt/$file"
+done
+check "no libtool archives beside the components" absent "$base/opt/lib/openmpi/mca_coll_gpuring.la"
+check "ompi_info finds the installed component" \
+    lists "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
+check "make uninstall" make -C "$base/prefixed" uninstall
+check "nothing is left" no_file_left "$base/opt"
+check "make install with DESTDIR" make -C "$base/prefixed" install DESTDIR="$base/stage"
+check "DESTDIR is in front" test -f "$base/stage$base/opt/lib/openmpi/mca_coll_gpuring.so"
+
+check "make install-user" make -C "$base/prefixed" install-user HOME="$base/home"
+check "Open MPI finds a user's component by itself" lists "SYSTEM_DEFAULT:USER_DEFAULT" "$base/home"
+check "make uninstall-user" make -C "$base/prefixed" uninstall-user HOME="$base/home"
+check "nothing is left for the user" no_file_left "$base/home"
+
+check "configure without everything optional" \
+    in_folder minimal --without-cuda --without-verbs --without-ucx
+check "make without everything optional" make -C "$base/minimal" -j "$jobs"
+openmpi=$(ompi_info --parsable --path pkglibdir | sed -n 's/^path:pkglibdir://p')
+check "without a prefix, the components go to Open MPI's folder" \
+    make -C "$base/minimal" install DESTDIR="$base/default"
+check "they are there" test -f "$base/default$openmpi/mca_coll_gpuring.so"
+
+check "an Open MPI that is not there is refused" refuses 'no .*/bin/mpicc' --with-mpi=/nowhere
+check "a source tree that is none is refused or not needed" \
+    sh -c 'cd "$1" && "$2/configure" --without-cuda --with-ompi-source=/nowhere >out 2>&1 ||
+           grep -q "no Open MPI source tree" out' sh "$base" "$source"
+check "a CUDA toolkit that is not there is refused" refuses 'cuda was not found' --with-cuda=/nowhere
+check "an unknown sanitizer is refused" \
+    refuses 'does not take -fsanitize=nonsense' --without-cuda --enable-sanitizers=nonsense
+
+# Two quick test programs stand for the suite, which ran before.
+check "make distcheck" make -C "$base/minimal" distcheck -j "$jobs" \
+    DISTCHECK_CONFIGURE_FLAGS=--without-cuda TESTS="test/unit/test_plan test/unit/test_pci_map"
+
+rm -rf "$base"
+echo "1..$checks"

@@ -1,0 +1,161 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# lint.sh [BUILD]: rules that a compiler does not check; prints TAP. BUILD: a finished build folder,
+# for what the components export.
+cd "$(dirname "$0")/../.." || exit 1
+build=${1-}
+checks=0
+found=$(mktemp) || exit 99
+trap 'rm -f "$found" "$found.names"' EXIT
+
+# The files of the project; those of git where there is one, else all but build folders.
+files() { # PATTERN (extended regular expression on the path)
+    if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git ls-files --cached --others --exclude-standard
+    else
+        find . -path './build*' -prune -o -type f -print | sed 's,^\./,,'
+    fi | grep -E "$1" | while IFS= read -r file; do
+        [ ! -f "$file" ] || printf '%s\n' "$file"
+    done
+}
+
+# verdict TEXT: passes if $found is empty, else shows it.
+verdict() {
+    checks=$((checks + 1))
+    if [ -s "$found" ]; then
+        echo "not ok $checks - $1"
+        head -n 50 "$found" | sed 's/^/# /'
+    else
+        echo "ok $checks - $1"
+    fi
+    : >"$found"
+}
+
+skip() { # REASON TEXT
+    checks=$((checks + 1))
+    echo "ok $checks - $2 # SKIP $1"
+    : >"$found"
+}
+
+# layer NAME FILES ALLOWED: what the files whose path matches FILES may include (both extended
+# regular expressions). The table of parts is in doc/HACKING.
+layer() {
+    files "$2" | while IFS= read -r file; do
+        sed -n 's/^ *# *include *"\([^"]*\)".*/\1/p' "$file" | grep -Ev "$3" | sed "s|^|$file: |"
+    done >"$found"
+    verdict "layering: $1"
+}
+
+common='^(gpuring_config\.h|mca/coll_gpuring/util/)'
+core=mca/coll_gpuring
+layer "util calls nobody" "^$core/util/.*\.[ch]$" "$common"
+layer "plan knows plans, types and the topology engine" "^$core/plan/.*\.[ch]$" \
+    "$common|^$core/plan/|^kernels/types\.h$|^mca/topo_pci/pci"
+layer "device knows devices and works" "^$core/device/.*\.[ch]$" "$common|^$core/device/|^kernels/"
+layer "net knows nets and the FIFO layout" "^$core/net/.*\.[ch]$" \
+    "$common|^$core/net/|^$core/transport/fifo\.h$|^$core/device/device\.h$"
+layer "transport knows plans, devices and nets" "^$core/transport/.*\.[ch]$" \
+    "$common|^$core/(transport|plan|device|net)/|^kernels/work\.h$"
+layer "kernels know steps and the FIFO layout" "^kernels/.*\.(c|h|cu|cuh)$" \
+    "$common|^kernels/|^$core/plan/step\.h$|^$core/transport/fifo\.h$"
+layer "the topology engine knows nothing of the core" "^mca/topo_pci/([^t]|t[^o]).*\.[ch]$" \
+    '^(gpuring_config\.h|mca/topo_pci/)|^[a-z_0-9]+\.h$'
+
+{
+    files '^(kernels|mca/coll_gpuring/(util|plan|device|net|transport))/.*\.(c|h|cu)$' |
+        xargs grep -nE '^ *# *include *[<"](mpi\.h|mpi-ext\.h|ompi|opal|orte|pmix)'
+    files '^mca/topo_pci/.*\.[ch]$' | grep -v '/topo_pci[_.]' |
+        xargs grep -nE '^ *# *include *[<"](mpi\.h|ompi|opal|orte|pmix|cuda|infiniband)'
+} >"$found"
+verdict "the core and the topology engine know nothing of Open MPI"
+
+files '\.(c|h|cu)$' | grep -Ev '(/|_)compat\.' | xargs grep -nE \
+    '# *if.*((OMPI|OPAL)_(MAJOR|MINOR|RELEASE)_VERSION|MCA_COLL_BASE_VERSION)' >"$found"
+verdict "versions of Open MPI are told apart in the compat files only"
+
+files '\.(c|h|cu|sh|m4|mk|am|ac|py)$|^\.ci/' | while IFS= read -r file; do
+    head -n 4 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file: no SPDX line"
+    head -n 4 "$file" | grep -q 'Copyright (c) 2026 The coll/gpuring authors' ||
+        echo "$file: no copyright line"
+done >"$found"
+verdict "every file says its licence"
+
+files '\.(c|h|cu)$' | while IFS= read -r file; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 600 ] || echo "$file: $lines lines"
+done >"$found"
+verdict "no file is longer than 600 lines"
+
+# Put together by printf, so that this file does not contain what it looks for.
+leftovers=$(printf '/%s/(main|wt-|tmp|shared)|%s_jobs|\\b%s\\b|\\b%s\\b|[Cc]o-authored-%s' \
+    work bash TO''DO FIX''ME by)
+tab=$(printf '\t')
+{
+    files '.' | xargs grep -nIE "$leftovers"
+    files '\.(c|h|cu)$' | xargs grep -nE "$tab| \$"
+    files '^(mca|kernels|tools)/.*\.(c|h|cu)$' | xargs grep -nE '\b(strcpy|strcat|sprintf|vsprintf|gets|alloca)\('
+} >"$found"
+verdict "no left-overs, no tabs in C, no unbounded string functions in the product"
+
+if command -v clang-format >/dev/null 2>&1; then
+    files '\.(c|h|cu)$' | while IFS= read -r file; do
+        clang-format --dry-run -Werror "$file" >/dev/null 2>&1 || echo "$file"
+    done >"$found"
+    verdict "clang-format has nothing to change"
+else
+    skip "clang-format is not installed" "clang-format has nothing to change"
+fi
+
+if command -v shellcheck >/dev/null 2>&1; then
+    files '\.sh$|^\.ci/run$|^test/rdma/(run|prepare|on-host)$' | while IFS= read -r script; do
+        shellcheck -x -S warning -f gcc "$script"
+    done >"$found"
+    verdict "shellcheck has no warning"
+else
+    skip "shellcheck is not installed" "shellcheck has no warning"
+fi
+
+# No wildcards in the build: a source that nobody lists is dead.
+files 'local\.mk$' | xargs cat >"$found.names"
+files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do
+    grep -qF "$file" "$found.names" || echo "$file is in no local.mk"
+done >"$found"
+verdict "every source file is part of the build or of the distribution"
+
+component=$build/.libs/mca_coll_gpuring.so
+if [ -n "$build" ] && [ -f "$component" ]; then
+    for name in coll_gpuring topo_pci; do
+        nm -D --defined-only "$build/.libs/mca_$name.so" | awk '{print $3}' >"$found.names"
+        grep -vx "mca_${name}_component" "$found.names" | sed "s/^/mca_$name.so exports /"
+        grep -qx "mca_${name}_component" "$found.names" ||
+            echo "mca_$name.so does not export mca_${name}_component"
+    done >"$found"
+    verdict "each component exports one symbol"
+
+    for name in coll_gpuring topo_pci; do
+        readelf -d "$build/.libs/mca_$name.so" |
+            grep -E 'NEEDED.*(libcuda|libstdc|libnvidia|libibverbs|libuc[pst])' |
+            sed "s/^/mca_$name.so: /"
+    done >"$found"
+    verdict "no component needs a CUDA, verbs, UCX or C++ library to be loaded"
+
+    OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
+        ompi_info --parsable --param coll gpuring --level 9 |
+        sed -n 's/^mca:coll:gpuring:param:coll_gpuring_\([a-z_0-9]*\):value:.*/\1/p' |
+        sort -u >"$found.names"
+    [ -s "$found.names" ] || echo "ompi_info lists no parameter" >"$found"
+    while IFS= read -r name; do
+        grep -Eq "(^|[^a-z_])(coll_gpuring_)?$name([^a-z_]|\$)" README || echo "$name is not in README"
+    done <"$found.names" >>"$found"
+    verdict "the README lists every parameter"
+else
+    for text in "each component exports one symbol" \
+        "no component needs a CUDA, verbs, UCX or C++ library to be loaded" \
+        "the README lists every parameter"; do
+        skip "no finished build folder was given" "$text"
+    done
+fi
+
+echo "1..$checks"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Tests print TAP. A test is a program of test/unit (cmocka) or a shell script (.sh); `make check`
+# runs them all, `make check-unit` the programs of test/unit alone. Each is stopped after
+# GPURING_TEST_TIMEOUT seconds.
+
+GPURING_TEST_TIMEOUT = 600
+TEST_EXTENSIONS = .sh
+
+# Real machines' topology files; tests that read them are skipped, and say so, where they are absent.
+AM_TESTS_ENVIRONMENT = \
+    GPURING_TOPOLOGIES="$${GPURING_TOPOLOGIES-$(abs_top_srcdir)/../shared/topologies}"; \
+    export GPURING_TOPOLOGIES; \
+    CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+    top_srcdir='$(abs_top_srcdir)'; export top_srcdir; \
+    GPURING_SOURCE='$(abs_top_srcdir)'; export GPURING_SOURCE; \
+    top_builddir='$(abs_top_builddir)'; export top_builddir; \
+    MPIRUN='$(MPIRUN)'; export MPIRUN; \
+    OMPI_INFO='$(OMPI_INFO)'; export OMPI_INFO; \
+    CC='$(CC)'; export CC;
+
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/config/tap-driver.sh
+LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT)
+SH_LOG_DRIVER = $(LOG_DRIVER)
+SH_LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT) $(SHELL)
+
+.PHONY: check-unit check-threads
+check-unit:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
+check-threads:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(thread_tests)'
+
+EXTRA_DIST += \
+    .ci/run \
+    test/check.sh \
+    test/install.sh \
+    test/lint/lint.sh \
+    test/mutation.sh \
+    test/packages.txt \
+    test/quickstart.sh \
+    test/setup.sh
+
+# `make exec_bench`: times of the host executor alone; not a test.
+EXTRA_PROGRAMS = test/bench/exec_bench
+test_bench_exec_bench_SOURCES = test/bench/exec_bench.c
+test_bench_exec_bench_LDADD = libgpuring_core.la -lpthread
+CLEANFILES += $(EXTRA_PROGRAMS)
+.PHONY: exec_bench
+exec_bench: test/bench/exec_bench
+
+# Programs and scripts that compare and measure; see test/bench/compare.sh and overhead.sh.
+EXTRA_PROGRAMS += test/bench/overhead
+test_bench_overhead_SOURCES = test/bench/overhead.c
+test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_bench_overhead_LDADD = $(MPI_LIBS)
+EXTRA_DIST += \
+    test/bench/compare.gp \
+    test/bench/compare.py \
+    test/bench/compare.sh \
+    test/bench/overhead.sh \
+    test/bench/search_table.py
+
+# `make packed_table`: what rings, trees and packed trees reach on every set of a machine's GPUs; not a
+# test. Writes doc/results/packed-trees.md, see there.
+EXTRA_PROGRAMS += test/bench/packed_table
+test_bench_packed_table_SOURCES = test/bench/packed_table.c
+test_bench_packed_table_LDADD = libpcigraph.la -lm
+.PHONY: packed_table
+packed_table: test/bench/packed_table
+
+# The tools from their command lines.
+TESTS += test/tools/test_fit.sh
+EXTRA_DIST += test/tools/test_fit.sh
+check_PROGRAMS += test/tools/report_compare
+test_tools_report_compare_SOURCES = test/tools/report_compare.c
+test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
+TESTS += test/tools/test_gpuring_topo.sh
+EXTRA_DIST += test/tools/test_gpuring_topo.sh

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A rank that does not come: what the others get.
+ *
+ *   absent late|killed|stopped   the last rank sleeps, kills itself, or stops itself, instead of
+ *                                entering an allreduce, after some that it took part in
+ *
+ * The others print "ok" lines if the call returns an error within the time that the driver grants,
+ * if MPI is still usable, and if other communicators that do not contain that rank still work.
+ */
+#include "harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
+}
+
+static void vanish(const char *how)
+{
+    if (strcmp(how, "killed") == 0) {
+        raise(SIGKILL);
+    } else if (strcmp(how, "stopped") == 0) {
+        raise(SIGSTOP);
+    }
+    sleep(20);
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    static int data[100000];
+    char text[MPI_MAX_ERROR_STRING] = "";
+    MPI_Comm comm, others;
+    int code, class = MPI_SUCCESS, length, value = 1;
+    double begin;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_name(comm, "the tested one");
+    MPI_Comm_split(MPI_COMM_WORLD, harness_rank == harness_size - 1, 0, &others);
+    for (int i = 0; i < 5; i++) {
+        MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, comm);
+        MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, others);
+    }
+    if (harness_rank == harness_size - 1) {
+        vanish(argc > 1 ? argv[1] : "late");
+    }
+    begin = now();
+    code = MPI_Allreduce(MPI_IN_PLACE, data, 100000, MPI_INT, MPI_SUM, comm);
+    if (code != MPI_SUCCESS) {
+        MPI_Error_class(code, &class);
+        MPI_Error_string(code, text, &length);
+    }
+    printf("# rank %d: code %d class %d after %.1f s: %s\n", harness_rank, code, class,
+           now() - begin, text);
+    printf("%s - rank %d gets an error\n", code != MPI_SUCCESS ? "ok" : "not ok", harness_rank);
+    code = MPI_Allreduce(MPI_IN_PLACE, data, 10, MPI_INT, MPI_SUM, comm);
+    printf("%s - rank %d gets an error again from the broken communicator\n",
+           code != MPI_SUCCESS ? "ok" : "not ok", harness_rank);
+    code = MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, others);
+    printf("%s - rank %d still uses another communicator\n",
+           code == MPI_SUCCESS && value == harness_size - 1 ? "ok" : "not ok", harness_rank);
+    fflush(stdout);
+    MPI_Barrier(others);
+    if (harness_rank == 0) {
+        MPI_Abort(MPI_COMM_WORLD, 42); /* usable to the end */
+    }
+    sleep(5);
+    _exit(1); /* under --enable-recovery, mpirun 4.1 leaves them alive */
+}

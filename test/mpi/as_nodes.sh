@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# as_nodes.sh NODES RANKS PROGRAM ARGS...: run by mpirun for each rank: makes the ranks look like
+# those of NODES nodes, block-wise, by coll_gpuring_hostid. 1 node: nothing is set.
+nodes=$1 ranks=$2
+shift 2
+if [ "$nodes" -gt 1 ]; then
+    rank=${OMPI_COMM_WORLD_RANK:?run this under mpirun}
+    OMPI_MCA_coll_gpuring_hostid=node$((rank * nodes / ranks))
+    export OMPI_MCA_coll_gpuring_hostid
+fi
+exec "$@"

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "harness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int harness_rank, harness_size;
+static int checks;
+static MPI_Comm verdicts; /* a copy of the world for the messages of harness_check */
+
+/* Handles of the variables, from the start to the end: Open MPI counts from their allocation. */
+#define PVARS 16
+static struct {
+    char name[64];
+    MPI_T_pvar_handle handle;
+} pvars[PVARS];
+static int npvars;
+static MPI_T_pvar_session session;
+
+static void open_pvars(void)
+{
+    static const char *const names[] = {"calls",      "fallbacks",   "bytes",
+                                        "calls_ring", "calls_tree",  "calls_direct",
+                                        "net_bytes",  "net_retries", "wireups"};
+    int provided, index, count;
+
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
+        MPI_T_pvar_session_create(&session) != MPI_SUCCESS) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(pvars[npvars].name, sizeof pvars[npvars].name, "coll_gpuring_%s", names[i]);
+        if (MPI_T_pvar_get_index(pvars[npvars].name, MPI_T_PVAR_CLASS_COUNTER, &index) ==
+                MPI_SUCCESS &&
+            MPI_T_pvar_handle_alloc(session, index, NULL, &pvars[npvars].handle, &count) ==
+                MPI_SUCCESS) {
+            npvars++;
+        }
+    }
+}
+
+/* Before MPI_Finalize: Open MPI 4.1 crashes otherwise. */
+static void close_pvars(void)
+{
+    while (npvars > 0) {
+        MPI_T_pvar_handle_free(session, &pvars[--npvars].handle);
+    }
+    MPI_T_pvar_session_free(&session);
+    MPI_T_finalize();
+}
+
+long long harness_pvar(const char *name)
+{
+    unsigned long long value = 0;
+
+    for (int i = 0; i < npvars; i++) {
+        if (strcmp(pvars[i].name, name) == 0 &&
+            MPI_T_pvar_read(session, pvars[i].handle, &value) == MPI_SUCCESS) {
+            return (long long) value;
+        }
+    }
+    return -1;
+}
+
+void harness_start(int *argc, char ***argv, int level)
+{
+    int provided;
+
+    if (MPI_Init_thread(argc, argv, level, &provided) != MPI_SUCCESS || provided < level) {
+        printf("Bail out! MPI does not start with thread level %d\n", level);
+        exit(2);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &harness_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &harness_size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &verdicts);
+    open_pvars();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+int harness_finish(void)
+{
+    if (harness_rank == 0) {
+        printf("1..%d\n", checks);
+    }
+    MPI_Comm_free(&verdicts);
+    close_pvars();
+    MPI_Finalize();
+    return 0;
+}
+
+/* All ranks agree whether it is good everywhere; rank 0 learns the first rank where it is not. */
+static bool everywhere(bool good, int *bad_rank)
+{
+    int mine = good ? -1 : harness_rank, all = mine;
+
+    for (int r = 1; r < harness_size; r++) {
+        if (harness_rank == 0) {
+            int theirs;
+
+            MPI_Recv(&theirs, 1, MPI_INT, r, 7, verdicts, MPI_STATUS_IGNORE);
+            all = all < 0 ? theirs : all;
+        } else if (harness_rank == r) {
+            MPI_Send(&mine, 1, MPI_INT, 0, 7, verdicts);
+        }
+    }
+    for (int r = 1; r < harness_size; r++) {
+        if (harness_rank == 0) {
+            MPI_Send(&all, 1, MPI_INT, r, 8, verdicts);
+        } else if (harness_rank == r) {
+            MPI_Recv(&all, 1, MPI_INT, 0, 8, verdicts, MPI_STATUS_IGNORE);
+        }
+    }
+    *bad_rank = all;
+    return all < 0;
+}
+
+void harness_check(bool good, const char *format, ...)
+{
+    int bad_rank;
+    bool passed = everywhere(good, &bad_rank);
+    va_list arguments;
+
+    checks++;
+    if (harness_rank != 0) {
+        return;
+    }
+    printf("%s %d - ", passed ? "ok" : "not ok", checks);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    if (!passed) {
+        printf("# wrong on rank %d first\n", bad_rank);
+    }
+}
+
+void harness_skip(const char *reason, const char *format, ...)
+{
+    va_list arguments;
+
+    checks++;
+    if (harness_rank == 0) {
+        printf("ok %d - ", checks);
+        va_start(arguments, format);
+        vprintf(format, arguments);
+        va_end(arguments);
+        printf(" # SKIP %s\n", reason);
+    }
+}
+
+bool harness_have_component(void)
+{
+    const char *priority = getenv("OMPI_MCA_coll_gpuring_priority");
+    const char *device = getenv("OMPI_MCA_coll_gpuring_device");
+
+    if (getenv("OMPI_MCA_coll_gpuring_net") != NULL &&
+        strcmp(getenv("OMPI_MCA_coll_gpuring_net"), "none") == 0) {
+        return false; /* asked not to serve ranks of several nodes */
+    }
+    return npvars > 0 && priority != NULL && atoi(priority) > 0 && device != NULL &&
+           strcmp(device, "host") == 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What the MPI test programs share: results that are told once for all ranks, predictable data of
+ * every type, and the performance variables of the component.
+ *
+ * A program prints one TAP line per check (rank 0 only) and returns 0; the shell driver fails the
+ * test if a line says "not ok" or the program ends with another status.
+ */
+#ifndef GPURING_TEST_HARNESS_H
+#define GPURING_TEST_HARNESS_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Start MPI (and MPI_ERRORS_RETURN on the world); level: MPI_THREAD_SINGLE or MULTIPLE. */
+void harness_start(int *argc, char ***argv, int level);
+/* Print the TAP plan, finish MPI, return the program's exit status. */
+int harness_finish(void);
+
+extern int harness_rank, harness_size; /* of MPI_COMM_WORLD */
+
+/*
+ * One check: passes if `good` is true on every rank of the world. Collective over the world, by
+ * point-to-point messages only, so that it does not go through what is tested.
+ */
+void harness_check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, but passed as skipped, with the reason. Local to rank 0's output. */
+void harness_skip(const char *reason, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The value of a performance variable, -1 if Open MPI does not know it. */
+long long harness_pvar(const char *name);
+/* True if coll/gpuring is loaded and was asked (by mpirun --mca) to serve host memory. */
+bool harness_have_component(void);
+
+/*
+ * Types. put writes element i with a small integer value (re, im: the imaginary part of complex
+ * types, the index of pair types), same compares element i with one.
+ */
+enum harness_class {
+    HARNESS_INTEGER,
+    HARNESS_OTHER_INTEGER, /* Fortran's, and addresses: MPI allows no logical operations on them */
+    HARNESS_FLOATING,
+    HARNESS_COMPLEX,
+    HARNESS_LOGICAL,
+    HARNESS_BYTE,
+    HARNESS_PAIR,
+};
+
+struct harness_type {
+    const char *name;
+    MPI_Datatype handle; /* MPI_DATATYPE_NULL: this Open MPI does not have it */
+    enum harness_class class;
+    size_t size; /* extent */
+    void (*put)(void *buffer, size_t i, long re, long im);
+    bool (*same)(const void *buffer, size_t i, long re, long im);
+};
+
+struct harness_op {
+    const char *name;
+    MPI_Op handle;
+    unsigned classes; /* bits 1 << enum harness_class on which MPI allows it */
+    void (*fold)(const struct harness_type *type, long *re, long *im, long with_re, long with_im);
+};
+
+/* All of them; the arrays end with name == NULL. Call after MPI_Init. */
+const struct harness_type *harness_types(void);
+const struct harness_op *harness_ops(void);
+const struct harness_type *harness_type_named(const char *name);
+const struct harness_op *harness_op_named(const char *name);
+
+/* The contribution of a rank at a position; chosen so that no operation leaves what every type
+ * holds exactly, and so that neighbours and ranks differ. */
+void harness_value(const struct harness_type *type, const struct harness_op *op, int rank, size_t i,
+                   long *re, long *im);
+/* The result of all ranks 0 .. size-1 at a position. */
+void harness_expected(const struct harness_type *type, const struct harness_op *op, int size,
+                      size_t i, long *re, long *im);
+
+/* Fill a buffer with a rank's contributions, and count wrong results; *first: the first one. */
+void harness_fill(const struct harness_type *type, const struct harness_op *op, int rank,
+                  void *buffer, size_t count);
+size_t harness_wrong(const struct harness_type *type, const struct harness_op *op, int size,
+                     const void *buffer, size_t count, size_t *first);
+
+#endif

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+# shellcheck shell=sh
+#
+# What the MPI test drivers share; sourced. A driver prints TAP: one line per check.
+#
+# From the build (test/local.mk sets them):
+#   top_srcdir, top_builddir   the source and the build tree
+#   MPIRUN, OMPI_INFO          the programs of the Open MPI that it was configured for
+set -u
+: "${top_srcdir:?run this by make check, or set top_srcdir to the source folder}"
+: "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
+: "${MPIRUN:=mpirun}" "${OMPI_INFO:=ompi_info}"
+components=$top_builddir/.libs
+
+# Open MPI refuses root and more ranks than cores by default; tests run anywhere.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_mca_base_component_path="$components:SYSTEM_DEFAULT:USER_DEFAULT"
+# The help texts are looked for beside the component when it is not installed.
+export OMPI_MCA_orte_base_help_aggregate=0
+
+programs=$top_builddir/test/mpi
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-test.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+checks=0
+
+ok() { # TEXT
+    checks=$((checks + 1))
+    echo "ok $checks - $*"
+}
+
+not_ok() { # TEXT; details from $work/out as comments
+    checks=$((checks + 1))
+    echo "not ok $checks - $*"
+    [ ! -s "$work/out" ] || tail -n 25 "$work/out" | sed 's/^/# /'
+}
+
+skip() { # REASON TEXT
+    checks=$((checks + 1))
+    reason=$1
+    shift
+    echo "ok $checks - $* # SKIP $reason"
+}
+
+check() { # TEXT COMMAND...: passes if the command does
+    check_text=$1
+    shift
+    if "$@"; then ok "$check_text"; else not_ok "$check_text"; fi
+}
+
+finish() {
+    echo "1..$checks"
+    exit 0
+}
+
+# run SECONDS COMMAND...: output to $work/out, its status in $status (124: out of time).
+run() {
+    limit=$1
+    shift
+    timeout -k 10 "$limit" "$@" >"$work/out" 2>&1 </dev/null
+    status=$?
+    return 0
+}
+
+# mpi SECONDS RANKS [nNODES] PROGRAM ARGS...: as run, with the component on the host device.
+# n2, n3...: that many simulated nodes (block distribution) by coll_gpuring_hostid.
+mpi() {
+    limit=$1 ranks=$2 nodes=1
+    shift 2
+    case $1 in n[0-9]*) nodes=${1#n} && shift ;; esac
+    program=$1
+    shift
+    run "$limit" "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device host "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" \
+        "$programs/$program" "$@"
+}
+
+# Turn the TAP lines of the last run into checks of ours; the program must have ended with 0 and
+# have printed its plan. TEXT names the run.
+adopt() {
+    adopt_text=$1
+    sed -n 's/^ok [0-9]* - /ok /p; s/^not ok [0-9]* - /bad /p' "$work/out" >"$work/lines"
+    while IFS= read -r line; do
+        checks=$((checks + 1))
+        case $line in
+        "ok "*) echo "ok $checks - $adopt_text: ${line#ok }" ;;
+        *) echo "not ok $checks - $adopt_text: ${line#bad }" ;;
+        esac
+    done <"$work/lines"
+    if grep -q '^bad ' "$work/lines"; then
+        sed -n '/^#/p' "$work/out" | tail -n 20
+    fi
+    if [ "$status" -ne 0 ]; then
+        not_ok "$adopt_text: ends with status $status (124: out of time)"
+    elif ! grep -q '^1\.\.[1-9]' "$work/out"; then
+        not_ok "$adopt_text: ran to its end"
+    fi
+}
+
+# One check for the whole last run: passes if every line of the program did. For large matrices.
+adopt_as_one() {
+    adopt_text=$1
+    lines=$(grep -c '^ok ' "$work/out")
+    if [ "$status" -eq 0 ] && grep -q '^1\.\.[1-9]' "$work/out" &&
+        ! grep -q '^not ok ' "$work/out"; then
+        ok "$adopt_text ($lines checks)"
+    else
+        grep -v '^ok ' "$work/out" >"$work/out.bad"
+        mv "$work/out.bad" "$work/out"
+        echo "status $status" >>"$work/out"
+        not_ok "$adopt_text"
+    fi
+}
+
+# says PATTERN: the output of the last run matches (extended regular expression).
+says() { grep -Eq -- "$1" "$work/out"; }

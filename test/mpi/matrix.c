@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The correctness matrix of MPI_Allreduce: every type x operation that MPI allows, in place and
+ * not, with guards around the receive buffer.
+ *
+ *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-s]
+ *     -n 0,1,1024   counts (default 0,1,2,3,1023,1024,1025)
+ *     -t, -o        only this type, this operation (MPI names)
+ *     -f N          every N-th combination only, starting at a different one for each count
+ *     -s            the calls must be served by coll/gpuring: checks its counters
+ */
+#include "harness.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GUARD 64 /* bytes before and after the receive buffer */
+
+static const char *counts = "0,1,2,3,1023,1024,1025";
+static const char *only_type, *only_op;
+static int every = 1;
+static bool must_serve;
+
+struct tally {
+    long calls; /* with a nonzero count */
+    int wrong_combinations;
+    char first[256]; /* text of the first wrong one */
+};
+
+static void note_wrong(struct tally *tally, const struct harness_type *type,
+                       const struct harness_op *op, size_t count, bool in_place, const char *what,
+                       size_t at)
+{
+    if (tally->wrong_combinations++ == 0) {
+        snprintf(tally->first, sizeof tally->first, "%s %s count %zu%s: %s %zu", type->name,
+                 op->name, count, in_place ? " in place" : "", what, at);
+    }
+}
+
+static bool guards_hold(const uint8_t *memory, size_t bytes)
+{
+    for (size_t i = 0; i < GUARD; i++) {
+        if (memory[i] != 0xc3 || memory[GUARD + bytes + i] != 0xc3) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void one_call(struct tally *tally, const struct harness_type *type,
+                     const struct harness_op *op, size_t count, bool in_place)
+{
+    size_t bytes = count * type->size, first = 0, wrong;
+    uint8_t *send = malloc(bytes + 1), *memory = malloc(bytes + 2 * GUARD);
+    uint8_t *receive = memory + GUARD;
+    int status;
+
+    if (send == NULL || memory == NULL) {
+        printf("Bail out! out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    memset(memory, 0xc3, bytes + 2 * GUARD);
+    harness_fill(type, op, harness_rank, in_place ? receive : send, count);
+    status = MPI_Allreduce(in_place ? MPI_IN_PLACE : send, receive, (int) count, type->handle,
+                           op->handle, MPI_COMM_WORLD);
+    wrong =
+        status == MPI_SUCCESS ? harness_wrong(type, op, harness_size, receive, count, &first) : 0;
+    if (status != MPI_SUCCESS) {
+        note_wrong(tally, type, op, count, in_place, "MPI error", (size_t) status);
+    } else if (wrong > 0) {
+        note_wrong(tally, type, op, count, in_place, "first wrong element", first);
+    } else if (!guards_hold(memory, bytes)) {
+        note_wrong(tally, type, op, count, in_place, "wrote outside of the buffer, bytes", bytes);
+    } else if (!in_place) {
+        uint8_t *again = malloc(bytes + 1);
+
+        if (again != NULL) {
+            harness_fill(type, op, harness_rank, again, count);
+            if (memcmp(again, send, bytes) != 0) {
+                note_wrong(tally, type, op, count, in_place, "changed the send buffer of", count);
+            }
+            free(again);
+        }
+    }
+    tally->calls += count > 0;
+    free(send);
+    free(memory);
+}
+
+/*
+ * Open MPI 4.1's own operations compute Fortran's REAL*16 as C's long double, which gives garbage
+ * where that is the 80-bit format: asked for only where coll/gpuring serves.
+ */
+static bool wanted(const struct harness_type *type, const struct harness_op *op)
+{
+    if (!must_serve && (type->handle == MPI_REAL16 || type->handle == MPI_COMPLEX32)) {
+        return false;
+    }
+    return type->handle != MPI_DATATYPE_NULL && (op->classes & (1u << type->class)) != 0 &&
+           (only_type == NULL || strcmp(only_type, type->name) == 0) &&
+           (only_op == NULL || strcmp(only_op, op->name) == 0);
+}
+
+static int all_combinations(struct tally *tally, size_t count, int phase)
+{
+    int combination = 0, done = 0;
+
+    for (const struct harness_type *type = harness_types(); type->name != NULL; type++) {
+        for (const struct harness_op *op = harness_ops(); op->name != NULL; op++) {
+            if (wanted(type, op) && (combination++ + phase) % every == 0) {
+                one_call(tally, type, op, count, false);
+                one_call(tally, type, op, count, true);
+                done++;
+            }
+        }
+    }
+    return done;
+}
+
+static void one_count(size_t count, int phase)
+{
+    long long calls = harness_pvar("coll_gpuring_calls");
+    long long fallbacks = harness_pvar("coll_gpuring_fallbacks");
+    struct tally tally = {0};
+    int combinations = all_combinations(&tally, count, phase);
+
+    if (tally.wrong_combinations > 0) {
+        printf("# rank %d: %d wrong, first %s\n", harness_rank, tally.wrong_combinations,
+               tally.first);
+    }
+    harness_check(tally.wrong_combinations == 0 && combinations > 0,
+                  "allreduce of %zu elements, %d ranks, %d combinations of type and operation",
+                  count, harness_size, combinations);
+    if (must_serve) {
+        calls = harness_pvar("coll_gpuring_calls") - calls;
+        fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
+        if (calls != tally.calls || fallbacks != 0) {
+            printf("# rank %d: %lld served and %lld handed on of %ld calls\n", harness_rank, calls,
+                   fallbacks, tally.calls);
+        }
+        harness_check(calls == tally.calls && fallbacks == 0,
+                      "coll/gpuring served all %ld calls of %zu elements", tally.calls, count);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int option, phase = 0;
+    char *end;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    while ((option = getopt(argc, argv, "n:t:o:f:s")) != -1) {
+        switch (option) {
+        case 'n':
+            counts = optarg;
+            break;
+        case 't':
+            only_type = optarg;
+            break;
+        case 'o':
+            only_op = optarg;
+            break;
+        case 'f':
+            every = atoi(optarg) > 0 ? atoi(optarg) : 1;
+            break;
+        case 's':
+            must_serve = true;
+            break;
+        default:
+            printf("Bail out! unknown option\n");
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+    for (const char *text = counts; *text != '\0'; text = *end == ',' ? end + 1 : end) {
+        one_count(strtoul(text, &end, 10), phase++);
+        if (end == text) {
+            printf("Bail out! bad count %s\n", text);
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+    return harness_finish();
+}

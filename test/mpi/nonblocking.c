@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * MPI_Iallreduce and persistent allreduce: many at once, on several communicators, completed in
+ * another order than started, mixed with blocking calls.
+ */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi-ext.h>
+
+#define OPERATIONS 24
+#define COMMS      3
+
+struct operation {
+    int *send, *receive, count;
+    MPI_Request request;
+};
+
+static void prepare(struct operation *operation, int number)
+{
+    static const int counts[] = {1, 7, 1024, 30000, 131, 65536};
+
+    operation->count = counts[number % 6];
+    operation->send = malloc((size_t) operation->count * sizeof(int));
+    operation->receive = malloc((size_t) operation->count * sizeof(int));
+    operation->request = MPI_REQUEST_NULL;
+    if (operation->send == NULL || operation->receive == NULL) {
+        printf("Bail out! out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 0; i < operation->count; i++) {
+        operation->send[i] = i * 5 + number + harness_rank;
+        operation->receive[i] = -1;
+    }
+}
+
+static bool finished_right(struct operation *operation, int number)
+{
+    bool good = true;
+
+    for (int i = 0; good && i < operation->count; i++) {
+        good = operation->receive[i] ==
+               harness_size * (i * 5 + number) + harness_size * (harness_size - 1) / 2;
+    }
+    free(operation->send);
+    free(operation->receive);
+    return good;
+}
+
+static void many_at_once(const MPI_Comm *comms)
+{
+    struct operation operations[OPERATIONS];
+    bool good = true;
+
+    for (int i = 0; i < OPERATIONS; i++) {
+        prepare(&operations[i], i);
+        good = good && MPI_Iallreduce(operations[i].send, operations[i].receive,
+                                      operations[i].count, MPI_INT, MPI_SUM, comms[i % COMMS],
+                                      &operations[i].request) == MPI_SUCCESS;
+    }
+    for (int i = OPERATIONS - 1; i >= 0; i--) {
+        good = good && MPI_Wait(&operations[i].request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    }
+    for (int i = 0; i < OPERATIONS; i++) {
+        good = finished_right(&operations[i], i) && good;
+    }
+    harness_check(good, "%d non-blocking operations on %d communicators, waited for in reverse",
+                  OPERATIONS, COMMS);
+}
+
+/* Ranks wait on the communicators in different orders, after starting on each in one order. */
+static void different_orders(const MPI_Comm *comms)
+{
+    bool good = true;
+
+    for (int round = 0; round < 10; round++) {
+        struct operation operations[COMMS];
+
+        for (int c = 0; c < COMMS; c++) {
+            prepare(&operations[c], round + c);
+        }
+        for (int k = 0; k < COMMS; k++) {
+            int c = (k + harness_rank) % COMMS; /* another order on each rank */
+
+            good = good && MPI_Iallreduce(operations[c].send, operations[c].receive,
+                                          operations[c].count, MPI_INT, MPI_SUM, comms[c],
+                                          &operations[c].request) == MPI_SUCCESS;
+        }
+        for (int k = 0; k < COMMS; k++) {
+            int c = (k + 2 * harness_rank) % COMMS;
+
+            good = good && MPI_Wait(&operations[c].request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+        }
+        for (int c = 0; c < COMMS; c++) {
+            good = finished_right(&operations[c], round + c) && good;
+        }
+    }
+    harness_check(good, "communicators in different order on different ranks");
+}
+
+static void mixed_with_blocking(MPI_Comm comm)
+{
+    bool good = true;
+
+    for (int round = 0; round < 20; round++) {
+        struct operation operation;
+        int value = harness_rank, flag = 0;
+
+        prepare(&operation, round);
+        good = good && MPI_Iallreduce(operation.send, operation.receive, operation.count, MPI_INT,
+                                      MPI_SUM, comm, &operation.request) == MPI_SUCCESS;
+        good = good &&
+               MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS &&
+               value == harness_size * (harness_size - 1) / 2;
+        while (good && !flag) {
+            good = MPI_Test(&operation.request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+        }
+        good = finished_right(&operation, round) && good;
+    }
+    harness_check(good, "blocking calls behind outstanding ones");
+}
+
+static void in_place(MPI_Comm comm)
+{
+    struct operation operation;
+    bool good;
+
+    prepare(&operation, 3);
+    memcpy(operation.receive, operation.send, (size_t) operation.count * sizeof(int));
+    good = MPI_Iallreduce(MPI_IN_PLACE, operation.receive, operation.count, MPI_INT, MPI_SUM, comm,
+                          &operation.request) == MPI_SUCCESS &&
+           MPI_Wait(&operation.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    harness_check(finished_right(&operation, 3) && good, "non-blocking in place");
+}
+
+static void zero_count(MPI_Comm comm)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool good = MPI_Iallreduce(NULL, NULL, 0, MPI_INT, MPI_SUM, comm, &request) == MPI_SUCCESS &&
+                MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+
+    harness_check(good, "non-blocking with a zero count");
+}
+
+static int start_persistent(struct operation *operation, MPI_Comm comm)
+{
+#if MPI_VERSION >= 4
+    return MPI_Allreduce_init(operation->send, operation->receive, operation->count, MPI_INT,
+                              MPI_SUM, comm, MPI_INFO_NULL, &operation->request);
+#else
+    return MPIX_Allreduce_init(operation->send, operation->receive, operation->count, MPI_INT,
+                               MPI_SUM, comm, MPI_INFO_NULL, &operation->request);
+#endif
+}
+
+static void persistent(const MPI_Comm *comms)
+{
+    struct operation operations[4];
+    MPI_Request requests[4];
+    bool good = true;
+
+    for (int i = 0; i < 4; i++) {
+        prepare(&operations[i], i);
+        good = good && start_persistent(&operations[i], comms[i % COMMS]) == MPI_SUCCESS;
+        requests[i] = operations[i].request;
+    }
+    for (int round = 0; round < 25 && good; round++) {
+        for (int i = 0; i < 4; i++) {
+            memset(operations[i].receive, 0xff, (size_t) operations[i].count * sizeof(int));
+            operations[i].send[0] = i + harness_rank + round;
+        }
+        good = MPI_Startall(4, requests) == MPI_SUCCESS &&
+               MPI_Waitall(4, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS;
+        for (int i = 0; i < 4; i++) {
+            int n = operations[i].count - 1, last = n == 0 ? round : 0;
+
+            good = good &&
+                   operations[i].receive[0] ==
+                       harness_size * (i + round) + harness_size * (harness_size - 1) / 2 &&
+                   operations[i].receive[n] ==
+                       harness_size * (n * 5 + i + last) + harness_size * (harness_size - 1) / 2;
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        good = MPI_Request_free(&requests[i]) == MPI_SUCCESS && good;
+        free(operations[i].send);
+        free(operations[i].receive);
+    }
+    harness_check(good, "4 persistent operations, started 25 times");
+}
+
+/* A persistent operation that is never started is freed without a trace. */
+static void persistent_unused(MPI_Comm comm)
+{
+    struct operation operation;
+    bool good;
+
+    prepare(&operation, 2);
+    good = start_persistent(&operation, comm) == MPI_SUCCESS &&
+           MPI_Request_free(&operation.request) == MPI_SUCCESS;
+    free(operation.send);
+    free(operation.receive);
+    harness_check(good, "a persistent operation that is never started");
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm comms[COMMS];
+    long long calls;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    for (int c = 0; c < COMMS; c++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[c]);
+    }
+    calls = harness_pvar("coll_gpuring_calls"); /* making communicators calls allreduce, too */
+    many_at_once(comms);
+    different_orders(comms);
+    mixed_with_blocking(comms[0]);
+    in_place(comms[1]);
+    zero_count(comms[2]);
+    persistent(comms);
+    persistent_unused(comms[0]);
+    if (harness_have_component() && harness_size > 1) {
+        calls = harness_pvar("coll_gpuring_calls") - calls;
+        harness_check(calls == OPERATIONS + 10 * COMMS + 20 * 2 + 1 + 25 * 4,
+                      "every non-blocking and persistent operation was served by coll/gpuring "
+                      "(%lld)",
+                      calls);
+    }
+    for (int c = 0; c < COMMS; c++) {
+        MPI_Comm_free(&comms[c]);
+    }
+    return harness_finish();
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What MPI allows around MPI_Allreduce: communicators of every kind, operations and types that are
+ * handed on to another component. Right results in every case, and with coll/gpuring loaded the
+ * counters say who did the work.
+ */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT 5000
+
+static long long served, handed_on;
+
+static void count_begin(void)
+{
+    served = harness_pvar("coll_gpuring_calls");
+    handed_on = harness_pvar("coll_gpuring_fallbacks");
+}
+
+/* With the component: exactly this many served and handed on since count_begin. */
+static bool counted(long long calls, long long fallbacks)
+{
+    if (!harness_have_component()) {
+        return true;
+    }
+    served = harness_pvar("coll_gpuring_calls") - served;
+    handed_on = harness_pvar("coll_gpuring_fallbacks") - handed_on;
+    if (served != calls || handed_on != fallbacks) {
+        printf("# rank %d: served %lld (expected %lld), handed on %lld (expected %lld)\n",
+               harness_rank, served, calls, handed_on, fallbacks);
+    }
+    return served == calls && handed_on == fallbacks;
+}
+
+/* An allreduce of ints over a communicator of intracommunicator kind: right everywhere? */
+static bool sum_is_right(MPI_Comm comm, int count)
+{
+    int rank, size, *data = malloc((size_t) (count + 1) * sizeof *data);
+    bool good = data != NULL;
+
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; good && i < count; i++) {
+        data[i] = 3 * i + rank;
+    }
+    good = good && MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS;
+    for (int i = 0; good && i < count; i++) {
+        good = data[i] == size * 3 * i + size * (size - 1) / 2;
+    }
+    free(data);
+    return good;
+}
+
+static void communicators(void)
+{
+    MPI_Comm comm, part, pair;
+    bool good;
+
+    count_begin();
+    good = sum_is_right(MPI_COMM_SELF, COUNT);
+    harness_check(good && counted(0, 0), "a communicator of one rank is left alone");
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    count_begin();
+    good = sum_is_right(comm, COUNT) && sum_is_right(comm, 1);
+    harness_check(good && counted(harness_size > 1 ? 2 : 0, 0), "a duplicate");
+    MPI_Comm_free(&comm);
+    harness_check(comm == MPI_COMM_NULL, "a duplicate is freed");
+
+    MPI_Comm_split(MPI_COMM_WORLD, harness_rank % 2, -harness_rank, &part);
+    harness_check(sum_is_right(part, COUNT), "a split with ranks in reverse order");
+    MPI_Comm_split(MPI_COMM_WORLD, harness_rank / 2, harness_rank, &pair);
+    harness_check(sum_is_right(part, 17) && sum_is_right(pair, COUNT) && sum_is_right(part, COUNT),
+                  "two splits in turn");
+    MPI_Comm_free(&part);
+    harness_check(sum_is_right(pair, COUNT), "one split after the other was freed");
+    MPI_Comm_free(&pair);
+}
+
+static void many_communicators(void)
+{
+    bool good = true;
+
+    for (int i = 0; i < 40 && good; i++) {
+        MPI_Comm comm;
+
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        good = sum_is_right(comm, 100 + i);
+        MPI_Comm_free(&comm);
+    }
+    harness_check(good, "40 communicators one after the other");
+}
+
+static void intercommunicator(void)
+{
+    MPI_Comm half, between;
+    int low = harness_rank < harness_size / 2, value = harness_rank + 1, result = -1, expected = 0;
+    bool good;
+
+    if (harness_size < 2) {
+        harness_skip("needs 2 ranks", "an intercommunicator");
+        return;
+    }
+    MPI_Comm_split(MPI_COMM_WORLD, low, harness_rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, low ? harness_size / 2 : 0, 5, &between);
+    for (int r = 0; r < harness_size; r++) {
+        expected += (r < harness_size / 2) != low ? r + 1 : 0;
+    }
+    good = MPI_Allreduce(&value, &result, 1, MPI_INT, MPI_SUM, between) == MPI_SUCCESS;
+    harness_check(good && result == expected, "an intercommunicator");
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+}
+
+static void add_ints(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void) type;
+    for (int i = 0; i < *count; i++) {
+        ((int *) inout)[i] += ((int *) in)[i];
+    }
+}
+
+/* x op y = 10 x + y on digits: the result names the ranks in order. */
+static void append_digit(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void) type;
+    for (int i = 0; i < *count; i++) {
+        long left = ((long *) in)[i], right = ((long *) inout)[i], shift = 1;
+
+        while (shift <= right) {
+            shift *= 10;
+        }
+        ((long *) inout)[i] = left * shift + right;
+    }
+}
+
+static void own_operations(void)
+{
+    static int data[COUNT];
+    long digits[3], expected = 0;
+    bool good;
+    MPI_Op op;
+
+    MPI_Op_create(add_ints, 1, &op);
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = i + harness_rank;
+    }
+    count_begin();
+    good = MPI_Allreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, op, MPI_COMM_WORLD) == MPI_SUCCESS;
+    for (int i = 0; i < COUNT; i++) {
+        good = good && data[i] == harness_size * i + harness_size * (harness_size - 1) / 2;
+    }
+    harness_check(good && counted(0, harness_size > 1), "a commutative operation of the user's");
+    MPI_Op_free(&op);
+
+    MPI_Op_create(append_digit, 0, &op);
+    for (int i = 0; i < 3; i++) {
+        digits[i] = harness_rank + 1;
+    }
+    for (int r = 0; r < harness_size; r++) {
+        expected = 10 * expected + r + 1;
+    }
+    good = MPI_Allreduce(MPI_IN_PLACE, digits, 3, MPI_LONG, op, MPI_COMM_WORLD) == MPI_SUCCESS;
+    harness_check(good && digits[0] == expected && digits[2] == expected,
+                  "an operation that does not commute keeps the order of ranks");
+    MPI_Op_free(&op);
+}
+
+/* Adds every second int of a strided vector: gaps must stay as they are. */
+static void add_strided(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    MPI_Aint low, extent;
+
+    MPI_Type_get_extent(*type, &low, &extent);
+    for (int e = 0; e < *count; e++) {
+        int *from = (int *) ((char *) in + e * extent), *to = (int *) ((char *) inout + e * extent);
+
+        for (int i = 0; i < 4; i++) {
+            to[2 * i] += from[2 * i];
+        }
+    }
+}
+
+static void derived_types(void)
+{
+    MPI_Datatype strided, four;
+    int send[8 * 10], receive[8 * 10];
+    bool good;
+    MPI_Op op;
+
+    MPI_Type_vector(4, 1, 2, MPI_INT, &strided);
+    MPI_Type_create_resized(strided, 0, 8 * sizeof(int), &four);
+    MPI_Type_commit(&four);
+    MPI_Op_create(add_strided, 1, &op);
+    for (int i = 0; i < 80; i++) {
+        send[i] = i % 2 ? -1 : i + harness_rank;
+        receive[i] = -7;
+    }
+    count_begin();
+    good = MPI_Allreduce(send, receive, 10, four, op, MPI_COMM_WORLD) == MPI_SUCCESS;
+    for (int i = 0; i < 80; i++) {
+        good = good && receive[i] ==
+                           (i % 2 ? -7 : harness_size * i + harness_size * (harness_size - 1) / 2);
+    }
+    harness_check(good && counted(0, harness_size > 1), "a derived type with gaps");
+    MPI_Type_free(&four);
+    MPI_Type_free(&strided);
+
+    MPI_Type_contiguous(8, MPI_INT, &four);
+    MPI_Type_commit(&four);
+    for (int i = 0; i < 80; i++) {
+        send[i] = i + harness_rank;
+    }
+    good = MPI_Allreduce(send, receive, 10, four, op, MPI_COMM_WORLD) == MPI_SUCCESS;
+    for (int i = 0; i < 80; i += 2) {
+        good = good && receive[i] == harness_size * i + harness_size * (harness_size - 1) / 2;
+    }
+    harness_check(good, "a contiguous derived type");
+    MPI_Type_free(&four);
+    MPI_Op_free(&op);
+}
+
+static void arguments(void)
+{
+    int value = 5;
+
+    count_begin();
+    harness_check(MPI_Allreduce(MPI_IN_PLACE, &value, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD) ==
+                          MPI_SUCCESS &&
+                      value == 5 && counted(0, 0),
+                  "a zero count touches nothing");
+    harness_check(MPI_Allreduce(NULL, NULL, 0, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) == MPI_SUCCESS,
+                  "a zero count allows null buffers");
+    harness_check(MPI_Allreduce(&value, &value + 1, 1, MPI_FLOAT, MPI_BAND, MPI_COMM_WORLD) !=
+                      MPI_SUCCESS,
+                  "an operation that MPI does not allow on the type is an error");
+}
+
+/* Other collectives go through untouched, mixed with ours. */
+static void other_collectives(void)
+{
+    int all[64], one = harness_rank, sum = -1;
+    bool good = true;
+
+    for (int i = 0; i < 20 && good; i++) {
+        int root = i % harness_size, value = root == harness_rank ? 100 + i : -1;
+
+        MPI_Bcast(&value, 1, MPI_INT, root, MPI_COMM_WORLD);
+        MPI_Allgather(&one, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+        MPI_Reduce(&one, &sum, 1, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+        good = value == 100 + i && all[harness_size - 1] == harness_size - 1 &&
+               (root != harness_rank || sum == harness_size * (harness_size - 1) / 2) &&
+               sum_is_right(MPI_COMM_WORLD, 1 + i * 37);
+    }
+    harness_check(good, "bcast, allgather, reduce and barrier between allreduces");
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm leaked;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    communicators();
+    many_communicators();
+    intercommunicator();
+    own_operations();
+    derived_types();
+    arguments();
+    other_collectives();
+    MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
+    harness_check(sum_is_right(leaked, COUNT), "a communicator that is never freed");
+    /* Finish at once after traffic: nothing may still need a peer. */
+    harness_check(sum_is_right(MPI_COMM_WORLD, COUNT), "traffic up to the end");
+    (void) sum_is_right(MPI_COMM_WORLD, 200000);
+    return harness_finish();
+}

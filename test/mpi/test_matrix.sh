@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The correctness matrix: ranks x simulated nodes x counts x types x operations, every algorithm
+# and protocol. Every result is compared at every position.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+small=0,1,2,3,1023,1024,1025
+
+for ranks in 1 2 3 4 5 7 8; do
+    serve=-s
+    [ "$ranks" -gt 1 ] || serve=
+    # shellcheck disable=SC2086
+    mpi 240 "$ranks" matrix -n $small $serve
+    adopt_as_one "$ranks ranks on one node: all types and operations, counts $small"
+done
+
+for layout in "2 2" "4 2" "5 3" "8 4"; do
+    ranks=${layout% *} nodes=${layout#* }
+    mpi 240 "$ranks" "n$nodes" matrix -n $small -s
+    adopt_as_one "$ranks ranks on $nodes nodes: all types and operations, counts $small"
+done
+
+mpi 240 2 matrix -n 1048579 -f 3 -s
+adopt_as_one "2 ranks: every third combination, 1 Mi + 3 elements"
+mpi 240 4 n2 matrix -n 1048579 -f 40 -s
+adopt_as_one "4 ranks on 2 nodes: every 40th combination, 1 Mi + 3 elements"
+mpi 240 7 matrix -n 1048579 -f 40 -s
+adopt_as_one "7 ranks: every 40th combination, 1 Mi + 3 elements"
+
+for algorithm in ring tree direct; do
+    for protocol in simple ll ll128; do
+        export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
+        for layout in "2 1" "3 1" "8 1" "4 2" "7 3"; do
+            ranks=${layout% *} nodes=${layout#* }
+            mpi 240 "$ranks" "n$nodes" matrix -n $small,20000,300001 -f 31 -s
+            adopt_as_one "$algorithm $protocol, $ranks ranks on $nodes nodes"
+        done
+    done
+done
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
+
+export OMPI_MCA_coll_gpuring_min_channels=4 OMPI_MCA_coll_gpuring_max_channels=4
+mpi 240 4 matrix -n 1,1000,100003 -f 17 -s
+adopt_as_one "4 channels, 4 ranks"
+mpi 240 6 n3 matrix -n 1,1000,100003 -f 17 -s
+adopt_as_one "4 channels, 6 ranks on 3 nodes"
+unset OMPI_MCA_coll_gpuring_min_channels OMPI_MCA_coll_gpuring_max_channels
+
+# Small buffers make many windows, odd chunk sizes meet every boundary.
+export OMPI_MCA_coll_gpuring_buffer_size=8192 OMPI_MCA_coll_gpuring_chunk_size=200
+mpi 240 3 matrix -n 1,49,50,51,1000,30011 -f 5 -s
+adopt_as_one "chunks of 200 bytes, 3 ranks"
+unset OMPI_MCA_coll_gpuring_buffer_size OMPI_MCA_coll_gpuring_chunk_size
+
+finish

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# What MPI allows around the collectives: communicators, operations, types, non-blocking and
+# persistent calls, threads, spawned and forked processes.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+for ranks in 1 2 4; do
+    mpi 120 "$ranks" semantics
+    adopt "$ranks ranks"
+done
+mpi 120 4 n2 semantics
+adopt "4 ranks on 2 nodes"
+
+for layout in "2 1" "4 1" "4 2"; do
+    ranks=${layout% *} nodes=${layout#* }
+    mpi 120 "$ranks" "n$nodes" nonblocking
+    adopt "$ranks ranks on $nodes nodes"
+    mpi 180 "$ranks" "n$nodes" threads
+    adopt "$ranks ranks on $nodes nodes"
+done
+
+mpi 120 2 processes
+adopt "2 ranks"
+
+# The checks at run time: every result compared with a second path, all ranks' plans proven.
+OMPI_MCA_coll_gpuring_check=data mpi 120 3 matrix -n 1,1000,30000 -f 3 -s
+adopt_as_one "3 ranks, check=data"
+OMPI_MCA_coll_gpuring_check=data mpi 120 4 n2 nonblocking
+adopt_as_one "4 ranks on 2 nodes, check=data, non-blocking"
+OMPI_MCA_coll_gpuring_check=plans OMPI_MCA_coll_gpuring_verbose=1 mpi 120 5 matrix -n 1,1000 -f 20 -s
+adopt_as_one "5 ranks, check=plans"
+check "check=plans: the log says what was proven" says 'gpuring INFO .*ring over 5 ranks .* is proven'
+
+# Wire-up fails on all ranks together: calls are handed on, queued ones take the simple path.
+export OMPI_MCA_coll_gpuring_net=none
+mpi 120 4 n2 nonblocking
+adopt_as_one "4 ranks on 2 nodes without a network, non-blocking"
+check "without a network: the log says so" says 'no network connects them'
+mpi 120 4 n2 matrix -n 1,1000 -f 20
+adopt_as_one "4 ranks on 2 nodes without a network"
+unset OMPI_MCA_coll_gpuring_net
+
+# The same programs on the stock components: the tests themselves are right.
+run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/semantics"
+adopt_as_one "4 ranks without the component"
+run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/nonblocking"
+adopt_as_one "4 ranks without the component, non-blocking"
+run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 90 --mca coll_gpuring_device auto \
+    "$programs/semantics"
+adopt_as_one "4 ranks, device auto on host buffers"
+
+finish

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The channels of real machines in use: with the host device and a topology file the ranks take the
+# file's GPUs in order and run its rings and trees.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+if [ ! -d "${GPURING_TOPOLOGIES:-}" ]; then
+    skip "needs the folder of topology files (GPURING_TOPOLOGIES)" "rings of real machines"
+    finish
+fi
+
+for case in "azure-ndv2 8 1" "azure-ndv2 16 2" "hgx-h200-vastai 8 1" "hwloc-dgx2-16xv100 16 1" \
+    "perlmutter-4xa100 8 2" "rtx3090-8gpu-pcie 8 1" "azure-ndv2 6 1"; do
+    # shellcheck disable=SC2086
+    set -- $case
+    name=$1 ranks=$2 nodes=$3
+    export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/$name.xml"
+    for algorithm in auto ring tree packed; do
+        export OMPI_MCA_coll_gpuring_algorithm=$algorithm
+        OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s
+        adopt_as_one "$name, $ranks ranks on $nodes nodes, algorithm $algorithm"
+    done
+    check "$name: the log says how many channels" says 'gpuring INFO .*[0-9]+ channels?'
+done
+unset OMPI_MCA_coll_gpuring_algorithm
+
+export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/azure-ndv2.xml"
+mpi 120 8 matrix -n 1000 -f 47 -s
+run 120 "$MPIRUN" -n 8 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    --mca coll_gpuring_topo_dump_file "$work/dump.xml" \
+    --mca coll_gpuring_graph_dump_file "$work/graph.xml" --mca coll_gpuring_check plans \
+    "$programs/matrix" -n 1000 -f 47 -s
+adopt_as_one "dumps and proven plans, 8 ranks as a DGX-1"
+check "the topology dump can be read again" \
+    "$top_builddir/tools/gpuring-topo" show --topo "$work/dump.xml"
+check "the graph dump names the channels" grep -q channel "$work/graph.xml"
+
+finish

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# A rank that does not come, was killed or was stopped: the others get an MPI error and a text that
+# names what they waited for, and can go on without it.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+absent() { # HOW RANKS NODES
+    how=$1 ranks=$2 nodes=$3
+    recovery= # else mpirun ends the job when a process is killed
+    [ "$how" != killed ] || recovery=--enable-recovery
+    # shellcheck disable=SC2086
+    run 60 "$MPIRUN" -n "$ranks" $recovery --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device host --mca coll_gpuring_timeout 3 \
+        "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" "$programs/absent" "$how"
+    text="a $how rank, $ranks ranks on $nodes nodes"
+    others=$((ranks - 1))
+    check "$text: $others others get an MPI error" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq "$others"
+    check "$text: the broken communicator keeps failing at once" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error again' "$work/out")" -eq "$others"
+    check "$text: another communicator still works" \
+        test "$(grep -c '^ok - rank [0-9]* still uses' "$work/out")" -eq "$others"
+    check "$text: the message names the communicator" says 'the tested one'
+    check "$text: the message names the missing rank" says "rank $others"
+    check "$text: MPI_Abort ends the job in time" test "$status" -ne 124
+}
+
+absent late 2 1
+check "a late rank: it says what that rank was last seen doing" says 'last operation was 5|is outside'
+absent late 4 1
+absent late 4 2
+absent killed 3 1
+absent killed 3 3
+absent stopped 3 1
+
+# Without a timeout a late rank is no error.
+cat >"$work/slow.sh" <<'END'
+#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || sleep 3
+exec "$@"
+END
+chmod +x "$work/slow.sh"
+run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    "$work/slow.sh" "$programs/matrix" -n 1,1000 -f 50 -s
+adopt_as_one "a rank that comes 3 seconds late without a timeout"
+
+finish

@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# two_hosts.sh MPIRUN-ARGUMENTS...: one mpirun over two hosts on this machine. Each host is a
+# network namespace with its own address, host name and /dev/shm; a veth pair is the cable. Ranks go
+# by --host gpra:N,gprb:N. Exit status 77: namespaces cannot be made here (the reason is printed).
+#
+# TWO_HOSTS_SETUP: a command that is run with the names of both namespaces and of the two
+# interfaces once they are up (to add delay, loss and so on).
+set -u
+: "${MPIRUN:=mpirun}"
+tag=gpr$$
+a=${tag}a b=${tag}b
+
+cannot() {
+    echo "two_hosts: $*"
+    exit 77
+}
+[ "$(id -u)" -eq 0 ] || cannot "network namespaces need root"
+command -v ip >/dev/null || cannot "the command ip is missing (package iproute2)"
+command -v unshare >/dev/null || cannot "the command unshare is missing (package util-linux)"
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-hosts.XXXXXX") || exit 1
+cleanup() {
+    ip netns pids "$a" 2>/dev/null | xargs -r kill -9 2>/dev/null
+    ip netns pids "$b" 2>/dev/null | xargs -r kill -9 2>/dev/null
+    ip netns del "$a" 2>/dev/null
+    ip netns del "$b" 2>/dev/null
+    rm -rf "$folder"
+}
+trap cleanup EXIT
+trap 'exit 1' HUP INT TERM
+
+ip netns add "$a" 2>"$folder/err" || cannot "$(cat "$folder/err")"
+ip netns add "$b" || exit 1
+ip link add "e$tag" netns "$a" type veth peer name "e$tag" netns "$b" 2>"$folder/err" ||
+    cannot "$(cat "$folder/err")"
+number=1
+for host in "$a" "$b"; do
+    ip -n "$host" link set lo up
+    ip -n "$host" addr add "10.213.7.$number/24" dev "e$tag"
+    ip -n "$host" link set "e$tag" up
+    number=$((number + 1))
+done
+# The kernel reports a new cable up to a second late; UCX and Open MPI ignore interfaces until then.
+for host in "$a" "$b"; do
+    tries=0
+    until ip -n "$host" link show dev "e$tag" | grep -q 'state UP'; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 100 ] || cannot "the interface e$tag does not come up"
+        sleep 0.1
+    done
+done
+[ -z "${TWO_HOSTS_SETUP:-}" ] || $TWO_HOSTS_SETUP "$a" "$b" "e$tag" || exit 1
+
+# What runs on a host: its own host name and /dev/shm, then the command.
+cat >"$folder/enter" <<END
+#!/bin/sh
+name=\$1
+shift
+case \$name in gpra) space=$a ;; gprb) space=$b ;; *) echo "no host \$name" >&2; exit 1 ;; esac
+exec ip netns exec \$space unshare --uts --mount --ipc sh -c '
+    hostname "\$1" && mount -t tmpfs -o size=64m shm /dev/shm || exit 1
+    shift
+    exec sh -c "\$*"' enter "\$name" "\$@"
+END
+chmod +x "$folder/enter"
+
+quoted=
+for argument in "$@"; do
+    quoted="$quoted '$(printf %s "$argument" | sed "s/'/'\\\\''/g")'"
+done
+"$folder/enter" gpra "$MPIRUN --mca plm_rsh_agent '$folder/enter' --mca plm_rsh_no_tree_spawn 1 \
+    --mca oob_tcp_if_include e$tag --mca btl_tcp_if_include e$tag $quoted"

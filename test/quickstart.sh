@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# quickstart.sh: install what is missing (as root, on Debian), build below build/quickstart, and
+# let four processes, as if on two nodes, run MPI_Allreduce through coll/gpuring on this machine's
+# CPU. Nothing is installed from here. Ends with 0 if every result was right and coll/gpuring
+# served every call.
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck source=test/setup.sh
+. test/setup.sh
+
+install_packages build
+
+build=build/quickstart
+mkdir -p "$build"
+run() { # TEXT COMMAND...: quietly; the log is shown if it fails
+    say "$1"
+    shift
+    if ! "$@" >"$build/log" 2>&1; then
+        tail -n 40 "$build/log"
+        echo "FAILED: $* (the whole log: $build/log)"
+        exit 1
+    fi
+}
+
+run "autogen.sh" ./autogen.sh
+# The demonstration runs on the CPU: without kernels the build takes a minute less.
+[ -f "$build/Makefile" ] || run "configure" sh -c "cd $build && ../../configure --without-cuda"
+run "make" make -C "$build" -j "$jobs"
+
+mpi_anywhere
+export OMPI_MCA_mca_base_component_path="$PWD/$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT"
+say "4 processes as two nodes: MPI_Allreduce through coll/gpuring (host device)"
+output=$build/quickstart.txt
+status=0
+mpirun -n 4 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    test/mpi/as_nodes.sh 2 4 "$build/tools/gpuring-perf" -b 8 -e 4M -f 4 -n 20 "$@" \
+    >"$output" || status=$?
+cat "$output"
+if [ "$status" -ne 0 ]; then
+    echo "FAILED: gpuring-perf ended with status $status"
+    exit 1
+fi
+if ! grep -q '^# coll/gpuring served \([0-9]*\) of \1 timed calls' "$output"; then
+    echo "FAILED: coll/gpuring did not serve every call (coll_gpuring_verbose=1 tells why)"
+    exit 1
+fi
+say "done. To use it: make -C $build install-user, then
+   mpirun --mca coll_gpuring_priority 90 --mca coll_gpuring_device host -n 4 ./your-program"

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# On one emulated machine with a verbs device (run by test_rdma.sh): the net alone, then MPI between
+# two hosts of it, then what must fail with a good message. Prints TAP.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
+pair=$top_builddir/test/rdma/net_pair
+counters=/sys/class/infiniband/rxe0/ports/1/hw_counters
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
+export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
+export OMPI_MCA_coll_gpuring_verbose=1
+
+run 100 "$pair" --net verbs --links 2 --slot-bytes 16384 check 30
+check "chunks of all sizes over two links each way" says '^check: 12 lanes of 30 chunks right'
+
+before=$(cat $counters/sent_pkts)
+run 200 "$MPIRUN" --host a,b -n 2 "$programs/matrix" -n 0,1,2,1023,65537 -f 24 -s
+adopt_as_one "MPI_Allreduce between two hosts"
+check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+after=$(cat $counters/sent_pkts)
+echo "# packets sent by the device: $before before, $after after" | tee "$work/out"
+check "the device has sent the data" test $((after - before)) -gt 100
+
+# A receiver whose sender has gone: it sends nothing itself, and learns of it by its probes.
+run 100 "$pair" --net verbs --timeout 14 --retry 3 --die-after 2 both 100000000
+check "a killed peer: hosts, device, status and remedy" \
+    says 'verbs connection from host0 to rank 1 on the second host, device rxe0 port 1, failed: .*status 12.*the peer does not answer'
+
+chmod 666 /dev/infiniband/uverbs*
+run 60 setpriv --reuid 65534 --regid 65534 --clear-groups \
+    sh -c "ulimit -l 64; exec '$pair' --net verbs check 10"
+check "a limit of locked memory that is too low" \
+    says 'cannot register [0-9]* bytes .*rxe0: .*\(ulimit -l\) is 64 KiB'
+
+run 60 "$pair" --net verbs --hca '^rxe0' check 10
+check "no device is selected" test "$status" -ne 0
+run 60 "$pair" --net verbs --hca 'rxe0:1:2' check 10
+check "a list of devices that is none" says 'coll_gpuring_verbs_hca=rxe0:1:2 is no list of devices'
+
+rdma link delete rxe0
+run 60 "$pair" --net verbs check 10
+check "no device at all" test "$status" -ne 0
+finish

@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# On two emulated machines with a link between (run by test_rdma.sh): the net, MPI, and a network
+# that loses, delays, doubles and reorders packets. Prints TAP.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
+pair=$top_builddir/test/rdma/net_pair
+# The emulated link is slow when the real machine is busy: patience before packets are repeated.
+export OMPI_MCA_coll_gpuring_verbs_timeout=20
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
+export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
+export OMPI_MCA_coll_gpuring_verbose=1
+
+pairs() { # SECONDS OPTIONS...: the first process here, the second on vm1
+    limit=$1
+    shift
+    timeout -k 5 "$limit" on-host vm1 "$pair --net verbs --to vm0:7000 $*" >"$work/second" 2>&1 &
+    run "$limit" "$pair" --net verbs --serve 7000 "$@"
+    wait
+    cat "$work/second" >>"$work/out"
+}
+
+pairs 120 --timeout 20 --links 2 --slot-bytes 16384 check 20
+check "chunks of all sizes between two machines" says '^check: 12 lanes of 20 chunks right'
+
+run 200 "$MPIRUN" --host vm0,vm1 -n 2 "$programs/matrix" -n 0,1,1023,65537 -f 40 -s
+adopt_as_one "MPI_Allreduce between two machines"
+check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+
+# What a bad network does to packets is mended below verbs; the data stay right.
+for trouble in 'loss 1%' 'delay 2ms 1ms' 'duplicate 5%' 'delay 1ms reorder 25% 50%'; do
+    # shellcheck disable=SC2086
+    tc qdisc add dev eth0 root netem $trouble
+    pairs 200 --timeout 15 --slot-bytes 4096 check 10
+    check "right over a network with $trouble" says '^check: 6 lanes of 10 chunks right'
+    tc qdisc del dev eth0 root
+done
+
+# The other machine's interface goes down for good: an error within the retries, on both ends.
+timeout -k 5 100 on-host vm1 "sleep 4; ip link set eth0 down" >/dev/null 2>&1 &
+pairs 100 --timeout 14 --retry 3 both 100000000
+check "a link that goes down: an error that names hosts, device, port, status and remedy" \
+    says 'verbs connection from vm0 to rank 1 .*, device rxe0 port 1, failed: .*the peer does not answer'
+finish

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+# shellcheck shell=sh
+#
+# What quickstart.sh and check.sh share; sourced from the top of the source tree.
+
+say() { printf '\n== %s\n' "$*"; }
+
+# The packages of test/packages.txt that are missing. $1: "build" for those before the line
+# "# tests", which are enough to build and run.
+missing_packages() {
+    if [ "${1-}" = build ]; then
+        wanted=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt)
+    else
+        wanted=$(sed '/^#/d' test/packages.txt)
+    fi
+    for package in $wanted; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            echo "$package"
+    done
+}
+
+# Install what is missing; without root or apt-get, say what to do and go on with what is here.
+install_packages() {
+    if ! command -v dpkg-query >/dev/null 2>&1; then
+        echo "This is no Debian system: the packages of test/packages.txt are not checked."
+        return 0
+    fi
+    missing=$(missing_packages "$@" | tr '\n' ' ')
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "These packages are missing and only root can install them:"
+        echo "    sudo apt-get install --no-install-recommends $missing"
+        echo "Going on with what is here."
+        return 0
+    fi
+    say "installing $missing"
+    apt_get update && {
+        # shellcheck disable=SC2086
+        apt_get install -y --no-install-recommends $missing
+    } || {
+        echo "apt-get failed: no network, or no such package. Going on with what is here."
+        return 0
+    }
+}
+
+# apt-get, waiting for another one to end.
+apt_get() {
+    DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" </dev/null
+}
+
+# Open MPI refuses root and more ranks than cores by default.
+mpi_anywhere() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+}
+
+# How many compilers at once.
+# shellcheck disable=SC2034
+jobs=$(nproc 2>/dev/null || echo 2)

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Devices and contexts. Only primary contexts exist; each thread has its stack of current ones. */
+#include "test/standin/standin.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_GPUS  64
+#define MAX_DEPTH 32
+
+static struct CUctx_st primary[MAX_GPUS];
+static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
+static _Thread_local int depth;
+
+int standin_gpus(void)
+{
+    const char *text = getenv("GPURING_STANDIN_GPUS");
+    int count = text != NULL ? atoi(text) : 1;
+
+    return count < 0 ? 0 : count > MAX_GPUS ? MAX_GPUS : count;
+}
+
+struct CUctx_st *standin_current(void)
+{
+    return depth > 0 ? stack[depth - 1] : NULL;
+}
+
+struct CUctx_st *standin_primary(int gpu)
+{
+    return &primary[gpu];
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    STANDIN_ENTER(init);
+    if (flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return standin_gpus() > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    STANDIN_ENTER(driver_version);
+    *version = CUDA_VERSION;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name)
+{
+    switch (error) {
+    case CUDA_SUCCESS:
+        *name = "CUDA_SUCCESS";
+        break;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        *name = "CUDA_ERROR_OUT_OF_MEMORY";
+        break;
+    case CUDA_ERROR_LAUNCH_FAILED:
+        *name = "CUDA_ERROR_LAUNCH_FAILED";
+        break;
+    case CUDA_ERROR_INVALID_CONTEXT:
+        *name = "CUDA_ERROR_INVALID_CONTEXT";
+        break;
+    default:
+        *name = "CUDA_ERROR_UNKNOWN";
+        break;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text)
+{
+    (void) error;
+    *text = "an error of the stand-in driver";
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    STANDIN_ENTER(device_count);
+    *count = standin_gpus();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    STANDIN_ENTER(device_get);
+    if (ordinal < 0 || ordinal >= standin_gpus()) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    STANDIN_ENTER(device_attribute);
+    (void) device;
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = 9;
+        break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        *value = 0;
+        break;
+    default:
+        *value = 0;
+        break;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
+{
+    STANDIN_ENTER(device_pci);
+    snprintf(text, (size_t) size, "0000:%02X:00.0", device + 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+    STANDIN_ENTER(device_uuid);
+    memset(uuid, 0, sizeof *uuid);
+    uuid->bytes[0] = 's';
+    uuid->bytes[15] = (char) device;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    STANDIN_ENTER(can_access_peer);
+    *can = device != peer;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
+{
+    STANDIN_ENTER(primary_state);
+    *flags = 0;
+    pthread_mutex_lock(&context_lock);
+    *active = primary[device].references > 0;
+    pthread_mutex_unlock(&context_lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    STANDIN_ENTER(primary_retain);
+    if (device < 0 || device >= standin_gpus()) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    pthread_mutex_lock(&context_lock);
+    primary[device].gpu = device;
+    primary[device].references++;
+    pthread_mutex_unlock(&context_lock);
+    *context = &primary[device];
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    STANDIN_ENTER(primary_release);
+    pthread_mutex_lock(&context_lock);
+    if (primary[device].references > 0) {
+        primary[device].references--;
+    } else {
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    }
+    pthread_mutex_unlock(&context_lock);
+    return result;
+}
+
+CUresult cuCtxGetCurrent(CUcontext *context)
+{
+    STANDIN_ENTER(ctx_current);
+    *context = standin_current();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device)
+{
+    STANDIN_ENTER(ctx_device);
+    STANDIN_NEED_CONTEXT();
+    *device = standin_current()->gpu;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    bool active;
+
+    STANDIN_ENTER(ctx_push);
+    if (context < primary || context >= primary + MAX_GPUS || depth == MAX_DEPTH) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    pthread_mutex_lock(&context_lock);
+    active = context->references > 0;
+    pthread_mutex_unlock(&context_lock);
+    if (!active) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    stack[depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+    STANDIN_ENTER(ctx_pop);
+    STANDIN_NEED_CONTEXT();
+    *context = stack[--depth];
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "test/standin/standin.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fault {
+    unsigned long at; /* the call that fails, counted from 1; 0: none */
+    CUresult code;
+};
+
+static const char *const symbols[] = {
+#define SYMBOL(member, symbol, arguments) #symbol,
+    GPURING_CUDA_CALLS(SYMBOL)
+#undef SYMBOL
+};
+
+/* Written once by parse. */
+static struct fault faults[STANDIN_CALLS];
+static unsigned long sticky_at, corrupt_at;
+static unsigned int slow;
+static pthread_once_t parsed = PTHREAD_ONCE_INIT;
+
+static atomic_ulong counts[STANDIN_CALLS], copies;
+static atomic_bool broken;
+
+static void bad_fault(const char *text)
+{
+    fprintf(stderr, "stand-in driver: GPURING_STANDIN_FAULTS has no fault \"%s\"\n", text);
+    exit(2);
+}
+
+static void parse_one(char *text)
+{
+    char *value = strchr(text, '=');
+    char *code;
+
+    if (value == NULL) {
+        bad_fault(text);
+    }
+    *value++ = '\0';
+    code = strchr(value, ':');
+    if (strcmp(text, "sticky") == 0) {
+        sticky_at = strtoul(value, NULL, 10);
+    } else if (strcmp(text, "slow") == 0) {
+        slow = (unsigned int) strtoul(value, NULL, 10);
+    } else if (strcmp(text, "corrupt") == 0) {
+        corrupt_at = strtoul(value, NULL, 10);
+    } else {
+        int call = 0;
+
+        while (call < STANDIN_CALLS && strcmp(symbols[call], text) != 0) {
+            call++;
+        }
+        if (call == STANDIN_CALLS) {
+            bad_fault(text);
+        }
+        faults[call].at = strtoul(value, NULL, 10);
+        faults[call].code =
+            code != NULL ? (CUresult) strtoul(code + 1, NULL, 10) : CUDA_ERROR_UNKNOWN;
+    }
+}
+
+static void parse(void)
+{
+    const char *list = getenv("GPURING_STANDIN_FAULTS");
+    char *copy, *next, *rest;
+
+    if (list == NULL || list[0] == '\0') {
+        return;
+    }
+    copy = strdup(list);
+    if (copy == NULL) {
+        exit(2);
+    }
+    for (next = strtok_r(copy, ",", &rest); next != NULL; next = strtok_r(NULL, ",", &rest)) {
+        parse_one(next);
+    }
+    free(copy);
+}
+
+CUresult standin_enter(enum standin_call call)
+{
+    unsigned long count = atomic_fetch_add(&counts[call], 1) + 1;
+
+    pthread_once(&parsed, parse);
+    if (call == STANDIN_launch && sticky_at != 0 && count >= sticky_at) {
+        atomic_store(&broken, true);
+    }
+    if (atomic_load(&broken) && call != STANDIN_error_name && call != STANDIN_error_string) {
+        return CUDA_ERROR_LAUNCH_FAILED;
+    }
+    return faults[call].at == count ? faults[call].code : CUDA_SUCCESS;
+}
+
+unsigned int standin_slow_us(void)
+{
+    pthread_once(&parsed, parse);
+    return slow;
+}
+
+bool standin_corrupts_copy(void)
+{
+    pthread_once(&parsed, parse);
+    return atomic_fetch_add(&copies, 1) + 1 == corrupt_at;
+}
+
+void standin_report(const char *format, ...)
+{
+    const char *path = getenv("GPURING_STANDIN_REPORT");
+    FILE *file = path != NULL ? fopen(path, "a") : NULL;
+    va_list arguments;
+
+    if (file != NULL) {
+        va_start(arguments, format);
+        vfprintf(file, format, arguments);
+        va_end(arguments);
+        fclose(file);
+    }
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Memory. Device allocations are memory files mapped at addresses that are never used twice, so a
+ * use after free faults; they are inaccessible to the host except while something runs on the
+ * "GPU". Other processes map them through /proc/PID/fd/FD, as CUDA IPC would.
+ */
+#include "test/standin/standin.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE UINT64_C(4096)
+
+struct block {
+    uint8_t *address;
+    size_t bytes;  /* as asked for */
+    size_t mapped; /* whole pages; 0: not mapped by us */
+    enum standin_kind kind;
+    int gpu;
+    int fd; /* -1: none */
+    struct block *next;
+};
+
+struct ipc {
+    int pid, fd;
+    int gpu;
+    size_t bytes, mapped;
+};
+_Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "travels in the handle");
+
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
+static struct block *blocks;
+static unsigned int running; /* opens not closed yet */
+
+static bool protects(void)
+{
+    const char *text = getenv("GPURING_STANDIN_PROTECT");
+
+    return text == NULL || strcmp(text, "0") != 0;
+}
+
+static bool is_device(const struct block *block)
+{
+    return block->kind == STANDIN_DEVICE || block->kind == STANDIN_IMPORTED;
+}
+
+/* Called with the lock held. */
+static void protect(const struct block *block)
+{
+    int access = running > 0 || !protects() ? PROT_READ | PROT_WRITE : PROT_NONE;
+
+    if (is_device(block) && mprotect(block->address, block->mapped, access) != 0) {
+        perror("stand-in driver: mprotect");
+        abort();
+    }
+}
+
+static void set_running(int change)
+{
+    pthread_mutex_lock(&memory_lock);
+    running += (unsigned int) change;
+    if (running == (change > 0 ? 1 : 0)) {
+        for (const struct block *block = blocks; block != NULL; block = block->next) {
+            protect(block);
+        }
+    }
+    pthread_mutex_unlock(&memory_lock);
+}
+
+void standin_memory_open(void)
+{
+    set_running(1);
+}
+
+void standin_memory_close(void)
+{
+    set_running(-1);
+}
+
+/* The link to the block that holds the address, or to NULL. Called with the lock held. */
+static struct block **find(const void *address)
+{
+    const uint8_t *wanted = address;
+    struct block **link = &blocks;
+
+    while (*link != NULL &&
+           (wanted < (*link)->address || wanted >= (*link)->address + (*link)->bytes)) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu)
+{
+    struct block *block;
+
+    pthread_mutex_lock(&memory_lock);
+    block = *find(address);
+    if (block != NULL) {
+        *kind = block->kind;
+        *gpu = block->gpu;
+    }
+    pthread_mutex_unlock(&memory_lock);
+    return block != NULL;
+}
+
+static CUresult add(struct block description)
+{
+    struct block *block = malloc(sizeof *block);
+
+    if (block == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *block = description;
+    pthread_mutex_lock(&memory_lock);
+    block->next = blocks;
+    blocks = block;
+    protect(block);
+    pthread_mutex_unlock(&memory_lock);
+    return CUDA_SUCCESS;
+}
+
+/* Forget the block that starts at the address if it is of this kind. */
+static CUresult take(const void *address, enum standin_kind kind, struct block *taken)
+{
+    struct block **link, *block;
+
+    pthread_mutex_lock(&memory_lock);
+    link = find(address);
+    block = *link;
+    if (block == NULL || block->kind != kind || block->address != address) {
+        pthread_mutex_unlock(&memory_lock);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *link = block->next;
+    pthread_mutex_unlock(&memory_lock);
+    *taken = *block;
+    free(block);
+    return CUDA_SUCCESS;
+}
+
+/* Leave the address range reserved and inaccessible for ever. */
+static void retire(const struct block *block)
+{
+    mmap(block->address, block->mapped, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (block->fd >= 0) {
+        close(block->fd);
+    }
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
+    void *address;
+    int fd;
+
+    STANDIN_ENTER(alloc);
+    STANDIN_NEED_CONTEXT();
+    if (bytes == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    fd = memfd_create("standin", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t) mapped) != 0) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    address = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (address == MAP_FAILED) {
+        close(fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    memset(address, 0xa5, mapped); /* fresh device memory holds anything */
+    *pointer = (CUdeviceptr) (uintptr_t) address;
+    return add((struct block){.address = address,
+                              .bytes = bytes,
+                              .mapped = mapped,
+                              .kind = STANDIN_DEVICE,
+                              .gpu = standin_current()->gpu,
+                              .fd = fd});
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer)
+{
+    struct block block;
+    CUresult result;
+
+    STANDIN_ENTER(free);
+    STANDIN_NEED_CONTEXT();
+    result = take((void *) (uintptr_t) pointer, STANDIN_DEVICE, &block);
+    if (result == CUDA_SUCCESS) {
+        retire(&block);
+    }
+    return result;
+}
+
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
+{
+    void *address;
+
+    STANDIN_ENTER(host_alloc);
+    STANDIN_NEED_CONTEXT();
+    (void) flags;
+    address = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
+    if (address == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *pointer = address;
+    return add(
+        (struct block){.address = address, .bytes = bytes, .kind = STANDIN_PINNED, .fd = -1});
+}
+
+CUresult cuMemFreeHost(void *pointer)
+{
+    struct block block;
+    CUresult result;
+
+    STANDIN_ENTER(host_free);
+    STANDIN_NEED_CONTEXT();
+    result = take(pointer, STANDIN_PINNED, &block);
+    if (result == CUDA_SUCCESS) {
+        free(pointer);
+    }
+    return result;
+}
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
+{
+    STANDIN_ENTER(host_register);
+    STANDIN_NEED_CONTEXT();
+    (void) flags;
+    return add(
+        (struct block){.address = pointer, .bytes = bytes, .kind = STANDIN_REGISTERED, .fd = -1});
+}
+
+CUresult cuMemHostUnregister(void *pointer)
+{
+    struct block block;
+
+    STANDIN_ENTER(host_unregister);
+    STANDIN_NEED_CONTEXT();
+    return take(pointer, STANDIN_REGISTERED, &block);
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
+{
+    struct block *block;
+
+    STANDIN_ENTER(address_range);
+    STANDIN_NEED_CONTEXT();
+    pthread_mutex_lock(&memory_lock);
+    block = *find((void *) (uintptr_t) pointer);
+    if (block != NULL) {
+        *base = (CUdeviceptr) (uintptr_t) block->address;
+        *bytes = block->bytes;
+    }
+    pthread_mutex_unlock(&memory_lock);
+    return block != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, void **values,
+                                CUdeviceptr pointer)
+{
+    enum standin_kind kind = STANDIN_PINNED;
+    int gpu = 0;
+    bool known = standin_memory_kind((void *) (uintptr_t) pointer, &kind, &gpu);
+    bool device = known && (kind == STANDIN_DEVICE || kind == STANDIN_IMPORTED);
+    CUcontext context = NULL;
+
+    STANDIN_ENTER(pointer_attributes);
+    if (device) {
+        context = standin_primary(gpu);
+    }
+    for (unsigned int i = 0; i < count; i++) {
+        switch (names[i]) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            *(CUmemorytype *) values[i] = device  ? CU_MEMORYTYPE_DEVICE
+                                          : known ? CU_MEMORYTYPE_HOST
+                                                  : (CUmemorytype) 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+            *(unsigned int *) values[i] = 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+            *(unsigned int *) values[i] = device;
+            break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+            *(int *) values[i] = device ? gpu : 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_CONTEXT:
+            *(CUcontext *) values[i] = context;
+            break;
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+            *(CUmemoryPool *) values[i] = NULL;
+            break;
+        default:
+            return CUDA_ERROR_NOT_SUPPORTED;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
+{
+    struct block *block;
+    struct ipc ipc;
+
+    STANDIN_ENTER(ipc_get);
+    STANDIN_NEED_CONTEXT();
+    memset(&ipc, 0, sizeof ipc);
+    memset(handle, 0, sizeof *handle);
+    pthread_mutex_lock(&memory_lock);
+    block = *find((void *) (uintptr_t) pointer);
+    if (block != NULL) {
+        ipc.pid = (int) getpid();
+        ipc.fd = block->fd;
+        ipc.gpu = block->gpu;
+        ipc.bytes = block->bytes;
+        ipc.mapped = block->mapped;
+    }
+    pthread_mutex_unlock(&memory_lock);
+    if (block == NULL || block->kind != STANDIN_DEVICE) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memcpy(handle, &ipc, sizeof ipc);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
+{
+    struct ipc ipc;
+    void *address;
+    char path[64];
+    int fd;
+
+    STANDIN_ENTER(ipc_open);
+    STANDIN_NEED_CONTEXT();
+    (void) flags;
+    memcpy(&ipc, &handle, sizeof ipc);
+    if (ipc.pid == (int) getpid()) {
+        return CUDA_ERROR_INVALID_CONTEXT; /* as the real driver: not in the exporting process */
+    }
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", ipc.pid, ipc.fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    address = mmap(NULL, ipc.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (address == MAP_FAILED) {
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    *pointer = (CUdeviceptr) (uintptr_t) address;
+    return add((struct block){.address = address,
+                              .bytes = ipc.bytes,
+                              .mapped = ipc.mapped,
+                              .kind = STANDIN_IMPORTED,
+                              .gpu = ipc.gpu,
+                              .fd = -1});
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
+{
+    struct block block;
+    CUresult result;
+
+    STANDIN_ENTER(ipc_close);
+    STANDIN_NEED_CONTEXT();
+    result = take((void *) (uintptr_t) pointer, STANDIN_IMPORTED, &block);
+    if (result == CUDA_SUCCESS) {
+        retire(&block);
+    }
+    return result;
+}
+
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags)
+{
+    STANDIN_ENTER(range_handle);
+    (void) handle;
+    (void) pointer;
+    (void) bytes;
+    (void) type;
+    (void) flags;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+__attribute__((destructor)) static void report_leaks(void)
+{
+    static const char *const names[] = {"device memory", "an imported mapping", "pinned memory",
+                                        "a registration"};
+
+    for (const struct block *block = blocks; block != NULL; block = block->next) {
+        standin_report("pid %d leaks %s of %zu bytes\n", (int) getpid(), names[block->kind],
+                       block->bytes);
+    }
+}

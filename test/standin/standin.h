@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The stand-in CUDA driver: a test double of libcuda.so.1 with exactly the entry points that
+ * device/cuda_driver.h lists, over host memory, running the host executor on threads. It is never
+ * installed, and nothing that it runs is a GPU result.
+ *
+ * Environment:
+ *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
+ *   GPURING_STANDIN_FAULTS=LIST   comma-separated faults:
+ *       SYMBOL=N[:CODE]  the N-th call of that entry point fails with CODE (default 999, unknown)
+ *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED
+ *       slow=US          every kernel slice takes US microseconds longer
+ *       corrupt=N        the N-th device-to-device or imported-memory copy flips one bit
+ *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: a host access
+ *                                 while nothing runs on the GPU is a segmentation fault)
+ *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
+ *                                 those of processes that share a GPU without MPS
+ *   GPURING_STANDIN_REPORT=FILE   append what was left behind at exit: one line per leak
+ */
+#ifndef GPURING_STANDIN_H
+#define GPURING_STANDIN_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/device/cuda_driver.h"
+
+enum standin_call {
+#define STANDIN_CALL(member, symbol, arguments) STANDIN_##member,
+    GPURING_CUDA_CALLS(STANDIN_CALL)
+#undef STANDIN_CALL
+        STANDIN_CALLS
+};
+
+struct CUctx_st {
+    int gpu;
+    int references; /* of the primary context; guarded by the lock of context.c */
+};
+
+/* faults.c: every entry point begins with this; not CUDA_SUCCESS: return it. */
+CUresult standin_enter(enum standin_call call);
+unsigned int standin_slow_us(void);
+bool standin_corrupts_copy(void); /* counts copies */
+/* One line in the report; used at exit. */
+void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* context.c */
+int standin_gpus(void);
+struct CUctx_st *standin_current(void); /* NULL: none */
+struct CUctx_st *standin_primary(int gpu);
+
+/* memory.c */
+enum standin_kind { STANDIN_DEVICE, STANDIN_IMPORTED, STANDIN_PINNED, STANDIN_REGISTERED };
+/* Kind and GPU of an address; false: ordinary host memory. */
+bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
+/* Device memory is accessible between open and close; calls nest and may come from any thread. */
+void standin_memory_open(void);
+void standin_memory_close(void);
+
+#define STANDIN_ENTER(call)                                 \
+    do {                                                    \
+        CUresult injected_ = standin_enter(STANDIN_##call); \
+        if (injected_ != CUDA_SUCCESS) {                    \
+            return injected_;                               \
+        }                                                   \
+    } while (0)
+
+#define STANDIN_NEED_CONTEXT()                 \
+    do {                                       \
+        if (standin_current() == NULL) {       \
+            return CUDA_ERROR_INVALID_CONTEXT; \
+        }                                      \
+    } while (0)
+
+#endif

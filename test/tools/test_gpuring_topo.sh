@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# gpuring-topo as a user meets it: every command, wrong usage, bad files, full disks; and its reports on
+# real machines beside the recorded answers.
+set -u
+: "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
+topo=$top_builddir/tools/gpuring-topo
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-topo-test.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+checks=0
+
+check() { # TEXT COMMAND...: passes if the command does
+    text=$1
+    shift
+    checks=$((checks + 1))
+    if "$@"; then
+        echo "ok $checks - $text"
+    else
+        echo "not ok $checks - $text"
+        sed 's/^/# /' "$work/out" "$work/err" | head -n 8
+    fi
+}
+
+run() { # ARGS...: status in $status, output in $work/out, messages in $work/err
+    timeout -k 5 60 "$topo" "$@" >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    return 0
+}
+
+ends() { [ "$status" -eq "$1" ]; }
+says() { grep -q -- "$1" "$work/out"; }
+tells() { [ "$status" -ne 0 ] && [ -s "$work/err" ] && grep -q -- "$1" "$work/err"; }
+
+# A machine of our own: two GPUs on a switch, joined by four NVLinks, and a NIC.
+cat >"$work/two.xml" <<'XML'
+<system version="1">
+  <cpu numaid="0" affinity="f" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="106">
+    <pci busid="0000:10:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:11:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+        <gpu dev="0" sm="80" rank="0" gdr="1"><nvlink target="0000:12:00.0" count="4" tclass="0x030200"/></gpu>
+      </pci>
+      <pci busid="0000:12:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+        <gpu dev="1" sm="80" rank="1" gdr="1"><nvlink target="0000:11:00.0" count="4" tclass="0x030200"/></gpu>
+      </pci>
+      <pci busid="0000:13:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+        <nic><net name="mlx5_0" dev="0" speed="100000" port="1" guid="0x1" gdr="1"/></nic>
+      </pci>
+    </pci>
+  </cpu>
+</system>
+XML
+
+# This machine, whatever it is.
+for command in show matrix channels predict report svg dot xml; do
+    run $command
+    check "$command of this machine" ends 0
+done
+
+run show -t "$work/two.xml"
+check "show names the NVLinks" says "NVLink x4 to GPU 1"
+run matrix -t "$work/two.xml"
+check "matrix shows four NVLinks" says "GPU0    X      NV4"
+run channels -t "$work/two.xml" -n 2
+check "channels of two nodes pass the NIC" says "NET0 "
+run predict -t "$work/two.xml" -s 8K,1M
+check "predict has the sizes asked for" says " 8K "
+run predict -t "$work/two.xml" -s 8K,1M -f json
+check "predict as JSON" says '"bytes":1048576'
+run report -t "$work/two.xml" -p no
+check "report knows that peer access is refused" says '"nvlink_p2p":"no"'
+run svg -t "$work/two.xml" -o "$work/two.svg"
+check "svg into a file" grep -q '</svg>' "$work/two.svg"
+run xml -t "$work/two.xml" -o "$work/again.xml"
+run report -t "$work/again.xml"
+check "the dump can be read again" ends 0
+run simulate -t "$work/two.xml" -n 64
+check "simulate 64 nodes" says "^ *64 *128 "
+run simulate -t "$work/two.xml" -n 64 -f json
+check "simulate as JSON" says '"ranks":128'
+run report -t "$work/two.xml" -g 1
+check "one GPU of two" says '"ranks":1,'
+HWLOC_SYNTHETIC="pack:2 [numa] core:2 pu:1" timeout 60 "$topo" show >"$work/out" 2>"$work/err"
+check "an invented machine" says "^2 CPUs, 0 GPUs"
+
+run
+check "no command is a mistake" ends 2
+run fly
+check "an unknown command is named" tells "fly"
+run show --topo
+check "a missing value is a mistake" ends 2
+for bad in "-n 0" "-n x" "-g 0,0" "-g a" "-p maybe" "-f xml" "--p2p-level FAR"; do
+    # shellcheck disable=SC2086
+    run show -t "$work/two.xml" $bad
+    check "$bad is refused with status 2" ends 2
+done
+run predict -t "$work/two.xml" -s 1Q
+check "a wrong size is named" tells "1Q"
+run show extra words
+check "a second word is refused" ends 2
+run --help
+check "--help" says "Usage: gpuring-topo"
+run --version
+check "--version" says "^gpuring-topo "
+
+run show -t "$work/missing.xml"
+check "a missing file is named" tells "missing.xml"
+printf '<system version="1"><cpu' >"$work/torn.xml"
+run show -t "$work/torn.xml"
+check "a torn file is a message, not a crash" ends 1
+run show -t "$work/two.xml" -g 7
+check "a GPU that is not there is told" ends 1
+run predict -t "$work/two.xml" -m "$work/missing.table"
+check "a missing table of constants is named" tells "missing.table"
+if [ -c /dev/full ]; then
+    timeout 60 "$topo" show -t "$work/two.xml" >/dev/full 2>"$work/err"
+    status=$?
+    check "a full disk is told" tells "No space left"
+    run show -t "$work/two.xml" -o /dev/full
+    check "a full disk is told for -o too" tells "No space left"
+fi
+echo keep >"$work/kept"
+run show -t "$work/missing.xml" -o "$work/kept"
+check "a failure leaves the output file as it was" grep -q keep "$work/kept"
+run show -t "$work/two.xml" -o "$work/no/such/folder"
+check "a folder that is not there is told" ends 1
+
+# The recorded answers for real machines.
+folder=${GPURING_TOPOLOGIES:-}
+if [ ! -d "$folder/expected" ]; then
+    checks=$((checks + 1))
+    echo "ok $checks - reports of real machines # SKIP needs the folder of topology files (GPURING_TOPOLOGIES)"
+else
+    for expected in "$folder"/expected/*.json; do
+        base=$(basename "$expected" .json)
+        machine=${base%.[0-9]*node*}
+        nodes=${base#"$machine".}
+        nodes=${nodes%%node*}
+        p2p=ok
+        case $base in *.nop2p) p2p=no ;; esac
+        timeout 120 "$topo" report -t "$folder/$machine.xml" -n "$nodes" -p $p2p >"$work/report" 2>"$work/err"
+        "$top_builddir/test/tools/report_compare" "$expected" "$work/report" >"$work/out" 2>&1
+        status=$?
+        check "$base: as the reference, or better" ends 0
+    done
+fi
+echo "1..$checks"

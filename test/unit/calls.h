@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Calls of an allreduce on all ranks of a fabric, with inputs from reference.h, guarded buffers at
+ * chosen misalignments and a check of every byte. Shared by the tests of the executors.
+ */
+#ifndef GPURING_TEST_CALLS_H
+#define GPURING_TEST_CALLS_H
+
+#include <stddef.h>
+
+#include "test/unit/fabric.h"
+
+struct call {
+    uint32_t type, op;
+    uint64_t count;
+    int in_place;
+    size_t shift; /* bytes by which buffers are misaligned; other ranks by others */
+};
+
+/* An executor: runs or resumes the work of one rank, as gpuring_work_run_host does. */
+typedef int (*call_executor)(struct gpuring_work *work);
+
+/* Runs all ranks of the fabric: in turn in one thread (each returns as soon as it would wait, if
+ * patience is 1), or each in a thread of its own. 0 or the first error. */
+int call_run_in_turn(struct fabric *fabric, call_executor executor);
+int call_run_threads(struct fabric *fabric, call_executor executor);
+
+/* One call on all ranks; fails the test with all particulars if anything is wrong. */
+void call_run(struct fabric *fabric, const struct call *call,
+              int (*run)(struct fabric *, call_executor), call_executor executor,
+              uint64_t patience);
+
+/* Flags of LL have 32 bits: calls around the cleaning of slots and around the return of old flags;
+ * fails the test if anything old passes for new. */
+void call_flag_wrap(call_executor executor);
+
+#define CALL_COUNTS 16
+
+/* Counts around every boundary: elements, alignment, lines, chunks, windows. Returns how many. */
+size_t call_counts(const struct fabric *fabric, uint32_t type, uint64_t *counts);
+
+#endif

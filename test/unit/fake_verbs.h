@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A stand-in for libibverbs and its devices: reliable connections between the nets of one process,
+ * with the checks that a real device makes (keys, ranges, posted receives, room of queues) and with
+ * faults on demand. Only what the net `verbs` uses.
+ */
+#ifndef TEST_FAKE_VERBS_H
+#define TEST_FAKE_VERBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/net/net_verbs_lib.h"
+
+#define FAKE_DEVICES 3
+#define FAKE_GIDS    4
+
+/* What a device looks like; port 1 and maybe more, all alike but for the state. */
+struct fake_device {
+    const char *name;
+    unsigned ports;
+    unsigned active; /* bit n: port n is active */
+    uint8_t link_layer;
+    uint32_t gid_type[FAKE_GIDS];
+    uint8_t gid[FAKE_GIDS][16];
+    unsigned max_inline;
+};
+
+/* Which call fails, counted over all devices from fake_verbs_reset on; 0: none. */
+struct fake_faults {
+    unsigned open_device, alloc_pd, create_channel, reg_mr, create_cq, create_qp, modify_qp;
+    unsigned post_send;        /* the n-th is refused with ... */
+    int post_send_error;       /* ... this errno */
+    unsigned complete;         /* the n-th send completes with ... */
+    enum ibv_wc_status status; /* ... this status */
+};
+
+/* Devices and faults from now on; forgets everything that happened. No net may be open. */
+void fake_verbs_reset(const struct fake_device *devices, int ndevices,
+                      const struct fake_faults *faults);
+void fake_verbs_set_faults(const struct fake_faults *faults);
+
+/* The cable of a device is pulled: sends wait, until fake_verbs_expire lets their retries end. */
+void fake_verbs_pull(int device);
+void fake_verbs_expire(void);
+
+/* An asynchronous event of a device; of its youngest queue pair, or of port 1. */
+void fake_verbs_event(int device, enum ibv_event_type type);
+
+/* What exists: contexts, protection domains, channels, queues, queue pairs, registrations. */
+int fake_verbs_objects(void);
+/* Sends since the reset, and how many of them asked for a report, or were inline. */
+unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined);
+/* How often a send found no receive, a wrong key or range, or a full queue: must stay 0. */
+unsigned fake_verbs_violations(void);
+
+#endif

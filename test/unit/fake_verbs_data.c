@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The data path of the stand-in: sends arrive at once, unless the cable is pulled. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/unit/fake_verbs_internal.h"
+
+static struct fake_qp *find_qp(uint32_t number)
+{
+    struct fake_qp *qp = fake.qps;
+
+    while (qp != NULL && qp->qp.qp_num != number) {
+        qp = qp->next;
+    }
+    return qp;
+}
+
+/* Under the lock. */
+static void push(struct ibv_cq *cq, const struct ibv_wc *wc)
+{
+    struct fake_cq *mine = (struct fake_cq *) cq;
+    const uint64_t one = 1;
+
+    if (mine->count == mine->room) {
+        fake.violations++;
+        return;
+    }
+    mine->wc[(mine->first + mine->count++) % mine->room] = *wc;
+    if (mine->notify) {
+        mine->notify = false;
+        if (write(cq->channel->fd, &one, sizeof one) < 0) {
+            fake.violations++;
+        }
+    }
+}
+
+static void push_status(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status status,
+                        enum ibv_wc_opcode opcode)
+{
+    const struct ibv_wc wc = {
+        .wr_id = wr_id, .status = status, .opcode = opcode, .qp_num = qp->qp.qp_num};
+
+    push(qp->qp.send_cq, &wc);
+}
+
+/* A queue pair that failed: every receive comes back, too. */
+static void enter_error(struct fake_qp *qp)
+{
+    qp->state = IBV_QPS_ERR;
+    while (qp->receives > 0) {
+        push_status(qp, qp->receive_id[qp->first_receive], IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
+        qp->first_receive = (qp->first_receive + 1) % qp->receive_room;
+        qp->receives--;
+    }
+}
+
+static bool registered(uint32_t key, bool remote, uint64_t address, uint32_t bytes)
+{
+    for (const struct fake_mr *mr = fake.mrs; mr != NULL; mr = mr->next) {
+        uint64_t base = (uint64_t) (uintptr_t) mr->mr.addr;
+
+        if ((remote ? mr->mr.rkey : mr->mr.lkey) == key) {
+            return address >= base && address + bytes <= base + mr->mr.length;
+        }
+    }
+    return false;
+}
+
+/* What a responder does with a write; the status that the sender sees. */
+static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_send_wr *wr)
+{
+    struct fake_qp *to = find_qp(from->peer);
+    const struct ibv_sge *piece = wr->sg_list;
+    uint32_t bytes = wr->num_sge > 0 ? piece->length : 0;
+    struct ibv_wc wc = {.status = IBV_WC_SUCCESS,
+                        .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+                        .byte_len = bytes,
+                        .imm_data = wr->imm_data,
+                        .wc_flags = IBV_WC_WITH_IMM};
+
+    if (to == NULL || to->peer != from->qp.qp_num || to->state < IBV_QPS_RTR ||
+        to->state == IBV_QPS_ERR) {
+        return IBV_WC_RETRY_EXC_ERR;
+    }
+    if (bytes > 0 && (!registered(wr->wr.rdma.rkey, true, wr->wr.rdma.remote_addr, bytes) ||
+                      !registered(piece->lkey, false, piece->addr, bytes))) {
+        fake.violations++;
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    if (bytes > 0) {
+        memcpy((void *) (uintptr_t) wr->wr.rdma.remote_addr, (void *) (uintptr_t) piece->addr,
+               bytes);
+    }
+    if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+        if (to->receives == 0) {
+            fake.violations++;
+            return IBV_WC_RNR_RETRY_EXC_ERR;
+        }
+        wc.wr_id = to->receive_id[to->first_receive];
+        wc.qp_num = to->qp.qp_num;
+        to->first_receive = (to->first_receive + 1) % to->receive_room;
+        to->receives--;
+        push(to->qp.recv_cq, &wc);
+    }
+    return IBV_WC_SUCCESS;
+}
+
+static void count_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+    fake.sends++;
+    fake.inlined += (wr->send_flags & IBV_SEND_INLINE) != 0;
+    if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
+        fake.reported++;
+        qp->unreported = 0;
+    } else if (++qp->unreported >= qp->send_room) {
+        fake.violations++; /* nothing would ever empty the queue */
+    }
+    if ((wr->send_flags & IBV_SEND_INLINE) != 0 && wr->num_sge > 0 &&
+        wr->sg_list->length > fake_device_of(qp->qp.context)->max_inline) {
+        fake.violations++;
+    }
+}
+
+int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct fake_qp *mine = (struct fake_qp *) qp;
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+    struct held_send *held;
+
+    LOCK;
+    if (FAILS(post_send)) {
+        UNLOCK;
+        *bad = wr;
+        return fake.faults.post_send_error;
+    }
+    count_send(mine, wr);
+    if (mine->state == IBV_QPS_ERR) {
+        status = IBV_WC_WR_FLUSH_ERR;
+    } else if (FAILS(complete)) {
+        status = fake.faults.status;
+    } else if (fake.pulled[qp->context->device - fake.handle]) {
+        held = calloc(1, sizeof *held);
+        *held = (struct held_send){.next = fake.held, .qp = mine, .wr_id = wr->wr_id};
+        fake.held = held;
+        UNLOCK;
+        return 0;
+    } else {
+        status = deliver(mine, wr);
+    }
+    if (status != IBV_WC_SUCCESS || (wr->send_flags & IBV_SEND_SIGNALED) != 0) {
+        push_status(mine, wr->wr_id, status, IBV_WC_RDMA_WRITE);
+    }
+    if (status != IBV_WC_SUCCESS && mine->state != IBV_QPS_ERR) {
+        enter_error(mine);
+    }
+    UNLOCK;
+    return 0;
+}
+
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct fake_qp *mine = (struct fake_qp *) qp;
+    int error = 0;
+
+    LOCK;
+    for (; wr != NULL && error == 0; wr = wr->next) {
+        if (mine->receives == mine->receive_room) {
+            fake.violations++;
+            *bad = wr;
+            error = ENOMEM;
+        } else {
+            unsigned at = (mine->first_receive + mine->receives++) % mine->receive_room;
+
+            mine->receive_id[at] = wr->wr_id;
+        }
+    }
+    UNLOCK;
+    return error;
+}
+
+int fake_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+    struct fake_cq *mine = (struct fake_cq *) cq;
+    int n = 0;
+
+    LOCK;
+    while (n < count && mine->count > 0) {
+        wc[n++] = mine->wc[mine->first];
+        mine->first = (mine->first + 1) % mine->room;
+        mine->count--;
+    }
+    UNLOCK;
+    return n;
+}
+
+int fake_req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    (void) solicited;
+    LOCK;
+    ((struct fake_cq *) cq)->notify = true;
+    UNLOCK;
+    return 0;
+}
+
+void fake_verbs_expire(void)
+{
+    LOCK;
+    while (fake.held != NULL) {
+        struct held_send *held = fake.held;
+
+        fake.held = held->next;
+        push_status(held->qp, held->wr_id, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
+        if (held->qp->state != IBV_QPS_ERR) {
+            enter_error(held->qp);
+        }
+        free(held);
+    }
+    UNLOCK;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Inside of fake_verbs: what its two files share. Everything is guarded by the mutex. */
+#ifndef TEST_FAKE_VERBS_INTERNAL_H
+#define TEST_FAKE_VERBS_INTERNAL_H
+
+#include <pthread.h>
+
+#include "test/unit/fake_verbs.h"
+
+struct held_send { /* on a device without a cable */
+    struct held_send *next;
+    struct fake_qp *qp;
+    uint64_t wr_id;
+};
+
+struct fake_cq {
+    struct ibv_cq cq;
+    struct ibv_wc *wc;
+    unsigned room, first, count;
+    bool notify;
+};
+
+struct fake_qp {
+    struct ibv_qp qp;
+    struct fake_qp *next;
+    enum ibv_qp_state state;
+    uint32_t peer;
+    unsigned send_room, receive_room, receives;
+    unsigned unreported; /* sends since the last reported one */
+    uint64_t *receive_id;
+    unsigned first_receive;
+};
+
+struct fake_mr {
+    struct ibv_mr mr;
+    struct fake_mr *next;
+};
+
+struct fake_context {
+    struct ibv_context context;
+    int number;
+    int events[2]; /* pipe */
+};
+
+struct fake {
+    pthread_mutex_t mutex;
+    struct fake_device device[FAKE_DEVICES];
+    struct ibv_device handle[FAKE_DEVICES];
+    int ndevices;
+    bool pulled[FAKE_DEVICES];
+    struct fake_context *context[FAKE_DEVICES];
+    struct fake_faults faults, calls; /* calls: counts so far, by the same names */
+    struct fake_qp *qps;
+    struct fake_mr *mrs;
+    struct held_send *held;
+    uint32_t next_number;
+    int objects;
+    unsigned sends, reported, inlined, violations;
+};
+extern struct fake fake;
+
+#define LOCK   pthread_mutex_lock(&fake.mutex)
+#define UNLOCK pthread_mutex_unlock(&fake.mutex)
+/* Does this call, of the kind `name`, fail? */
+#define FAILS(name) (++fake.calls.name == fake.faults.name)
+
+static inline const struct fake_device *fake_device_of(const struct ibv_context *context)
+{
+    return &fake.device[context->device - fake.handle];
+}
+
+/* fake_verbs_data.c: the data path, as a device's own table holds it */
+int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int fake_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+int fake_req_notify_cq(struct ibv_cq *cq, int solicited);
+
+#endif

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Unit tests: one cmocka program per module, one group of tests per program. Each block adds its
+# program to unit_tests; those that run threads or share memory also to thread_tests, which the
+# thread sanitizer repeats.
+
+unit_tests =
+thread_tests =
+
+core_test_libs = libgpuring_core.la $(CMOCKA_LIBS) -lpthread
+pci_test_libs = libpcigraph.la $(CMOCKA_LIBS) -lm
+
+unit_tests += test/unit/test_decisions
+test_unit_test_decisions_SOURCES = test/unit/test_decisions.c mca/coll_gpuring/choice.c \
+    mca/coll_gpuring/choice.h mca/coll_gpuring/compare.c mca/coll_gpuring/compare.h \
+    mca/coll_gpuring/members.c mca/coll_gpuring/members.h
+test_unit_test_decisions_CPPFLAGS = $(AM_CPPFLAGS)
+test_unit_test_decisions_LDADD = $(core_test_libs) -lm
+
+unit_tests += test/unit/test_pci_bound
+test_unit_test_pci_bound_SOURCES = test/unit/test_pci_bound.c test/unit/pci_cube.h
+test_unit_test_pci_bound_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_map
+test_unit_test_pci_map_SOURCES = test/unit/test_pci_map.c
+test_unit_test_pci_map_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_plan
+test_unit_test_plan_SOURCES = test/unit/test_plan.c test/unit/plans.c test/unit/plans.h
+test_unit_test_plan_LDADD = $(core_test_libs)
+
+unit_tests += test/unit/test_plan_simulate
+test_unit_test_plan_simulate_SOURCES = test/unit/test_plan_simulate.c \
+    test/unit/plans.c test/unit/plans.h
+test_unit_test_plan_simulate_LDADD = $(core_test_libs) -lm
+
+exec_test_sources = test/unit/calls.c test/unit/calls.h test/unit/fabric.c test/unit/fabric.h \
+    test/unit/plans.c test/unit/plans.h test/unit/reference.c test/unit/reference.h
+
+unit_tests += test/unit/test_exec
+thread_tests += test/unit/test_exec
+test_unit_test_exec_SOURCES = test/unit/test_exec.c $(exec_test_sources)
+test_unit_test_exec_LDADD = $(core_test_libs) -lm
+
+# The CUDA kernels' source with real threads for a block's.
+unit_tests += test/unit/test_block
+thread_tests += test/unit/test_block
+test_unit_test_block_SOURCES = test/unit/test_block.c test/unit/block_threads.c \
+    test/unit/block_threads.h kernels/block.h $(exec_test_sources)
+test_unit_test_block_LDADD = $(core_test_libs) -lm
+
+unit_tests += test/unit/test_types
+test_unit_test_types_SOURCES = test/unit/test_types.c test/unit/reference.c test/unit/reference.h
+test_unit_test_types_LDADD = $(core_test_libs) -lm
+
+unit_tests += test/unit/test_pci_machines
+test_unit_test_pci_machines_SOURCES = test/unit/test_pci_machines.c test/unit/pci_cube.h
+test_unit_test_pci_machines_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_pack
+test_unit_test_pci_pack_SOURCES = test/unit/test_pci_pack.c test/unit/pci_cube.h
+test_unit_test_pci_pack_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_predict
+test_unit_test_pci_predict_SOURCES = test/unit/test_pci_predict.c
+test_unit_test_pci_predict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+test_unit_test_pci_predict_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
+
+unit_tests += test/unit/test_device_host
+test_unit_test_device_host_SOURCES = test/unit/test_device_host.c
+test_unit_test_device_host_LDADD = $(core_test_libs)
+
+unit_tests += test/unit/test_transport
+test_unit_test_transport_SOURCES = test/unit/test_transport.c
+test_unit_test_transport_LDADD = $(core_test_libs)
+
+# The mock net is for tests only: it is compiled into them, not into the core.
+net_lane_sources = test/unit/net_lane.c test/unit/net_lane.h
+
+unit_tests += test/unit/test_proxy
+thread_tests += test/unit/test_proxy
+test_unit_test_proxy_SOURCES = test/unit/test_proxy.c $(net_lane_sources) \
+    mca/coll_gpuring/net/net_mock.c mca/coll_gpuring/net/net_mock.h
+test_unit_test_proxy_LDADD = $(core_test_libs)
+
+unit_tests += test/unit/test_net_list
+test_unit_test_net_list_SOURCES = test/unit/test_net_list.c
+test_unit_test_net_list_LDADD = $(core_test_libs)
+
+if GPURING_HAVE_VERBS
+unit_tests += test/unit/test_net_verbs
+thread_tests += test/unit/test_net_verbs
+test_unit_test_net_verbs_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
+test_unit_test_net_verbs_SOURCES = test/unit/test_net_verbs.c $(net_lane_sources) \
+    test/unit/fake_verbs.c test/unit/fake_verbs.h \
+    test/unit/fake_verbs_data.c test/unit/fake_verbs_internal.h
+test_unit_test_net_verbs_LDADD = $(core_test_libs)
+endif
+
+if GPURING_HAVE_UCX
+unit_tests += test/unit/test_net_ucx
+test_unit_test_net_ucx_SOURCES = test/unit/test_net_ucx.c $(net_lane_sources)
+test_unit_test_net_ucx_LDADD = $(core_test_libs)
+endif
+
+unit_tests += test/unit/test_pci_xml
+test_unit_test_pci_xml_SOURCES = test/unit/test_pci_xml.c test/unit/pci_test.h
+test_unit_test_pci_xml_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_graph
+test_unit_test_pci_graph_SOURCES = test/unit/test_pci_graph.c test/unit/pci_test.h
+test_unit_test_pci_graph_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_trim
+test_unit_test_pci_trim_SOURCES = test/unit/test_pci_trim.c test/unit/pci_test.h
+test_unit_test_pci_trim_LDADD = $(pci_test_libs)
+
+# Our own topology files, and what the fuzzer of the engine found worth keeping (test/fuzz/run.sh).
+EXTRA_DIST += test/data/topo test/fuzz
+unit_tests += test/unit/test_pci_corpus
+test_unit_test_pci_corpus_SOURCES = test/unit/test_pci_corpus.c test/unit/pci_test.h \
+    test/fuzz/fuzz_pci.c test/fuzz/fuzz_pci.h
+test_unit_test_pci_corpus_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/test/fuzz
+test_unit_test_pci_corpus_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_paths
+test_unit_test_pci_paths_SOURCES = test/unit/test_pci_paths.c test/unit/pci_test.h
+test_unit_test_pci_paths_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+test_unit_test_pci_paths_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
+
+# A stand-in for NVIDIA's management library, loaded by the test.
+if GPURING_HAVE_CUDA
+unit_tests += test/unit/test_device_cuda
+test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c
+test_unit_test_device_cuda_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_unit_test_device_cuda_LDADD = $(core_test_libs)
+EXTRA_test_unit_test_device_cuda_DEPENDENCIES = test/standin/libcuda.la
+endif
+
+if GPURING_HAVE_CMOCKA
+check_LTLIBRARIES += test/unit/fake_nvml.la
+endif
+test_unit_fake_nvml_la_SOURCES = test/unit/fake_nvml.c
+test_unit_fake_nvml_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+
+unit_tests += test/unit/test_pci_discover
+test_unit_test_pci_discover_SOURCES = test/unit/test_pci_discover.c \
+    test/unit/fake_sysfs.c test/unit/fake_sysfs.h
+test_unit_test_pci_discover_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS) \
+    -DFAKE_NVML_PATH='"$(abs_top_builddir)/test/unit/.libs/fake_nvml.so"'
+test_unit_test_pci_discover_LDADD = $(pci_test_libs) $(HWLOC_LIBS)
+test_unit_test_pci_discover_DEPENDENCIES = libpcigraph.la test/unit/fake_nvml.la
+
+unit_tests += test/unit/test_pci_facts
+test_unit_test_pci_facts_SOURCES = test/unit/test_pci_facts.c \
+    test/unit/fake_sysfs.c test/unit/fake_sysfs.h
+test_unit_test_pci_facts_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS)
+test_unit_test_pci_facts_LDADD = $(pci_test_libs) $(HWLOC_LIBS)
+
+unit_tests += test/unit/test_pci_render
+test_unit_test_pci_render_SOURCES = test/unit/test_pci_render.c
+test_unit_test_pci_render_CPPFLAGS = $(AM_CPPFLAGS) $(XML_CPPFLAGS)
+test_unit_test_pci_render_LDADD = $(pci_test_libs) $(XML_LIBS)
+
+unit_tests += test/unit/test_pci_search
+test_unit_test_pci_search_SOURCES = test/unit/test_pci_search.c test/unit/pci_cube.h
+test_unit_test_pci_search_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+test_unit_test_pci_search_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
+
+unit_tests += test/unit/test_pci_connect
+test_unit_test_pci_connect_SOURCES = test/unit/test_pci_connect.c
+test_unit_test_pci_connect_LDADD = $(pci_test_libs)
+
+if GPURING_HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+endif

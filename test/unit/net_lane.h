@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What executors do with the FIFO of a connection, for tests of nets and of the proxy: ends of
+ * connections in ordinary memory, and lanes that write, read and check chunks of a known pattern.
+ */
+#ifndef TEST_NET_LANE_H
+#define TEST_NET_LANE_H
+
+#include "mca/coll_gpuring/net/proxy.h"
+#include "mca/coll_gpuring/transport/fifo.h"
+
+#define LANE_DEADLINE_SECONDS \
+    60 /* far beyond what any test needs; a lane that waits longer fails */
+
+/* One end of a connection with all its memory, FIFO counters, link and proxy connection. */
+struct lane_end {
+    const struct gpuring_net_ops *ops;
+    struct gpuring_proxy *proxy;
+    struct gpuring_net_link *link;
+    struct gpuring_proxy_conn *conn;
+    enum gpuring_net_direction direction;
+    int failed;
+    bool help; /* waiting lanes do the proxy's work */
+    uint8_t *memory;
+    size_t bytes;
+    uint32_t nslots;
+    uint64_t slot_bytes;
+    uint8_t *slots[GPURING_PROTOCOL_COUNT];
+    struct gpuring_fifo_tail *tail[GPURING_PROTOCOL_COUNT];
+    struct gpuring_fifo_head *head[GPURING_PROTOCOL_COUNT];
+    uint64_t step[GPURING_PROTOCOL_COUNT];
+};
+
+/* 0 or a negative status. The net must have been added to the proxy (NULL: no proxy). */
+int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
+                    struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
+                    enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes);
+/* Exchange handles between two ends of the same process and give both to their proxies. */
+int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const char *sender_name,
+                 struct lane_end *receiver, struct gpuring_net *receiver_net,
+                 const char *receiver_name);
+/* Connect one end with what came from the other process, and give it to its proxy. */
+int lane_end_connect(struct lane_end *end, const void *process_handle, size_t process_bytes,
+                     const void *handle, size_t bytes, const char *peer_name);
+/* Returns what gpuring_proxy_remove said. */
+int lane_end_destroy(struct lane_end *end, double seconds);
+
+/* Bytes of the chunk of a step: from 0 to the slot's payload, in an order that looks random. */
+uint32_t lane_chunk_bytes(const struct lane_end *end, enum gpuring_protocol protocol,
+                          uint64_t step);
+
+/* Send the next chunk: 0, or GPURING_ERR_* when the end failed or the deadline passed. */
+int lane_send(struct lane_end *end, enum gpuring_protocol protocol, uint64_t seed);
+/* Receive the next chunk; GPURING_ERR_DATA if it is not what lane_send sends with this seed. */
+int lane_recv(struct lane_end *end, enum gpuring_protocol protocol, uint64_t seed);
+
+#endif

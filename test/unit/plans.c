@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "test/unit/plans.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/status.h"
+
+/* A permutation of the ranks for each seed; seed 0 is the order of ranks. */
+static void permute(int *order, int n, uint32_t seed)
+{
+    uint32_t state = seed * 2654435761u + 1;
+
+    for (int i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    for (int i = n - 1; seed != 0 && i > 0; i--) {
+        int j, swap = order[i];
+
+        state = state * 1664525u + 1013904223u;
+        j = (int) ((state >> 8) % (uint32_t) (i + 1));
+        order[i] = order[j];
+        order[j] = swap;
+    }
+}
+
+static int position_of(const int *order, int n, int rank)
+{
+    int i = 0;
+
+    while (i < n && order[i] != rank) {
+        i++;
+    }
+    return i;
+}
+
+/* A k-ary heap over order[]: the parent of position p is (p - 1) / k. */
+static int heap_parent(const int *order, int position, int k)
+{
+    return position == 0 ? -1 : order[(position - 1) / k];
+}
+
+static int heap_children(const int *order, int n, int position, int k, int *children)
+{
+    int count = 0;
+
+    for (int i = k * position + 1; i <= k * position + k && i < n; i++) {
+        children[count++] = order[i];
+    }
+    return count;
+}
+
+static void reverse(int *order, int n)
+{
+    for (int i = 0; i < n / 2; i++) {
+        int swap = order[i];
+
+        order[i] = order[n - 1 - i];
+        order[n - 1 - i] = swap;
+    }
+}
+
+/* The second tree runs over the reversed order: its inner ranks are the first one's leaves. */
+static void channel_fill(struct gpuring_channel *channel, int rank, int n, uint32_t seed,
+                         int *order)
+{
+    int arity = seed % 2 == 0 ? 2 : GPURING_CHANNEL_MAX_DOWN;
+    int at;
+
+    permute(order, n, seed);
+    at = position_of(order, n, rank);
+    channel->ring = (struct gpuring_ring_place){
+        .prev = order[(at + n - 1) % n], .next = order[(at + 1) % n], .index = at};
+    for (int tree = 0; tree < 2; tree++) {
+        memset(channel->tree[tree].down, -1, sizeof channel->tree[tree].down);
+        at = position_of(order, n, rank);
+        channel->tree[tree].up = heap_parent(order, at, arity);
+        heap_children(order, n, at, arity, channel->tree[tree].down);
+        reverse(order, n);
+    }
+}
+
+static struct gpuring_plan *build_channels(enum gpuring_algorithm algorithm, int rank, int n,
+                                           uint32_t nchannels, int *order)
+{
+    struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
+    struct gpuring_plan *plan = NULL;
+    int status;
+
+    assert_non_null(channels);
+    for (uint32_t c = 0; c < nchannels; c++) {
+        channel_fill(&channels[c], rank, n, c, order);
+    }
+    status = algorithm == GPURING_ALGORITHM_RING
+                 ? gpuring_plan_build_ring(rank, n, channels, nchannels, &plan)
+                 : gpuring_plan_build_tree(rank, n, channels, nchannels, &plan);
+    assert_int_equal(status, GPURING_OK);
+    free(channels);
+    return plan;
+}
+
+/* Tree t has weight t + 1 and arity t + 1; tree 2 has weight 0 and carries nothing. */
+static struct gpuring_plan *build_packed(int rank, int n, uint32_t ntrees, int *order)
+{
+    struct gpuring_packed_place *places = calloc(ntrees, sizeof *places);
+    int *children = calloc((size_t) ntrees * (size_t) n, sizeof *children);
+    struct gpuring_plan *plan = NULL;
+
+    assert_non_null(places);
+    assert_non_null(children);
+    for (uint32_t t = 0; t < ntrees; t++) {
+        int *own = children + (size_t) t * (size_t) n, at;
+
+        permute(order, n, t);
+        at = position_of(order, n, rank);
+        places[t].weight = t == 2 ? 0 : t + 1;
+        places[t].up = heap_parent(order, at, (int) t + 1);
+        places[t].ndown = heap_children(order, n, at, (int) t + 1, own);
+        places[t].down = own;
+    }
+    assert_int_equal(gpuring_plan_build_packed(rank, n, places, ntrees, &plan), GPURING_OK);
+    free(places);
+    free(children);
+    return plan;
+}
+
+void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
+                      uint32_t nchannels)
+{
+    int *order = calloc((size_t) nranks, sizeof *order);
+
+    assert_non_null(order);
+    plans->nranks = nranks;
+    plans->plans = calloc((size_t) nranks, sizeof *plans->plans);
+    assert_non_null(plans->plans);
+    for (int rank = 0; rank < nranks; rank++) {
+        if (algorithm == GPURING_ALGORITHM_DIRECT) {
+            assert_int_equal(gpuring_plan_build_direct(rank, nranks, &plans->plans[rank]),
+                             GPURING_OK);
+        } else if (algorithm == GPURING_ALGORITHM_PACKED) {
+            plans->plans[rank] = build_packed(rank, nranks, nchannels, order);
+        } else {
+            plans->plans[rank] = build_channels(algorithm, rank, nranks, nchannels, order);
+        }
+    }
+    free(order);
+}
+
+void test_plans_free(struct test_plans *plans)
+{
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        gpuring_plan_free(plans->plans[rank]);
+    }
+    free(plans->plans);
+}
+
+int test_plans_check(const struct test_plans *plans, uint32_t slots, char *text, size_t size)
+{
+    return gpuring_plan_check((const struct gpuring_plan *const *) plans->plans, plans->nranks,
+                              slots, text, size);
+}

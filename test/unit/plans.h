@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Plans of all ranks for the tests of plans and executors. Channels are made up here: each has a
+ * pseudo-random order of the ranks, so that nothing works only because ranks are in order.
+ */
+#ifndef GPURING_TEST_PLANS_H
+#define GPURING_TEST_PLANS_H
+
+#include "mca/coll_gpuring/plan/plan.h"
+
+struct test_plans {
+    int nranks;
+    struct gpuring_plan **plans; /* [nranks] */
+};
+
+/* Plans of `algorithm` on `nchannels` channels (trees, for packed; ignored by direct); fails the
+ * test when a builder refuses. */
+void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
+                      uint32_t nchannels);
+void test_plans_free(struct test_plans *plans);
+
+/* The checker's verdict on them. */
+int test_plans_check(const struct test_plans *plans, uint32_t slots, char *text, size_t size);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The block executor of the CUDA kernels, with real threads for the threads of a block: all plans,
+ * protocols and types, boundaries and misalignments; meant to be run under a thread sanitizer too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/block_threads.h"
+#include "test/unit/calls.h"
+
+#define SLOT_BYTES 1024
+
+static void quiet(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    (void) text;
+}
+
+static int run_block3(struct gpuring_work *work)
+{
+    return block_work_run(work, 3);
+}
+
+static int run_block4(struct gpuring_work *work)
+{
+    return block_work_run(work, 4);
+}
+
+/* Some ranks are blocks, the others hosts: both speak the same protocols. */
+static int run_mixed(struct gpuring_work *work)
+{
+    return work->lanes[0].chunk % 256 == 0 && ((uintptr_t) work->input & 1) == 0
+               ? block_work_run(work, 2)
+               : gpuring_work_run_host(work);
+}
+
+static const struct shape {
+    enum gpuring_algorithm algorithm;
+    int nranks;
+    uint32_t nchannels;
+} shapes[] = {
+    {GPURING_ALGORITHM_RING, 2, 1},   {GPURING_ALGORITHM_RING, 4, 1},
+    {GPURING_ALGORITHM_TREE, 4, 1},   {GPURING_ALGORITHM_DIRECT, 2, 1},
+    {GPURING_ALGORITHM_DIRECT, 6, 1}, {GPURING_ALGORITHM_PACKED, 3, 2},
+};
+
+/* Types of all sizes that a GPU folds. */
+static const uint32_t sizes[] = {GPURING_TYPE_UINT8, GPURING_TYPE_INT16, GPURING_TYPE_FLOAT,
+                                 GPURING_TYPE_DOUBLE, GPURING_TYPE_COMPLEX_DOUBLE};
+
+static void test_boundaries(void **state)
+{
+    size_t turn = 0;
+
+    (void) state;
+    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
+        for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+            struct test_plans plans;
+            struct fabric fabric;
+
+            test_plans_build(&plans, shapes[shape].algorithm, shapes[shape].nranks,
+                             shapes[shape].nchannels);
+            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 2);
+            for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
+                uint64_t counts[CALL_COUNTS];
+                size_t ncounts = call_counts(&fabric, sizes[t], counts);
+
+                for (size_t i = 0; i < ncounts; i++, turn++) {
+                    struct call call = {.type = sizes[t],
+                                        .op = GPURING_OP_SUM,
+                                        .count = counts[i],
+                                        .in_place = turn % 3 == 0,
+                                        .shift = turn % 5 == 0 ? 0 : turn % 16};
+
+                    call_run(&fabric, &call, call_run_threads,
+                             turn % 7 == 0   ? run_mixed
+                             : turn % 2 == 0 ? run_block4
+                                             : run_block3,
+                             200);
+                }
+            }
+            fabric_destroy(&fabric);
+            test_plans_free(&plans);
+        }
+    }
+}
+
+/* Every type and operation of a GPU, over the protocols in turn. */
+static void test_all_types(void **state)
+{
+    size_t turn = 0;
+
+    (void) state;
+    for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
+        for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
+            struct test_plans plans;
+            struct fabric fabric;
+            struct call call = {
+                .type = type, .op = op, .count = 300 + turn % 31, .in_place = turn % 2 == 0};
+
+            if (!gpuring_op_allows(op, type) || !gpuring_type_info(type)->device) {
+                continue;
+            }
+            test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);
+            fabric_create(&fabric, &plans, (enum gpuring_protocol)(turn++ % GPURING_PROTOCOL_COUNT),
+                          SLOT_BYTES, 2);
+            call_run(&fabric, &call, call_run_threads, run_block4, 200);
+            fabric_destroy(&fabric);
+            test_plans_free(&plans);
+        }
+    }
+}
+
+/* Ranks in turn: every wait gives up at once, in the midst of batches too, and is taken up again.
+ */
+static void test_resume(void **state)
+{
+    (void) state;
+    for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        struct test_plans plans;
+        struct fabric fabric;
+
+        test_plans_build(&plans, GPURING_ALGORITHM_DIRECT, 3, 1);
+        fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 2);
+        for (uint64_t count = 1; count < 1000; count += 97) {
+            struct call call = {
+                .type = GPURING_TYPE_INT32, .op = GPURING_OP_SUM, .count = count, .in_place = 1};
+
+            call_run(&fabric, &call, call_run_in_turn, run_block4, 1);
+        }
+        fabric_destroy(&fabric);
+        test_plans_free(&plans);
+    }
+}
+
+static void test_flag_wrap(void **state)
+{
+    (void) state;
+    call_flag_wrap(run_block4);
+}
+
+static void test_abort(void **state)
+{
+    struct test_plans plans;
+    struct fabric fabric;
+    int32_t input[1000] = {0}, output[1000];
+
+    (void) state;
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);
+    for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 4);
+        fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
+        assert_int_equal(run_block4(&fabric.ranks[0].work), GPURING_AGAIN);
+        assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
+        fabric.abort = 6;
+        assert_int_equal(run_block4(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
+        fabric_destroy(&fabric);
+    }
+    test_plans_free(&plans);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_boundaries), cmocka_unit_test(test_all_types),
+        cmocka_unit_test(test_resume),     cmocka_unit_test(test_flag_wrap),
+        cmocka_unit_test(test_abort),
+    };
+
+    gpuring_log_set(quiet, GPURING_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

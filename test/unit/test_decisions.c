@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The decisions of the component that need no MPI: which ranks share a node and do they agree,
+ * which algorithm and protocol serve a size, does a result agree with a second one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/work.h"
+#include "mca/coll_gpuring/choice.h"
+#include "mca/coll_gpuring/compare.h"
+#include "mca/coll_gpuring/members.h"
+
+#define RANKS 64
+
+/* ---- Members ---- */
+
+static void fill_hellos(struct gpuring_hello *hellos, int nranks, int nnodes)
+{
+    memset(hellos, 0, (size_t) nranks * sizeof *hellos);
+    for (int rank = 0; rank < nranks; rank++) {
+        hellos[rank].magic = GPURING_HELLO_MAGIC;
+        hellos[rank].version = GPURING_WIRE_VERSION;
+        hellos[rank].bytes = sizeof *hellos;
+        /* dealt out in turn, with identities that do not follow the order of the ranks */
+        hellos[rank].node = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t) (nnodes - rank % nnodes);
+    }
+}
+
+static void nodes_are_found_and_kept_together(void **state)
+{
+    static struct gpuring_hello hellos[RANKS];
+    struct gpuring_members members;
+
+    (void) state;
+    for (int nnodes = 1; nnodes <= 7; nnodes++) {
+        fill_hellos(hellos, RANKS, nnodes);
+        assert_int_equal(gpuring_members_find(hellos, RANKS, &members), 0);
+        assert_int_equal(members.nnodes, nnodes);
+        for (int rank = 0; rank < RANKS; rank++) {
+            int place = -1, local = gpuring_members_local(&members, rank, &place);
+
+            assert_int_equal(members.node[rank], rank % nnodes);
+            assert_int_equal(members.order[members.position[rank]], rank);
+            assert_int_equal(place, rank / nnodes);
+            assert_int_equal(local, (RANKS - rank % nnodes + nnodes - 1) / nnodes);
+        }
+        for (int i = 1; i < RANKS; i++) {
+            assert_true(members.node[members.order[i]] >= members.node[members.order[i - 1]]);
+        }
+        gpuring_members_clear(&members);
+    }
+}
+
+static void disagreement_is_named(void **state)
+{
+    static struct gpuring_hello hellos[RANKS];
+    int rank = -1, parameter = -1;
+
+    (void) state;
+    fill_hellos(hellos, RANKS, 2);
+    assert_int_equal(gpuring_members_compare(hellos, RANKS, &rank, &parameter), GPURING_AGREED);
+    hellos[17].shared[GPURING_SHARED_buffer_size] = 1;
+    hellos[40].shared[GPURING_SHARED_device] = 1;
+    assert_int_equal(gpuring_members_compare(hellos, RANKS, &rank, &parameter),
+                     GPURING_DISAGREE_PARAMETER);
+    assert_int_equal(rank, 17);
+    assert_int_equal(parameter, GPURING_SHARED_buffer_size);
+    hellos[5].version++;
+    assert_int_equal(gpuring_members_compare(hellos, RANKS, &rank, &parameter),
+                     GPURING_DISAGREE_VERSION);
+    assert_int_equal(rank, 5);
+}
+
+/* The channels of every size and number of nodes give plans that the checker accepts. */
+static void channels_give_valid_plans(void **state)
+{
+    static struct gpuring_hello hellos[RANKS];
+    struct gpuring_plan *plans[2][RANKS];
+    struct gpuring_members members;
+    char text[256];
+
+    (void) state;
+    for (int n = 2; n <= 20; n++) {
+        fill_hellos(hellos, n, 1 + n % 3);
+        assert_int_equal(gpuring_members_find(hellos, n, &members), 0);
+        for (int rank = 0; rank < n; rank++) {
+            struct gpuring_channel channels[2];
+
+            gpuring_members_channels(&members, rank, 2, channels);
+            assert_int_equal(gpuring_plan_build_ring(rank, n, channels, 2, &plans[0][rank]), 0);
+            assert_int_equal(gpuring_plan_build_tree(rank, n, channels, 2, &plans[1][rank]), 0);
+        }
+        for (int i = 0; i < 2; i++) {
+            int status = gpuring_plan_check((const struct gpuring_plan *const *) plans[i], n, 8,
+                                            text, sizeof text);
+
+            if (status != 0) {
+                fail_msg("%d ranks: %s", n, text);
+            }
+            for (int rank = 0; rank < n; rank++) {
+                gpuring_plan_free(plans[i][rank]);
+            }
+        }
+        gpuring_members_clear(&members);
+    }
+}
+
+/* ---- Choice ---- */
+
+static struct gpuring_choice_config config_of(int nranks, int nnodes)
+{
+    return (struct gpuring_choice_config){
+        .algorithm = -1,
+        .protocol = -1,
+        .nranks = nranks,
+        .nnodes = nnodes,
+        .host = true,
+        .offered = {[GPURING_ALGORITHM_RING] = true,
+                    [GPURING_ALGORITHM_TREE] = true,
+                    [GPURING_ALGORITHM_DIRECT] = nranks <= 16},
+        .slot_bytes = {131072, 16384, 16384},
+    };
+}
+
+static void choice_follows_size(void **state)
+{
+    struct gpuring_choice_config pair = config_of(2, 1), eight = config_of(8, 1),
+                                 many = config_of(64, 8);
+    struct gpuring_choice choice;
+
+    (void) state;
+    gpuring_choose(&pair, 2, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
+    gpuring_choose(&pair, 1 << 24, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
+    gpuring_choose(&eight, 1, 8, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    gpuring_choose(&eight, 1 << 24, 8, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    gpuring_choose(&many, 1, 8, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
+    gpuring_choose(&many, UINT64_C(1) << 32, 8, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+}
+
+static void parameters_win_where_they_can(void **state)
+{
+    struct gpuring_choice_config config = config_of(32, 1);
+    struct gpuring_choice choice;
+
+    (void) state;
+    config.algorithm = GPURING_ALGORITHM_DIRECT; /* not offered to 32 ranks */
+    config.protocol = GPURING_PROTOCOL_LL128;
+    gpuring_choose(&config, 1 << 20, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
+    config.algorithm = GPURING_ALGORITHM_TREE;
+    config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
+    gpuring_choose(&config, 1 << 20, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
+}
+
+static void chunks_fit_their_slots(void **state)
+{
+    (void) state;
+    for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
+        uint32_t size = gpuring_type_info(type)->size;
+
+        for (uint64_t limit = 0; limit <= 4096; limit += 100) {
+            struct gpuring_choice_config config = config_of(4, 1);
+            struct gpuring_choice choice;
+
+            config.chunk_bytes = limit;
+            gpuring_choose(&config, 100000, size, &choice);
+            assert_true(choice.chunk > 0);
+            assert_int_equal(choice.chunk % gpuring_chunk_align(size), 0);
+            assert_true(choice.chunk * size <= config.slot_bytes[choice.protocol]);
+            assert_true(limit == 0 || choice.chunk * size <= (limit < 128 ? 128 : limit));
+        }
+    }
+}
+
+/* ---- Compare ---- */
+
+static void integers_must_be_equal(void **state)
+{
+    int32_t a[100], b[100];
+
+    (void) state;
+    for (int i = 0; i < 100; i++) {
+        a[i] = b[i] = i;
+    }
+    assert_int_equal(gpuring_compare(a, b, NULL, 100, GPURING_TYPE_INT32, 4), 100);
+    for (int wrong = 0; wrong < 100; wrong++) {
+        b[wrong]++;
+        assert_int_equal(gpuring_compare(a, b, NULL, 100, GPURING_TYPE_INT32, 4), wrong);
+        b[wrong]--;
+    }
+}
+
+static void padding_of_pairs_is_ignored(void **state)
+{
+    struct gpuring_double_int a, b;
+
+    (void) state;
+    memset(&a, 0xff, sizeof a);
+    memset(&b, 0, sizeof b);
+    a.value = b.value = 2.5;
+    a.index = b.index = 7;
+    assert_int_equal(gpuring_compare(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 1);
+    b.index = 8;
+    assert_int_equal(gpuring_compare(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 0);
+}
+
+/* Rounding is forgiven in proportion to what was added, cancellation or not; errors are not. */
+static void rounding_is_told_from_errors(void **state)
+{
+    const float x[3] = {1e8F, -1e8F, 1.0F};
+    float forward = (x[0] + x[1]) + x[2], backward = (x[2] + x[1]) + x[0], wrong = 1e5F;
+    double scale = 0;
+
+    (void) state;
+    assert_true(forward != backward);
+    for (int rank = 0; rank < 3; rank++) {
+        gpuring_compare_scale(&scale, &x[rank], 1, GPURING_TYPE_FLOAT, GPURING_OP_SUM, rank == 0);
+    }
+    assert_int_equal(gpuring_compare(&forward, &backward, &scale, 1, GPURING_TYPE_FLOAT, 3), 1);
+    assert_int_equal(gpuring_compare(&wrong, &backward, &scale, 1, GPURING_TYPE_FLOAT, 3), 0);
+    assert_true(gpuring_compare_rounds(GPURING_TYPE_FLOAT, GPURING_OP_SUM));
+    assert_false(gpuring_compare_rounds(GPURING_TYPE_FLOAT, GPURING_OP_MAX));
+    assert_false(gpuring_compare_rounds(GPURING_TYPE_INT64, GPURING_OP_SUM));
+}
+
+static void half_precision_is_read_right(void **state)
+{
+    const uint16_t one = 0x3c00, two = 0x4000, tiny = 0x0001;
+    char text[64];
+
+    (void) state;
+    gpuring_compare_text(&one, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
+    assert_string_equal(text, "1");
+    gpuring_compare_text(&two, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
+    assert_string_equal(text, "2");
+    gpuring_compare_text(&tiny, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
+    assert_string_equal(text, "5.9604644775390625e-08");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_are_found_and_kept_together),
+        cmocka_unit_test(disagreement_is_named),
+        cmocka_unit_test(channels_give_valid_plans),
+        cmocka_unit_test(choice_follows_size),
+        cmocka_unit_test(parameters_win_where_they_can),
+        cmocka_unit_test(chunks_fit_their_slots),
+        cmocka_unit_test(integers_must_be_equal),
+        cmocka_unit_test(padding_of_pairs_is_ignored),
+        cmocka_unit_test(rounding_is_told_from_errors),
+        cmocka_unit_test(half_precision_is_read_right),
+    };
+
+    return cmocka_run_group_tests_name("decisions", tests, NULL, NULL);
+}

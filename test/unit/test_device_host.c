@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The host device: memory shared between processes, its handles, and what bad handles lead to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static const struct gpuring_device_ops *const ops = &gpuring_device_host;
+static char last_log[1024];
+
+static void keep_log(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    strncpy(last_log, text, sizeof last_log - 1);
+}
+
+static int open_device(void **state)
+{
+    struct gpuring_device *device;
+
+    last_log[0] = '\0';
+    gpuring_log_set(keep_log, GPURING_LOG_WARN);
+    *state = NULL;
+    if (ops->open(&device) != GPURING_OK) {
+        return -1;
+    }
+    *state = device;
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    ops->close(*state);
+    gpuring_log_set(NULL, GPURING_LOG_WARN);
+    return 0;
+}
+
+static int count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+static void fresh_memory_is_zero_and_page_aligned(void **state)
+{
+    const size_t bytes = 3 << 20;
+    void *memory = NULL;
+
+    assert_int_equal(ops->alloc(*state, bytes, &memory), GPURING_OK);
+    assert_int_equal((uintptr_t) memory % 4096, 0);
+    for (size_t i = 0; i < bytes; i++) {
+        assert_int_equal(((uint8_t *) memory)[i], 0);
+    }
+    ops->free(*state, memory);
+}
+
+/* A child process maps what the parent exported; each sees the other's bytes. */
+static void another_process_maps_exported_memory(void **state)
+{
+    struct gpuring_device_handle handle;
+    volatile uint8_t *memory;
+    void *pointer;
+    pid_t child;
+    int status;
+
+    assert_int_equal(ops->alloc(*state, 1 << 20, &pointer), GPURING_OK);
+    assert_int_equal(ops->export(*state, pointer, &handle), GPURING_OK);
+    assert_int_equal(handle.size, 1 << 20);
+    memory = pointer;
+    memory[12345] = 77;
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct gpuring_device *own;
+        void *mapped;
+
+        if (ops->open(&own) != GPURING_OK || ops->import(own, &handle, &mapped) != GPURING_OK ||
+            ((volatile uint8_t *) mapped)[12345] != 77) {
+            _exit(1);
+        }
+        ((volatile uint8_t *) mapped)[54321] = 99;
+        ops->unimport(own, mapped);
+        ops->close(own);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(memory[54321], 99);
+    ops->free(*state, pointer);
+}
+
+static void handles_that_do_not_fit_are_refused(void **state)
+{
+    struct gpuring_device_handle handle, broken;
+    void *memory, *mapped = NULL;
+    uint8_t on_stack[16];
+
+    assert_int_equal(ops->alloc(*state, 8192, &memory), GPURING_OK);
+    assert_int_equal(ops->export(*state, memory, &handle), GPURING_OK);
+
+    broken = handle;
+    broken.size += 4096;
+    assert_int_equal(ops->import(*state, &broken, &mapped), GPURING_ERR_PEER);
+    assert_non_null(strstr(last_log, "is not the shared memory"));
+
+    broken = handle;
+    broken.bytes[8] ^= 1; /* the inode */
+    assert_int_equal(ops->import(*state, &broken, &mapped), GPURING_ERR_PEER);
+
+    ops->unexport(*state, memory);
+    assert_int_equal(ops->import(*state, &handle, &mapped), GPURING_ERR_PEER);
+    assert_int_equal(ops->export(*state, memory, &handle), GPURING_ERR_ARG);
+    assert_int_equal(ops->export(*state, on_stack, &handle), GPURING_ERR_ARG);
+    assert_non_null(strstr(last_log, "cannot be exported"));
+    assert_null(mapped);
+    ops->free(*state, memory);
+}
+
+static void no_descriptor_is_left_open(void **state)
+{
+    int before = count_descriptors();
+
+    for (int i = 0; i < 50; i++) {
+        struct gpuring_device_handle handle;
+        void *memory, *mapped;
+
+        assert_int_equal(ops->alloc(*state, 4096, &memory), GPURING_OK);
+        assert_int_equal(ops->export(*state, memory, &handle), GPURING_OK);
+        assert_int_equal(ops->import(*state, &handle, &mapped), GPURING_OK);
+        ops->unimport(*state, mapped);
+        ops->free(*state, memory);
+    }
+    assert_int_equal(count_descriptors(), before);
+}
+
+static void running_out_of_descriptors_names_the_limit(void **state)
+{
+    struct rlimit old, low;
+    void *memory = NULL;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = old;
+    low.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    assert_int_equal(ops->alloc(*state, 4096, &memory), GPURING_ERR_NOMEM);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_null(memory);
+    assert_non_null(strstr(last_log, "ulimit -n"));
+}
+
+static void close_gives_back_what_was_forgotten(void **state)
+{
+    struct gpuring_device *device;
+    int before = count_descriptors();
+    void *memory;
+
+    (void) state;
+    assert_int_equal(ops->open(&device), GPURING_OK);
+    assert_int_equal(ops->alloc(device, 4096, &memory), GPURING_OK);
+    ops->close(device);
+    assert_int_equal(count_descriptors(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(fresh_memory_is_zero_and_page_aligned, open_device,
+                                        close_device),
+        cmocka_unit_test_setup_teardown(another_process_maps_exported_memory, open_device,
+                                        close_device),
+        cmocka_unit_test_setup_teardown(handles_that_do_not_fit_are_refused, open_device,
+                                        close_device),
+        cmocka_unit_test_setup_teardown(no_descriptor_is_left_open, open_device, close_device),
+        cmocka_unit_test_setup_teardown(running_out_of_descriptors_names_the_limit, open_device,
+                                        close_device),
+        cmocka_unit_test(close_gives_back_what_was_forgotten),
+    };
+
+    return cmocka_run_group_tests_name("device_host", tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The host executor: every plan over every protocol, type and operation, with sizes around every
+ * boundary and buffers at every misalignment, in and out of place. Ranks run in turn in one thread
+ * (each returns as soon as it would wait, so every wait is also a resumption), then as threads.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/calls.h"
+
+#define SLOT_BYTES 1024
+
+static void quiet(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    (void) text;
+}
+
+static void all_types(enum gpuring_algorithm algorithm, enum gpuring_protocol protocol, int nranks,
+                      uint32_t nchannels)
+{
+    struct test_plans plans;
+    struct fabric fabric;
+    uint64_t counts[CALL_COUNTS];
+    size_t turn = 0;
+
+    test_plans_build(&plans, algorithm, nranks, nchannels);
+    fabric_create(&fabric, &plans, protocol, SLOT_BYTES, 4);
+    for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
+        size_t ncounts = call_counts(&fabric, type, counts);
+
+        for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
+            /* Each pair of type and operation: four of the counts, all of them in the course. */
+            for (size_t i = 0; i < 4 && gpuring_op_allows(op, type); i++, turn++) {
+                struct call call = {.type = type,
+                                    .op = op,
+                                    .count = counts[turn % ncounts],
+                                    .in_place = turn / ncounts % 2 != 0,
+                                    .shift = turn % 16};
+
+                call_run(&fabric, &call, call_run_in_turn, gpuring_work_run_host, 1);
+            }
+        }
+    }
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+}
+
+static void test_all_types(void **state)
+{
+    (void) state;
+    for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        all_types(GPURING_ALGORITHM_RING, (enum gpuring_protocol) protocol, 2, 1);
+        all_types(GPURING_ALGORITHM_RING, (enum gpuring_protocol) protocol, 5, 2);
+        all_types(GPURING_ALGORITHM_TREE, (enum gpuring_protocol) protocol, 4, 2);
+        all_types(GPURING_ALGORITHM_DIRECT, (enum gpuring_protocol) protocol, 2, 1);
+        all_types(GPURING_ALGORITHM_DIRECT, (enum gpuring_protocol) protocol, 4, 1);
+        all_types(GPURING_ALGORITHM_PACKED, (enum gpuring_protocol) protocol, 5, 3);
+    }
+}
+
+/* All counts, all misalignments, in and out of place, for a type of each size. */
+static void test_boundaries(void **state)
+{
+    static const uint32_t types[] = {GPURING_TYPE_UINT8,          GPURING_TYPE_INT16,
+                                     GPURING_TYPE_FLOAT,          GPURING_TYPE_DOUBLE,
+                                     GPURING_TYPE_COMPLEX_DOUBLE, GPURING_TYPE_COMPLEX_LONG_DOUBLE};
+
+    (void) state;
+    for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        for (int algorithm = 0; algorithm < GPURING_ALGORITHM_COUNT; algorithm++) {
+            struct test_plans plans;
+            struct fabric fabric;
+            uint64_t counts[CALL_COUNTS];
+
+            test_plans_build(&plans, (enum gpuring_algorithm) algorithm, 3, 1);
+            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 2);
+            for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+                size_t ncounts = call_counts(&fabric, types[t], counts);
+
+                for (size_t i = 0; i < 32 * ncounts; i++) {
+                    struct call call = {.type = types[t],
+                                        .op = GPURING_OP_SUM,
+                                        .count = counts[i / 32],
+                                        .in_place = (int) (i / 16 % 2),
+                                        .shift = i % 16};
+
+                    call_run(&fabric, &call, call_run_in_turn, gpuring_work_run_host, 1 + i % 3);
+                }
+            }
+            fabric_destroy(&fabric);
+            test_plans_free(&plans);
+        }
+    }
+}
+
+static void test_threads(void **state)
+{
+    static const struct {
+        enum gpuring_algorithm algorithm;
+        int nranks;
+        uint32_t nchannels;
+    } shapes[] = {
+        {GPURING_ALGORITHM_RING, 2, 1},   {GPURING_ALGORITHM_RING, 4, 2},
+        {GPURING_ALGORITHM_TREE, 5, 1},   {GPURING_ALGORITHM_DIRECT, 2, 1},
+        {GPURING_ALGORITHM_DIRECT, 4, 1}, {GPURING_ALGORITHM_PACKED, 3, 2},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+            struct test_plans plans;
+            struct fabric fabric;
+
+            test_plans_build(&plans, shapes[i].algorithm, shapes[i].nranks, shapes[i].nchannels);
+            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, 4096, 4);
+            for (uint64_t count = 1; count < 100000; count = 3 * count + 7) {
+                struct call call = {.type = GPURING_TYPE_INT32,
+                                    .op = GPURING_OP_SUM,
+                                    .count = count,
+                                    .in_place = count % 2 != 0,
+                                    .shift = count % 16};
+
+                call_run(&fabric, &call, call_run_threads, gpuring_work_run_host, 100);
+            }
+            fabric_destroy(&fabric);
+            test_plans_free(&plans);
+        }
+    }
+}
+
+static void test_flag_wrap(void **state)
+{
+    (void) state;
+    call_flag_wrap(gpuring_work_run_host);
+}
+
+static void test_abort(void **state)
+{
+    struct test_plans plans;
+    struct fabric fabric;
+    int32_t input[1000] = {0}, output[1000];
+
+    (void) state;
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 2);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, 4);
+    fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
+    assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_AGAIN);
+    assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
+    assert_int_equal(fabric.ranks[0].lanes[0].wait_ref, 0);
+    fabric.abort = 6;
+    assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+}
+
+/* Ranks that disagree on the count: an error, not garbage. */
+static void test_other_count(void **state)
+{
+    struct test_plans plans;
+    struct fabric fabric;
+    int32_t input[1000] = {0}, output[2][1000];
+
+    (void) state;
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, 4);
+    for (int rank = 0; rank < 2; rank++) {
+        fabric_work(&fabric, rank, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000 - 500 * (uint64_t) rank,
+                    input, output[rank], 1);
+    }
+    assert_int_equal(call_run_in_turn(&fabric, gpuring_work_run_host), GPURING_ERR_DATA);
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+}
+
+static void test_unsupported(void **state)
+{
+    struct gpuring_work work = {.type = GPURING_TYPE_FLOAT, .op = GPURING_OP_BXOR};
+
+    (void) state;
+    assert_int_equal(gpuring_work_run_host(&work), GPURING_ERR_UNSUPPORTED);
+    work.type = GPURING_TYPE_COUNT;
+    assert_int_equal(gpuring_work_run_host(&work), GPURING_ERR_UNSUPPORTED);
+    work.type = GPURING_TYPE_FLOAT;
+    work.op = GPURING_OP_SUM;
+    work.protocol = GPURING_PROTOCOL_COUNT;
+    assert_int_equal(gpuring_work_run_host(&work), GPURING_ERR_UNSUPPORTED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_types),   cmocka_unit_test(test_boundaries),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_flag_wrap),
+        cmocka_unit_test(test_abort),       cmocka_unit_test(test_other_count),
+        cmocka_unit_test(test_unsupported),
+    };
+
+    gpuring_log_set(quiet, GPURING_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

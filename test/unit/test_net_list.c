@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Lists of network devices, and reading them from a made-up /sys. */
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static void test_selects(void **state)
+{
+    static const struct {
+        const char *list, *name;
+        int port;
+        bool selected;
+    } cases[] = {
+        {NULL, "mlx5_0", 1, true},
+        {"", "mlx5_0", 1, true},
+        {"all", "mlx5_0", 1, true},
+        {"mlx5_0", "mlx5_0", 2, true},
+        {"mlx5_0", "mlx5_1", 1, false},
+        {"mlx5_0", "mlx5_01", 1, false},
+        {"mlx5_1", "mlx5_10", 1, false},
+        {"mlx5_*", "mlx5_10", 1, true},
+        {"mlx5_*,eth0", "eth0", 1, true},
+        {"mlx5_*:2", "mlx5_10", 1, false},
+        {"mlx5_*:2", "mlx5_10", 2, true},
+        {"mlx5_0:1,^mlx5_2", "mlx5_0", 1, true},
+        {"mlx5_0:1,^mlx5_2", "mlx5_0", 2, false},
+        {"mlx5_0:1,^mlx5_2", "mlx5_2", 1, false},
+        {"mlx5_0:1,^mlx5_2", "mlx5_3", 1, false},
+        {"mlx5_*,^mlx5_2:1", "mlx5_2", 1, false},
+        {"mlx5_*,^mlx5_2:1", "mlx5_2", 2, true},
+        {"^mlx5_2", "mlx5_0", 1, true},
+        {"^mlx5_2", "mlx5_2", 1, false},
+        {"^mlx5_2,mlx5_3", "mlx5_3", 1, false},
+        {"^mlx5_2,mlx5_3", "mlx5_4", 1, true},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (gpuring_net_list_selects(cases[i].list, cases[i].name, cases[i].port) !=
+            cases[i].selected) {
+            fail_msg("case %zu: list \"%s\", device %s:%d", i, cases[i].list, cases[i].name,
+                     cases[i].port);
+        }
+    }
+}
+
+static void test_valid(void **state)
+{
+    static const char *const good[] = {"", "all", "a", "a:1,b:2", "^a,b*", "a,^b:12"};
+    static const struct {
+        const char *list;
+        long bad;
+    } wrong[] = {{",", 0},     {"a,", 1},   {"a:", 1}, {"a:x", 1},  {"a:1x", 1}, {"^", 0},
+                 {"a,^,b", 2}, {"a,,b", 2}, {":1", 0}, {"a:-1", 1}, {"b:+1", 1}};
+    const char *bad;
+
+    (void) state;
+    assert_true(gpuring_net_list_valid(NULL, &bad));
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(gpuring_net_list_valid(good[i], &bad));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        if (gpuring_net_list_valid(wrong[i].list, &bad) || bad - wrong[i].list != wrong[i].bad) {
+            fail_msg("\"%s\" was accepted, or blamed elsewhere", wrong[i].list);
+        }
+    }
+}
+
+static char root[] = "/tmp/gpuring-test-XXXXXX";
+
+static void put_folder(const char *path)
+{
+    char full[PATH_MAX];
+
+    for (const char *at = strchr(path, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        snprintf(full, sizeof full, "%s/%.*s", root, (int) (at - path), path);
+        mkdir(full, 0700);
+    }
+}
+
+static void put_file(const char *path, const char *text)
+{
+    char full[PATH_MAX];
+    FILE *file;
+
+    put_folder(path);
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    file = fopen(full, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", text);
+    fclose(file);
+}
+
+static void put_link(const char *path, const char *target)
+{
+    char full[PATH_MAX];
+
+    put_folder(path);
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    assert_int_equal(symlink(target, full), 0);
+}
+
+static int make_root(void **state)
+{
+    (void) state;
+    if (mkdtemp(root) == NULL) {
+        return -1;
+    }
+    put_file("class/net/bond0/operstate", "down");
+    put_file("class/net/eth0/operstate", "up");
+    put_file("class/net/eth0/type", "1");
+    put_file("class/net/eth0/speed", "25000");
+    put_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:17:00.1");
+    put_file("class/net/a-lo/operstate", "unknown");
+    put_file("class/net/a-lo/type", "772");
+    put_file("class/net/tap1/operstate", "up");
+    put_file("class/net/tap1/type", "1");
+    put_file("class/net/tap1/speed", "-1");
+    put_file("class/infiniband/mlx5_0/node_guid", "0002:c903:00a1:b2c3");
+    put_file("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
+    put_file("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)");
+    put_file("class/infiniband/mlx5_0/ports/2/state", "1: DOWN");
+    put_file("class/infiniband/mlx5_0/ports/2/rate", "10 Gb/sec (4X SDR)");
+    put_link("class/infiniband/mlx5_0/device", "../../../0000:3b:00.0");
+    put_file("class/infiniband/rxe0/node_guid", "5054:00ff:fe77:0001");
+    put_file("class/infiniband/rxe0/ports/1/state", "4: ACTIVE");
+    put_file("class/infiniband/rxe0/ports/1/rate", "2.5 Gb/sec (1X SDR)");
+    return 0;
+}
+
+static int remove_root(void **state)
+{
+    char command[64];
+
+    (void) state;
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+static void test_interfaces(void **state)
+{
+    struct gpuring_net_devices devices = {.count = 0};
+
+    (void) state;
+    assert_int_equal(gpuring_net_devices_ip(root, NULL, &devices), GPURING_OK);
+    assert_int_equal(devices.count, 2);
+    assert_string_equal(devices.device[0].name, "eth0");
+    assert_string_equal(devices.device[0].pci_bus_id, "0000:17:00.1");
+    assert_true(devices.device[0].speed > 3.124 && devices.device[0].speed < 3.126);
+    assert_string_equal(devices.device[1].name, "tap1");
+    assert_string_equal(devices.device[1].pci_bus_id, "");
+    assert_true(devices.device[1].speed > 0);
+    free(devices.device);
+}
+
+static void test_only_loopback(void **state)
+{
+    struct gpuring_net_devices devices = {.count = 0};
+
+    (void) state;
+    assert_int_equal(gpuring_net_devices_ip(root, "a-lo", &devices), GPURING_OK);
+    assert_int_equal(devices.count, 1);
+    assert_string_equal(devices.device[0].name, "a-lo");
+    free(devices.device);
+}
+
+static void test_ports(void **state)
+{
+    struct gpuring_net_devices devices = {.count = 0};
+
+    (void) state;
+    assert_int_equal(gpuring_net_devices_rdma(root, "^nothing", &devices), GPURING_OK);
+    assert_int_equal(devices.count, 2); /* the port that is down is not there */
+    assert_string_equal(devices.device[0].name, "mlx5_0");
+    assert_string_equal(devices.device[0].pci_bus_id, "0000:3b:00.0");
+    assert_int_equal(devices.device[0].port, 1);
+    assert_true(devices.device[0].guid == UINT64_C(0x0002c90300a1b2c3));
+    assert_true(devices.device[0].speed > 24.9 && devices.device[0].speed < 25.1);
+    assert_string_equal(devices.device[1].name, "rxe0");
+    free(devices.device);
+}
+
+static void test_hidden_sys(void **state)
+{
+    struct gpuring_net_devices devices = {.count = 0};
+
+    (void) state;
+    assert_int_equal(gpuring_net_devices_rdma("/nowhere", NULL, &devices), GPURING_OK);
+    assert_int_equal(gpuring_net_devices_ip("/nowhere", NULL, &devices), GPURING_OK);
+    assert_int_equal(devices.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_selects),    cmocka_unit_test(test_valid),
+        cmocka_unit_test(test_interfaces), cmocka_unit_test(test_only_loopback),
+        cmocka_unit_test(test_ports),      cmocka_unit_test(test_hidden_sys),
+    };
+
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

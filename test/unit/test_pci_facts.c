@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* The pure parts of discovery: links, GPU families, GPUDirect RDMA, bus ids. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "discover_internal.h"
+#include "fake_sysfs.h"
+#include "pci_discover.h"
+
+static void assert_link(double bandwidth, const char *speed, int width)
+{
+    struct pci_link_facts link;
+
+    assert_int_equal(pci_link_of_bandwidth(bandwidth, &link), 0);
+    assert_string_equal(link.speed, speed);
+    assert_int_equal(link.width, width);
+}
+
+static void test_links(void **state)
+{
+    struct pci_link_facts link;
+
+    (void) state;
+    assert_link(0.25, "2.5 GT/s PCIe", 1);
+    assert_link(4.0, "2.5 GT/s PCIe", 16);
+    assert_link(15.7538, "8.0 GT/s PCIe", 16);
+    assert_link(31.5077, "16.0 GT/s PCIe", 16);
+    assert_link(63.0154, "32.0 GT/s PCIe", 16);
+    assert_link(1.9692, "8.0 GT/s PCIe", 2);
+    assert_int_equal(pci_link_of_bandwidth(0, &link), -1);
+    assert_int_equal(pci_link_of_bandwidth(1000, &link), -1);
+    assert_string_equal(pci_link_speed_of_generation(5), "32.0 GT/s PCIe");
+    assert_string_equal(pci_link_speed_of_generation(7), "");
+}
+
+static void test_gpu_families(void **state)
+{
+    (void) state;
+    assert_int_equal(pci_gpu_sm_of_device(0x1db8), 70);  /* V100 */
+    assert_int_equal(pci_gpu_sm_of_device(0x20b5), 80);  /* A100 */
+    assert_int_equal(pci_gpu_sm_of_device(0x2204), 86);  /* RTX 3090 */
+    assert_int_equal(pci_gpu_sm_of_device(0x2335), 90);  /* H200 */
+    assert_int_equal(pci_gpu_sm_of_device(0x2901), 100); /* B200 */
+    assert_int_equal(pci_gpu_sm_of_device(0x0042), -1);
+}
+
+static void test_gdr(void **state)
+{
+    static const struct {
+        struct pci_gdr_facts system;
+        int gdr, dmabuf, possible;
+    } cases[] = {
+        {{0, 0}, 1, 1, 0}, {{1, 0}, 1, 0, 1}, {{1, 0}, -1, -1, 1}, {{1, 1}, 0, 1, 0},
+        {{0, 1}, 1, 1, 1}, {{0, 1}, 1, 0, 0}, {{0, 1}, -1, -1, 0},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pci_gpu_facts gpu = {.gdr = cases[i].gdr, .dmabuf = cases[i].dmabuf};
+
+        assert_int_equal(pci_gdr_possible(&cases[i].system, &gpu), cases[i].possible);
+    }
+}
+
+static void test_gdr_facts(void **state)
+{
+    char *root = fake_root_new();
+    struct pci_gdr_facts facts;
+
+    (void) state;
+    fake_put(root, "/proc/sys/kernel/osrelease", "5.11.22\n");
+    pci_gdr_facts_read(root, &facts);
+    assert_int_equal(facts.peermem, 0);
+    assert_int_equal(facts.kernel_dmabuf, 0);
+    fake_put(root, "/proc/sys/kernel/osrelease", "5.12.0\n");
+    fake_put(root, "/sys/module/nvidia_peermem/version", "1\n");
+    pci_gdr_facts_read(root, &facts);
+    assert_int_equal(facts.peermem, 1);
+    assert_int_equal(facts.kernel_dmabuf, 1);
+    pci_gdr_facts_read(NULL, &facts);
+    assert_int_equal(facts.peermem, 0);
+    fake_root_remove(root);
+}
+
+static void test_busids(void **state)
+{
+    static const struct {
+        const char *text, *busid;
+    } cases[] = {
+        {"0000:3b:00.0", "0000:3b:00.0"},
+        {"00000000:3B:00.0", "0000:3b:00.0"},
+        {"00010000:02:1f.7", "10000:02:1f.7"},
+        {"3b:00.0", NULL},
+        {"0000:3b:00.8", NULL},
+        {"0000:3b:20.0", NULL},
+        {"0000:3b:00.0x", NULL},
+        {"", NULL},
+        {"fffffff:ffff:ff", NULL},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char busid[PCI_BUSID_SIZE] = "";
+
+        assert_int_equal(disc_busid_normalise(cases[i].text, busid), cases[i].busid ? 0 : -1);
+        if (cases[i].busid) {
+            assert_string_equal(busid, cases[i].busid);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_links),  cmocka_unit_test(test_gpu_families),
+        cmocka_unit_test(test_gdr),    cmocka_unit_test(test_gdr_facts),
+        cmocka_unit_test(test_busids),
+    };
+
+    return cmocka_run_group_tests_name("pci_facts", tests, NULL, NULL);
+}

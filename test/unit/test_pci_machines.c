@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Bounds and packed trees of real machines, from their topology files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pci_bound.h"
+#include "pci_cube.h"
+#include "pci_pack.h"
+#include "pcigraph.h"
+
+static const char *folder(void)
+{
+    const char *topologies = getenv("GPURING_TOPOLOGIES");
+
+    return NULL == topologies ? "../shared/topologies" : topologies;
+}
+
+/* The graph of a file's GPUs in the mask (0: all), or NULL and a message where it is absent. */
+static struct pci_graph *machine(const char *file, unsigned mask, enum pci_peer peer)
+{
+    struct pci_path_rules rules;
+    struct pci_error error;
+    struct pci_doc *doc;
+    struct pci_graph *graph;
+    char path[PATH_MAX];
+    unsigned ranks[32];
+    size_t count = 0;
+
+    assert_true((size_t) snprintf(path, sizeof(path), "%s/%s", folder(), file) < sizeof(path));
+    if (0 != access(path, R_OK)) {
+        print_message("no %s; set GPURING_TOPOLOGIES\n", path);
+        return NULL;
+    }
+    pci_path_rules_init(&rules);
+    rules.all = peer;
+    if (0 != pci_doc_read(path, &doc, &error)) {
+        fail_msg("%s", error.text);
+    }
+    for (unsigned g = 0; g < 32; g++) {
+        if (0 != (mask >> g & 1)) {
+            ranks[count++] = g;
+        }
+    }
+    if (count > 0) {
+        assert_int_equal(pci_doc_keep_gpus(doc, ranks, count, &error), 0);
+    }
+    assert_int_equal(pci_graph_build(doc, &rules, &graph, &error), 0);
+    pci_doc_free(doc);
+    return graph;
+}
+
+static void assert_near(const char *what, double got, double want)
+{
+    if (fabs(got - want) > 1e-4 * (1 + want)) {
+        fail_msg("%s: got %.6g, want %.6g", what, got, want);
+    }
+}
+
+/* What the links of these machines add up to: a port x N / (N-1) / 2 behind an NVSwitch, 480 / 7 of
+ * a cube mesh, and 10 between two sockets that hold half of the GPUs each. */
+static void test_bounds(void **state)
+{
+    static const struct {
+        const char *file;
+        enum pci_peer peer;
+        double nvlink, all_ag, all_ar; /* nvlink 0: not connected */
+    } known[] = {
+        {"azure-ndv2.xml", PCI_PEER_OK, 480.0 / 7, 576.0 / 7, 576.0 / 7},
+        {"azure-ndv4.xml", PCI_PEER_OK, 960.0 / 7, 1056.0 / 7, 1056.0 / 7},
+        {"perlmutter-4xa100.xml", PCI_PEER_OK, 160, 176, 176},
+        {"hwloc-dgx2-16xv100.xml", PCI_PEER_OK, 64, 70.4, 70.4},
+        {"a100pcie-2gpu-nvbridge.xml", PCI_PEER_OK, 240, 264, 264},
+        {"a100pcie-2gpu-nvbridge.xml", PCI_PEER_NO_P2P, 0, 24, 24},
+        {"rtx3090-8gpu-pcie.xml", PCI_PEER_OK, 0, 10, 10},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct pci_graph *graph = machine(known[i].file, 0, known[i].peer);
+        struct pci_bounds bounds;
+
+        if (NULL == graph) {
+            skip();
+        }
+        assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
+        assert_int_equal(bounds.nvlink.connected, known[i].nvlink > 0);
+        assert_near(known[i].file, bounds.nvlink.ag.gbps, known[i].nvlink);
+        assert_near(known[i].file, bounds.nvlink.ar.gbps, known[i].nvlink);
+        assert_near(known[i].file, bounds.all.ag.gbps, known[i].all_ag);
+        assert_near(known[i].file, bounds.all.ar.gbps, known[i].all_ar);
+        pci_graph_free(graph);
+    }
+}
+
+/* Parts of the cube mesh as a file give the same as the mesh written by hand. */
+static void test_parts(void **state)
+{
+    (void) state;
+    for (unsigned mask = 3; mask < 256; mask += 5) {
+        struct pci_graph *graph;
+        struct pci_flow flow;
+        struct pci_bound by_hand;
+        struct pci_bounds bounds;
+
+        if (__builtin_popcount(mask) < 2) {
+            continue;
+        }
+        graph = machine("azure-ndv2.xml", mask, PCI_PEER_OK);
+        if (NULL == graph) {
+            skip();
+        }
+        assert_int_equal(cube_flow(&flow, mask), 0);
+        assert_int_equal(pci_bound_compute(&flow, &by_hand), 0);
+        assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
+        assert_int_equal(bounds.nvlink.connected, by_hand.connected);
+        assert_near("AG", bounds.nvlink.ag.gbps, by_hand.ag.gbps);
+        assert_near("AR", bounds.nvlink.ar.gbps, by_hand.ar.gbps);
+        assert_true(bounds.all.ar.gbps >= bounds.nvlink.ar.gbps);
+        pci_flow_fini(&flow);
+        pci_graph_free(graph);
+    }
+}
+
+/* Packing finds proven trees: over NVLink at least 0.9 of the bound, elsewhere at least something.
+ */
+static void check_packing(const char *file, const struct pci_graph *graph)
+{
+    struct pci_pack pack;
+    struct pci_flow flow;
+    struct pci_bound bound;
+    char why[160];
+
+    assert_int_equal(pci_pack_of_graph(graph, PCI_PACK_TREES, &pack), 0);
+    assert_int_equal(
+        pci_flow_from_graph(graph, pack.nvlink ? PCI_FLOW_NVLINK : PCI_FLOW_ALL, &flow), 0);
+    if (0 != pci_pack_check(&flow, &pack, why, sizeof(why))) {
+        fail_msg("%s: %s", file, why);
+    }
+    assert_int_equal(pci_bound_compute(&flow, &bound), 0);
+    assert_true(pack.ntrees > 0 && pack.algbw <= bound.ar.gbps * (1 + 1e-9));
+    if (pack.nvlink && pack.algbw < 0.9 * bound.ar.gbps) {
+        fail_msg("%s: packed %.4g of %.4g GB/s", file, pack.algbw, bound.ar.gbps);
+    }
+    pci_flow_fini(&flow);
+}
+
+static void test_packed(void **state)
+{
+    DIR *dir = opendir(folder());
+    struct dirent *file;
+
+    (void) state;
+    if (NULL == dir) {
+        print_message("no folder %s; set GPURING_TOPOLOGIES\n", folder());
+        skip();
+    }
+    while (NULL != (file = readdir(dir))) {
+        for (int peer = PCI_PEER_OK; peer <= PCI_PEER_NO_P2P; peer++) {
+            struct pci_graph *graph;
+
+            if (NULL == strstr(file->d_name, ".xml")) {
+                continue;
+            }
+            graph = machine(file->d_name, 0, (enum pci_peer) peer);
+            assert_non_null(graph);
+            check_packing(file->d_name, graph);
+            pci_graph_free(graph);
+        }
+    }
+    assert_int_equal(closedir(dir), 0);
+}
+
+/* One GPU: nothing to exchange, no bound, no tree. */
+static void test_one_gpu(void **state)
+{
+    struct pci_graph *graph = machine("azure-ndv2.xml", 1, PCI_PEER_OK);
+    struct pci_bounds bounds;
+    struct pci_pack pack;
+
+    (void) state;
+    if (NULL == graph) {
+        skip();
+    }
+    assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
+    assert_false(bounds.all.connected);
+    assert_int_equal(pci_pack_of_graph(graph, PCI_PACK_TREES, &pack), 0);
+    assert_int_equal(pack.ntrees, 0);
+    assert_int_equal(pack.ngpus, 1);
+    pci_graph_free(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_one_gpu),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Paths against the recorded answers for real machines, and their rules on machines of our own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pcigraph.h"
+#include "pci_test.h"
+
+/* ---- Recorded answers of real machines ---- */
+
+static const char *topologies(void)
+{
+    const char *folder = getenv("GPURING_TOPOLOGIES");
+    return folder ? folder : "";
+}
+
+/* Compares the paths of one kind with a recorded matrix of [class, bandwidth, hops]: in the order
+ * of the document. */
+static void compare(const struct pci_graph *graph, const char *name, enum pci_node_type from,
+                    enum pci_node_type to, const json_t *matrix)
+{
+    assert_int_equal(json_array_size(matrix), pci_graph_count(graph, from));
+    for (uint32_t i = 0; i < json_array_size(matrix); i++) {
+        const json_t *row = json_array_get(matrix, i);
+        assert_int_equal(json_array_size(row), pci_graph_count(graph, to));
+        for (uint32_t j = 0; j < json_array_size(row); j++) {
+            const json_t *want = json_array_get(row, j);
+            const char *class = json_string_value(json_array_get(want, 0));
+            double bw = json_number_value(json_array_get(want, 1));
+            json_int_t hops = json_integer_value(json_array_get(want, 2));
+            const struct pci_path *path =
+                pci_graph_route(graph, from, (uint32_t) pci_graph_listed(graph, from, i), to,
+                                (uint32_t) pci_graph_listed(graph, to, j));
+            if (strcmp(class, pci_path_class_name(path->class)) ||
+                (json_int_t) path->hops != hops || fabs(path->bw - bw) > 0.001 * bw) {
+                fail_msg("%s: %s %u to %s %u: %s %g in %u hops, not %s %g in %d", name,
+                         pci_node_type_name(from), i, pci_node_type_name(to), j,
+                         pci_path_class_name(path->class), path->bw, path->hops, class, bw,
+                         (int) hops);
+            }
+        }
+    }
+}
+
+/* Every path is a chain of links from its start to its end, as wide as it says or asymmetric. */
+static void check_chains(const struct pci_graph *graph)
+{
+    for (uint32_t a = 0; a < pci_graph_vertices(graph); a++) {
+        for (uint32_t b = 0; b < pci_graph_vertices(graph); b++) {
+            const struct pci_node *at = pci_graph_vertex(graph, a);
+            const struct pci_node *to = pci_graph_vertex(graph, b);
+            const struct pci_path *path = pci_graph_path(graph, at, to);
+            if (path->class == PCI_PATH_DIS) {
+                assert_int_equal(path->hops, 0);
+                continue;
+            }
+            double bw = 5000;
+            for (uint32_t i = 0; i < path->hops; i++) {
+                const struct pci_link *link = path->links[i];
+                assert_ptr_equal(link->from, at);
+                assert_ptr_equal(pci_graph_link(graph, link->id), link);
+                bw = fmin(bw, link->reverse->bw);
+                at = link->to;
+            }
+            assert_ptr_equal(at, to);
+            assert_true(path->bw > 0 && path->bw <= 5000);
+            if (fabs(path->bw - bw) > 1e-9 * bw) { /* a detour is two paths; all else is exact */
+                assert_true(path->class >= PCI_PATH_P2C);
+            }
+        }
+    }
+}
+
+static void compare_file(const char *folder, const char *answer)
+{
+    char path[1024];
+    json_error_t fault;
+    struct pci_doc *doc;
+    struct pci_graph *graph = NULL;
+    struct pci_path_rules rules;
+    struct pci_error error;
+    snprintf(path, sizeof(path), "%s/expected/%s", folder, answer);
+    json_t *want = json_load_file(path, 0, &fault);
+    assert_non_null(want);
+    snprintf(path, sizeof(path), "%s/%s.xml", folder,
+             json_string_value(json_object_get(want, "name")));
+    pci_path_rules_init(&rules);
+    if (strstr(answer, ".nop2p")) {
+        rules.all = PCI_PEER_NO_P2P;
+    }
+    if (pci_doc_read(path, &doc, &error) || pci_graph_build(doc, &rules, &graph, &error)) {
+        fail_msg("%s: %s", answer, error.text);
+    }
+    compare(graph, answer, PCI_NODE_GPU, PCI_NODE_GPU, json_object_get(want, "gpu_to_gpu"));
+    if (json_array_size(json_object_get(want, "nets"))) {
+        compare(graph, answer, PCI_NODE_GPU, PCI_NODE_NET, json_object_get(want, "gpu_to_net"));
+        compare(graph, answer, PCI_NODE_NET, PCI_NODE_GPU, json_object_get(want, "net_to_gpu"));
+    }
+    check_chains(graph);
+    pci_graph_free(graph);
+    pci_doc_free(doc);
+    json_decref(want);
+}
+
+static void test_recorded(void **state)
+{
+    char folder[1024];
+    size_t n = 0;
+    (void) state;
+    snprintf(folder, sizeof(folder), "%s/expected", topologies());
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        print_message("no recorded answers in %s; set GPURING_TOPOLOGIES\n", folder);
+        skip();
+        return;
+    }
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (strstr(entry->d_name, ".json")) {
+            compare_file(topologies(), entry->d_name);
+            n++;
+        }
+    }
+    closedir(dir);
+    print_message("%zu recorded answers compared\n", n);
+    assert_true(n > 0);
+}
+
+/* ---- Machines of our own: figures by hand from the rules ---- */
+
+static void test_two_sockets(void **state)
+{
+    struct pci_graph *graph = graph_of_file("two-sockets.xml", NULL);
+    (void) state;
+    assert_path(graph, GPU, 0, GPU, 0, "LOC 5000 0");
+    assert_path(graph, GPU, 0, GPU, 1, "PIX 12 2");
+    assert_path(graph, GPU, 0, GPU, 2, "PXB 24 3");
+    assert_path(graph, GPU, 0, GPU, 3, "SYS 10 4");
+    assert_path(graph, GPU, 0, CPU, 0, "PHB 24 2");
+    assert_path(graph, GPU, 0, CPU, 1, "SYS 10 3");
+    assert_path(graph, GPU, 0, NET, 0, "PIX 12.5 3");
+    assert_path(graph, GPU, 1, NET, 0, "PIX 12 3");
+    assert_path(graph, NET, 0, GPU, 2, "PXB 12.5 4");
+    assert_path(graph, GPU, 3, NET, 0, "SYS 10 5");
+    assert_path(graph, NET, 1, GPU, 3, "PHB 3.125 3");
+    assert_int_equal(pci_graph_local_cpu(graph, 2), 0);
+    assert_int_equal(pci_graph_local_cpu(graph, 3), 1);
+    assert_true(pci_graph_gdr(graph, 0, 0, true));
+    assert_true(pci_graph_gdr(graph, 2, 0, true));
+    assert_false(pci_graph_gdr(graph, 3, 0, false)); /* too far */
+    assert_false(pci_graph_gdr(graph, 3, 1, false)); /* the NIC cannot */
+    pci_graph_free(graph);
+}
+
+/* The driver refuses peer-to-peer, or a level does: through the CPU. */
+static void test_p2p(void **state)
+{
+    struct pci_path_rules rules;
+    struct pci_graph *graph;
+    int relay;
+    (void) state;
+    pci_path_rules_init(&rules);
+    rules.all = PCI_PEER_NO_P2P;
+    graph = graph_of_file("two-sockets.xml", &rules);
+    assert_path(graph, GPU, 0, GPU, 1, "PHB 12 4");
+    assert_path(graph, GPU, 0, GPU, 2, "PHB 24 5");
+    assert_false(pci_graph_p2p(graph, 0, 1, NULL));
+    rules.all = PCI_PEER_OK;
+    rules.p2p_level = PCI_PATH_PIX;
+    assert_int_equal(pci_graph_recompute(graph, &rules, NULL), 0);
+    assert_path(graph, GPU, 0, GPU, 1, "PIX 12 2");
+    assert_path(graph, GPU, 0, GPU, 2, "PHB 24 5");
+    rules.p2p_level = PCI_PATH_SYS;
+    assert_int_equal(pci_graph_recompute(graph, &rules, NULL), 0);
+    assert_path(graph, GPU, 0, GPU, 3, "SYS 10 4");
+    assert_true(pci_graph_p2p(graph, 0, 3, &relay));
+    assert_int_equal(relay, -1);
+    pci_graph_free(graph);
+}
+
+static void test_nvlink_mesh(void **state)
+{
+    struct pci_path_rules rules;
+    struct pci_graph *graph = graph_of_file("square.xml", NULL);
+    int relay;
+    (void) state;
+    assert_path(graph, GPU, 0, GPU, 1, "NVL 40 1");
+    assert_path(graph, GPU, 0, GPU, 2, "NVB 40 2"); /* not over GPU 3, which has 20 */
+    assert_path(graph, GPU, 1, GPU, 3, "NVB 20 2");
+    assert_true(pci_graph_p2p(graph, 0, 2, &relay));
+    assert_int_equal(relay, 1);
+    pci_path_rules_init(&rules);
+    rules.nvb = false;
+    assert_int_equal(pci_graph_recompute(graph, &rules, NULL), 0);
+    assert_path(graph, GPU, 0, GPU, 2, "PHB 12 2");
+    pci_graph_free(graph);
+}
+
+/* NVSwitch, flattened PCI switches of both generations, and a relay GPU for the far NIC. */
+static void test_nvswitch(void **state)
+{
+    struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);
+    struct pci_path_rules rules;
+    (void) state;
+    assert_int_equal(pci_graph_count(graph, PCI_NODE_NVS), 1);
+    assert_int_equal(pci_graph_count(graph, PCI_NODE_PCI), 2);
+    assert_path(graph, GPU, 0, GPU, 3, "NVL 185.4 2");
+    assert_path(graph, GPU, 0, NET, 0, "PIX 24 3"); /* PXB but for the flattening */
+    assert_path(graph, GPU, 2, NET, 0, "PXN 24 5");
+    assert_path(graph, NET, 0, GPU, 2, "SYS 22 6");
+    assert_int_equal(pci_graph_pxn(graph, 2, 0), 0); /* of GPUs 0 and 1, which are as near */
+    assert_int_equal(pci_graph_pxn(graph, 0, 0), -1);
+    assert_int_equal(pci_graph_local_gpu(graph, 0), pci_graph_pxn(graph, 2, 0));
+    assert_true(pci_graph_gdr(graph, 2, 0, false));
+    pci_path_rules_init(&rules);
+    rules.pxn = false;
+    assert_int_equal(pci_graph_recompute(graph, &rules, NULL), 0);
+    assert_path(graph, GPU, 2, NET, 0, "SYS 22 6");
+    rules.gdr_level = PCI_PATH_NVL; /* nothing is near enough */
+    assert_int_equal(pci_graph_recompute(graph, &rules, NULL), 0);
+    assert_path(graph, GPU, 0, NET, 0, "PHB 24 5");
+    assert_path(graph, NET, 0, GPU, 0, "PHB 24 5");
+    pci_graph_free(graph);
+}
+
+static void test_chip_to_chip(void **state)
+{
+    struct pci_graph *graph = graph_of_file("chip-to-chip.xml", NULL);
+    (void) state;
+    assert_path(graph, GPU, 0, GPU, 1, "NVL 123.6 1");
+    assert_path(graph, GPU, 0, CPU, 0, "C2C 360 1");
+    assert_path(graph, GPU, 0, NET, 0, "P2C 48 3");
+    assert_path(graph, NET, 0, GPU, 0, "P2C 48 3");
+    assert_path(graph, GPU, 0, NET, 1, "PXN 48 4");
+    assert_path(graph, NET, 1, GPU, 0, "SYS 6 4");
+    assert_true(pci_graph_gdr(graph, 0, 0, true));
+    pci_graph_free(graph);
+}
+
+static void test_power(void **state)
+{
+    struct pci_graph *graph = graph_of_file("power9.xml", NULL);
+    (void) state;
+    assert_path(graph, GPU, 0, GPU, 1, "NVL 60 1");
+    assert_path(graph, GPU, 0, CPU, 0, "NVL 60 1");
+    assert_path(graph, GPU, 0, GPU, 2, "SYS 32 3");
+    pci_graph_free(graph);
+}
+
+static bool remarked(const struct pci_graph *graph, const char *part)
+{
+    const char *text;
+    for (size_t i = 0; pci_graph_remark(graph, i, &text); i++) {
+        if (strstr(text, part)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_oddities(void **state)
+{
+    struct pci_graph *graph = graph_of_file("oddities.xml", NULL);
+    (void) state;
+    assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 3);
+    assert_string_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->busid, "0000:02:00.0");
+    assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.dev, 1);
+    assert_int_equal(pci_graph_listed(graph, PCI_NODE_GPU, 0), 1);
+    assert_path(graph, GPU, 0, GPU, 1, "NVL 80 1"); /* each direction has its own count, and a */
+    assert_path(graph, GPU, 1, GPU, 0, "NVL 40 1"); /* path takes that of the opposite one */
+    assert_path(graph, GPU, 2, GPU, 0, "NVL 20 1");
+    assert_path(graph, GPU, 0, NET, 0, "PHB 1.25 3");
+    assert_path(graph, NET, 0, GPU, 2, "SYS 1.25 4");
+    assert_path(graph, GPU, 0, NET, 1, "DIS 0 0"); /* the same net once more */
+    assert_path(graph, NET, 1, GPU, 0, "PHB 1.25 3");
+    assert_true(remarked(graph, "the GPU itself"));
+    assert_true(remarked(graph, "0000:77:00.0: no GPU that takes part"));
+    assert_true(remarked(graph, "one direction only"));
+    pci_graph_free(graph);
+}
+
+static enum pci_peer refuse_zero(void *context, uint32_t a, uint32_t b)
+{
+    (void) context;
+    return a == 0 || b == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK;
+}
+
+/* One GPU whose peer-to-peer is refused: its pairs, and the pairs that would pass through it. */
+static void test_peer_hook(void **state)
+{
+    struct pci_path_rules rules;
+    struct pci_graph *graph;
+    (void) state;
+    pci_path_rules_init(&rules);
+    rules.peer = refuse_zero;
+    graph = graph_of_file("square.xml", &rules);
+    assert_path(graph, GPU, 0, GPU, 1, "PHB 12 2");
+    assert_path(graph, GPU, 1, GPU, 2, "NVL 40 1");
+    assert_path(graph, GPU, 1, GPU, 3, "PHB 12 2"); /* was over GPU 0 */
+    assert_true(remarked(graph, "peer-to-peer is refused between GPUs that NVLink connects"));
+    pci_graph_free(graph);
+}
+
+/* NICs are shared out: GPUs that are near to several take turns. */
+static void test_local_nets(void **state)
+{
+    static const char *const text =
+        "<system version='1'><cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6' "
+        "modelid='143'>"
+        "<pci busid='0000:01:00.0' class='0x060400' link_speed='32.0 GT/s PCIe' link_width='16'>"
+        "<pci busid='0000:02:00.0' class='0x0302' link_speed='32.0 GT/s PCIe' link_width='16'>"
+        "<gpu dev='0' sm='90' rank='0' gdr='1'/></pci>"
+        "<pci busid='0000:03:00.0' class='0x0302' link_speed='32.0 GT/s PCIe' link_width='16'>"
+        "<gpu dev='1' sm='90' rank='1' gdr='1'/></pci>"
+        "<pci busid='0000:04:00.0' class='0x02' link_speed='32.0 GT/s PCIe' link_width='16'>"
+        "<nic><net name='a' dev='0' speed='100000' gdr='1'/>"
+        "<net name='b' dev='1' speed='100000' gdr='1'/>"
+        "<net name='c' dev='2' speed='100000' gdr='1'/>"
+        "<net name='d' dev='3' speed='100000' gdr='1'/></nic></pci></pci></cpu></system>";
+    struct pci_graph *graph = graph_of(text, NULL);
+    uint32_t list[4];
+    (void) state;
+    assert_int_equal(pci_graph_local_nets(graph, 0, list), 4);
+    assert_int_equal(pci_graph_local_gpus(graph, 2, list), 2);
+    /* Starts at the device number with its bits reversed, then two nets each in turn. */
+    assert_int_equal(pci_graph_local_net(graph, 0, 0), 0);
+    assert_int_equal(pci_graph_local_net(graph, 0, 1), 1);
+    assert_int_equal(pci_graph_local_net(graph, 0, 2), 0);
+    assert_int_equal(pci_graph_local_net(graph, 1, 0), 2);
+    assert_int_equal(pci_graph_local_net(graph, 1, 1), 3);
+    assert_int_equal(pci_graph_local_gpu(graph, 0), 0);
+    assert_int_equal(pci_graph_local_gpu(graph, 3), 1);
+    assert_int_equal(pci_graph_local_net(graph, 9, 0), -1);
+    pci_graph_free(graph);
+}
+
+/* All chains hold on every machine of ours. */
+static void test_chains(void **state)
+{
+    static const char *const names[] = {"two-sockets.xml",  "square.xml", "nvswitch.xml",
+                                        "chip-to-chip.xml", "power9.xml", "oddities.xml"};
+    (void) state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct pci_graph *graph = graph_of_file(names[i], NULL);
+        check_chains(graph);
+        pci_graph_free(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recorded),  cmocka_unit_test(test_two_sockets),
+        cmocka_unit_test(test_p2p),       cmocka_unit_test(test_nvlink_mesh),
+        cmocka_unit_test(test_nvswitch),  cmocka_unit_test(test_chip_to_chip),
+        cmocka_unit_test(test_power),     cmocka_unit_test(test_oddities),
+        cmocka_unit_test(test_peer_hook), cmocka_unit_test(test_local_nets),
+        cmocka_unit_test(test_chains),
+    };
+    return cmocka_run_group_tests_name("pci_paths", tests, NULL, NULL);
+}

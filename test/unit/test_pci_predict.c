@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The cost model: against recorded answers of real machines, its tables, and its fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pci_predict.h"
+
+#define RING   PCI_ALGORITHM_RING
+#define TREE   PCI_ALGORITHM_TREE
+#define DIRECT PCI_ALGORITHM_DIRECT
+#define PACKED PCI_ALGORITHM_PACKED
+#define SIMPLE PCI_PROTOCOL_SIMPLE
+#define LL     PCI_PROTOCOL_LL
+#define LL128  PCI_PROTOCOL_LL128
+
+#define CLASS_NAME(id, name) name,
+
+#define RECORDED_CLOSE 1e-4 /* the recorded times have six digits */
+
+static struct pci_costs costs_gpu(void)
+{
+    struct pci_costs costs;
+
+    assert_int_equal(pci_costs_gpu(&costs), 0);
+    return costs;
+}
+
+static void assert_close(double got, double want, double part)
+{
+    if (!(fabs(got - want) <= part * fabs(want))) {
+        fail_msg("got %.9g, want %.9g", got, want);
+    }
+}
+
+/* Eight V100 of a hybrid cube mesh: six channels of 20 GB/s. */
+static struct pci_job cube_job(void)
+{
+    return (struct pci_job){
+        .nodes = 1,
+        .ranks = 8,
+        .channels = 12,
+        .generation = PCI_GENERATION_SM70,
+        .host = PCI_HOST_INTEL,
+        .ring = {.channels = 6, .bw_intra = 20, .bw_inter = 20, .nvlink = true, .ll128 = true},
+        .tree = {.channels = 6, .bw_intra = 20, .bw_inter = 20, .nvlink = true, .ll128 = true},
+        .protocols = UINT32_MAX};
+}
+
+/* ---- recorded answers ------------------------------------------------------------------------ */
+
+/* The path class of this name. */
+static enum pci_path_class class_of(const char *name)
+{
+    static const char *const names[] = {PCI_PATH_CLASSES(CLASS_NAME)};
+    int class = 0;
+
+    while (class < PCI_PATH_CLASS_COUNT && 0 != strcmp(names[class], name)) {
+        class ++;
+    }
+    assert_true(class < PCI_PATH_CLASS_COUNT);
+    return (enum pci_path_class) class;
+}
+
+static struct pci_job_graph recorded_graph(json_t *graph, int sm)
+{
+    const char *intra = json_string_value(json_object_get(graph, "typeIntra"));
+    const char *inter = json_string_value(json_object_get(graph, "typeInter"));
+    const char *pattern = json_string_value(json_object_get(graph, "pattern"));
+
+    return (struct pci_job_graph){
+        .channels = (uint32_t) json_integer_value(json_object_get(graph, "nChannels")),
+        .bw_intra = json_number_value(json_object_get(graph, "bwIntra")),
+        .bw_inter = json_number_value(json_object_get(graph, "bwInter")),
+        .nvlink = PCI_PATH_NVL == class_of(intra),
+        .ll128 = pci_ll128_whole(sm, class_of(intra), class_of(inter)),
+        .chain = 0 == strcmp(pattern, "TREE"),
+    };
+}
+
+static struct pci_job recorded_job(json_t *root)
+{
+    json_t *graphs = json_object_get(root, "graphs");
+    json_t *gpu = json_array_get(json_object_get(root, "gpus"), 0);
+    int sm = (int) json_integer_value(json_object_get(gpu, "sm"));
+    json_int_t vendor = json_integer_value(json_object_get(json_object_get(root, "cpu"), "vendor"));
+
+    return (struct pci_job){
+        .nodes = (uint32_t) json_integer_value(json_object_get(root, "nodes")),
+        .ranks = (uint32_t) json_integer_value(json_object_get(root, "ranks")),
+        .channels = (uint32_t) json_integer_value(
+            json_object_get(json_object_get(root, "final"), "nChannels")),
+        .generation = pci_generation_of(sm),
+        .host = 1 == vendor   ? PCI_HOST_INTEL
+                : 2 == vendor ? PCI_HOST_AMD
+                              : PCI_HOST_OTHER,
+        .ring = recorded_graph(json_object_get(graphs, "ring"), sm),
+        .tree = recorded_graph(json_object_get(graphs, "tree"), sm),
+        .protocols = UINT32_MAX,
+    };
+}
+
+/* Compare all times of one size. Returns how many. */
+static unsigned compare_times(const char *file, const struct pci_costs *costs,
+                              const struct pci_job *job, json_t *entry)
+{
+    uint64_t bytes = (uint64_t) json_integer_value(json_object_get(entry, "bytes"));
+    unsigned compared = 0;
+
+    for (int a = RING; a <= TREE; a++) {
+        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
+            char key[32];
+            json_t *want;
+            double us =
+                pci_predict_us(costs, job, (enum pci_algorithm) a, (enum pci_protocol) p, bytes);
+
+            (void) snprintf(key, sizeof(key), "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
+                            pci_protocol_label((enum pci_protocol) p));
+            want = json_object_get(json_object_get(entry, "us"), key);
+            if (NULL == want) {
+                assert_true(isinf(us));
+                continue;
+            }
+            if (fabs(us / json_number_value(want) - 1) > RECORDED_CLOSE) {
+                fail_msg("%s, %llu bytes, %s: %g us, recorded %g", file, (unsigned long long) bytes,
+                         key, us, json_number_value(want));
+            }
+            compared++;
+        }
+    }
+    return compared;
+}
+
+static void compare_choice(const char *file, const struct pci_costs *costs,
+                           const struct pci_job *job, json_t *entry)
+{
+    uint64_t bytes = (uint64_t) json_integer_value(json_object_get(entry, "bytes"));
+    json_t *best = json_object_get(entry, "best_ring_tree");
+    struct pci_choice choice;
+
+    assert_int_equal(pci_predict_best(costs, job, 1u << RING | 1u << TREE, bytes, &choice), 0);
+    if (0 != strcmp(pci_algorithm_label(choice.algorithm),
+                    json_string_value(json_object_get(best, "algo"))) ||
+        0 != strcmp(pci_protocol_label(choice.protocol),
+                    json_string_value(json_object_get(best, "proto"))) ||
+        choice.channels != json_integer_value(json_object_get(best, "nChannels"))) {
+        fail_msg("%s, %llu bytes: chose %s %s on %u channels", file, (unsigned long long) bytes,
+                 pci_algorithm_label(choice.algorithm), pci_protocol_label(choice.protocol),
+                 choice.channels);
+    }
+}
+
+static unsigned compare_file(const char *folder, const char *file)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job;
+    char path[PATH_MAX];
+    json_error_t error;
+    json_t *root, *entry;
+    unsigned compared = 0;
+    size_t index;
+
+    assert_true((size_t) snprintf(path, sizeof(path), "%s/%s", folder, file) < sizeof(path));
+    root = json_load_file(path, 0, &error);
+    if (NULL == root) {
+        fail_msg("%s: %s", path, error.text);
+    }
+    job = recorded_job(root);
+    json_array_foreach(json_object_get(root, "allreduce_model"), index, entry)
+    {
+        compared += compare_times(file, &costs, &job, entry);
+        compare_choice(file, &costs, &job, entry);
+    }
+    json_decref(root);
+    return compared;
+}
+
+static void test_recorded(void **state)
+{
+    const char *topologies = getenv("GPURING_TOPOLOGIES");
+    char folder[PATH_MAX];
+    unsigned compared = 0;
+    struct dirent *file;
+    DIR *dir;
+
+    (void) state;
+    assert_true((size_t) snprintf(folder, sizeof(folder), "%s/expected",
+                                  NULL == topologies ? "../shared/topologies" : topologies) <
+                sizeof(folder));
+    dir = opendir(folder);
+    if (NULL == dir) {
+        print_message("no recorded answers in %s; set GPURING_TOPOLOGIES\n", folder);
+        skip();
+    }
+    while (NULL != (file = readdir(dir))) {
+        if (NULL != strstr(file->d_name, ".json")) {
+            compared += compare_file(folder, file->d_name);
+        }
+    }
+    assert_int_equal(closedir(dir), 0);
+    assert_true(compared > 0);
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static void test_formula(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = cube_job();
+
+    (void) state;
+    assert_close(pci_predict_us(&costs, &job, RING, SIMPLE, UINT64_C(1) << 30),
+                 8.4 + 14 * 3.4 + 1073741824.0 / (120e3 * 8 / 14), 1e-9);
+    assert_close(pci_predict_us(&costs, &job, TREE, LL, 1024),
+                 6.8 + 14 * 0.6 + 1024 / (120e3 * 0.92 / 3.8 / 2 * 0.9), 1e-6);
+    assert_close(pci_predict_us(&costs, &job, RING, LL, 0), 6.6 + 14 * 0.6, 1e-9);
+}
+
+static void test_offers(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = cube_job();
+    struct pci_choice choice;
+
+    (void) state;
+    assert_true(isinf(pci_predict_us(&costs, &job, PACKED, SIMPLE, 1024)));
+    assert_true(isinf(pci_predict_us(&costs, &job, DIRECT, LL, 1024)));
+    assert_true(isinf(pci_predict_us(&costs, &job, PCI_ALGORITHM_COUNT, LL, 1024)));
+    job.ring.ll128 = false;
+    assert_true(isinf(pci_predict_us(&costs, &job, RING, LL128, 1024)));
+    assert_false(isinf(pci_predict_us(&costs, &job, TREE, LL128, 1024)));
+    job.protocols = 1u << LL;
+    assert_true(isinf(pci_predict_us(&costs, &job, RING, SIMPLE, 1024)));
+    assert_false(isinf(pci_predict_us(&costs, &job, RING, LL, 1024)));
+    assert_int_equal(pci_predict_best(&costs, &job, 1u << PACKED, 1024, &choice), -ENOENT);
+    job.ranks = 1;
+    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1024, &choice), -ENOENT);
+}
+
+/* Three GPUs of the mesh: a ring of 20 GB/s each way against packed trees of 40 GB/s. Direct wins
+ * where only latency counts. */
+static void test_choice(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = cube_job();
+    struct pci_choice choice;
+
+    (void) state;
+    job.ranks = 3;
+    job.ring.channels = job.tree.channels = 2;
+    job.packed.algbw = 40;
+    job.packed.depth = 1;
+    job.packed.nvlink = true;
+    job.direct.algbw = 20;
+    job.direct.nvlink = true;
+    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1024, &choice), 0);
+    assert_int_equal(choice.algorithm, DIRECT);
+    assert_int_equal(choice.protocol, LL);
+    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, UINT64_C(1) << 30, &choice), 0);
+    assert_int_equal(choice.algorithm, PACKED);
+    assert_int_equal(choice.protocol, SIMPLE);
+    assert_int_equal(choice.channels, 12);
+    assert_int_equal(pci_predict_best(&costs, &job, 1u << RING, UINT64_C(1) << 30, &choice), 0);
+    assert_int_equal(choice.algorithm, RING);
+}
+
+static void test_channels(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = cube_job();
+
+    (void) state;
+    assert_int_equal(pci_predict_channels(&costs, &job, RING, LL, 0), 1);
+    assert_int_equal(pci_predict_channels(&costs, &job, RING, LL, 65535), 1);
+    assert_int_equal(pci_predict_channels(&costs, &job, RING, LL, 65536), 2);
+    assert_int_equal(pci_predict_channels(&costs, &job, TREE, LL, 65536), 12);
+    assert_int_equal(pci_predict_channels(&costs, &job, RING, SIMPLE, UINT64_MAX), 12);
+    job.channels = 0;
+    assert_int_equal(pci_predict_channels(&costs, &job, RING, SIMPLE, UINT64_MAX), 1);
+}
+
+/* The host table is about what was measured with two ranks: direct is quickest, LL128 up to a few
+ * KiB, Simple beyond. */
+static void test_host(void **state)
+{
+    struct pci_costs costs;
+    struct pci_choice choice;
+    struct pci_job job;
+
+    (void) state;
+    assert_int_equal(pci_costs_host(&costs), 0);
+    pci_job_shared(PCI_JOB_SHARED_GBPS, 1, 2, &job);
+    assert_close(pci_predict_us(&costs, &job, RING, SIMPLE, 65536), 3.316, 0.1);
+    assert_close(pci_predict_us(&costs, &job, DIRECT, LL128, 65536), 5.965, 0.1);
+    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 64, &choice), 0);
+    assert_int_equal(choice.algorithm, DIRECT);
+    assert_int_equal(choice.protocol, LL128);
+    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1 << 20, &choice), 0);
+    assert_int_equal(choice.protocol, SIMPLE);
+    assert_int_equal(choice.channels, 1);
+    pci_job_shared(PCI_JOB_SHARED_GBPS, 1, 16, &job);
+    assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1 << 20, &choice), 0);
+    assert_int_equal(choice.algorithm, RING);
+}
+
+static void test_names(void **state)
+{
+    (void) state;
+    assert_string_equal(pci_algorithm_name(PACKED), "packed");
+    assert_string_equal(pci_protocol_name(LL128), "ll128");
+    assert_null(pci_algorithm_name(PCI_ALGORITHM_COUNT));
+    assert_null(pci_protocol_label(PCI_PROTOCOL_COUNT));
+    assert_int_equal(pci_generation_of(70), PCI_GENERATION_SM70);
+    assert_int_equal(pci_generation_of(86), PCI_GENERATION_SM80);
+    assert_int_equal(pci_generation_of(90), PCI_GENERATION_SM90);
+    assert_int_equal(pci_generation_of(120), PCI_GENERATION_SM100);
+}
+
+/* ---- table files ----------------------------------------------------------------------------- */
+
+static int parse(const char *text, struct pci_costs *costs, char *error, size_t size)
+{
+    return pci_costs_parse(text, strlen(text), costs, error, size);
+}
+
+static void test_parse(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    char error[100];
+
+    (void) state;
+    assert_int_equal(parse("# a comment\n\n  hop ring ll nvlink 0.75 # and one here\n"
+                           "factor * simple * 0.5 0.6 0.7\r\n"
+                           "correction tree ll 10-12,20 1 2 3 4\nbase ring,tree simple 3",
+                           &costs, error, sizeof(error)),
+                     0);
+    assert_close(costs.hop[RING][LL][PCI_HOP_NVLINK], 0.75, 0);
+    assert_close(costs.hop[RING][LL][PCI_HOP_PCI], 1, 0);
+    assert_close(costs.factor[PACKED][SIMPLE][PCI_SPAN_MORE], 0.7, 0);
+    assert_close(costs.correction[TREE][LL][11], 2, 0);
+    assert_close(costs.correction[TREE][LL][20], 4, 0);
+    assert_close(costs.correction[TREE][LL][13], 0.7, 0);
+    assert_close(costs.base[TREE][SIMPLE], 3, 0);
+    assert_close(costs.base[PACKED][SIMPLE], 8.4, 0);
+}
+
+static void test_parse_errors(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } wrong[] = {
+        {"bse ring ll 1\n", "line 1: unknown table 'bse'"},
+        {"\n# x\nbase rng ll 1\n", "line 3: unknown algorithm 'rng'"},
+        {"base ring ll\n", "line 1: 'base' takes 2 indices and a value"},
+        {"base ring ll one\n", "line 1: 'one' is no finite number of 0 or more"},
+        {"base ring ll -1\n", "line 1: '-1' is no finite number of 0 or more"},
+        {"base ring ll inf\n", "line 1: 'inf' is no finite number of 0 or more"},
+        {"base ring ll nan\n", "line 1: 'nan' is no finite number of 0 or more"},
+        {"base ring ll 1e999\n", "line 1: '1e999' is no finite number of 0 or more"},
+        {"base ring ll 1 2\n", "line 1: 2 values for 1 of protocol"},
+        {"cap * ll * 1 2 3\n", "line 1: 3 values for 4 of generation"},
+        {"correction tree ll 40 1\n", "line 1: unknown size '40'"},
+        {"correction tree ll 12-10 1\n", "line 1: unknown size '12-10'"},
+        {"correction tree ll x 1\n", "line 1: unknown size 'x'"},
+        {"base ring, ll 1\n", "line 1: unknown algorithm 'ring,'"},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct pci_costs costs = costs_gpu(), same = costs;
+        char error[100] = "";
+
+        assert_int_equal(parse(wrong[i].text, &costs, error, sizeof(error)), -EINVAL);
+        assert_string_equal(error, wrong[i].error);
+        assert_memory_equal(&costs, &same, sizeof(costs));
+        assert_int_equal(parse(wrong[i].text, &costs, NULL, 0), -EINVAL);
+    }
+}
+
+/* Too many words, too long a word, a null byte, a message that does not fit. */
+static void test_parse_limits(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    char text[4096], error[100], tiny[4];
+
+    (void) state;
+    memset(text, 'x', sizeof(text));
+    assert_int_equal(pci_costs_parse(text, sizeof(text), &costs, error, sizeof(error)), -EINVAL);
+    assert_non_null(strstr(error, "too long"));
+    for (size_t i = 0; i < sizeof(text); i++) {
+        text[i] = 0 == i % 2 ? '1' : ' ';
+    }
+    assert_int_equal(pci_costs_parse(text, sizeof(text), &costs, error, sizeof(error)), -EINVAL);
+    assert_non_null(strstr(error, "words"));
+    assert_int_equal(pci_costs_parse("base ri\0ng", 10, &costs, error, sizeof(error)), -EINVAL);
+    assert_non_null(strstr(error, "null byte"));
+    assert_int_equal(parse("x", &costs, tiny, sizeof(tiny)), -EINVAL);
+    assert_string_equal(tiny, "lin");
+    assert_int_equal(pci_costs_parse(NULL, 0, &costs, error, sizeof(error)), 0);
+}
+
+/* What is written reads back as the same table. */
+static void test_write(void **state)
+{
+    struct pci_costs costs = costs_gpu(), changed = costs, back = {.base = {{0}}};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+
+    (void) state;
+    assert_non_null(file);
+    assert_int_equal(pci_costs_write(file, &costs, NULL), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(pci_costs_parse(text, size, &back, NULL, 0), 0);
+    free(text);
+    assert_memory_equal(&back, &costs, sizeof(costs));
+
+    changed.correction[TREE][LL][16] = 0.25;
+    file = open_memstream(&text, &size);
+    assert_non_null(file);
+    assert_int_equal(pci_costs_write(file, &changed, &costs), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_string_equal(text, "correction tree ll 16 0.25\n");
+    free(text);
+}
+
+static void test_load(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    char path[] = "pci_costs_XXXXXX", error[100];
+    int fd = mkstemp(path);
+
+    (void) state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "base ring ll 9\n", 15), 15);
+    assert_int_equal(pci_costs_load(path, &costs, error, sizeof(error)), 0);
+    assert_close(costs.base[RING][LL], 9, 0);
+    assert_int_equal(ftruncate(fd, 2 << 20), 0);
+    assert_int_equal(pci_costs_load(path, &costs, error, sizeof(error)), -E2BIG);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(pci_costs_load(path, &costs, error, sizeof(error)), -ENOENT);
+    assert_string_equal(error, "No such file or directory");
+}
+
+/* ---- the fit --------------------------------------------------------------------------------- */
+
+#define FIT_SIZES 12u
+
+/* Times that a known table predicts, each a few percent off to either side. */
+static size_t make_samples(const struct pci_costs *truth, const struct pci_job *jobs, size_t njobs,
+                           enum pci_algorithm a, enum pci_protocol p, double noise,
+                           struct pci_sample *samples)
+{
+    size_t count = 0;
+
+    for (size_t j = 0; j < njobs; j++) {
+        for (uint32_t s = 0; s < FIT_SIZES; s++) {
+            uint64_t bytes = UINT64_C(1024) << 2 * s;
+            double us = pci_predict_us(truth, &jobs[j], a, p, bytes);
+
+            us *= 1 + (0 == (s + j) % 2 ? noise : -noise);
+            samples[count++] = (struct pci_sample){&jobs[j], a, p, bytes, us};
+        }
+    }
+    return count;
+}
+
+static void test_fit(void **state)
+{
+    struct pci_costs truth = costs_gpu(), costs = truth;
+    struct pci_job jobs[3] = {cube_job(), cube_job(), cube_job()};
+    struct pci_sample samples[3 * FIT_SIZES];
+    struct pci_fit fit;
+    size_t count;
+
+    (void) state;
+    jobs[1].ranks = 4;
+    jobs[2].ranks = 2;
+    truth.base[RING][SIMPLE] = 20;
+    truth.hop[RING][SIMPLE][PCI_HOP_NVLINK] = 1.5;
+    truth.factor[RING][SIMPLE][PCI_SPAN_ONE] = 0.8;
+    count = make_samples(&truth, jobs, 3, RING, SIMPLE, 0, samples);
+    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
+    assert_int_equal(fit.samples, count);
+    assert_true(fit.hops);
+    assert_true(fit.error < 1e-6);
+    assert_true(fit.before > 0.1);
+    assert_close(costs.base[RING][SIMPLE], 20, 1e-6);
+    assert_close(costs.hop[RING][SIMPLE][PCI_HOP_NVLINK], 1.5, 1e-6);
+    assert_close(costs.factor[RING][SIMPLE][PCI_SPAN_ONE], 0.8, 1e-6);
+    assert_close(costs.base[TREE][SIMPLE], 8.4, 0);
+
+    count = make_samples(&truth, jobs, 3, RING, SIMPLE, 0.03, samples);
+    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
+    assert_true(fit.error < 0.035);
+    assert_close(costs.factor[RING][SIMPLE][PCI_SPAN_ONE], 0.8, 0.05);
+}
+
+/* One machine alone does not tell base and hop apart: they are scaled together. */
+static void test_fit_one_job(void **state)
+{
+    struct pci_costs truth = costs_gpu(), costs = truth;
+    struct pci_job job = cube_job();
+    struct pci_sample samples[FIT_SIZES];
+    struct pci_fit fit;
+    size_t count;
+
+    (void) state;
+    truth.base[RING][LL] *= 3;
+    truth.hop[RING][LL][PCI_HOP_NVLINK] *= 3;
+    count = make_samples(&truth, &job, 1, RING, LL, 0, samples);
+    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, count, &fit), 0);
+    assert_false(fit.hops);
+    assert_true(fit.error < 1e-6);
+    assert_close(costs.base[RING][LL], 3 * 6.6, 1e-6);
+    assert_close(costs.hop[RING][LL][PCI_HOP_NVLINK], 3 * 0.6, 1e-6);
+}
+
+/* Rings of several nodes: the hops found contain what the model adds there. */
+static void test_fit_nodes(void **state)
+{
+    struct pci_costs truth = costs_gpu(), costs = truth;
+    struct pci_job jobs[3] = {cube_job(), cube_job(), cube_job()};
+    struct pci_sample samples[3 * FIT_SIZES];
+    struct pci_fit fit;
+    size_t count;
+
+    (void) state;
+    for (uint32_t j = 0; j < 3; j++) {
+        jobs[j].nodes = 2 + j;
+        jobs[j].ranks = 8 * (2 + j);
+        jobs[j].ring.bw_inter = jobs[j].ring.bw_intra = 12;
+    }
+    jobs[2].ranks = 4 * jobs[2].nodes;
+    count = make_samples(&truth, jobs, 3, RING, SIMPLE, 0, samples);
+    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
+    assert_true(fit.error < 0.25);
+    assert_close(costs.plateau[PCI_GENERATION_SM70], 1, 0);
+}
+
+static void test_fit_refused(void **state)
+{
+    struct pci_costs costs = costs_gpu(), same = costs;
+    struct pci_job job = cube_job();
+    struct pci_sample samples[FIT_SIZES];
+    struct pci_fit fit;
+    size_t count = make_samples(&costs, &job, 1, RING, LL, 0, samples);
+
+    (void) state;
+    assert_int_equal(pci_costs_fit(&costs, TREE, LL, samples, count, &fit), -ENODATA);
+    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, 2, &fit), -ENODATA);
+    for (size_t i = 0; i < count; i++) {
+        samples[i].us = 0 == i % 2 ? NAN : -1;
+    }
+    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, count, &fit), -ENODATA);
+    for (size_t i = 0; i < count; i++) {
+        samples[i].us = 10; /* as if all sizes took the same time */
+    }
+    assert_int_equal(pci_costs_fit(&costs, RING, LL, samples, count, &fit), -EDOM);
+    assert_memory_equal(&costs, &same, sizeof(costs));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recorded),     cmocka_unit_test(test_formula),
+        cmocka_unit_test(test_offers),       cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_channels),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_host),         cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_parse_limits),
+        cmocka_unit_test(test_write),        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_fit),          cmocka_unit_test(test_fit_one_job),
+        cmocka_unit_test(test_fit_nodes),    cmocka_unit_test(test_fit_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

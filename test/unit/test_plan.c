@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Plans: every builder's plans are accepted by the checker for 2..64 ranks; and the checker refuses
+ * plans with one thing wrong, for every kind of wrong that it knows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/plans.h"
+
+static void quiet(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    (void) text;
+}
+
+static void accepts(enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels,
+                    uint32_t slots)
+{
+    struct test_plans plans;
+    char text[256] = "";
+
+    test_plans_build(&plans, algorithm, nranks, nchannels);
+    if (test_plans_check(&plans, slots, text, sizeof text) != GPURING_OK) {
+        fail_msg("algorithm %d, %d ranks, %u channels, %u slots: %s", (int) algorithm, nranks,
+                 nchannels, slots, text);
+    }
+    test_plans_free(&plans);
+}
+
+static void accepts_all(enum gpuring_algorithm algorithm)
+{
+    for (int nranks = 2; nranks <= 64; nranks++) {
+        for (uint32_t nchannels = 1; nchannels <= 16; nchannels++) {
+            accepts(algorithm, nranks, nchannels, 2 + nchannels % 7);
+        }
+    }
+}
+
+static void test_ring(void **state)
+{
+    (void) state;
+    accepts_all(GPURING_ALGORITHM_RING);
+}
+
+static void test_tree(void **state)
+{
+    (void) state;
+    accepts_all(GPURING_ALGORITHM_TREE);
+}
+
+static void test_packed(void **state)
+{
+    (void) state;
+    accepts_all(GPURING_ALGORITHM_PACKED);
+}
+
+static void test_direct(void **state)
+{
+    (void) state;
+    for (int nranks = 2; nranks <= 64; nranks++) {
+        accepts(GPURING_ALGORITHM_DIRECT, nranks, 1, 1);
+    }
+}
+
+/* Ranges of lanes tile the vector, agree for equal shares, and keep the alignment. */
+static void test_lane_range(void **state)
+{
+    static const uint64_t totals[] = {0, 1, 2, 31, 32, 33, 1000003, UINT64_C(1) << 60};
+    struct test_plans plans;
+
+    (void) state;
+    test_plans_build(&plans, GPURING_ALGORITHM_TREE, 5, 3);
+    for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
+        for (int rank = 0; rank < 5; rank++) {
+            uint64_t sum = 0, first, count;
+
+            for (uint32_t lane = 0; lane < plans.plans[rank]->nlanes; lane++) {
+                gpuring_plan_lane_range(plans.plans[rank], lane, totals[t], 32, &first, &count);
+                assert_int_equal(first % 32 == 0 || count == 0, 1);
+                /* Each part has an up lane; down lanes repeat it. */
+                sum += plans.plans[rank]->lanes[lane].nsends == 0 ||
+                               (plans.plans[rank]->lanes[lane].steps[0].flags & GPURING_STEP_STORE)
+                           ? count
+                           : 0;
+            }
+            assert_int_equal(sum, totals[t]);
+        }
+    }
+    test_plans_free(&plans);
+}
+
+static void test_bad_arguments(void **state)
+{
+    struct gpuring_channel channel = {.ring = {1, 1, 0}, .tree = {{-1, {1, -1, -1}}, {-1, {-1}}}};
+    struct gpuring_packed_place place = {.weight = 0, .up = -1, .ndown = 1, .down = (int[]){1}};
+    struct gpuring_plan *plan = NULL;
+
+    (void) state;
+    assert_int_equal(gpuring_plan_build_ring(0, 1, &channel, 1, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_ring(2, 2, &channel, 1, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_ring(0, 2, &channel, 0, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_ring(1, 2, &channel, 1, &plan), GPURING_ERR_ARG);
+    channel.ring.index = 2;
+    assert_int_equal(gpuring_plan_build_ring(0, 2, &channel, 1, &plan), GPURING_ERR_ARG);
+    memset(channel.tree[1].down, -1, sizeof channel.tree[1].down);
+    assert_int_equal(gpuring_plan_build_tree(0, 2, &channel, 1, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_direct(0, 1, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_direct(0, 1 << 16, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_packed(0, 2, &place, 1, &plan), GPURING_ERR_ARG);
+    place.weight = 1;
+    place.down = (int[]){0};
+    assert_int_equal(gpuring_plan_build_packed(0, 2, &place, 1, &plan), GPURING_ERR_ARG);
+    assert_null(plan);
+}
+
+/* A mutation changes the plans (which are ours, freshly built) in one place. */
+typedef void (*mutation_fn)(struct test_plans *plans);
+
+static struct gpuring_step *step_of(struct test_plans *plans, int rank, uint32_t lane,
+                                    uint32_t step)
+{
+    assert_true(lane < plans->plans[rank]->nlanes);
+    assert_true(step < plans->plans[rank]->lanes[lane].nsteps);
+    return (struct gpuring_step *) &plans->plans[rank]->lanes[lane].steps[step];
+}
+
+static uint16_t *refs_of(struct test_plans *plans, int rank, uint32_t lane, uint32_t step)
+{
+    return (uint16_t *) &plans->plans[rank]
+        ->lanes[lane]
+        .refs[step_of(plans, rank, lane, step)->refs];
+}
+
+static void step_drop(struct test_plans *plans, int rank, uint32_t lane, uint32_t step)
+{
+    struct gpuring_step *dropped = step_of(plans, rank, lane, step);
+    uint32_t nsteps = plans->plans[rank]->lanes[lane].nsteps--;
+
+    memmove(dropped, dropped + 1, (nsteps - step - 1) * sizeof *dropped);
+}
+
+static void steps_swap(struct test_plans *plans, int rank, uint32_t a, uint32_t b)
+{
+    struct gpuring_step swap = *step_of(plans, rank, 0, a);
+
+    *step_of(plans, rank, 0, a) = *step_of(plans, rank, 0, b);
+    *step_of(plans, rank, 0, b) = swap;
+}
+
+/* Rings of 4 ranks, in the order of ranks; steps 0..6, see build_ring.c. */
+static void ring_drop_first(struct test_plans *plans)
+{
+    step_drop(plans, 1, 0, 0);
+}
+
+static void ring_drop_last(struct test_plans *plans)
+{
+    step_drop(plans, 1, 0, 6);
+}
+
+static void ring_wrong_chunk(struct test_plans *plans)
+{
+    step_of(plans, 2, 0, 1)->chunk ^= 1;
+}
+
+static void ring_chunk_out_of_range(struct test_plans *plans)
+{
+    step_of(plans, 2, 0, 1)->chunk = 4;
+}
+
+static void ring_no_reduce(struct test_plans *plans)
+{
+    step_of(plans, 2, 0, 2)->noperands = 1; /* input taken for a destination: out of range */
+}
+
+static void ring_forgets_input(struct test_plans *plans)
+{
+    struct gpuring_step *step = step_of(plans, 2, 0, 2);
+
+    refs_of(plans, 2, 0, 2)[1] = refs_of(plans, 2, 0, 2)[2];
+    step->noperands = 1;
+}
+
+static void ring_no_store(struct test_plans *plans)
+{
+    step_of(plans, 3, 0, 5)->flags = 0;
+}
+
+static void ring_early_store(struct test_plans *plans)
+{
+    step_of(plans, 3, 0, 1)->flags = GPURING_STEP_STORE;
+}
+
+static void ring_double_input(struct test_plans *plans)
+{
+    refs_of(plans, 0, 0, 1)[0] = GPURING_REF_INPUT; /* no receive: own contribution twice */
+}
+
+static void ring_swapped_order(struct test_plans *plans)
+{
+    steps_swap(plans, 2, 1, 2);
+}
+
+static void ring_store_before_read(struct test_plans *plans)
+{
+    /* The own chunk is read in step 0; reading it again in the last step is after the store. */
+    step_of(plans, 1, 0, 5)->chunk = step_of(plans, 1, 0, 3)->chunk;
+}
+
+static void ring_send_missing(struct test_plans *plans)
+{
+    step_of(plans, 1, 0, 5)->nsends = 0;
+}
+
+static void ring_send_surplus(struct test_plans *plans)
+{
+    /* The last step's reference list is followed by none: borrow the list of the step before. */
+    step_of(plans, 1, 0, 6)->refs = step_of(plans, 1, 0, 5)->refs;
+    step_of(plans, 1, 0, 6)->nsends = 1;
+}
+
+static void ring_ref_out_of_range(struct test_plans *plans)
+{
+    refs_of(plans, 1, 0, 1)[0] = 1;
+}
+
+static void ring_refs_beyond_list(struct test_plans *plans)
+{
+    step_of(plans, 1, 0, 1)->refs = plans->plans[1]->lanes[0].nrefs - 1;
+}
+
+static void ring_wrong_peer(struct test_plans *plans)
+{
+    plans->plans[1]->sends[0].peer = 3;
+}
+
+static void ring_wrong_key(struct test_plans *plans)
+{
+    plans->plans[1]->recvs[0].key ^= 1;
+}
+
+static void ring_wrong_rank(struct test_plans *plans)
+{
+    plans->plans[1]->rank = 2;
+}
+
+static void ring_wrong_part(struct test_plans *plans)
+{
+    plans->plans[1]->lanes[0].part_end = 2;
+    plans->plans[1]->weight = 2;
+}
+
+static void ring_wrong_nchunks(struct test_plans *plans)
+{
+    plans->plans[1]->lanes[0].nchunks = 5;
+}
+
+static void ring_part_missing(struct test_plans *plans)
+{
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        plans->plans[rank]->weight = 2;
+    }
+}
+
+static void ring_lane_conns(struct test_plans *plans)
+{
+    plans->plans[1]->lanes[0].nsends = 2;
+}
+
+/* Everybody waits for its predecessor before sending anything. */
+static void ring_all_wait(struct test_plans *plans)
+{
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        steps_swap(plans, rank, 0, 1);
+    }
+}
+
+/* Direct, 3 ranks: step 0 sends, step 1 folds. */
+static void direct_other_order(struct test_plans *plans)
+{
+    uint16_t *refs = refs_of(plans, 1, 0, 1), swap = refs[0];
+
+    refs[0] = refs[2];
+    refs[2] = swap;
+}
+
+static void direct_same_operand(struct test_plans *plans)
+{
+    refs_of(plans, 1, 0, 1)[2] = refs_of(plans, 1, 0, 1)[0];
+}
+
+static void direct_send_twice(struct test_plans *plans)
+{
+    refs_of(plans, 1, 0, 0)[2] = refs_of(plans, 1, 0, 0)[1];
+}
+
+static void direct_store_first(struct test_plans *plans)
+{
+    steps_swap(plans, 1, 0, 1);
+}
+
+/* Everybody sends twice to the next rank, under one name. */
+static void direct_conn_twice(struct test_plans *plans)
+{
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        struct gpuring_plan *plan = plans->plans[rank];
+
+        plan->sends[1] = plan->sends[0];
+        plan->recvs[0].peer = plan->recvs[1].peer = (rank + 2) % 3;
+    }
+}
+
+/* Tree, 3 ranks: rank 0 is the root of the first tree; lanes of rank 1: up, down. */
+static void tree_down_reads_input(struct test_plans *plans)
+{
+    refs_of(plans, 1, 1, 0)[0] = GPURING_REF_INPUT;
+}
+
+static void tree_child_missing(struct test_plans *plans)
+{
+    struct gpuring_step *step = step_of(plans, 0, 0, 0);
+    uint16_t *refs = refs_of(plans, 0, 0, 0);
+
+    memmove(refs, refs + 1, (size_t) (step->noperands + step->nsends - 1) * sizeof *refs);
+    step->noperands--;
+}
+
+static void tree_down_not_sent(struct test_plans *plans)
+{
+    step_of(plans, 0, 0, 0)->nsends--;
+}
+
+/* The up lane reads its input a second time, in a step that nothing orders before the store. */
+static void tree_late_read(struct test_plans *plans)
+{
+    struct gpuring_plan_lane *up = &plans->plans[1]->lanes[0], *down = &plans->plans[1]->lanes[1];
+    struct gpuring_step *steps = calloc(2, sizeof *steps);
+
+    assert_non_null(steps);
+    assert_int_equal(down->nsteps, 1);
+    steps[0] = steps[1] = up->steps[0];
+    steps[0].nsends = 0; /* an idle read */
+    free((void *) up->steps);
+    up->steps = steps;
+    up->nsteps = 2;
+}
+
+static const struct mutation {
+    const char *name;
+    mutation_fn mutate;
+    enum gpuring_algorithm algorithm;
+    int nranks;
+    const char *words; /* that the verdict must contain */
+} mutations[] = {
+#define RING(name, words)                             \
+    {                                                 \
+#name, name, GPURING_ALGORITHM_RING, 4, words \
+    }
+#define DIRECT(name, words)                             \
+    {                                                   \
+#name, name, GPURING_ALGORITHM_DIRECT, 3, words \
+    }
+#define TREE(name, words)                             \
+    {                                                 \
+#name, name, GPURING_ALGORITHM_TREE, 3, words \
+    }
+    RING(ring_drop_first, "another chunk"),
+    RING(ring_drop_last, "more to rank 1"),
+    RING(ring_wrong_chunk, "another chunk"),
+    RING(ring_chunk_out_of_range, "out of range"),
+    RING(ring_no_reduce, "out of range"),
+    RING(ring_forgets_input, "without the contribution of rank 2"),
+    RING(ring_no_store, "not stored"),
+    RING(ring_early_store, "without the contribution"),
+    RING(ring_double_input, "twice"),
+    RING(ring_swapped_order, "another chunk"),
+    RING(ring_store_before_read, "another chunk"),
+    RING(ring_send_missing, "waits for data"),
+    RING(ring_send_surplus, "more to rank 2"),
+    RING(ring_ref_out_of_range, "out of range"),
+    RING(ring_refs_beyond_list, "out of range"),
+    RING(ring_wrong_peer, "only the"),
+    RING(ring_wrong_key, "only the"),
+    RING(ring_wrong_rank, "plan is of rank 2"),
+    RING(ring_wrong_part, "weight 2"),
+    RING(ring_wrong_nchunks, "number of chunks"),
+    RING(ring_part_missing, "parts end at"),
+    RING(ring_lane_conns, "out of range"),
+    RING(ring_all_wait, "deadlock"),
+    DIRECT(direct_other_order, "another order"),
+    DIRECT(direct_same_operand, "uses a connection twice"),
+    DIRECT(direct_send_twice, "uses a connection twice"),
+    DIRECT(direct_store_first, "overwritten"),
+    DIRECT(direct_conn_twice, "twice"),
+    TREE(tree_down_reads_input, "without the contribution"),
+    TREE(tree_child_missing, "without the contribution"),
+    TREE(tree_down_not_sent, "waits for data"),
+    TREE(tree_late_read, "may read the input later"),
+#undef RING
+#undef DIRECT
+#undef TREE
+};
+
+static void test_mutations(void **state)
+{
+    int failures = 0;
+
+    (void) state;
+    for (size_t i = 0; i < sizeof mutations / sizeof *mutations; i++) {
+        const struct mutation *mutation = &mutations[i];
+        struct test_plans plans;
+        char text[256] = "accepted";
+        int status;
+
+        test_plans_build(&plans, mutation->algorithm, mutation->nranks, 1);
+        assert_int_equal(test_plans_check(&plans, 4, text, sizeof text), GPURING_OK);
+        mutation->mutate(&plans);
+        status = test_plans_check(&plans, 4, text, sizeof text);
+        if (status != GPURING_ERR_DATA || strstr(text, mutation->words) == NULL) {
+            print_error("%s: status %d: %s\n", mutation->name, status, text);
+            failures++;
+        }
+        test_plans_free(&plans);
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* Two sends before the first receive, at both ranks: fits two slots, not one. */
+static void test_slots(void **state)
+{
+    struct test_plans plans;
+    char text[256];
+
+    (void) state;
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
+    for (int rank = 0; rank < 2; rank++) {
+        struct gpuring_plan_lane *lane = &plans.plans[rank]->lanes[0];
+        struct gpuring_step *steps = calloc(6, sizeof *steps);
+
+        /* As direct, with two chunks: both are sent, then both folded. */
+        assert_non_null(steps);
+        steps[0] = steps[1] = lane->steps[0];
+        steps[2] = lane->steps[1];
+        steps[2].nsends = 0;
+        steps[2].refs = lane->steps[1].refs;
+        steps[3] = steps[2];
+        for (uint32_t chunk = 0; chunk < 2; chunk++) {
+            steps[chunk].chunk = steps[2 + chunk].chunk = chunk;
+        }
+        if (rank == 1) {
+            /* Fold in rank order. */
+            uint16_t *refs = (uint16_t *) lane->refs + steps[2].refs;
+
+            assert_int_equal(refs[1], GPURING_REF_INPUT);
+        } else {
+            uint16_t *refs = (uint16_t *) lane->refs + steps[2].refs, swap = refs[0];
+
+            refs[0] = refs[1];
+            refs[1] = swap;
+        }
+        free((void *) lane->steps);
+        lane->steps = steps;
+        lane->nsteps = 4;
+    }
+    assert_int_equal(test_plans_check(&plans, 2, text, sizeof text), GPURING_OK);
+    assert_int_equal(test_plans_check(&plans, 1, text, sizeof text), GPURING_ERR_DATA);
+    assert_non_null(strstr(text, "free slot"));
+    test_plans_free(&plans);
+
+    /* A step of the ring receives and sends: with one slot all wait for each other. */
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 3, 1);
+    assert_int_equal(test_plans_check(&plans, 1, text, sizeof text), GPURING_ERR_DATA);
+    assert_non_null(strstr(text, "free slot"));
+    test_plans_free(&plans);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring),       cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_packed),     cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_lane_range), cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_mutations),  cmocka_unit_test(test_slots),
+    };
+
+    gpuring_log_set(quiet, GPURING_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

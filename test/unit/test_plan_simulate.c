@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The simulator against times that follow from the algorithms by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/plan/simulate.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/plans.h"
+
+#define FAST 1e12 /* bytes per microsecond: takes no time */
+
+struct net {
+    double latency, bandwidth;
+    int nranks;
+    int shared; /* all lanes of a rank share one port; else a link for each pair of ranks */
+};
+
+static void quiet(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    (void) text;
+}
+
+static void link_of(void *context, int from, uint32_t lane, int to,
+                    struct gpuring_simulate_link *link)
+{
+    const struct net *net = context;
+
+    (void) lane;
+    link->latency_us = net->latency;
+    link->bandwidth = net->bandwidth;
+    link->resource = (uint32_t) (net->shared ? from : from * net->nranks + to);
+}
+
+static struct gpuring_simulate_config config_of(struct net *net, uint64_t bytes, uint64_t chunk)
+{
+    return (struct gpuring_simulate_config){.bytes = bytes,
+                                            .chunk_bytes = chunk,
+                                            .slots = 4,
+                                            .wire_factor = 1,
+                                            .lane_bandwidth = FAST,
+                                            .nresources = (uint32_t) (net->nranks * net->nranks),
+                                            .link = link_of,
+                                            .context = net};
+}
+
+static double simulate(enum gpuring_algorithm algorithm, uint32_t nchannels, struct net *net,
+                       const struct gpuring_simulate_config *config)
+{
+    struct gpuring_simulate_result result = {0};
+    struct test_plans plans;
+    char text[256] = "";
+
+    test_plans_build(&plans, algorithm, net->nranks, nchannels);
+    if (gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans, net->nranks, config,
+                              &result, text, sizeof text) != GPURING_OK) {
+        fail_msg("simulation failed: %s", text);
+    }
+    assert_true(result.busiest >= 0 && result.busiest <= 1 + 1e-9);
+    test_plans_free(&plans);
+    return result.us;
+}
+
+static void assert_near(double value, double expected)
+{
+    if (fabs(value - expected) > 1e-6 * expected + 1e-9) {
+        fail_msg("%g instead of %g", value, expected);
+    }
+}
+
+/* 2(n-1) hops; of one chunk if the vector has no more. */
+static void test_ring_latency(void **state)
+{
+    (void) state;
+    for (int n = 2; n <= 16; n++) {
+        struct net net = {.latency = 3, .bandwidth = FAST, .nranks = n};
+        struct gpuring_simulate_config config = config_of(&net, 8, 65536);
+
+        assert_near(simulate(GPURING_ALGORITHM_RING, 1, &net, &config), 2 * (n - 1) * 3.0);
+        config.bytes = (uint64_t) n * 65536;
+        assert_near(simulate(GPURING_ALGORITHM_RING, 1, &net, &config), 2 * (n - 1) * 3.0);
+        config.step_us = 0.5; /* and each of the 2n - 1 steps takes its time */
+        assert_near(simulate(GPURING_ALGORITHM_RING, 1, &net, &config),
+                    2 * (n - 1) * 3.0 + (2 * n - 1) * 0.5);
+    }
+}
+
+/* 2(n-1)/n of the vector through each link. */
+static void test_ring_bandwidth(void **state)
+{
+    (void) state;
+    for (int n = 2; n <= 16; n++) {
+        struct net net = {.latency = 0, .bandwidth = 1000, .nranks = n};
+        uint64_t bytes = (uint64_t) n * 65536;
+        struct gpuring_simulate_config config = config_of(&net, bytes, 65536);
+        double expected = 2.0 * (n - 1) / n * (double) bytes / 1000;
+
+        assert_near(simulate(GPURING_ALGORITHM_RING, 1, &net, &config), expected);
+        config.wire_factor = 2;
+        assert_near(simulate(GPURING_ALGORITHM_RING, 1, &net, &config), 2 * expected);
+    }
+}
+
+/* Two channels in the same order over one port each: half the share, twice the load. */
+static void test_contention(void **state)
+{
+    struct net net = {.latency = 0, .bandwidth = 1000, .nranks = 2, .shared = 1};
+    struct gpuring_simulate_config config = config_of(&net, 4 * 65536, 65536);
+
+    (void) state;
+    assert_near(simulate(GPURING_ALGORITHM_RING, 2, &net, &config), 4 * 65536 / 1000.0);
+}
+
+/* Up to the root and down again: two hops for two ranks, whatever the number of slots. */
+static void test_tree(void **state)
+{
+    struct net net = {.latency = 5, .bandwidth = FAST, .nranks = 2};
+    struct gpuring_simulate_config config = config_of(&net, 8192, 4096);
+
+    (void) state;
+    assert_near(simulate(GPURING_ALGORITHM_TREE, 1, &net, &config), 10);
+    net.nranks = 3; /* in both trees, the root has two children */
+    config = config_of(&net, 8192, 4096);
+    assert_near(simulate(GPURING_ALGORITHM_TREE, 1, &net, &config), 10);
+    net.nranks = 7;
+    config = config_of(&net, 8192, 4096);
+    assert_near(simulate(GPURING_ALGORITHM_TREE, 1, &net, &config), 20);
+}
+
+/* One hop; and with one slot, a window for each round trip. */
+static void test_direct(void **state)
+{
+    struct net net = {.latency = 7, .bandwidth = FAST, .nranks = 4};
+    struct gpuring_simulate_config config = config_of(&net, 4096, 4096);
+
+    (void) state;
+    assert_near(simulate(GPURING_ALGORITHM_DIRECT, 1, &net, &config), 7);
+    config.bytes = 3 * 4096;
+    config.slots = 1;
+    assert_near(simulate(GPURING_ALGORITHM_DIRECT, 1, &net, &config), 5 * 7);
+}
+
+static void test_errors(void **state)
+{
+    struct net net = {.latency = 7, .bandwidth = 0, .nranks = 2};
+    struct gpuring_simulate_config config = config_of(&net, 4096, 4096);
+    struct gpuring_simulate_result result;
+    struct test_plans plans;
+    char text[256];
+
+    (void) state;
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
+#define SIMULATE()                                                                               \
+    gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans, 2, &config, &result, \
+                          text, sizeof text)
+    assert_int_equal(SIMULATE(), GPURING_ERR_ARG);
+    net.bandwidth = 1;
+    assert_int_equal(SIMULATE(), GPURING_OK);
+    config.nresources = 1;
+    assert_int_equal(SIMULATE(), GPURING_ERR_ARG);
+    config.nresources = 4;
+    config.chunk_bytes = 100;
+    assert_int_equal(SIMULATE(), GPURING_ERR_ARG);
+    config.chunk_bytes = 128;
+    config.slots = 1;
+    assert_int_equal(SIMULATE(), GPURING_ERR_DATA);
+    assert_non_null(strstr(text, "waits for ever"));
+#undef SIMULATE
+    test_plans_free(&plans);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
+        cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_direct),       cmocka_unit_test(test_errors),
+    };
+
+    gpuring_log_set(quiet, GPURING_LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

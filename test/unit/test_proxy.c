@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The proxy over the mock net: threads as lanes, several processes in one, faults on demand. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/net/net_mock.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/net_lane.h"
+
+#define NSLOTS     8
+#define SLOT_BYTES 1024
+#define PROCESSES  4
+
+struct process {
+    struct gpuring_net *net;
+    struct gpuring_proxy *proxy;
+    char host[16];
+};
+
+static const struct gpuring_proxy_config waits[] = {
+    {.cpu = GPURING_PROXY_CPU_ANY, .spin_us = -1, .yield_us = -1},
+    {.cpu = GPURING_PROXY_CPU_AWAY, .spin_us = 0, .yield_us = 0},
+    {.cpu = 0, .spin_us = 100, .yield_us = 0},
+};
+
+static void process_start(struct process *process, int number,
+                          const struct gpuring_proxy_config *config)
+{
+    struct gpuring_net_config net = {.local_host = process->host};
+
+    snprintf(process->host, sizeof process->host, "host%d", number);
+    assert_int_equal(gpuring_net_mock.open(&net, &process->net), GPURING_OK);
+    assert_int_equal(gpuring_proxy_create(config, &process->proxy), GPURING_OK);
+    assert_int_equal(gpuring_proxy_add_net(process->proxy, &gpuring_net_mock, process->net),
+                     GPURING_OK);
+}
+
+static void process_stop(struct process *process)
+{
+    assert_int_equal(gpuring_proxy_destroy(process->proxy, 1.0), GPURING_OK);
+    gpuring_net_mock.close(process->net);
+}
+
+/* A connection from one process to another. */
+struct pair {
+    struct lane_end sender, receiver;
+};
+
+static void pair_open(struct pair *pair, struct process *from, struct process *to)
+{
+    assert_int_equal(lane_end_create(&pair->sender, &gpuring_net_mock, from->net, 0, from->proxy,
+                                     GPURING_NET_SEND, NSLOTS, SLOT_BYTES),
+                     GPURING_OK);
+    assert_int_equal(lane_end_create(&pair->receiver, &gpuring_net_mock, to->net, 0, to->proxy,
+                                     GPURING_NET_RECV, NSLOTS, SLOT_BYTES),
+                     GPURING_OK);
+    assert_int_equal(
+        lane_connect(&pair->sender, from->net, from->host, &pair->receiver, to->net, to->host),
+        GPURING_OK);
+}
+
+static void pair_close(struct pair *pair)
+{
+    assert_int_equal(lane_end_destroy(&pair->sender, 10), GPURING_OK);
+    assert_int_equal(lane_end_destroy(&pair->receiver, 10), GPURING_OK);
+}
+
+/* One lane: a thread that sends or receives `count` chunks in rounds, each round one operation. */
+struct lane {
+    struct lane_end *end;
+    enum gpuring_protocol protocol;
+    uint64_t seed;
+    int count, rounds;
+    int status;
+    pthread_t thread;
+};
+
+static void *lane_main(void *argument)
+{
+    struct lane *lane = argument;
+
+    for (int round = 0; round < lane->rounds && lane->status == GPURING_OK; round++) {
+        gpuring_proxy_begin(lane->end->proxy);
+        for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
+            lane->status = lane->end->direction == GPURING_NET_SEND
+                               ? lane_send(lane->end, lane->protocol, lane->seed)
+                               : lane_recv(lane->end, lane->protocol, lane->seed);
+        }
+        gpuring_proxy_end(lane->end->proxy);
+    }
+    return NULL;
+}
+
+static void lane_start(struct lane *lane, struct lane_end *end, enum gpuring_protocol protocol,
+                       uint64_t seed, int count, int rounds)
+{
+    *lane = (struct lane){
+        .end = end, .protocol = protocol, .seed = seed, .count = count, .rounds = rounds};
+    assert_int_equal(pthread_create(&lane->thread, NULL, lane_main, lane), 0);
+}
+
+static int lane_join(struct lane *lane)
+{
+    assert_int_equal(pthread_join(lane->thread, NULL), 0);
+    return lane->status;
+}
+
+/* Wait for something that is certain to come, so that no time is asserted. */
+static void until_sleeping(const struct gpuring_proxy *proxy)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+
+    while (!gpuring_proxy_sleeping(proxy)) {
+        assert_true(time(NULL) <= deadline);
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* Every pair of processes both ways, every protocol at once; a lane per connection and protocol. */
+static void all_to_all(const struct gpuring_mock_faults *faults,
+                       const struct gpuring_proxy_config *config, bool help, int count, int rounds)
+{
+    struct process process[PROCESSES];
+    struct pair pairs[PROCESSES * (PROCESSES - 1)];
+    struct lane lanes[PROCESSES * (PROCESSES - 1) * 2 * GPURING_PROTOCOL_COUNT];
+    int npairs = 0, nlanes = 0;
+
+    gpuring_mock_reset(faults);
+    for (int i = 0; i < PROCESSES; i++) {
+        process_start(&process[i], i, config);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        for (int j = 0; j < PROCESSES; j++) {
+            if (i != j) {
+                pair_open(&pairs[npairs], &process[i], &process[j]);
+                pairs[npairs].sender.help = pairs[npairs].receiver.help = help;
+                npairs++;
+            }
+        }
+    }
+    for (int i = 0; i < npairs; i++) {
+        for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+            uint64_t seed = (uint64_t) (i * 10 + p);
+
+            lane_start(&lanes[nlanes++], &pairs[i].sender, (enum gpuring_protocol) p, seed, count,
+                       rounds);
+            lane_start(&lanes[nlanes++], &pairs[i].receiver, (enum gpuring_protocol) p, seed, count,
+                       rounds);
+        }
+    }
+    for (int i = 0; i < nlanes; i++) {
+        assert_int_equal(lane_join(&lanes[i]), GPURING_OK);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        until_sleeping(process[i].proxy);
+        assert_true(gpuring_proxy_bytes(process[i].proxy) > 0);
+        assert_true((gpuring_proxy_retries(process[i].proxy) > 0) == (faults->again_permille > 0));
+    }
+    for (int i = 0; i < npairs; i++) {
+        pair_close(&pairs[i]);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        process_stop(&process[i]);
+    }
+    assert_int_equal(gpuring_mock_violations(), 0);
+}
+
+static void test_clean_network(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        all_to_all(&none, &waits[i], i == 1, 30, 3);
+    }
+}
+
+static void test_rough_network(void **state)
+{
+    (void) state;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const struct gpuring_mock_faults faults = {
+            .seed = seed, .delay_polls = 20, .again_permille = 200};
+
+        all_to_all(&faults, &waits[seed - 1], seed == 2, 30, 3);
+    }
+}
+
+/* The sender's operation is over before its proxy has even woken up, and long before the receiver
+ * begins: nothing is lost, and the proxy sleeps only when its own chunks are out. */
+static void test_late_receiver(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+    struct lane lane;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&pair, &a, &b);
+    for (int i = 0; i < 50; i++) {
+        until_sleeping(a.proxy);
+        until_sleeping(b.proxy);
+        lane_start(&lane, &pair.sender, GPURING_PROTOCOL_SIMPLE, 7, NSLOTS, 1);
+        assert_int_equal(lane_join(&lane), GPURING_OK);
+        assert_true(gpuring_proxy_sleeping(b.proxy));
+        lane_start(&lane, &pair.receiver, GPURING_PROTOCOL_SIMPLE, 7, NSLOTS, 1);
+        assert_int_equal(lane_join(&lane), GPURING_OK);
+    }
+    pair_close(&pair);
+    process_stop(&a);
+    process_stop(&b);
+}
+
+static void test_lost_chunk(void **state)
+{
+    const struct gpuring_mock_faults faults = {.seed = 1, .lose_post = 10};
+    struct process a, b;
+    struct pair hurt, fine;
+    struct lane lanes[2];
+
+    (void) state;
+    gpuring_mock_reset(&faults);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&hurt, &a, &b);
+    pair_open(&fine, &a, &b);
+    lane_start(&lanes[0], &hurt.sender, GPURING_PROTOCOL_SIMPLE, 1, 50, 1);
+    lane_start(&lanes[1], &hurt.receiver, GPURING_PROTOCOL_SIMPLE, 1, 50, 1);
+    assert_int_equal(lane_join(&lanes[0]), GPURING_ERR_NET);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_ERR_NET);
+    assert_string_equal(gpuring_proxy_conn_error(hurt.sender.conn),
+                        "mock connection from host0 to host1, device mock0: a chunk was lost");
+    assert_string_equal(gpuring_proxy_conn_error(hurt.receiver.conn),
+                        "mock connection from host1 to host0, device mock0: a chunk was lost");
+
+    /* The other connection goes on. */
+    lane_start(&lanes[0], &fine.sender, GPURING_PROTOCOL_LL, 2, 50, 2);
+    lane_start(&lanes[1], &fine.receiver, GPURING_PROTOCOL_LL, 2, 50, 2);
+    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    assert_string_equal(gpuring_proxy_conn_error(fine.sender.conn), "");
+    pair_close(&fine);
+    assert_int_equal(lane_end_destroy(&hurt.sender, 10), GPURING_ERR_NET);
+    assert_int_equal(lane_end_destroy(&hurt.receiver, 10), GPURING_ERR_NET);
+    process_stop(&a);
+    process_stop(&b);
+}
+
+static void test_killed_peer(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+    struct lane lane;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&pair, &b, &a);
+    lane_start(&lane, &pair.receiver, GPURING_PROTOCOL_SIMPLE, 1, 1, 1);
+    gpuring_mock_kill(b.net);
+    assert_int_equal(lane_join(&lane), GPURING_ERR_PEER);
+    assert_non_null(strstr(gpuring_proxy_conn_error(pair.receiver.conn), "has died"));
+    until_sleeping(a.proxy);
+    assert_int_equal(lane_end_destroy(&pair.receiver, 10), GPURING_ERR_PEER);
+    lane_end_destroy(&pair.sender, 0);
+    process_stop(&a);
+    process_stop(&b);
+}
+
+/* A hung peer: nobody gets an error, but leaving is bounded, with chunks in flight. */
+static void test_hung_peer(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pairs[2];
+    struct lane lane;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&pairs[0], &a, &b);
+    pair_open(&pairs[1], &a, &b);
+    gpuring_mock_stall(b.net, true);
+    for (int i = 0; i < 2; i++) {
+        lane_start(&lane, &pairs[i].sender, GPURING_PROTOCOL_SIMPLE, 1, NSLOTS, 1);
+        assert_int_equal(lane_join(&lane), GPURING_OK);
+    }
+    assert_int_equal(lane_end_destroy(&pairs[0].sender, 0.05), GPURING_ERR_TIMEOUT);
+
+    /* The second connection is still there when the proxy goes. */
+    assert_int_equal(gpuring_proxy_destroy(a.proxy, 0.05), GPURING_OK);
+    pairs[1].sender.conn = NULL;
+    assert_int_equal(lane_end_destroy(&pairs[1].sender, 0), GPURING_OK);
+    gpuring_net_mock.close(a.net);
+    assert_int_equal(lane_end_destroy(&pairs[0].receiver, 1), GPURING_OK);
+    assert_int_equal(lane_end_destroy(&pairs[1].receiver, 1), GPURING_OK);
+    process_stop(&b);
+}
+
+static void test_stalled_peer_recovers(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+    struct lane lanes[2];
+    const struct timespec nap = {.tv_nsec = 20000000};
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&pair, &a, &b);
+    gpuring_mock_stall(b.net, true);
+    lane_start(&lanes[0], &pair.sender, GPURING_PROTOCOL_LL128, 1, 100, 1);
+    lane_start(&lanes[1], &pair.receiver, GPURING_PROTOCOL_LL128, 1, 100, 1);
+    nanosleep(&nap, NULL);
+    gpuring_mock_stall(b.net, false);
+    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    pair_close(&pair);
+    process_stop(&a);
+    process_stop(&b);
+}
+
+/* Overrun counters must end in an error, not in wild copies. */
+static void test_corrupt_counters(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pair;
+    struct lane lane;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&pair, &a, &b);
+    __atomic_store_n(&pair.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    __atomic_store_n(&pair.receiver.head[0]->head, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    lane_start(&lane, &pair.sender, GPURING_PROTOCOL_LL, 1, 4 * NSLOTS, 1);
+    assert_int_equal(lane_join(&lane), GPURING_ERR_DATA);
+    lane_start(&lane, &pair.receiver, GPURING_PROTOCOL_LL, 1, 4 * NSLOTS, 1);
+    assert_int_equal(lane_join(&lane), GPURING_ERR_DATA);
+    assert_int_equal(lane_end_destroy(&pair.sender, 1), GPURING_ERR_DATA);
+    assert_int_equal(lane_end_destroy(&pair.receiver, 1), GPURING_ERR_DATA);
+    process_stop(&a);
+    process_stop(&b);
+}
+
+/* Connections come and go while others carry traffic. */
+static void test_add_and_remove_under_load(void **state)
+{
+    const struct gpuring_mock_faults faults = {.seed = 5, .delay_polls = 3};
+    struct process a, b;
+    struct pair load, passing;
+    struct lane lanes[2], guest[2];
+
+    (void) state;
+    gpuring_mock_reset(&faults);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&load, &a, &b);
+    lane_start(&lanes[0], &load.sender, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
+    lane_start(&lanes[1], &load.receiver, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
+    for (int i = 0; i < 20; i++) {
+        pair_open(&passing, &b, &a);
+        lane_start(&guest[0], &passing.sender, GPURING_PROTOCOL_LL, 3, 2 * NSLOTS, 1);
+        lane_start(&guest[1], &passing.receiver, GPURING_PROTOCOL_LL, 3, 2 * NSLOTS, 1);
+        assert_int_equal(lane_join(&guest[0]), GPURING_OK);
+        assert_int_equal(lane_join(&guest[1]), GPURING_OK);
+        pair_close(&passing);
+    }
+    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    pair_close(&load);
+    process_stop(&a);
+    process_stop(&b);
+    assert_int_equal(gpuring_mock_violations(), 0);
+}
+
+/* A forked child has no progress thread; giving the proxy back there must not wait for it. */
+static void test_fork(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a;
+    int status;
+    pid_t child;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    until_sleeping(a.proxy);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(LANE_DEADLINE_SECONDS);
+        _exit(gpuring_proxy_destroy(a.proxy, 1.0) == GPURING_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    process_stop(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clean_network),
+        cmocka_unit_test(test_rough_network),
+        cmocka_unit_test(test_late_receiver),
+        cmocka_unit_test(test_lost_chunk),
+        cmocka_unit_test(test_killed_peer),
+        cmocka_unit_test(test_hung_peer),
+        cmocka_unit_test(test_stalled_peer_recovers),
+        cmocka_unit_test(test_corrupt_counters),
+        cmocka_unit_test(test_add_and_remove_under_load),
+        cmocka_unit_test(test_fork),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The transport between processes of one node: forked ranks exchange their blobs through a shared
+ * page, connect, and run a ring allreduce; then what happens with wrong blobs and dead peers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/transport/transport.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define MAX_RANKS  5
+#define BLOB_ROOM  16384
+#define COUNT      30011 /* elements of a vector: several windows, the last one odd */
+#define WAIT_LIMIT 60    /* seconds after which a test gives up */
+
+/* What the forked ranks share: their blobs and a barrier. */
+struct exchange {
+    pthread_barrier_t barrier;
+    size_t bytes[MAX_RANKS];
+    uint8_t blobs[MAX_RANKS][BLOB_ROOM];
+};
+
+struct rank {
+    struct gpuring_device *device;
+    struct gpuring_plan *plan;
+    struct gpuring_transport *transport;
+};
+
+static struct exchange *exchange_create(int nranks)
+{
+    pthread_barrierattr_t attributes;
+    struct exchange *exchange =
+        mmap(NULL, sizeof *exchange, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(exchange, MAP_FAILED);
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    assert_int_equal(pthread_barrier_init(&exchange->barrier, &attributes, (unsigned) nranks), 0);
+    return exchange;
+}
+
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "# rank failed: %s (line %d)\n", #condition, __LINE__); \
+            _exit(1);                                                               \
+        }                                                                           \
+    } while (0)
+
+static void rank_create(struct rank *self, int rank, int nranks)
+{
+    static const int node[MAX_RANKS];
+    struct gpuring_channel channel = {
+        .ring = {.prev = (rank + nranks - 1) % nranks, .next = (rank + 1) % nranks, .index = rank}};
+    struct gpuring_transport_config config = {
+        .rank = rank,
+        .nranks = nranks,
+        .node = node,
+        .hostname = "here",
+        .unique_id = {17, 4},
+        .fifo = {.nslots = 4,
+                 .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}},
+        .device_ops = &gpuring_device_host,
+    };
+
+    REQUIRE(gpuring_device_host.open(&self->device) == GPURING_OK);
+    config.device = self->device;
+    REQUIRE(gpuring_plan_build_ring(rank, nranks, &channel, 1, &self->plan) == GPURING_OK);
+    REQUIRE(gpuring_transport_create(&config, (const struct gpuring_plan *const *) &self->plan, 1,
+                                     &self->transport) == GPURING_OK);
+}
+
+static int rank_connect(struct rank *self, int rank, int nranks, struct exchange *exchange)
+{
+    size_t offsets[MAX_RANKS + 1], bytes;
+    uint8_t *all = malloc(sizeof exchange->blobs);
+    const void *blob;
+    int status;
+
+    REQUIRE(all != NULL);
+    REQUIRE(gpuring_transport_blob(self->transport, &blob, &bytes) == GPURING_OK);
+    REQUIRE(bytes <= BLOB_ROOM);
+    memcpy(exchange->blobs[rank], blob, bytes);
+    exchange->bytes[rank] = bytes;
+    pthread_barrier_wait(&exchange->barrier);
+    offsets[0] = 0;
+    for (int r = 0; r < nranks; r++) {
+        memcpy(all + offsets[r], exchange->blobs[r], exchange->bytes[r]);
+        offsets[r + 1] = offsets[r] + exchange->bytes[r];
+    }
+    status = gpuring_transport_connect(self->transport, all, offsets);
+    free(all);
+    pthread_barrier_wait(&exchange->barrier);
+    return status;
+}
+
+static void rank_destroy(struct rank *self)
+{
+    gpuring_transport_destroy(self->transport);
+    gpuring_plan_free(self->plan);
+    gpuring_device_host.close(self->device);
+}
+
+static void lane_prepare(const struct rank *self, enum gpuring_protocol protocol,
+                         struct gpuring_lane *lane)
+{
+    uint64_t room = protocol == GPURING_PROTOCOL_SIMPLE ? 8192 : 1024;
+
+    memset(lane, 0, sizeof *lane);
+    REQUIRE(gpuring_transport_bind(self->transport, 0, protocol, lane) == GPURING_OK);
+    gpuring_plan_lane_range(self->plan, 0, COUNT, 16, &lane->first, &lane->count);
+    lane->chunk = gpuring_fifo_payload(protocol, room) / sizeof(int32_t) / 16 * 16;
+}
+
+static int run(const struct rank *self, struct gpuring_work *work)
+{
+    time_t end = time(NULL) + WAIT_LIMIT;
+    int status;
+
+    gpuring_transport_begin(self->transport);
+    do {
+        status = gpuring_work_run_host(work);
+        sched_yield(); /* there may be more ranks than cores */
+    } while (status == GPURING_AGAIN && time(NULL) < end);
+    gpuring_transport_end(self->transport);
+    return status;
+}
+
+static void allreduce(const struct rank *self, int rank, int nranks, enum gpuring_protocol protocol)
+{
+    int32_t *data = malloc(COUNT * sizeof *data);
+    struct gpuring_lane lane;
+    struct gpuring_work work = {.input = data,
+                                .output = data,
+                                .type = GPURING_TYPE_INT32,
+                                .op = GPURING_OP_SUM,
+                                .protocol = protocol,
+                                .nlanes = 1,
+                                .lanes = &lane,
+                                .abort = gpuring_transport_abort_word(self->transport),
+                                .patience = 100};
+
+    REQUIRE(data != NULL);
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = i * 7 + rank;
+    }
+    lane_prepare(self, protocol, &lane);
+    REQUIRE(run(self, &work) == GPURING_OK);
+    for (int i = 0; i < COUNT; i++) {
+        REQUIRE(data[i] == nranks * i * 7 + nranks * (nranks - 1) / 2);
+    }
+    free(data);
+}
+
+/* Fork nranks processes that run body; all must exit with 0. */
+static void in_ranks(int nranks, void (*body)(int rank, int nranks, struct exchange *exchange))
+{
+    struct exchange *exchange = exchange_create(nranks);
+    pid_t children[MAX_RANKS];
+    int bad = 0;
+
+    for (int r = 0; r < nranks; r++) {
+        children[r] = fork();
+        assert_true(children[r] >= 0);
+        if (children[r] == 0) {
+            alarm(WAIT_LIMIT + 10);
+            body(r, nranks, exchange);
+            _exit(0);
+        }
+    }
+    for (int r = 0; r < nranks; r++) {
+        int status;
+
+        assert_int_equal(waitpid(children[r], &status, 0), children[r]);
+        bad += status != 0;
+    }
+    munmap(exchange, sizeof *exchange);
+    assert_int_equal(bad, 0);
+}
+
+static void ring_body(int rank, int nranks, struct exchange *exchange)
+{
+    struct rank self;
+
+    rank_create(&self, rank, nranks);
+    REQUIRE(rank_connect(&self, rank, nranks, exchange) == GPURING_OK);
+    gpuring_transport_settle(self.transport);
+    REQUIRE(strcmp(gpuring_transport_name(self.transport), "shm") == 0);
+    for (int i = 0; i < 20; i++) {
+        allreduce(&self, rank, nranks, i % 2 ? GPURING_PROTOCOL_LL : GPURING_PROTOCOL_SIMPLE);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    rank_destroy(&self);
+}
+
+static void ring_of_processes(void **state)
+{
+    (void) state;
+    for (int nranks = 2; nranks <= MAX_RANKS; nranks++) {
+        in_ranks(nranks, ring_body);
+    }
+}
+
+/* Rank 1 announces garbage: rank 0 must refuse it, not crash. */
+static void garbage_body(int rank, int nranks, struct exchange *exchange)
+{
+    struct rank self;
+    size_t offsets[3] = {0, 0, 0}, bytes;
+    const void *blob;
+    uint8_t *copy;
+
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
+    rank_create(&self, rank, nranks);
+    REQUIRE(gpuring_transport_blob(self.transport, &blob, &bytes) == GPURING_OK);
+    memcpy(exchange->blobs[rank], blob, bytes);
+    exchange->bytes[rank] = bytes;
+    pthread_barrier_wait(&exchange->barrier);
+    for (size_t cut = 0; rank == 0 && cut <= exchange->bytes[1]; cut += 8) {
+        struct rank fresh;
+
+        rank_create(&fresh, rank, nranks);
+        copy = malloc(bytes + cut + 8);
+        REQUIRE(copy != NULL);
+        memcpy(copy + bytes, exchange->blobs[1], cut);
+        if (cut == exchange->bytes[1]) {
+            copy[bytes] ^= 0xff; /* whole, but not ours */
+        }
+        offsets[1] = bytes;
+        offsets[2] = bytes + cut;
+        REQUIRE(gpuring_transport_connect(fresh.transport, copy, offsets) == GPURING_ERR_PEER);
+        free(copy);
+        rank_destroy(&fresh);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    rank_destroy(&self);
+}
+
+static void garbage_in_a_blob_is_refused(void **state)
+{
+    (void) state;
+    in_ranks(2, garbage_body);
+}
+
+/* Rank 1 exits: rank 0 sees it in health, with a text; the abort word stops its executor. */
+static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
+{
+    struct rank self;
+    struct gpuring_lane lane;
+    int32_t *data = calloc(COUNT, sizeof *data);
+    struct gpuring_work work = {.input = data,
+                                .output = data,
+                                .type = GPURING_TYPE_INT32,
+                                .op = GPURING_OP_SUM,
+                                .nlanes = 1,
+                                .lanes = &lane,
+                                .patience = 100};
+    char text[256] = "";
+    time_t end = time(NULL) + WAIT_LIMIT;
+
+    REQUIRE(data != NULL);
+    rank_create(&self, rank, nranks);
+    REQUIRE(rank_connect(&self, rank, nranks, exchange) == GPURING_OK);
+    if (rank == 1) {
+        gpuring_transport_publish(self.transport, 41, GPURING_ACTIVITY_OUTSIDE);
+        pthread_barrier_wait(&exchange->barrier);
+        pthread_barrier_wait(&exchange->barrier);
+        _exit(0);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    REQUIRE(gpuring_transport_health(self.transport, text, sizeof text) == GPURING_OK);
+    gpuring_transport_peer_state(self.transport, 1, text, sizeof text);
+    REQUIRE(strstr(text, "41") != NULL);
+    work.abort = gpuring_transport_abort_word(self.transport);
+    lane_prepare(&self, GPURING_PROTOCOL_SIMPLE, &lane);
+    REQUIRE(gpuring_work_run_host(&work) == GPURING_AGAIN);
+    REQUIRE(lane.wait == GPURING_WAIT_RECV);
+    REQUIRE(gpuring_transport_peer_rank(self.transport, 0, 0, lane.wait, lane.wait_ref) == 1);
+    REQUIRE(gpuring_transport_peer_text(self.transport, 0, 0, lane.wait, lane.wait_ref, text,
+                                        sizeof text) == GPURING_OK);
+    REQUIRE(strstr(text, "rank 1 (host here") != NULL);
+    pthread_barrier_wait(&exchange->barrier);
+    while (gpuring_transport_health(self.transport, text, sizeof text) != GPURING_ERR_PEER) {
+        REQUIRE(time(NULL) < end);
+        usleep(1000);
+    }
+    REQUIRE(strstr(text, "has died") != NULL);
+    gpuring_transport_abort(self.transport, GPURING_ERR_PEER);
+    REQUIRE(gpuring_work_run_host(&work) == GPURING_ERR_ABORTED);
+    free(data);
+    rank_destroy(&self);
+}
+
+/* Children of one parent stay zombies until it waits: reap rank 1 while rank 0 looks. */
+static void dead_peer_is_noticed(void **state)
+{
+    struct exchange *exchange = exchange_create(2);
+    int status;
+    pid_t ranks[2];
+
+    (void) state;
+    for (int r = 0; r < 2; r++) {
+        ranks[r] = fork();
+        assert_true(ranks[r] >= 0);
+        if (ranks[r] == 0) {
+            alarm(WAIT_LIMIT + 10);
+            dead_peer_body(r, 2, exchange);
+            _exit(0);
+        }
+    }
+    assert_int_equal(waitpid(ranks[1], &status, 0), ranks[1]);
+    assert_int_equal(status, 0);
+    assert_int_equal(waitpid(ranks[0], &status, 0), ranks[0]);
+    assert_int_equal(status, 0);
+    munmap(exchange, sizeof *exchange);
+}
+
+static void impossible_rooms_are_refused(void **state)
+{
+    static const int node[2];
+    struct gpuring_transport_config config = {
+        .nranks = 2, .node = node, .hostname = "here", .device_ops = &gpuring_device_host};
+    struct gpuring_transport *transport = NULL;
+    static const struct gpuring_fifo_config rooms[] = {
+        {.nslots = 0, .slot_bytes = {8192}},     {.nslots = 1, .slot_bytes = {8192}},
+        {.nslots = 3, .slot_bytes = {8192}},     {.nslots = 128, .slot_bytes = {8192}},
+        {.nslots = 4, .slot_bytes = {8192 + 8}}, {.nslots = 4, .slot_bytes = {UINT64_C(1) << 32}},
+    };
+
+    (void) state;
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        config.fifo = rooms[i];
+        assert_int_equal(gpuring_transport_create(&config, NULL, 0, &transport), GPURING_ERR_ARG);
+        assert_null(transport);
+    }
+    gpuring_log_set(NULL, GPURING_LOG_WARN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ring_of_processes),
+        cmocka_unit_test(garbage_in_a_blob_is_refused),
+        cmocka_unit_test(dead_peer_is_noticed),
+        cmocka_unit_test(impossible_rooms_are_refused),
+    };
+
+    return cmocka_run_group_tests_name("transport", tests, NULL, NULL);
+}
