@@ -33,18 +33,22 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_SUBST([GPURING_CUDA_GENCODE])
 ])
 
-# GPURING_CHECK_NVCC: does nvcc work, and with which headers? Sets gpuring_found and CUDA_CPPFLAGS.
+# GPURING_CHECK_NVCC: does nvcc work, and where is the cuda.h that it reads? Asked of nvcc itself: it
+# may be a link or a wrapper far from its toolkit. Sets gpuring_found and CUDA_CPPFLAGS.
 AC_DEFUN([GPURING_CHECK_NVCC], [
     AC_MSG_CHECKING([whether $NVCC works])
-    AS_ECHO(['__global__ void gpuring_try(int *x) { *x = 1; }']) >conftest.cu
-    AS_IF([$NVCC $NVCCFLAGS -fatbin -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
-          [gpuring_found=yes])
+    AS_ECHO(['#include <cuda.h>
+__global__ void gpuring_try(int *x) { *x = CUDA_VERSION; }']) >conftest.cu
+    AS_IF([$NVCC $NVCCFLAGS -fatbin -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1], [
+        gpuring_cuda_include=`$NVCC $NVCCFLAGS -M conftest.cu 2>&AS_MESSAGE_LOG_FD | tr ' ' '\n' |
+            $SED -n 's,/cuda\.h$,,p' | $SED -n 1p`
+        AS_IF([test -n "$gpuring_cuda_include"], [gpuring_found=yes])])
     rm -f conftest.cu conftest.fatbin
     AC_MSG_RESULT([$gpuring_found])
     AS_IF([test "$gpuring_found" = yes], [
-        gpuring_cuda_home=`AS_DIRNAME(["$NVCC"])`/..
-        AS_IF([test -f "$gpuring_cuda_home/include/cuda.h"],
-              [CUDA_CPPFLAGS="-isystem `cd "$gpuring_cuda_home/include" && pwd`"])])
+        AS_CASE([$gpuring_cuda_include],
+            [/usr/include], [],
+            [CUDA_CPPFLAGS="-isystem `cd "$gpuring_cuda_include" && pwd -P`"])])
 ])
 
 # GPURING_CUDA_TARGETS: the architectures. A binary of the first capability of a major runs on all
