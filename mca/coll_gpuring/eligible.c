@@ -6,6 +6,7 @@
 
 #include "kernels/types.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/memory.h"
 
 const char *gpuring_reason_text(enum gpuring_reason reason)
 {
@@ -86,6 +87,7 @@ static struct {
     const void *handle;
     uint32_t type;
     uint32_t size;
+    bool device; /* kernels know the type */
 } handles[SLOTS];
 
 static size_t slot_of(const void *handle)
@@ -107,6 +109,7 @@ static void add_handle(MPI_Datatype handle, int type)
     handles[slot].handle = handle;
     handles[slot].type = (uint32_t) type;
     handles[slot].size = gpuring_type_info((uint32_t) type)->size;
+    handles[slot].device = gpuring_type_info((uint32_t) type)->device != 0;
 }
 
 static void add_sized(MPI_Datatype handle, enum representation representation)
@@ -211,16 +214,27 @@ static int find_op(MPI_Op op)
     return -1;
 }
 
+/* Where the buffers are; false if no GPU has a part in it. */
+static bool find_memory(struct gpuring_call *call)
+{
+    struct gpuring_pointer output = gpuring_memory_of(call->output);
+    struct gpuring_pointer input =
+        call->input == call->output ? output : gpuring_memory_of(call->input);
+
+    call->output_gpu = gpuring_memory_on_gpu(output.kind) ? output.ordinal : -1;
+    call->input_gpu = gpuring_memory_on_gpu(input.kind) ? input.ordinal : -1;
+    return call->output_gpu >= 0 || call->input_gpu >= 0;
+}
+
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call)
 {
+    bool host = gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
     size_t slot = slot_of(dtype);
     int found;
 
-    if (gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
-        gpuring_process.device_ops->classify(gpuring_process.device, rbuf).kind ==
-            GPURING_POINTER_HOST) {
+    if (!host && !gpuring_memory_possible()) {
         return GPURING_REASON_MEMORY;
     }
     while (handles[slot].handle != dtype) {
@@ -240,6 +254,14 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
         .type = handles[slot].type,
         .op = (uint32_t) found,
         .element_size = handles[slot].size,
+        .input_gpu = -1,
+        .output_gpu = -1,
     };
-    return GPURING_REASON_NONE;
+    if (host) {
+        return GPURING_REASON_NONE;
+    }
+    if (!find_memory(call)) {
+        return GPURING_REASON_MEMORY;
+    }
+    return handles[slot].device ? GPURING_REASON_NONE : GPURING_REASON_HOST_TYPE;
 }

@@ -3,8 +3,8 @@
 /*
  * Eligibility: turns the arguments of a collective into a call of ours, or says why not.
  *
- * The answer depends on what MPI requires to be equal on all ranks only (operation, type
- * signature) and on the kind of memory, which is assumed to be (coll_gpuring_agree).
+ * The answer depends on what MPI requires to be equal on all ranks (operation, type signature), and
+ * on whether any of the buffers is on a GPU, which is assumed to be (coll_gpuring_agree).
  */
 #ifndef GPURING_ELIGIBLE_H
 #define GPURING_ELIGIBLE_H
@@ -19,6 +19,7 @@
     X(TYPE, "the datatype is not a predefined one that is reduced")                    \
     X(OP, "the operation is user-defined, or MPI does not define it for the datatype") \
     X(MEMORY, "the buffers are in host memory and coll_gpuring_device is not host")    \
+    X(HOST_TYPE, "the buffers are on a GPU, which does not reduce the datatype")       \
     X(DEAD, "the communicator could not be wired up")
 
 enum gpuring_reason {
@@ -38,6 +39,8 @@ struct gpuring_call {
     uint32_t type;         /* enum gpuring_type */
     uint32_t op;           /* enum gpuring_op */
     uint32_t element_size; /* bytes */
+    /* GPUs that the buffers are on, -1: host memory. */
+    int input_gpu, output_gpu;
 };
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */

@@ -138,6 +138,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/machine.c \
     mca/coll_gpuring/members.c \
     mca/coll_gpuring/members.h \
+    mca/coll_gpuring/memory.c \
+    mca/coll_gpuring/memory.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/operation.c \
     mca/coll_gpuring/params.c \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_format.h"
@@ -14,6 +15,7 @@
 struct gpuring_process gpuring_process = {
     .world_rank = -1,
     .output = -1,
+    .gpu = -1,
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -23,32 +25,44 @@ struct gpuring_process gpuring_process = {
 static bool attached;                      /* the device knows its GPU */
 static struct gpuring_stream *copy_stream; /* of gpuring_process_copy; NULL until it is needed */
 
-/*
- * GPU buffers are not served yet: device/device_cuda.c and the kernels are there and tested, but
- * calls that cannot run on a GPU are not staged through the host yet, and without that a device
- * pointer could reach a component that follows it.
- */
+static const struct gpuring_device_ops *asked_device(void)
+{
+    switch (gpuring_params.device) {
+    case GPURING_PARAM_DEVICE_HOST:
+        return &gpuring_device_host;
+#if GPURING_HAVE_CUDA
+    case GPURING_PARAM_DEVICE_AUTO:
+    case GPURING_PARAM_DEVICE_CUDA:
+        return &gpuring_device_cuda;
+#endif
+    default:
+        return NULL;
+    }
+}
+
+/* The CUDA device takes no part in anything until a buffer of a GPU comes: the application may load
+ * the driver and make its context long after MPI_Init, or never. */
 void gpuring_process_open_device(void)
 {
-    if (gpuring_params.device == GPURING_PARAM_DEVICE_HOST &&
-        gpuring_device_host.open(&gpuring_process.device) == GPURING_OK) {
-        gpuring_process.device_ops = &gpuring_device_host;
-    } else if (gpuring_params.device == GPURING_PARAM_DEVICE_CUDA) {
+    const struct gpuring_device_ops *ops = asked_device();
+
+    if (ops != NULL && ops->open(&gpuring_process.device) == GPURING_OK) {
+        gpuring_process.device_ops = ops;
+    } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_CUDA) {
         gpuring_compat_help("device missing", gpuring_process.hostname);
     }
 }
 
 int gpuring_process_attach(const void *buffer)
 {
+    struct gpuring_pointer pointer = gpuring_memory_of(buffer);
     int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
     if (!attached) {
-        struct gpuring_pointer pointer =
-            gpuring_process.device_ops->classify(gpuring_process.device, buffer);
-
         status = gpuring_process.device_ops->attach(gpuring_process.device, &pointer);
         attached = status == GPURING_OK;
+        gpuring_process.gpu = attached ? pointer.ordinal : -1;
     }
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
@@ -173,4 +187,5 @@ void gpuring_process_close(void)
         gpuring_process.device = NULL;
     }
     attached = false;
+    gpuring_process.gpu = -1;
 }

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dl_iterate_phdr */
+#endif
 #include "mca/coll_gpuring/device/cuda_driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #define LIBRARY "libcuda.so.1"
 
-/* All three are guarded by the lock; a loaded driver is never changed or unloaded again, because
- * the CUDA library does not survive being unloaded in the presence of contexts. */
+/* All are guarded by the lock; a loaded driver is never changed or unloaded again, because the
+ * CUDA library does not survive being unloaded in the presence of contexts. */
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gpuring_cuda_driver driver;
-static enum { UNTRIED, READY, ABSENT } driver_state;
+static enum { UNTRIED, RESOLVED, READY, ABSENT } driver_state;
+static const struct gpuring_cuda_driver *usable; /* &driver from RESOLVED on; read without lock */
 static char driver_reason[256];
 
 static bool resolve(void)
@@ -61,11 +66,11 @@ static void load(void)
         snprintf(driver_reason, sizeof driver_reason, "no CUDA driver: %s", dlerror());
         driver_state = ABSENT;
     } else {
-        driver_state = resolve() && initialise() ? READY : ABSENT;
+        driver_state = resolve() ? RESOLVED : ABSENT;
     }
 }
 
-static bool loaded_by_application(void)
+static bool library_present(void)
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
 
@@ -75,21 +80,57 @@ static bool loaded_by_application(void)
     return library != NULL;
 }
 
+/* Stops at the first object: what counts is the number of loads, which each of them carries. */
+static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
+{
+    if (size >= offsetof(struct dl_phdr_info, dlpi_adds) + sizeof info->dlpi_adds) {
+        *(unsigned long long *) loads = info->dlpi_adds;
+    }
+    return 1;
+}
+
+bool gpuring_cuda_loaded(void)
+{
+    static bool loaded;               /* it stays: see driver_lock */
+    static unsigned long long looked; /* at which number of loads it was not there */
+    unsigned long long loads = 0;     /* 0: this system does not tell */
+
+    if (__atomic_load_n(&loaded, __ATOMIC_RELAXED)) {
+        return true;
+    }
+    dl_iterate_phdr(read_loads, &loads);
+    if (loads != 0 && loads == __atomic_load_n(&looked, __ATOMIC_RELAXED)) {
+        return false;
+    }
+    if (library_present()) {
+        __atomic_store_n(&loaded, true, __ATOMIC_RELAXED);
+        return true;
+    }
+    __atomic_store_n(&looked, loads, __ATOMIC_RELAXED);
+    return false;
+}
+
 const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const char **reason)
 {
-    bool ready;
-
+    /* Partner: the release store below. */
+    if (loaded_only && __atomic_load_n(&usable, __ATOMIC_ACQUIRE) != NULL) {
+        return &driver;
+    }
     pthread_mutex_lock(&driver_lock);
-    if (driver_state == UNTRIED && (!loaded_only || loaded_by_application())) {
+    if (driver_state == UNTRIED && (!loaded_only || gpuring_cuda_loaded())) {
         load();
     }
-    ready = driver_state == READY;
+    if (driver_state == RESOLVED && !loaded_only) {
+        driver_state = initialise() ? READY : ABSENT;
+    }
+    __atomic_store_n(&usable, driver_state == READY || driver_state == RESOLVED ? &driver : NULL,
+                     __ATOMIC_RELEASE);
     if (reason != NULL) {
         *reason = driver_state == UNTRIED ? "the application has not loaded the CUDA driver"
                                           : driver_reason;
     }
     pthread_mutex_unlock(&driver_lock);
-    return ready ? &driver : NULL;
+    return __atomic_load_n(&usable, __ATOMIC_RELAXED);
 }
 
 const char *gpuring_cuda_error(const struct gpuring_cuda_driver *cuda, CUresult result, char *text,

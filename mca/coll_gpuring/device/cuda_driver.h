@@ -72,9 +72,16 @@ struct gpuring_cuda_driver {
 };
 
 /*
- * The driver, loaded and initialised once per process; NULL without one, with the reason in
- * *reason (static storage). loaded_only: do not load it, only see whether the application did:
- * a process in which nobody loaded the driver has no device memory. Thread safe.
+ * True if the driver's library is in this process: a process in which nobody loaded it has no
+ * device memory. About 15 ns while it is not; no system call unless a library was loaded since the
+ * last call. Thread safe.
+ */
+bool gpuring_cuda_loaded(void);
+
+/*
+ * The driver, once per process; NULL without one, with the reason in *reason (static storage).
+ * loaded_only: neither load nor initialise it, which is the application's part; its calls then
+ * fail with CUDA_ERROR_NOT_INITIALIZED until the application has done so. Thread safe.
  */
 const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const char **reason);
 

@@ -37,8 +37,7 @@ static enum gpuring_pointer_kind kind_of(const struct attributes *a)
 
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
 {
-    const struct gpuring_cuda_driver *driver =
-        device != NULL && device->driver != NULL ? device->driver : gpuring_cuda_driver(true, NULL);
+    const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
     struct gpuring_pointer found = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
     struct attributes a;
     CUpointer_attribute names[] = {
@@ -51,6 +50,7 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     };
     void *values[] = {&a.memory_type, &a.managed, &a.ordinal, &a.context, &a.ipc_capable, &a.pool};
 
+    (void) device;
     if (driver == NULL) {
         return found;
     }

@@ -71,6 +71,10 @@ struct gpuring_device_ops {
 
     int (*identity)(struct gpuring_device *device, struct gpuring_device_identity *identity);
 
+    /* Could a pointer of this process be anything but host memory? Asked at every call: cheap, and
+     * of neither the system nor the driver. */
+    bool (*possible)(void);
+
     /* Classify a user's pointer; at most one driver call, none while the application has not
      * loaded the driver. Never fails. device may be NULL. */
     struct gpuring_pointer (*classify)(struct gpuring_device *device, const void *pointer);

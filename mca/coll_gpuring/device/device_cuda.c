@@ -380,6 +380,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .close = cuda_close,
     .attach = cuda_attach,
     .identity = cuda_identity,
+    .possible = gpuring_cuda_loaded,
     .classify = gpuring_cuda_classify,
     .alloc = cuda_alloc,
     .free = cuda_free,

@@ -93,6 +93,11 @@ static int host_identity(struct gpuring_device *device, struct gpuring_device_id
     return GPURING_OK;
 }
 
+static bool host_possible(void)
+{
+    return false;
+}
+
 static struct gpuring_pointer host_classify(struct gpuring_device *device, const void *pointer)
 {
     (void) device;
@@ -369,6 +374,7 @@ const struct gpuring_device_ops gpuring_device_host = {
     .reach = host_reach,
     .unreach = host_unreach,
     .identity = host_identity,
+    .possible = host_possible,
     .classify = host_classify,
     .alloc = host_alloc,
     .free = mapping_remove,
