@@ -31,7 +31,8 @@ struct fake_device {
 /* Which call fails, counted over all devices from fake_verbs_reset on; 0: none. */
 struct fake_faults {
     unsigned open_device, alloc_pd, create_channel, reg_mr, create_cq, create_qp, modify_qp;
-    unsigned post_send;        /* the n-th is refused with ... */
+    unsigned post_send;        /* the n-th send with an immediate value is refused with ... */
+    unsigned post_probe;       /* the n-th send without is refused with ... */
     int post_send_error;       /* ... this errno */
     unsigned complete;         /* the n-th send completes with ... */
     enum ibv_wc_status status; /* ... this status */

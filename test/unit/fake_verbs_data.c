@@ -131,7 +131,7 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
     struct held_send *held;
 
     LOCK;
-    if (FAILS(post_send)) {
+    if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? FAILS(post_send) : FAILS(post_probe)) {
         UNLOCK;
         *bad = wr;
         return fake.faults.post_send_error;

@@ -361,6 +361,18 @@ static void until_failed(const struct lane_end *end)
     gpuring_proxy_end(end->proxy);
 }
 
+/* The proxy's posts are out, and nothing is asked of the net any more. */
+static void until_sleeping(const struct gpuring_proxy *proxy)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    while (!gpuring_proxy_sleeping(proxy)) {
+        assert_true(time(NULL) < deadline);
+        nanosleep(&nap, NULL);
+    }
+}
+
 static void until_logged(const char *text)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
@@ -457,7 +469,11 @@ static void test_failing_calls(void **state)
     }
 }
 
-/* A full queue is waited for; any other refusal is an error. */
+/*
+ * A full queue is waited for; any other refusal is an error. Whether the refused send is a slot or
+ * a credit depends on the threads' turns, and either must be repeated; that it is not one of the
+ * net's own empty writes is the stand-in's doing: those are repeated without the proxy's knowledge.
+ */
 static void test_refused_sends(void **state)
 {
     const struct fake_faults full = {.post_send = 10, .post_send_error = ENOMEM};
@@ -476,6 +492,26 @@ static void test_refused_sends(void **state)
     world_close(&world);
 }
 
+/* The empty write that asks for a report is refused: it is asked for again, or it is an error. */
+static void test_refused_probes(void **state)
+{
+    const struct fake_faults full = {.post_probe = 1, .post_send_error = ENOMEM};
+    const struct fake_faults broken = {.post_probe = 1, .post_send_error = EIO};
+    struct world world;
+
+    (void) state;
+    world_open(&world, &roce, 1, 1);
+    fake_verbs_set_faults(&full);
+    transfer_well(&world, 0, 50);
+    until_sleeping(world.proxy[0]);
+    fake_verbs_set_faults(&broken);
+    /* An idle connection is tried with one within a second or two. */
+    until_failed(&world.recv[0]);
+    assert_int_equal(world.recv[0].failed, GPURING_ERR_NET);
+    assert_non_null(strstr(gpuring_proxy_conn_error(world.recv[0].conn), strerror(EIO)));
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup(test_closed_peer, clear_log),
         cmocka_unit_test_setup(test_failing_calls, clear_log),
         cmocka_unit_test_setup(test_refused_sends, clear_log),
+        cmocka_unit_test_setup(test_refused_probes, clear_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
