@@ -22,12 +22,19 @@ static struct {
     int (*device_get)(int *device, int ordinal);
     int (*retain)(void **context, int device);
     int (*release)(int device);
-    int (*set_current)(void *context);
+    int (*push)(void *context);
+    int (*pop)(void **context);
     int (*alloc)(cuda_pointer *pointer, size_t bytes);
     int (*free)(cuda_pointer pointer);
-    int (*write)(cuda_pointer to, const void *from, size_t bytes);
-    int (*read)(void *to, cuda_pointer from, size_t bytes);
+    int (*stream_create)(void **stream, unsigned int flags);
+    int (*stream_destroy)(void *stream);
+    int (*stream_sync)(void *stream);
+    int (*copy)(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream);
+    void *context; /* the GPU's primary one, current only during our calls */
+    void *stream;  /* of copies */
 } cuda;
+
+#define NON_BLOCKING 1 /* CU_STREAM_NON_BLOCKING: copies wait for nobody else's work */
 
 static enum perf_memory kind = PERF_MEMORY_HOST;
 
@@ -60,20 +67,34 @@ static int cuda_symbols(void)
         cuda_symbol("cuDeviceGet", &cuda.device_get) != 0 ||
         cuda_symbol("cuDevicePrimaryCtxRetain", &cuda.retain) != 0 ||
         cuda_symbol("cuDevicePrimaryCtxRelease_v2", &cuda.release) != 0 ||
-        cuda_symbol("cuCtxSetCurrent", &cuda.set_current) != 0 ||
+        cuda_symbol("cuCtxPushCurrent_v2", &cuda.push) != 0 ||
+        cuda_symbol("cuCtxPopCurrent_v2", &cuda.pop) != 0 ||
         cuda_symbol("cuMemAlloc_v2", &cuda.alloc) != 0 ||
         cuda_symbol("cuMemFree_v2", &cuda.free) != 0 ||
-        cuda_symbol("cuMemcpyHtoD_v2", &cuda.write) != 0 ||
-        cuda_symbol("cuMemcpyDtoH_v2", &cuda.read) != 0) {
+        cuda_symbol("cuStreamCreate", &cuda.stream_create) != 0 ||
+        cuda_symbol("cuStreamDestroy_v2", &cuda.stream_destroy) != 0 ||
+        cuda_symbol("cuStreamSynchronize", &cuda.stream_sync) != 0 ||
+        cuda_symbol("cuMemcpyAsync", &cuda.copy) != 0) {
         return -1;
     }
     return 0;
 }
 
+static int cuda_enter(void)
+{
+    return cuda_check(cuda.push(cuda.context), "use the context");
+}
+
+static void cuda_leave(void)
+{
+    void *popped;
+
+    (void) cuda_check(cuda.pop(&popped), "leave the context");
+}
+
 static int cuda_open(int local_rank)
 {
-    void *context = NULL;
-    int count = 0;
+    int count = 0, status;
 
     cuda.library = dlopen("libcuda.so.1", RTLD_NOW);
     if (cuda.library == NULL) {
@@ -89,11 +110,32 @@ static int cuda_open(int local_rank)
         return -1;
     }
     if (cuda_check(cuda.device_get(&cuda.device, local_rank % count), "get the GPU") != 0 ||
-        cuda_check(cuda.retain(&context, cuda.device), "create a context") != 0 ||
-        cuda_check(cuda.set_current(context), "use the context") != 0) {
+        cuda_check(cuda.retain(&cuda.context, cuda.device), "create a context") != 0 ||
+        cuda_enter() != 0) {
         return -1;
     }
-    return 0;
+    status = cuda_check(cuda.stream_create(&cuda.stream, NON_BLOCKING), "create a stream");
+    cuda_leave();
+    return status;
+}
+
+/* Returns when the copy is done. */
+static int cuda_copy(cuda_pointer to, cuda_pointer from, size_t bytes, const char *what)
+{
+    int status;
+
+    if (bytes == 0) {
+        return 0;
+    }
+    if (cuda_enter() != 0) {
+        return -1;
+    }
+    status = cuda_check(cuda.copy(to, from, bytes, cuda.stream), what);
+    if (status == 0) {
+        status = cuda_check(cuda.stream_sync(cuda.stream), what);
+    }
+    cuda_leave();
+    return status;
 }
 
 int perf_memory_open(enum perf_memory memory, int local_rank)
@@ -104,7 +146,10 @@ int perf_memory_open(enum perf_memory memory, int local_rank)
 
 void perf_memory_close(void)
 {
-    if (kind == PERF_MEMORY_CUDA && cuda.library != NULL) {
+    if (kind == PERF_MEMORY_CUDA && cuda.stream != NULL && cuda_enter() == 0) {
+        (void) cuda_check(cuda.stream_destroy(cuda.stream), "destroy the stream");
+        cuda_leave();
+        cuda.stream = NULL;
         (void) cuda_check(cuda.release(cuda.device), "release the context");
     }
 }
@@ -121,9 +166,14 @@ void *perf_memory_alloc(size_t bytes)
 
     bytes = bytes == 0 ? 1 : bytes;
     if (kind == PERF_MEMORY_CUDA) {
-        return cuda_check(cuda.alloc(&device, bytes), "allocate device memory") == 0
-                   ? (void *) (uintptr_t) device
-                   : NULL;
+        if (cuda_enter() != 0) {
+            return NULL;
+        }
+        if (cuda_check(cuda.alloc(&device, bytes), "allocate device memory") != 0) {
+            device = 0;
+        }
+        cuda_leave();
+        return (void *) (uintptr_t) device;
     }
     if (posix_memalign(&pointer, ALIGNMENT, bytes) != 0) {
         perf_message("out of memory for a buffer of %zu bytes; try a smaller --end", bytes);
@@ -137,17 +187,18 @@ void perf_memory_free(void *pointer)
     if (pointer == NULL) {
         return;
     }
-    if (kind == PERF_MEMORY_CUDA) {
-        (void) cuda_check(cuda.free((uintptr_t) pointer), "free device memory");
-    } else {
+    if (kind == PERF_MEMORY_HOST) {
         free(pointer);
+    } else if (cuda_enter() == 0) {
+        (void) cuda_check(cuda.free((uintptr_t) pointer), "free device memory");
+        cuda_leave();
     }
 }
 
 int perf_memory_write(void *to, const void *host, size_t bytes)
 {
-    if (kind == PERF_MEMORY_CUDA && bytes > 0) {
-        return cuda_check(cuda.write((uintptr_t) to, host, bytes), "copy to the device");
+    if (kind == PERF_MEMORY_CUDA) {
+        return cuda_copy((uintptr_t) to, (uintptr_t) host, bytes, "copy to the device");
     }
     memcpy(to, host, bytes);
     return 0;
@@ -155,8 +206,8 @@ int perf_memory_write(void *to, const void *host, size_t bytes)
 
 int perf_memory_read(void *host, const void *from, size_t bytes)
 {
-    if (kind == PERF_MEMORY_CUDA && bytes > 0) {
-        return cuda_check(cuda.read(host, (uintptr_t) from, bytes), "copy from the device");
+    if (kind == PERF_MEMORY_CUDA) {
+        return cuda_copy((uintptr_t) host, (uintptr_t) from, bytes, "copy from the device");
     }
     memcpy(host, from, bytes);
     return 0;

@@ -260,7 +260,8 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     if (host) {
         return GPURING_REASON_NONE;
     }
-    if (!find_memory(call)) {
+    /* Buffers of no elements may lie anywhere, and elsewhere on each rank. */
+    if (count == 0 || !find_memory(call)) {
         return GPURING_REASON_MEMORY;
     }
     return handles[slot].device ? GPURING_REASON_NONE : GPURING_REASON_HOST_TYPE;

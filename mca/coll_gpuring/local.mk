@@ -115,6 +115,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/advice.h \
     mca/coll_gpuring/allreduce.c \
     mca/coll_gpuring/allreduce_init.c \
+    mca/coll_gpuring/bounce.c \
+    mca/coll_gpuring/bounce.h \
     mca/coll_gpuring/choice.c \
     mca/coll_gpuring/choice.h \
     mca/coll_gpuring/compare.c \

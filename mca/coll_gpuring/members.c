@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/members.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -116,6 +117,18 @@ int gpuring_members_local(const struct gpuring_members *members, int rank, int *
         count += members->node[i] == members->node[rank];
     }
     return count;
+}
+
+int gpuring_members_sharing(const struct gpuring_hello *hellos, int nranks, int rank)
+{
+    const struct gpuring_hello *mine = &hellos[rank];
+    int count = 0;
+
+    for (int i = 0; i < nranks; i++) {
+        count += hellos[i].node == mine->node && hellos[i].device.kind == GPURING_DEVICE_CUDA &&
+                 memcmp(hellos[i].device.uuid, mine->device.uuid, sizeof mine->device.uuid) == 0;
+    }
+    return count > 0 ? count : 1;
 }
 
 enum gpuring_disagreement gpuring_members_compare(const struct gpuring_hello *hellos, int nranks,

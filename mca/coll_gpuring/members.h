@@ -30,6 +30,9 @@ void gpuring_members_clear(struct gpuring_members *members);
 /* Number of ranks on a rank's node; *place: which of them it is, by rank (place may be NULL). */
 int gpuring_members_local(const struct gpuring_members *members, int rank, int *place);
 
+/* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
+int gpuring_members_sharing(const struct gpuring_hello *hellos, int nranks, int rank);
+
 /* What the ranks disagree in: with the lowest rank that differs from rank 0. */
 enum gpuring_disagreement {
     GPURING_AGREED,

@@ -2,16 +2,10 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Running one operation of a service; see service.h. */
 #include "kernels/work.h"
+#include "mca/coll_gpuring/bounce.h"
 #include "mca/coll_gpuring/eligible.h"
 #include "mca/coll_gpuring/service.h"
 #include "mca/coll_gpuring/util/status.h"
-
-/*
- * Vain looks at a FIFO before a poll returns: about a microsecond, so that small operations finish
- * in the first poll; few where the core may be needed by the rank that is waited for.
- */
-#define PATIENCE                256
-#define PATIENCE_OVERSUBSCRIBED 8
 
 int gpuring_operation_start(struct gpuring_service *service, const struct gpuring_call *call)
 {
@@ -19,6 +13,9 @@ int gpuring_operation_start(struct gpuring_service *service, const struct gpurin
     const struct gpuring_plan *plan;
     struct gpuring_lane *lanes;
     uint64_t align = gpuring_chunk_align(call->element_size);
+    const void *input;
+    void *output;
+    int status;
 
     gpuring_choose(&service->choice_config, call->count, call->element_size, choice);
     plan = service->plans[choice->algorithm];
@@ -33,35 +30,47 @@ int gpuring_operation_start(struct gpuring_service *service, const struct gpurin
         lanes[i].wait = GPURING_WAIT_NONE;
         lanes[i].wait_ref = 0;
     }
-    service->work = (struct gpuring_work){
-        .input = call->input,
-        .output = call->output,
+    service->operation++;
+    gpuring_transport_publish(service->transport, service->operation, GPURING_ACTIVITY_RUNNING);
+    gpuring_transport_begin(service->transport);
+    status = gpuring_bounce_start(service, call, &input, &output);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    *service->work = (struct gpuring_work){
+        .input = input,
+        .output = output,
         .type = call->type,
         .op = call->op,
         .protocol = choice->protocol,
         .nlanes = plan->nlanes,
         .lanes = lanes,
         .abort = gpuring_transport_abort_word(service->transport),
-        .patience = service->oversubscribed ? PATIENCE_OVERSUBSCRIBED : PATIENCE,
+        .patience = service->patience,
     };
-    service->operation++;
-    gpuring_transport_publish(service->transport, service->operation, GPURING_ACTIVITY_RUNNING);
-    gpuring_transport_begin(service->transport);
-    return service->device_ops->launch(service->stream, &service->work);
+    return service->device_ops->launch(service->stream, service->work);
 }
 
-int gpuring_operation_poll(struct gpuring_service *service)
+int gpuring_operation_poll(struct gpuring_service *service, const struct gpuring_call *call)
 {
-    int status = service->device_ops->poll(service->stream, &service->work);
+    int status = service->device_ops->poll(service->stream, service->work);
 
     if (status == GPURING_AGAIN) {
         gpuring_transport_help(service->transport);
     }
-    return status;
+    return status == GPURING_OK ? gpuring_bounce_deliver(service, call) : status;
+}
+
+void gpuring_operation_stop(struct gpuring_service *service)
+{
+    if (service->device_ops->kind != GPURING_DEVICE_HOST) {
+        (void) service->device_ops->synchronize(service->stream);
+    }
 }
 
 void gpuring_operation_finish(struct gpuring_service *service, int status)
 {
+    gpuring_bounce_end(service);
     gpuring_transport_end(service->transport);
     gpuring_transport_publish(service->transport, service->operation,
                               status == GPURING_OK ? GPURING_ACTIVITY_OUTSIDE
@@ -72,8 +81,8 @@ uint64_t gpuring_operation_progress(const struct gpuring_service *service)
 {
     uint64_t sum = service->operation << 32;
 
-    for (uint32_t i = 0; i < service->work.nlanes; i++) {
-        const struct gpuring_lane *lane = &service->work.lanes[i];
+    for (uint32_t i = 0; i < service->work->nlanes; i++) {
+        const struct gpuring_lane *lane = &service->work->lanes[i];
 
         sum += lane->done + lane->bytes + lane->step + lane->status;
     }
@@ -83,8 +92,8 @@ uint64_t gpuring_operation_progress(const struct gpuring_service *service)
 int gpuring_operation_waiting(const struct gpuring_service *service, enum gpuring_lane_wait *wait,
                               uint32_t *ref, int *peer)
 {
-    for (uint32_t i = 0; i < service->work.nlanes; i++) {
-        const struct gpuring_lane *lane = &service->work.lanes[i];
+    for (uint32_t i = 0; i < service->work->nlanes; i++) {
+        const struct gpuring_lane *lane = &service->work->lanes[i];
 
         if (lane->status != GPURING_LANE_DONE) { /* stopped ones tell where they were */
             *wait = (enum gpuring_lane_wait) lane->wait;

@@ -71,6 +71,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
          "Bytes of buffer of each connection of protocol simple (8 slots share them)")             \
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
+    INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
+        "Microseconds that a kernel waits for other ranks before it gives way to theirs; 0: 50 "   \
+        "where ranks share the GPU, else 20000")                                                   \
     INT(threads, 0, 5, SHARED, 0, 1024,                                                            \
         "Threads of a GPU thread block, a multiple of 32; 0: chosen by the kernel")                \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \

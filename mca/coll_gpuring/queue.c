@@ -145,7 +145,7 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
                 break;
             }
             if (status != GPURING_OK) {
-                gpuring_module_fail(module, status);
+                gpuring_run_fail(module, status);
             }
             continue;
         }

@@ -75,7 +75,7 @@ bool gpuring_run_at_once(const mca_coll_gpuring_module_t *module)
 }
 
 /* After the first vain poll: keep MPI moving, look after the watchdog, let others have the core. */
-static int wait_operation(mca_coll_gpuring_module_t *module)
+static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_service *service = module->service;
     struct gpuring_pause pause = {.vain = 0};
@@ -84,7 +84,7 @@ static int wait_operation(mca_coll_gpuring_module_t *module)
     do {
         opal_progress();
         gpuring_pause(&pause, gpuring_operation_progress(service), service->oversubscribed);
-        status = gpuring_operation_poll(service);
+        status = gpuring_operation_poll(service, call);
         if (status == GPURING_AGAIN) {
             int health = gpuring_watchdog_look(module);
 
@@ -96,17 +96,28 @@ static int wait_operation(mca_coll_gpuring_module_t *module)
     return status;
 }
 
+void gpuring_run_fail(mca_coll_gpuring_module_t *module, int status)
+{
+    bool running = module->state == GPURING_STATE_READY;
+
+    gpuring_module_fail(module, status);
+    if (running) {
+        gpuring_operation_stop(module->service);
+        gpuring_operation_finish(module->service, status);
+    }
+}
+
 /* An operation has ended: account for it, or fail. */
 static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                          int status)
 {
-    gpuring_operation_finish(module->service, status);
     if (OPAL_LIKELY(status == GPURING_OK)) {
+        gpuring_operation_finish(module->service, status);
         account(module, call);
         return GPURING_OK;
     }
     gpuring_watchdog_report(module, status);
-    gpuring_module_fail(module, status);
+    gpuring_run_fail(module, status);
     return status;
 }
 
@@ -116,10 +127,10 @@ int gpuring_run_blocking(mca_coll_gpuring_module_t *module, const struct gpuring
     int status = gpuring_operation_start(service, call);
 
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        status = gpuring_operation_poll(service);
+        status = gpuring_operation_poll(service, call);
     }
     if (status == GPURING_AGAIN) {
-        status = wait_operation(module);
+        status = wait_operation(module, call);
     }
     return end_operation(module, call, status);
 }
@@ -228,14 +239,14 @@ int gpuring_run_item(mca_coll_gpuring_module_t *module, struct gpuring_item *ite
         if (gpuring_params.check == GPURING_PARAM_CHECK_DATA) {
             status = check_prepare(item);
             if (status != GPURING_OK) {
-                gpuring_module_fail(module, status);
+                gpuring_run_fail(module, status);
                 return status;
             }
         }
         status = gpuring_operation_start(module->service, &item->call);
     }
     if (status == GPURING_OK) {
-        status = gpuring_operation_poll(module->service);
+        status = gpuring_operation_poll(module->service, &item->call);
     }
     if (status == GPURING_AGAIN) {
         return GPURING_AGAIN;

@@ -18,6 +18,9 @@ int gpuring_run_blocking(struct mca_coll_gpuring_module_t *module, const struct 
 /* Move the head of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
 int gpuring_run_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
+/* The module fails; what ran of it has stopped when this returns. */
+void gpuring_run_fail(struct mca_coll_gpuring_module_t *module, int status);
+
 /* Forget what an item keeps for its check. */
 void gpuring_run_discard(struct gpuring_item *item);
 

@@ -44,6 +44,26 @@ static int build_plans(struct gpuring_service *service, const struct gpuring_ser
     return status;
 }
 
+/*
+ * How long a lane waits before it gives way: vain looks on the host, about a microsecond, so that
+ * small operations finish in the first poll, and few where the core may be needed by the rank that
+ * is waited for. On a GPU nanoseconds: short where other ranks may be unable to run beside.
+ */
+#define LOOKS                256
+#define LOOKS_OVERSUBSCRIBED 8
+#define PATIENCE_US          20000
+#define PATIENCE_SHARED_US   50
+
+static uint64_t patience(const struct gpuring_service_config *config, bool host)
+{
+    uint64_t us = (uint64_t) config->patience_us;
+
+    if (host) {
+        return config->oversubscribed ? LOOKS_OVERSUBSCRIBED : LOOKS;
+    }
+    return 1000 * (us > 0 ? us : config->shared_gpu ? PATIENCE_SHARED_US : PATIENCE_US);
+}
+
 int gpuring_service_create(const struct gpuring_service_config *config,
                            const struct gpuring_device_ops *device_ops,
                            struct gpuring_device *device, struct gpuring_service **service)
@@ -59,6 +79,8 @@ int gpuring_service_create(const struct gpuring_service_config *config,
     created->device_ops = device_ops;
     created->device = device;
     created->oversubscribed = config->oversubscribed;
+    created->gpu = config->gpu;
+    created->patience = patience(config, device_ops->kind == GPURING_DEVICE_HOST);
     status = build_plans(created, config);
     if (status == GPURING_OK) {
         status = device_ops->stream_create(device, &created->stream);
@@ -112,26 +134,44 @@ int gpuring_service_transport(struct gpuring_service *service,
     return gpuring_transport_create(&config, plans, nplans, &service->transport);
 }
 
-static int bind_plan(struct gpuring_service *service, int algorithm)
+#define WORK_BYTES 128 /* room of the work in front of the lanes */
+_Static_assert(sizeof(struct gpuring_work) <= WORK_BYTES, "lanes begin on a line of their own");
+
+/* Executors on a GPU read works and lanes in pinned memory of the host. */
+static int allocate_lanes(struct gpuring_service *service)
 {
-    const struct gpuring_plan *plan = service->plans[algorithm];
+    struct gpuring_lane *next;
+    size_t lanes = 0;
+    int status;
 
-    for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
-        struct gpuring_lane *lanes = calloc(plan->nlanes, sizeof *lanes);
-        int status;
-
-        if (lanes == NULL) {
-            gpuring_error("out of memory for %u lanes", plan->nlanes);
-            return GPURING_ERR_NOMEM;
-        }
-        service->lanes[algorithm][protocol] = lanes;
-        status = gpuring_transport_bind(service->transport, service->index[algorithm],
-                                        (enum gpuring_protocol) protocol, lanes);
-        if (status != GPURING_OK) {
-            return status;
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        lanes += service->plans[i] != NULL ? GPURING_PROTOCOL_COUNT * service->plans[i]->nlanes : 0;
+    }
+    status = service->device_ops->alloc_pinned(
+        service->device, WORK_BYTES + lanes * sizeof(struct gpuring_lane), &service->pinned);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    service->work = service->pinned;
+    next = (struct gpuring_lane *) (void *) ((uint8_t *) service->pinned + WORK_BYTES);
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        for (int p = 0; p < GPURING_PROTOCOL_COUNT && service->plans[i] != NULL; p++) {
+            service->lanes[i][p] = next;
+            next += service->plans[i]->nlanes;
         }
     }
     return GPURING_OK;
+}
+
+static int bind_plan(struct gpuring_service *service, int algorithm)
+{
+    int status = GPURING_OK;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
+        status = gpuring_transport_bind(service->transport, service->index[algorithm],
+                                        (enum gpuring_protocol) p, service->lanes[algorithm][p]);
+    }
+    return status;
 }
 
 int gpuring_service_connect(struct gpuring_service *service, const void *blobs,
@@ -139,6 +179,9 @@ int gpuring_service_connect(struct gpuring_service *service, const void *blobs,
 {
     int status = gpuring_transport_connect(service->transport, blobs, offsets);
 
+    if (status == GPURING_OK) {
+        status = allocate_lanes(service);
+    }
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
         if (service->plans[i] != NULL) {
             status = bind_plan(service, i);
@@ -152,14 +195,14 @@ void gpuring_service_destroy(struct gpuring_service *service)
     if (service == NULL) {
         return;
     }
-    gpuring_transport_destroy(service->transport);
     if (service->stream != NULL) {
+        /* Nothing runs on what is given back next. */
+        (void) service->device_ops->synchronize(service->stream);
         service->device_ops->stream_destroy(service->stream);
     }
+    gpuring_transport_destroy(service->transport);
+    service->device_ops->free_pinned(service->device, service->pinned);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
-            free(service->lanes[i][protocol]);
-        }
         gpuring_plan_free(service->plans[i]);
     }
     free(service);

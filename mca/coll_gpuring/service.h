@@ -20,7 +20,9 @@ struct gpuring_service {
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
     struct gpuring_stream *stream;
+    int gpu;             /* that the device works with, -1: none */
     bool oversubscribed; /* more ranks than cores on this node: yield while waiting */
+    uint64_t patience;   /* of works, see kernels/work.h */
 
     struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT]; /* NULL: not offered */
     int index[GPURING_ALGORITHM_COUNT];                  /* their numbers in the transport */
@@ -30,7 +32,9 @@ struct gpuring_service {
 
     uint64_t operation; /* number of the current or last operation, from 1 */
     struct gpuring_choice choice;
-    struct gpuring_work work;
+    void *pinned; /* what executors read at each launch: the work, then all lanes */
+    struct gpuring_work *work;
+    void *bounce_input, *bounce_output; /* see bounce.h; NULL: not needed */
 };
 
 /* What the ranks agree on before plans are made. */
@@ -41,6 +45,9 @@ struct gpuring_service_config {
     const struct gpuring_advice *advice;        /* of the topology, or NULL */
     const struct gpuring_advice_places *packed; /* this rank's, or NULL */
     bool oversubscribed;
+    int gpu;                 /* of this rank, -1: none */
+    bool shared_gpu;         /* other ranks work with it, too */
+    int patience_us;         /* of kernels, 0: by shared_gpu */
     int algorithm, protocol; /* asked for, or -1 */
     uint64_t buffer_bytes, chunk_bytes;
 };
@@ -72,8 +79,11 @@ void gpuring_service_destroy(struct gpuring_service *service); /* NULL is allowe
  * A poll runs all that can be run and returns after a bounded number of vain looks.
  */
 int gpuring_operation_start(struct gpuring_service *service, const struct gpuring_call *call);
-int gpuring_operation_poll(struct gpuring_service *service);
+int gpuring_operation_poll(struct gpuring_service *service, const struct gpuring_call *call);
 void gpuring_operation_finish(struct gpuring_service *service, int status);
+/* An operation that is given up, with the abort word set: returns when nothing of it runs any more,
+ * which is no longer than the patience of its work. */
+void gpuring_operation_stop(struct gpuring_service *service);
 
 /* A number that changes whenever the current operation has moved on. */
 uint64_t gpuring_operation_progress(const struct gpuring_service *service);

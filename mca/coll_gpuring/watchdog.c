@@ -63,7 +63,7 @@ static void describe_wait(const mca_coll_gpuring_module_t *module, char *wait, s
     }
     gpuring_transport_peer_text(service->transport, service->index[service->choice.algorithm],
                                 (uint32_t) lane, kind, ref, other, sizeof other);
-    snprintf(wait, size, "%s (lane %d, step %u)", other, lane, service->work.lanes[lane].step);
+    snprintf(wait, size, "%s (lane %d, step %u)", other, lane, service->work->lanes[lane].step);
     gpuring_transport_peer_state(service->transport, peer, seen, seen_size);
 }
 

@@ -149,6 +149,9 @@ static int make_service(mca_coll_gpuring_module_t *module, struct gpuring_wireup
         .packed = &packed,
         .oversubscribed =
             gpuring_members_local(members, module->rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
+        .gpu = gpuring_process.gpu,
+        .shared_gpu = gpuring_members_sharing(all_hellos(wireup), module->nranks, module->rank) > 1,
+        .patience_us = gpuring_params.patience,
         .algorithm = param_or_auto(gpuring_params.algorithm),
         .protocol = param_or_auto(gpuring_params.protocol),
         .buffer_bytes = gpuring_params.buffer_size,

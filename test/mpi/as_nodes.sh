@@ -3,12 +3,17 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # as_nodes.sh NODES RANKS PROGRAM ARGS...: run by mpirun for each rank: makes the ranks look like
-# those of NODES nodes, block-wise, by coll_gpuring_hostid. 1 node: nothing is set.
+# those of NODES nodes, block-wise, by coll_gpuring_hostid. 1 node: nothing is set. With
+# GPURING_TEST_DRIVER the CUDA driver is that of this folder.
 nodes=$1 ranks=$2
 shift 2
 if [ "$nodes" -gt 1 ]; then
     rank=${OMPI_COMM_WORLD_RANK:?run this under mpirun}
     OMPI_MCA_coll_gpuring_hostid=node$((rank * nodes / ranks))
     export OMPI_MCA_coll_gpuring_hostid
+fi
+if [ -n "${GPURING_TEST_DRIVER-}" ]; then
+    LD_LIBRARY_PATH=$GPURING_TEST_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
 fi
 exec "$@"

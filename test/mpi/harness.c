@@ -78,6 +78,7 @@ void harness_start(int *argc, char ***argv, int level)
     MPI_Comm_size(MPI_COMM_WORLD, &harness_size);
     MPI_Comm_dup(MPI_COMM_WORLD, &verdicts);
     open_pvars();
+    harness_buffers_open();
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
@@ -89,6 +90,7 @@ int harness_finish(void)
     MPI_Comm_free(&verdicts);
     close_pvars();
     MPI_Finalize();
+    harness_buffers_close();
     return 0;
 }
 
@@ -162,5 +164,5 @@ bool harness_have_component(void)
         return false; /* asked not to serve ranks of several nodes */
     }
     return npvars > 0 && priority != NULL && atoi(priority) > 0 && device != NULL &&
-           strcmp(device, "host") == 0;
+           strcmp(device, harness_on_gpu() ? "cuda" : "host") == 0;
 }

@@ -22,6 +22,20 @@ int harness_finish(void);
 extern int harness_rank, harness_size; /* of MPI_COMM_WORLD */
 
 /*
+ * Buffers for MPI: in host memory, or with GPURING_TEST_MEMORY=cuda in device memory of GPU number
+ * (local rank modulo GPUs), which the program fills and reads by copies only. Failures end the
+ * program.
+ */
+void *harness_alloc(size_t bytes);
+void harness_free(void *buffer); /* NULL is allowed */
+void harness_write(void *buffer, const void *host, size_t bytes);
+void harness_read(void *host, const void *buffer, size_t bytes);
+bool harness_on_gpu(void);
+/* Called by harness_start and harness_finish. */
+void harness_buffers_open(void);
+void harness_buffers_close(void);
+
+/*
  * One check: passes if `good` is true on every rank of the world. Collective over the world, by
  * point-to-point messages only, so that it does not go through what is tested.
  */
@@ -32,7 +46,7 @@ void harness_skip(const char *reason, const char *format, ...)
 
 /* The value of a performance variable, -1 if Open MPI does not know it. */
 long long harness_pvar(const char *name);
-/* True if coll/gpuring is loaded and was asked (by mpirun --mca) to serve host memory. */
+/* True if coll/gpuring is loaded and was asked (by mpirun --mca) to serve the test's buffers. */
 bool harness_have_component(void);
 
 /*

@@ -12,6 +12,7 @@ set -u
 : "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
 : "${MPIRUN:=mpirun}" "${OMPI_INFO:=ompi_info}"
 components=$top_builddir/.libs
+device=host
 
 # Open MPI refuses root and more ranks than cores by default; tests run anywhere.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -64,7 +65,7 @@ run() {
     return 0
 }
 
-# mpi SECONDS RANKS [nNODES] PROGRAM ARGS...: as run, with the component on the host device.
+# mpi SECONDS RANKS [nNODES] PROGRAM ARGS...: as run, with the component on the device of $device.
 # n2, n3...: that many simulated nodes (block distribution) by coll_gpuring_hostid.
 mpi() {
     limit=$1 ranks=$2 nodes=1
@@ -73,8 +74,15 @@ mpi() {
     program=$1
     shift
     run "$limit" "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
-        --mca coll_gpuring_device host "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" \
+        --mca coll_gpuring_device "$device" "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" \
         "$programs/$program" "$@"
+}
+
+# From here on the programs' buffers are on N GPUs of the stand-in driver (test/standin).
+use_gpus() {
+    device=cuda
+    export GPURING_TEST_MEMORY=cuda GPURING_TEST_DRIVER="$top_builddir/test/standin/.libs"
+    export GPURING_STANDIN_GPUS="$1"
 }
 
 # Turn the TAP lines of the last run into checks of ours; the program must have ended with 0 and

@@ -12,42 +12,44 @@ test_mpi_topo_pci_check_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_topo_pci_check_LDADD = $(MPI_LIBS)
 
 # The programs of the component's tests share one harness.
-mpi_harness = test/mpi/harness.c test/mpi/harness.h test/mpi/types.c
+mpi_harness = \
+    test/mpi/buffers.c test/mpi/harness.c test/mpi/harness.h test/mpi/types.c \
+    tools/gpuring-perf-memory.c tools/gpuring-perf.h
 
 mpi_test_programs += test/mpi/matrix
 test_mpi_matrix_SOURCES = test/mpi/matrix.c $(mpi_harness)
 test_mpi_matrix_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_matrix_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_matrix_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/semantics
 test_mpi_semantics_SOURCES = test/mpi/semantics.c $(mpi_harness)
 test_mpi_semantics_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_semantics_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_semantics_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/nonblocking
 test_mpi_nonblocking_SOURCES = test/mpi/nonblocking.c $(mpi_harness)
 test_mpi_nonblocking_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_nonblocking_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_nonblocking_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/threads
 test_mpi_threads_SOURCES = test/mpi/threads.c $(mpi_harness)
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_threads_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_threads_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/processes
 test_mpi_processes_SOURCES = test/mpi/processes.c $(mpi_harness)
 test_mpi_processes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/absent
 test_mpi_absent_SOURCES = test/mpi/absent.c $(mpi_harness)
 test_mpi_absent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_absent_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_absent_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/descriptors
 test_mpi_descriptors_SOURCES = test/mpi/descriptors.c $(mpi_harness)
 test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_descriptors_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_descriptors_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_scripts += \
     test/mpi/test_hosts.sh \

@@ -54,41 +54,50 @@ static bool guards_hold(const uint8_t *memory, size_t bytes)
 static void one_call(struct tally *tally, const struct harness_type *type,
                      const struct harness_op *op, size_t count, bool in_place)
 {
-    size_t bytes = count * type->size, first = 0, wrong;
-    uint8_t *send = malloc(bytes + 1), *memory = malloc(bytes + 2 * GUARD);
-    uint8_t *receive = memory + GUARD;
+    size_t bytes = count * type->size, room = bytes + 2 * GUARD, first = 0, wrong;
+    uint8_t *before = malloc(room), *after = malloc(room); /* what the buffers hold */
+    uint8_t *send = harness_alloc(bytes + 1), *memory = harness_alloc(room);
     int status;
 
-    if (send == NULL || memory == NULL) {
+    if (before == NULL || after == NULL) {
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    memset(memory, 0xc3, bytes + 2 * GUARD);
-    harness_fill(type, op, harness_rank, in_place ? receive : send, count);
-    status = MPI_Allreduce(in_place ? MPI_IN_PLACE : send, receive, (int) count, type->handle,
-                           op->handle, MPI_COMM_WORLD);
-    wrong =
-        status == MPI_SUCCESS ? harness_wrong(type, op, harness_size, receive, count, &first) : 0;
+    memset(before, 0xc3, room);
+    harness_write(memory, before, room);
+    harness_fill(type, op, harness_rank, before, count);
+    harness_write(in_place ? memory + GUARD : send, before, bytes);
+    status = MPI_Allreduce(in_place ? MPI_IN_PLACE : send, memory + GUARD, (int) count,
+                           type->handle, op->handle, MPI_COMM_WORLD);
+    harness_read(after, memory, room);
+    wrong = status == MPI_SUCCESS
+                ? harness_wrong(type, op, harness_size, after + GUARD, count, &first)
+                : 0;
     if (status != MPI_SUCCESS) {
         note_wrong(tally, type, op, count, in_place, "MPI error", (size_t) status);
     } else if (wrong > 0) {
         note_wrong(tally, type, op, count, in_place, "first wrong element", first);
-    } else if (!guards_hold(memory, bytes)) {
+    } else if (!guards_hold(after, bytes)) {
         note_wrong(tally, type, op, count, in_place, "wrote outside of the buffer, bytes", bytes);
     } else if (!in_place) {
-        uint8_t *again = malloc(bytes + 1);
-
-        if (again != NULL) {
-            harness_fill(type, op, harness_rank, again, count);
-            if (memcmp(again, send, bytes) != 0) {
-                note_wrong(tally, type, op, count, in_place, "changed the send buffer of", count);
-            }
-            free(again);
+        harness_read(after, send, bytes);
+        if (memcmp(before, after, bytes) != 0) {
+            note_wrong(tally, type, op, count, in_place, "changed the send buffer of", count);
         }
     }
     tally->calls += count > 0;
-    free(send);
-    free(memory);
+    harness_free(send);
+    harness_free(memory);
+    free(before);
+    free(after);
+}
+
+/* Types that no GPU reduces. */
+static bool host_only(const struct harness_type *type)
+{
+    return type->handle == MPI_LONG_DOUBLE || type->handle == MPI_C_LONG_DOUBLE_COMPLEX ||
+           type->handle == MPI_CXX_LONG_DOUBLE_COMPLEX || type->handle == MPI_LONG_DOUBLE_INT ||
+           type->handle == MPI_REAL16 || type->handle == MPI_COMPLEX32;
 }
 
 /*
@@ -98,6 +107,9 @@ static void one_call(struct tally *tally, const struct harness_type *type,
 static bool wanted(const struct harness_type *type, const struct harness_op *op)
 {
     if (!must_serve && (type->handle == MPI_REAL16 || type->handle == MPI_COMPLEX32)) {
+        return false;
+    }
+    if (harness_on_gpu() && host_only(type)) {
         return false;
     }
     return type->handle != MPI_DATATYPE_NULL && (op->classes & (1u << type->class)) != 0 &&

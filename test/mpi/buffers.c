@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The buffers that test programs give to MPI, with gpuring-perf's functions for memory. */
+#include "harness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/gpuring-perf.h"
+
+static bool on_gpu;
+
+/* What the functions of gpuring-perf say when something fails. */
+void perf_message(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    printf("# rank %d: ", harness_rank);
+    vprintf(format, arguments);
+    printf("\n");
+    va_end(arguments);
+}
+
+static void need(bool good, const char *what)
+{
+    if (!good) {
+        printf("Bail out! cannot %s\n", what);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+void harness_buffers_open(void)
+{
+    const char *memory = getenv("GPURING_TEST_MEMORY");
+    const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+
+    on_gpu = memory != NULL && strcmp(memory, "cuda") == 0;
+    need(perf_memory_open(on_gpu ? PERF_MEMORY_CUDA : PERF_MEMORY_HOST,
+                          local_rank != NULL ? atoi(local_rank) : 0) == 0,
+         "use the memory that GPURING_TEST_MEMORY asks for");
+}
+
+void harness_buffers_close(void)
+{
+    perf_memory_close();
+}
+
+bool harness_on_gpu(void)
+{
+    return on_gpu;
+}
+
+void *harness_alloc(size_t bytes)
+{
+    void *buffer = perf_memory_alloc(bytes);
+
+    need(buffer != NULL, "allocate a buffer");
+    return buffer;
+}
+
+void harness_free(void *buffer)
+{
+    perf_memory_free(buffer);
+}
+
+void harness_write(void *buffer, const void *host, size_t bytes)
+{
+    need(perf_memory_write(buffer, host, bytes) == 0, "fill a buffer");
+}
+
+void harness_read(void *host, const void *buffer, size_t bytes)
+{
+    need(perf_memory_read(host, buffer, bytes) == 0, "read a buffer");
+}
