@@ -66,6 +66,8 @@ libgpuring_core_la_SOURCES += \
 
 # net; the libraries of verbs and UCX are loaded at run time, only their headers are needed here
 libgpuring_core_la_SOURCES += \
+    mca/coll_gpuring/net/cores.c \
+    mca/coll_gpuring/net/cores.h \
     mca/coll_gpuring/net/gate.h \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/net_base.c \

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -194,6 +195,16 @@ static void number_check(const struct param *param, int index)
     }
 }
 
+static void text_check(const struct param *param)
+{
+    if (param->offset == AT(proxy_cpu) && !gpuring_cores_wish_valid(gpuring_params.proxy_cpu)) {
+        gpuring_compat_help("bad value", param->name, gpuring_params.proxy_cpu,
+                            "it is neither auto nor none nor a list of cores (3 or 0,4-7)",
+                            param->text, param->name, param->help);
+        param_set_default(param);
+    }
+}
+
 /* Open MPI checked a choice against its list; here it only remains to say what is used instead. */
 static void choice_failed(const struct param *param)
 {
@@ -242,6 +253,8 @@ static int param_register(const mca_base_component_t *component, const struct pa
         return GPURING_ERR_IO;
     } else if (param->kind == KIND_INT || param->kind == KIND_SIZE) {
         number_check(param, index);
+    } else if (param->kind == KIND_TEXT) {
+        text_check(param);
     }
     return GPURING_OK;
 }

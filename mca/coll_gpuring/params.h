@@ -95,6 +95,18 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Time to wait for an acknowledgement, 4.096 us x 2^N; -1: default")                        \
     INT(verbs_retry_count, -1, 5, LOCAL, -1, 7,                                                    \
         "How often a packet without acknowledgement is repeated; -1: default")                     \
+    INT(ucx_rails, 0, 5, LOCAL, 0, 16,                                                             \
+        "Network devices over which UCX spreads one connection, at most; 0: as UCX_MAX_RNDV_RAILS " \
+        "and UCX_MAX_EAGER_RAILS say")                                                             \
+    TEXT(proxy_cpu, "auto", 5, LOCAL,                                                              \
+         "Cores of the progress thread: auto (near the network device and where no rank runs, if " \
+         "there are such cores), none (where its process runs), or a list: 3 or 0,4-7")            \
+    INT(proxy_spin, -1, 6, LOCAL, -1, 1000000,                                                     \
+        "Microseconds that the progress thread polls before it offers its core to others; -1: by " \
+        "whether it has a core for itself")                                                        \
+    INT(proxy_yield, -1, 6, LOCAL, -1, 1000000,                                                    \
+        "Microseconds that the progress thread polls and offers its core before it naps; -1: "     \
+        "default")                                                                                 \
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
         "Seconds without progress after which a collective fails with an MPI error; 0: never, "    \
         "but a line is logged after 300 s")                                                        \

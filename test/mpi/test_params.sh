@@ -8,7 +8,7 @@
 
 names="priority device algorithm protocol min_channels max_channels buffer_size chunk_size threads
 topo_file topo_dump_file graph_dump_file hostid p2p_level gdr_level net verbs_hca verbs_timeout
-verbs_retry_count timeout agree check verbose"
+verbs_retry_count ucx_rails proxy_cpu proxy_spin proxy_yield timeout agree check verbose"
 
 run 60 "$OMPI_INFO" --param coll gpuring --level 9
 cp "$work/out" "$work/info"
@@ -43,6 +43,11 @@ bad gdr_level 12
 bad net tcp
 bad verbs_timeout 32
 bad verbs_retry_count 8
+bad ucx_rails 17
+bad proxy_cpu 3-1
+bad proxy_cpu fast
+bad proxy_spin -2
+bad proxy_yield 1s
 bad timeout -3
 bad timeout soon
 bad agree never

@@ -90,7 +90,7 @@ static int parse(int argc, char **argv, struct options *o)
 
     *o = (struct options){.ops = NULL,
                           .net = {.verbs_timeout = -1, .verbs_retry_count = -1},
-                          .waits = {.cpu = GPURING_PROXY_CPU_ANY, .spin_us = -1, .yield_us = -1},
+                          .waits = {.spin_us = -1, .yield_us = -1},
                           .device = -1,
                           .links = 1,
                           .nslots = 8,

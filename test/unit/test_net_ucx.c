@@ -59,7 +59,7 @@ static int side_open(struct side *side, const char *host, enum gpuring_net_direc
     uint8_t handle[GPURING_NET_HANDLE_BYTES], peer_handle[GPURING_NET_HANDLE_BYTES];
     const struct gpuring_net_config config = {.local_host = host};
     const struct gpuring_proxy_config waits = {
-        .cpu = GPURING_PROXY_CPU_ANY, .spin_us = -1, .yield_us = -1};
+        .spin_us = -1, .yield_us = -1};
     size_t bytes = sizeof handle, peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
     int status;

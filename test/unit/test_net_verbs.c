@@ -101,7 +101,7 @@ static void world_open(struct world *world, const struct fake_device *devices, i
                        int nlinks)
 {
     const struct gpuring_proxy_config waits = {
-        .cpu = GPURING_PROXY_CPU_ANY, .spin_us = -1, .yield_us = -1};
+        .spin_us = -1, .yield_us = -1};
     struct gpuring_net_config config = defaults;
 
     memset(world, 0, sizeof *world);

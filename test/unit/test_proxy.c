@@ -28,9 +28,9 @@ struct process {
 };
 
 static const struct gpuring_proxy_config waits[] = {
-    {.cpu = GPURING_PROXY_CPU_ANY, .spin_us = -1, .yield_us = -1},
-    {.cpu = GPURING_PROXY_CPU_AWAY, .spin_us = 0, .yield_us = 0},
-    {.cpu = 0, .spin_us = 100, .yield_us = 0},
+    {.spin_us = -1, .yield_us = -1},
+    {.cores = "auto", .spin_us = 0, .yield_us = 0},
+    {.cores = "0", .spin_us = 100, .yield_us = 0},
 };
 
 static void process_start(struct process *process, int number,

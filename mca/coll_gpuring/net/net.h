@@ -95,6 +95,7 @@ struct gpuring_net_config {
     int verbs_service_level; /* 0..15 */
     int verbs_traffic_class; /* 0..255 */
     int verbs_pkey_index;    /* 0: the default partition */
+    int ucx_rails;           /* devices a connection is spread over, at most; 0: UCX's choice */
     const char *local_host;  /* for messages */
 };
 

@@ -32,6 +32,7 @@ struct gpuring_proxy {
     struct proxy_net *nets;
     struct gpuring_proxy_conn *conns;
     struct gpuring_proxy_config config;
+    char *cores; /* the copy to which config points */
     pthread_t thread;
     pid_t pid; /* of the process that has the thread: a forked child has not */
     struct gpuring_proxy_bell bell;
@@ -126,8 +127,7 @@ static void *proxy_main(void *argument)
     struct gpuring_proxy_wait wait;
     uint64_t helped = 0;
 
-    gpuring_proxy_thread_setup(&proxy->config);
-    gpuring_proxy_wait_init(&wait, &proxy->config);
+    gpuring_proxy_wait_init(&wait, &proxy->config, gpuring_proxy_thread_setup(&proxy->config));
     for (;;) {
         struct gpuring_proxy_nap nap = {.nfds = 0};
         bool armed = false, pending = true, running;
@@ -174,6 +174,8 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         return GPURING_ERR_NOMEM;
     }
     proxy->config = *config;
+    proxy->cores = config->cores != NULL ? strdup(config->cores) : NULL;
+    proxy->config.cores = proxy->cores;
     proxy->pid = getpid();
     proxy->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     error =
@@ -186,6 +188,7 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
             close(proxy->bell.fd);
         }
         gpuring_gate_destroy(&proxy->gate);
+        free(proxy->cores);
         free(proxy);
         return GPURING_ERR_IO;
     }
@@ -234,6 +237,7 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
     }
     close(proxy->bell.fd);
     gpuring_gate_destroy(&proxy->gate);
+    free(proxy->cores);
     free(proxy);
     return GPURING_OK;
 }

@@ -24,20 +24,22 @@
 #ifndef GPURING_PROXY_H
 #define GPURING_PROXY_H
 
+#include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/net.h"
 
 struct gpuring_proxy;
 struct gpuring_proxy_conn;
 
-enum {
-    GPURING_PROXY_CPU_ANY = -1,  /* where the scheduler likes, within the process's own cores */
-    GPURING_PROXY_CPU_AWAY = -2, /* on cores that the process is not bound to, if there are any */
-};
-
+/*
+ * How the thread waits while an operation runs and nothing happens: it polls for spin_us without
+ * yielding, then for yield_us with yields, then naps, each time for longer. Negative: default. The
+ * default of spin_us depends on whether the thread has a core for itself.
+ */
 struct gpuring_proxy_config {
-    int cpu;     /* core to run on, or one of the above */
-    int spin_us; /* while an operation runs and nothing happens: poll this long without yielding, */
-    int yield_us; /* then yielding for this long, then with naps; negative: default for both */
+    const char *cores; /* "auto", "none" or a list, see cores.h; NULL: none. Copied by create. */
+    cpu_set_t taken;   /* cores on which the application's processes run */
+    cpu_set_t near;    /* cores near the network device; empty: not known */
+    int spin_us, yield_us;
 };
 
 /* The local halves of a connection's counters, one per protocol (see fifo.h). */

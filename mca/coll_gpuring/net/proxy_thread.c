@@ -18,6 +18,7 @@
  * that this thread waits for; naps end the competition with a long computation.
  */
 #define SPIN_US      2
+#define SPIN_ALONE_US 50 /* with a core that no process needs: the next message, too */
 #define YIELD_US     200
 #define NAP_MIN_NS   20000
 #define NAP_MAX_NS   200000    /* an operation runs: a lane may produce at any time */
@@ -46,42 +47,47 @@ int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *a
 }
 
 /*
- * The cores that the process is not bound to. mpirun binds each rank to a core or a socket, and a
- * new thread inherits that; asking for all others gives what the container allows of them.
+ * Where this process may have threads at all, whatever mpirun bound it to: asking for every core
+ * gives what the container allows of them. False if that cannot be known.
  */
-static int cores_away(cpu_set_t *cores)
+static bool cores_allowed(cpu_set_t *cores)
 {
-    cpu_set_t bound;
-    long count = sysconf(_SC_NPROCESSORS_CONF);
-
-    if (sched_getaffinity(0, sizeof bound, &bound) != 0) {
-        return -1;
-    }
-    CPU_ZERO(cores);
-    for (long i = 0; i < count && i < CPU_SETSIZE; i++) {
-        if (!CPU_ISSET((int) i, &bound)) {
-            CPU_SET((int) i, cores);
-        }
-    }
-    return CPU_COUNT(cores) > 0 ? 0 : -1;
+    memset(cores, 0xff, sizeof *cores);
+    return sched_setaffinity(0, sizeof *cores, cores) == 0 &&
+           sched_getaffinity(0, sizeof *cores, cores) == 0;
 }
 
-void gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config)
+bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config)
 {
-    cpu_set_t cores;
+    struct gpuring_cores_facts facts = {
+        .wish = config->cores, .taken = config->taken, .near = config->near};
+    struct gpuring_cores_choice choice;
+    cpu_set_t before;
+    char text[256];
 
     pthread_setname_np(pthread_self(), "gpuring-proxy");
-    if (config->cpu >= 0 && config->cpu < CPU_SETSIZE) {
-        CPU_ZERO(&cores);
-        CPU_SET(config->cpu, &cores);
-    } else if (config->cpu != GPURING_PROXY_CPU_AWAY || cores_away(&cores) != 0) {
-        return;
+    if (config->cores == NULL || sched_getaffinity(0, sizeof before, &before) != 0) {
+        return false;
     }
-    if (sched_setaffinity(0, sizeof cores, &cores) != 0 && config->cpu >= 0) {
-        gpuring_warn("cannot bind the progress thread to core %d: %s; it runs where the process "
-                     "may run",
-                     config->cpu, strerror(errno));
+    if (!cores_allowed(&facts.allowed)) {
+        facts.allowed = before;
     }
+    gpuring_cores_choose(&facts, &choice);
+    if (choice.refused) {
+        gpuring_warn("coll_gpuring_proxy_cpu=%s: this process may run on none of these cores; its "
+                     "progress thread runs where the process does",
+                     config->cores);
+    }
+    if (CPU_COUNT(&choice.cores) == 0) {
+        choice.cores = before;
+    }
+    if (sched_setaffinity(0, sizeof choice.cores, &choice.cores) != 0) {
+        gpuring_warn("cannot bind the progress thread: %s", strerror(errno));
+        choice.alone = false;
+    }
+    gpuring_cores_text(&choice.cores, text, sizeof text);
+    gpuring_debug("progress thread on cores %s: %s", text, choice.why);
+    return choice.alone;
 }
 
 void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell)
@@ -165,9 +171,11 @@ void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun)
 }
 
 void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
-                             const struct gpuring_proxy_config *config)
+                             const struct gpuring_proxy_config *config, bool alone)
 {
-    uint64_t spin_us = config->spin_us >= 0 ? (uint64_t) config->spin_us : SPIN_US;
+    uint64_t spin_us = config->spin_us >= 0 ? (uint64_t) config->spin_us
+                       : alone              ? SPIN_ALONE_US
+                                            : SPIN_US;
     uint64_t yield_us = config->yield_us >= 0 ? (uint64_t) config->yield_us : YIELD_US;
 
     wait->spin_ns = spin_us * 1000;

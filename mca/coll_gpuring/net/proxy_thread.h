@@ -55,8 +55,8 @@ uint64_t gpuring_proxy_now(void); /* monotonic, ns */
  * 0 or an errno. */
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
-/* Called by the new thread: name and cores. */
-void gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config);
+/* Called by the new thread: name and cores. True if it shares its cores with no process. */
+bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config);
 
 /* Wake the thread from any sleep or nap. */
 void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell);
@@ -80,7 +80,7 @@ void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell);
 bool gpuring_proxy_bell_stands_back(const struct gpuring_proxy_bell *bell);
 
 void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
-                             const struct gpuring_proxy_config *config);
+                             const struct gpuring_proxy_config *config, bool alone);
 void gpuring_proxy_wait_reset(struct gpuring_proxy_wait *wait);
 /* True if the next step will be a nap, so that descriptors should be armed. */
 bool gpuring_proxy_wait_naps(const struct gpuring_proxy_wait *wait);
