@@ -88,10 +88,8 @@ struct gpuring_process {
     struct mca_coll_gpuring_module_t *modules;
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
     struct gpuring_device *device;
-    int gpu; /* ordinal of the GPU that the device is attached to, -1: none */
-    const struct gpuring_net_ops *net_ops; /* opened at the first wire-up that needs it */
-    struct gpuring_net *net;
-    struct gpuring_proxy *proxy;
+    int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */
+    struct gpuring_proxy *proxy; /* NULL until a network is opened (network.h) */
     bool progress_registered;
 };
 extern struct gpuring_process gpuring_process;

@@ -145,6 +145,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/memory.c \
     mca/coll_gpuring/memory.h \
     mca/coll_gpuring/module.c \
+    mca/coll_gpuring/network.c \
+    mca/coll_gpuring/network.h \
     mca/coll_gpuring/operation.c \
     mca/coll_gpuring/params.c \
     mca/coll_gpuring/params.h \

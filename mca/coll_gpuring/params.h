@@ -96,7 +96,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(verbs_retry_count, -1, 5, LOCAL, -1, 7,                                                    \
         "How often a packet without acknowledgement is repeated; -1: default")                     \
     INT(ucx_rails, 0, 5, LOCAL, 0, 16,                                                             \
-        "Network devices over which UCX spreads one connection, at most; 0: as UCX_MAX_RNDV_RAILS " \
+        "Network devices over which UCX spreads one connection, at most; 0: as "                   \
+        "UCX_MAX_RNDV_RAILS "                                                                      \
         "and UCX_MAX_EAGER_RAILS say")                                                             \
     TEXT(proxy_cpu, "auto", 5, LOCAL,                                                              \
          "Cores of the progress thread: auto (near the network device and where no rank runs, if " \

@@ -13,12 +13,6 @@ void gpuring_process_open_device(void);
 /* Before the first use of the device: choose the GPU by the user's buffer. Thread-safe. */
 int gpuring_process_attach(const void *buffer);
 
-/*
- * Open the net that coll_gpuring_net asks for among those that all ranks have (capability bits of
- * AllGather 1), and start the proxy. Thread-safe; later calls keep the first choice.
- */
-int gpuring_process_open_net(uint32_t capabilities);
-
 /* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */
 int gpuring_process_copy(void *to, const void *from, size_t bytes);
 

@@ -11,6 +11,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/identity.h"
 #include "mca/coll_gpuring/layout.h"
+#include "mca/coll_gpuring/network.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -171,6 +172,27 @@ static int make_service(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     return status;
 }
 
+static int open_network(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                        struct gpuring_network *network)
+{
+    const int *node = wireup->members.node;
+    uint32_t *pids = malloc((size_t) module->nranks * sizeof *pids);
+    int npids = 0, status;
+
+    if (pids == NULL) {
+        gpuring_error("out of memory for a wire-up");
+        return GPURING_ERR_NOMEM;
+    }
+    for (int rank = 0; rank < module->nranks; rank++) {
+        if (node[rank] == node[module->rank]) {
+            pids[npids++] = all_hellos(wireup)[rank].pid;
+        }
+    }
+    status = gpuring_network_open(common_capabilities(wireup), pids, npids, network);
+    free(pids);
+    return status;
+}
+
 static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_members *members = &wireup->members;
@@ -183,13 +205,14 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
     };
 
     if (members->nnodes > 1) {
-        int status = gpuring_process_open_net(common_capabilities(wireup));
+        struct gpuring_network network;
+        int status = open_network(module, wireup, &network);
 
         if (status != GPURING_OK) {
             return status;
         }
-        config.net_ops = gpuring_process.net_ops;
-        config.net = gpuring_process.net;
+        config.net_ops = network.ops;
+        config.net = network.net;
         config.proxy = gpuring_process.proxy;
     }
     return gpuring_service_transport(wireup->service, &config);

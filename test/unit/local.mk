@@ -84,6 +84,11 @@ test_unit_test_proxy_SOURCES = test/unit/test_proxy.c $(net_lane_sources) \
     mca/coll_gpuring/net/net_mock.c mca/coll_gpuring/net/net_mock.h
 test_unit_test_proxy_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_cores
+thread_tests += test/unit/test_cores
+test_unit_test_cores_SOURCES = test/unit/test_cores.c
+test_unit_test_cores_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_net_list
 test_unit_test_net_list_SOURCES = test/unit/test_net_list.c
 test_unit_test_net_list_LDADD = $(core_test_libs)
@@ -100,6 +105,7 @@ endif
 
 if GPURING_HAVE_UCX
 unit_tests += test/unit/test_net_ucx
+test_unit_test_net_ucx_CPPFLAGS = $(AM_CPPFLAGS) $(UCX_CPPFLAGS)
 test_unit_test_net_ucx_SOURCES = test/unit/test_net_ucx.c $(net_lane_sources)
 test_unit_test_net_ucx_LDADD = $(core_test_libs)
 endif

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "mca/coll_gpuring/net/net_ucx_lib.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
 
@@ -52,14 +54,15 @@ static int exchange(int fd, const void *mine, size_t bytes, void *theirs, size_t
     return got > 0 ? 0 : -1;
 }
 
+static int ucx_rails; /* of the nets that side_open opens */
+
 static int side_open(struct side *side, const char *host, enum gpuring_net_direction direction,
                      uint64_t slot_bytes, int fd)
 {
     static uint8_t process[16384], peer_process[16384];
     uint8_t handle[GPURING_NET_HANDLE_BYTES], peer_handle[GPURING_NET_HANDLE_BYTES];
-    const struct gpuring_net_config config = {.local_host = host};
-    const struct gpuring_proxy_config waits = {
-        .spin_us = -1, .yield_us = -1};
+    const struct gpuring_net_config config = {.local_host = host, .ucx_rails = ucx_rails};
+    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
     size_t bytes = sizeof handle, peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
     int status;
@@ -188,6 +191,149 @@ static void test_transfer(void **state)
     unsetenv("GPURING_UCX_TLS");
 }
 
+/* One connection over several devices, as many as there are. */
+static void test_rails(void **state)
+{
+    (void) state;
+    setenv("GPURING_UCX_TLS", "tcp", 1);
+    ucx_rails = 4;
+    assert_true(run_pair(transfer_side, 1 << 20));
+    ucx_rails = 0;
+    unsetenv("GPURING_UCX_TLS");
+}
+
+/* What this UCX says or refuses is decided by functions put in its place, in the children only. */
+static ucs_status_t refuse_option(ucp_config_t *config, const char *name, const char *value)
+{
+    (void) config;
+    (void) value;
+    return strstr(name, "_RAILS") != NULL || strstr(name, "_LANES") != NULL ? UCS_ERR_NO_ELEM
+                                                                            : UCS_OK;
+}
+
+static ucs_status_t refuse_endpoint(ucp_worker_h worker, const ucp_ep_params_t *params,
+                                    ucp_ep_h *ep)
+{
+    (void) worker;
+    (void) params;
+    (void) ep;
+    return UCS_ERR_UNREACHABLE;
+}
+
+static ucs_status_t refuse_worker(ucp_context_h context, const ucp_worker_params_t *params,
+                                  ucp_worker_h *worker)
+{
+    (void) context;
+    (void) params;
+    (void) worker;
+    return UCS_ERR_NO_MEMORY;
+}
+
+static ucs_status_t know_cuda(ucp_context_h context, ucp_context_attr_t *attr)
+{
+    (void) context;
+    attr->memory_types = UINT64_C(1) << UCS_MEMORY_TYPE_HOST | UINT64_C(1) << UCS_MEMORY_TYPE_CUDA;
+    return UCS_OK;
+}
+
+static ucs_status_t know_no_cuda(ucp_context_h context, ucp_context_attr_t *attr)
+{
+    (void) context;
+    attr->memory_types = UINT64_C(1) << UCS_MEMORY_TYPE_HOST;
+    return UCS_OK;
+}
+
+static char said[2048];
+
+static void note(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", text);
+}
+
+static bool log_says(const char *text)
+{
+    bool found = strstr(said, text) != NULL;
+
+    if (!found) {
+        fprintf(stderr, "# \"%s\" is not in the log:\n%s", text, said);
+    }
+    said[0] = '\0';
+    return found;
+}
+
+static bool device_memory(const struct gpuring_net_config *config, bool expected)
+{
+    const struct gpuring_net_device *devices;
+    struct gpuring_net *net;
+    int count = 0;
+    bool good;
+
+    gpuring_ucx.ucp_context_query = expected ? know_cuda : know_no_cuda;
+    if (gpuring_net_ucx.open(config, &net) != GPURING_OK) {
+        return false;
+    }
+    good = gpuring_net_ucx.devices(net, &devices, &count) == GPURING_OK && count > 0;
+    for (int i = 0; good && i < count; i++) {
+        good = devices[i].gdr == expected;
+    }
+    gpuring_net_ucx.close(net);
+    return good && log_says(expected ? "this UCX knows CUDA" : "through pinned host memory");
+}
+
+static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
+{
+    const struct gpuring_net_config usual = {.local_host = "here"};
+    const struct gpuring_net_config rails = {.local_host = "here", .ucx_rails = 2};
+    struct gpuring_net *net = NULL;
+    const char *why;
+    struct side side;
+    bool good;
+
+    gpuring_log_set(note, GPURING_LOG_INFO);
+    good = check(gpuring_ucx_load(&why) == GPURING_OK, "load");
+    good = good && check(device_memory(&usual, true), "a UCX with CUDA") &&
+           check(device_memory(&usual, false), "a UCX without CUDA");
+    gpuring_ucx.ucp_config_modify = refuse_option;
+    good = good && check(gpuring_net_ucx.open(&rails, &net) == GPURING_ERR_UNSUPPORTED, "rails") &&
+           check(log_says("coll_gpuring_ucx_rails needs another version"), "text of rails");
+    gpuring_ucx.ucp_worker_create = refuse_worker;
+    good = good && check(gpuring_net_ucx.open(&usual, &net) == GPURING_ERR_NOMEM, "no worker") &&
+           check(log_says("UCX on here cannot create a worker"), "text of no worker");
+    if (!good || gpuring_ucx_load_from("libucp.so.0", &gpuring_ucx, said, sizeof said) != 0) {
+        return false;
+    }
+    gpuring_ucx.ucp_ep_create = refuse_endpoint;
+    good = check(side_open(&side, sender ? "sender" : "receiver",
+                           sender ? GPURING_NET_SEND : GPURING_NET_RECV, slot_bytes,
+                           fd) == GPURING_ERR_NET,
+                 "no way to the peer") &&
+           check(log_says("name the right ones with UCX_NET_DEVICES"), "its remedy");
+    side_close(&side, true);
+    return good;
+}
+
+static void test_abilities(void **state)
+{
+    (void) state;
+    assert_true(run_pair(abilities_side, 4096));
+}
+
+/* A library that is not there, or is none of UCX. */
+static void test_library(void **state)
+{
+    struct gpuring_ucx table;
+    char why[256];
+
+    (void) state;
+    assert_int_equal(gpuring_ucx_load_from("libgpuring-nothing.so.7", &table, why, sizeof why),
+                     GPURING_ERR_UNSUPPORTED);
+    assert_non_null(strstr(why, "libgpuring-nothing.so.7"));
+    assert_int_equal(gpuring_ucx_load_from("libc.so.6", &table, why, sizeof why),
+                     GPURING_ERR_UNSUPPORTED);
+    assert_non_null(strstr(why, "libc.so.6 lacks ucp_get_version"));
+}
+
 static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
 {
     struct side side;
@@ -286,9 +432,9 @@ static void test_mismatch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_close),
-        cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_transfer),
+        cmocka_unit_test(test_open_close),  cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_library),     cmocka_unit_test(test_transfer),
+        cmocka_unit_test(test_rails),       cmocka_unit_test(test_abilities),
         cmocka_unit_test(test_killed_peer),
     };
 

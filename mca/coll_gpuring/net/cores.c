@@ -137,9 +137,8 @@ void gpuring_cores_near(const char *root, const char *pci_bus_id, cpu_set_t *cor
     FILE *file;
 
     CPU_ZERO(cores);
-    if (pci_bus_id[0] == '\0' ||
-        snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpulist", root, pci_bus_id) >=
-            (int) sizeof path) {
+    if (pci_bus_id[0] == '\0' || snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpulist",
+                                          root, pci_bus_id) >= (int) sizeof path) {
         return;
     }
     file = fopen(path, "re");
@@ -166,10 +165,10 @@ void gpuring_cores_text(const cpu_set_t *cores, char *text, size_t size)
         while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, cores)) {
             last++;
         }
-        written = last > first ? snprintf(text + used, size - used, "%s%d-%d",
-                                          used > 0 ? "," : "", first, last)
-                               : snprintf(text + used, size - used, "%s%d", used > 0 ? "," : "",
-                                          first);
+        written =
+            last > first
+                ? snprintf(text + used, size - used, "%s%d-%d", used > 0 ? "," : "", first, last)
+                : snprintf(text + used, size - used, "%s%d", used > 0 ? "," : "", first);
         used += (size_t) written;
         first = last;
     }

@@ -4,6 +4,7 @@
 #include "mca/coll_gpuring/net/net_ucx.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,6 +14,7 @@
 #include "mca/coll_gpuring/util/status.h"
 
 #define PROGRESS_CALLS 4 /* of UCX for each poll: it does little in one */
+#define KEEPALIVE      "2s"
 
 static int ucx_error(const char *host, const char *what, ucs_status_t status)
 {
@@ -22,25 +24,105 @@ static int ucx_error(const char *host, const char *what, ucs_status_t status)
     return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
+/* An option of UCX as the user gave it: for us alone, or for all users of UCX; NULL: not given. */
+static const char *option_given(const char *name)
+{
+    char variable[64];
+    const char *value;
+
+    snprintf(variable, sizeof variable, "GPURING_UCX_%s", name);
+    value = getenv(variable);
+    return value != NULL ? value : getenv(variable + strlen("GPURING_"));
+}
+
+/* Set one of the options, whose name differs between versions of UCX. */
+static int set_option(const struct gpuring_net *net, ucp_config_t *config,
+                      const char *const names[2], const char *value)
+{
+    for (int i = 0; i < 2 && names[i] != NULL; i++) {
+        if (gpuring_ucx.ucp_config_modify(config, names[i], value) == UCS_OK) {
+            return GPURING_OK;
+        }
+    }
+    gpuring_error("UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs another version of "
+                  "it; 0 leaves the number of devices to UCX",
+                  net->base.host, names[0], value);
+    return GPURING_ERR_UNSUPPORTED;
+}
+
+/*
+ * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
+ * after it now and then, by default so rarely that applications would seem to hang.
+ */
+static int configure(const struct gpuring_net *net, ucp_config_t *config, int rails)
+{
+    static const char *const rndv[] = {"MAX_RNDV_RAILS", "MAX_RNDV_LANES"};
+    static const char *const eager[] = {"MAX_EAGER_RAILS", "MAX_EAGER_LANES"};
+    char value[16];
+    int status = GPURING_OK;
+
+    if (option_given("KEEPALIVE_INTERVAL") == NULL) {
+        /* Without effect where this UCX has no such option. */
+        gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
+    }
+    if (rails > 0) {
+        snprintf(value, sizeof value, "%d", rails);
+        status = set_option(net, config, rndv, value);
+    }
+    if (rails > 0 && status == GPURING_OK) {
+        status = set_option(net, config, eager, value);
+    }
+    return status;
+}
+
+/* Kinds of memory that this UCX moves by itself. */
+static bool moves_device_memory(const struct gpuring_net *net)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    return gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
+           (attr.memory_types & (UINT64_C(1) << UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 /*
  * A context of our own. Its configuration is what the application's environment says (UCX_*), and
  * GPURING_UCX_* on top of that; nothing of it is changed for others.
  */
-static int open_context(struct gpuring_net *net)
+static int open_context(struct gpuring_net *net, int rails)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "gpuring"};
     ucp_config_t *config;
+    int result;
     ucs_status_t status = gpuring_ucx.ucp_config_read("GPURING", NULL, &config);
 
     if (status != UCS_OK) {
         return ucx_error(net->base.host, "read its configuration", status);
     }
-    status =
-        gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
+    result = configure(net, config, rails);
+    if (result == GPURING_OK) {
+        status = gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+                                              &net->context);
+        if (status != UCS_OK) {
+            result = ucx_error(net->base.host, "start", status);
+        }
+    }
     gpuring_ucx.ucp_config_release(config);
-    return status == UCS_OK ? GPURING_OK : ucx_error(net->base.host, "start", status);
+    return result;
+}
+
+static void tell(const struct gpuring_net *net)
+{
+    unsigned major, minor, release;
+
+    gpuring_ucx.ucp_get_version(&major, &minor, &release);
+    gpuring_info("network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s",
+                 net->base.host, major, minor, release, net->ndevices,
+                 net->ndevices > 0 ? ", first " : "", net->ndevices > 0 ? net->devices[0].name : "",
+                 net->moves_device_memory
+                     ? "this UCX knows CUDA"
+                     : "this UCX has no CUDA support, chunks go through pinned host memory");
 }
 
 static int open_worker(struct gpuring_net *net)
@@ -71,16 +153,16 @@ static int open_worker(struct gpuring_net *net)
 
 static int list_devices(struct gpuring_net *net)
 {
-    const char *list = getenv("GPURING_UCX_NET_DEVICES");
+    const char *list = option_given("NET_DEVICES");
     struct gpuring_net_devices devices = {.count = 0};
     int status;
 
-    if (list == NULL) {
-        list = getenv("UCX_NET_DEVICES");
-    }
     status = gpuring_net_devices_rdma("/sys", list, &devices);
     if (status == GPURING_OK) {
         status = gpuring_net_devices_ip("/sys", list, &devices);
+    }
+    for (int i = 0; i < devices.count; i++) {
+        devices.device[i].gdr = net->moves_device_memory;
     }
     net->devices = devices.device;
     net->ndevices = devices.count;
@@ -109,9 +191,11 @@ static void ucx_close(struct gpuring_net *net)
 static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
     struct gpuring_net *net;
-    int status = gpuring_ucx_load();
+    const char *why;
+    int status = gpuring_ucx_load(&why);
 
     if (status != GPURING_OK) {
+        gpuring_error("no network ucx on %s: %s", config->local_host, why);
         return status;
     }
     net = calloc(1, sizeof *net);
@@ -126,18 +210,20 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         status = GPURING_ERR_IO;
     }
     if (status == GPURING_OK) {
-        status = open_context(net);
+        status = open_context(net, config->ucx_rails);
     }
     if (status == GPURING_OK) {
         status = open_worker(net);
     }
     if (status == GPURING_OK) {
+        net->moves_device_memory = moves_device_memory(net);
         status = list_devices(net);
     }
     if (status != GPURING_OK) {
         ucx_close(net);
         return status;
     }
+    tell(net);
     *result = net;
     return GPURING_OK;
 }

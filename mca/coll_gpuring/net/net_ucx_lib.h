@@ -7,14 +7,18 @@
 #ifndef GPURING_NET_UCX_LIB_H
 #define GPURING_NET_UCX_LIB_H
 
+#include <stddef.h>
+
 #include <ucp/api/ucp.h>
 
 #define GPURING_UCX_FUNCTIONS(F)      \
     F(ucp_get_version)                \
     F(ucp_config_read)                \
+    F(ucp_config_modify)              \
     F(ucp_config_release)             \
     F(ucp_init_version)               \
     F(ucp_cleanup)                    \
+    F(ucp_context_query)              \
     F(ucp_worker_create)              \
     F(ucp_worker_destroy)             \
     F(ucp_worker_get_address)         \
@@ -41,7 +45,10 @@ struct gpuring_ucx {
 /* Constant once gpuring_ucx_load has succeeded. */
 extern struct gpuring_ucx gpuring_ucx;
 
-/* 0, or GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says what is missing. */
-int gpuring_ucx_load(void);
+/* 0, or GPURING_ERR_UNSUPPORTED; *why then says what is missing. Loads once in a process. */
+int gpuring_ucx_load(const char **why);
+
+/* The same into `table` from any library, each time anew; for the above and for tests. */
+int gpuring_ucx_load_from(const char *library, struct gpuring_ucx *table, char *why, size_t size);
 
 #endif
