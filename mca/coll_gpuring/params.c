@@ -201,7 +201,8 @@ static void text_check(const struct param *param)
         gpuring_compat_help("bad value", param->name, gpuring_params.proxy_cpu,
                             "it is neither auto nor none nor a list of cores (3 or 0,4-7)",
                             param->text, param->name, param->help);
-        param_set_default(param);
+        free(gpuring_params.proxy_cpu); /* Open MPI's copy; it frees ours in its place */
+        gpuring_params.proxy_cpu = strdup(param->text);
     }
 }
 

@@ -100,8 +100,7 @@ struct world {
 static void world_open(struct world *world, const struct fake_device *devices, int ndevices,
                        int nlinks)
 {
-    const struct gpuring_proxy_config waits = {
-        .spin_us = -1, .yield_us = -1};
+    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
     struct gpuring_net_config config = defaults;
 
     memset(world, 0, sizeof *world);

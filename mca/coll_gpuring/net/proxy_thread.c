@@ -17,14 +17,14 @@
  * most: a short spin catches the answer of a peer that runs now; yields hand the core to the lanes
  * that this thread waits for; naps end the competition with a long computation.
  */
-#define SPIN_US      2
+#define SPIN_US       2
 #define SPIN_ALONE_US 50 /* with a core that no process needs: the next message, too */
-#define YIELD_US     200
-#define NAP_MIN_NS   20000
-#define NAP_MAX_NS   200000    /* an operation runs: a lane may produce at any time */
-#define NAP_BACK_NS  500000    /* others do the work: how soon they may stop unnoticed */
-#define NAP_FD_NS    100000000 /* draining only: the nets' descriptors tell everything */
-#define NAP_BLIND_NS 1000000   /* draining, but a net has no descriptor */
+#define YIELD_US      200
+#define NAP_MIN_NS    20000
+#define NAP_MAX_NS    200000    /* an operation runs: a lane may produce at any time */
+#define NAP_BACK_NS   500000    /* others do the work: how soon they may stop unnoticed */
+#define NAP_FD_NS     100000000 /* draining only: the nets' descriptors tell everything */
+#define NAP_BLIND_NS  1000000   /* draining, but a net has no descriptor */
 
 uint64_t gpuring_proxy_now(void)
 {
