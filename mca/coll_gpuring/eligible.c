@@ -214,8 +214,8 @@ static int find_op(MPI_Op op)
     return -1;
 }
 
-/* Where the buffers are; false if no GPU has a part in it. */
-static bool find_memory(struct gpuring_call *call)
+/* Where the buffers are. */
+static void find_memory(struct gpuring_call *call)
 {
     struct gpuring_pointer output = gpuring_memory_of(call->output);
     struct gpuring_pointer input =
@@ -223,7 +223,6 @@ static bool find_memory(struct gpuring_call *call)
 
     call->output_gpu = gpuring_memory_on_gpu(output.kind) ? output.ordinal : -1;
     call->input_gpu = gpuring_memory_on_gpu(input.kind) ? input.ordinal : -1;
-    return call->output_gpu >= 0 || call->input_gpu >= 0;
 }
 
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -231,10 +230,11 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
                                                struct gpuring_call *call)
 {
     bool host = gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
+    bool agree = !host && gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS;
     size_t slot = slot_of(dtype);
     int found;
 
-    if (!host && !gpuring_memory_possible()) {
+    if (!host && !agree && !gpuring_memory_possible()) {
         return GPURING_REASON_MEMORY;
     }
     while (handles[slot].handle != dtype) {
@@ -261,8 +261,13 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
         return GPURING_REASON_NONE;
     }
     /* Buffers of no elements may lie anywhere, and elsewhere on each rank. */
-    if (count == 0 || !find_memory(call)) {
+    if (count == 0) {
         return GPURING_REASON_MEMORY;
     }
-    return handles[slot].device ? GPURING_REASON_NONE : GPURING_REASON_HOST_TYPE;
+    find_memory(call);
+    if (!handles[slot].device) {
+        return gpuring_call_on_gpu(call) ? GPURING_REASON_HOST_TYPE : GPURING_REASON_MEMORY;
+    }
+    call->agree = agree;
+    return agree || gpuring_call_on_gpu(call) ? GPURING_REASON_NONE : GPURING_REASON_MEMORY;
 }

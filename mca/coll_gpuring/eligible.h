@@ -9,6 +9,7 @@
 #ifndef GPURING_ELIGIBLE_H
 #define GPURING_ELIGIBLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mca/coll_gpuring/compat.h"
@@ -19,6 +20,7 @@
     X(TYPE, "the datatype is not a predefined one that is reduced")                    \
     X(OP, "the operation is user-defined, or MPI does not define it for the datatype") \
     X(MEMORY, "the buffers are in host memory and coll_gpuring_device is not host")    \
+    X(MIXED, "not all ranks have a buffer on a GPU")                                   \
     X(HOST_TYPE, "the buffers are on a GPU, which does not reduce the datatype")       \
     X(DEAD, "the communicator could not be wired up")
 
@@ -41,7 +43,14 @@ struct gpuring_call {
     uint32_t element_size; /* bytes */
     /* GPUs that the buffers are on, -1: host memory. */
     int input_gpu, output_gpu;
+    bool agree; /* the ranks have to agree first (coll_gpuring_agree) */
 };
+
+/* True if a GPU has a part in it. */
+static inline bool gpuring_call_on_gpu(const struct gpuring_call *call)
+{
+    return call->output_gpu >= 0 || call->input_gpu >= 0;
+}
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */
 void gpuring_eligible_init(void);

@@ -115,6 +115,8 @@ mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl 
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/advice.c \
     mca/coll_gpuring/advice.h \
+    mca/coll_gpuring/agree.c \
+    mca/coll_gpuring/agree.h \
     mca/coll_gpuring/allreduce.c \
     mca/coll_gpuring/allreduce_init.c \
     mca/coll_gpuring/bounce.c \

@@ -52,39 +52,57 @@ void gpuring_process_open_device(void)
     }
 }
 
+static int attach_locked(const struct gpuring_pointer *pointer)
+{
+    int status = GPURING_OK;
+
+    if (!attached) {
+        status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
+        attached = status == GPURING_OK;
+        gpuring_process.gpu = attached ? pointer->ordinal : -1;
+    }
+    return status;
+}
+
 int gpuring_process_attach(const void *buffer)
 {
     struct gpuring_pointer pointer = gpuring_memory_of(buffer);
-    int status = GPURING_OK;
+    int status;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    if (!attached) {
-        status = gpuring_process.device_ops->attach(gpuring_process.device, &pointer);
-        attached = status == GPURING_OK;
-        gpuring_process.gpu = attached ? pointer.ordinal : -1;
-    }
+    status = attach_locked(&pointer);
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
 }
 
-int gpuring_process_copy(void *to, const void *from, size_t bytes)
+static int copy_locked(void *to, const void *from, size_t bytes)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     int status = GPURING_OK;
 
-    if (ops->kind == GPURING_DEVICE_HOST) {
-        memcpy(to, from, bytes);
-        return GPURING_OK;
-    }
-    pthread_mutex_lock(&gpuring_process.lock);
     if (copy_stream == NULL) {
         status = ops->stream_create(gpuring_process.device, &copy_stream);
     }
     if (status == GPURING_OK) {
         status = ops->copy(copy_stream, to, from, bytes);
     }
+    return status == GPURING_OK ? ops->synchronize(copy_stream) : status;
+}
+
+int gpuring_process_copy(void *to, const void *from, size_t bytes)
+{
+    struct gpuring_pointer target = gpuring_memory_of(to), source = gpuring_memory_of(from);
+    bool gpu_target = gpuring_memory_on_gpu(target.kind);
+    int status;
+
+    if (!gpu_target && !gpuring_memory_on_gpu(source.kind)) {
+        memcpy(to, from, bytes);
+        return GPURING_OK;
+    }
+    pthread_mutex_lock(&gpuring_process.lock);
+    status = attach_locked(gpu_target ? &target : &source);
     if (status == GPURING_OK) {
-        status = ops->synchronize(copy_stream);
+        status = copy_locked(to, from, bytes);
     }
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "mca/coll_gpuring/agree.h"
+#include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/pause.h"
 #include "mca/coll_gpuring/pvars.h"
@@ -24,6 +26,7 @@ void gpuring_queue_init(struct gpuring_queue *queue)
     pthread_mutex_init(&queue->lock, NULL);
     queue->head = NULL;
     queue->tail = &queue->head;
+    queue->finished = 0;
     queue->listed = false;
     queue->pause = (struct gpuring_pause){.vain = 0};
 }
@@ -53,8 +56,11 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
 
     gpuring_simple_free(item->simple);
     item->simple = NULL;
+    gpuring_exchange_free(item->agreement);
+    item->agreement = NULL;
     gpuring_run_discard(item);
     item->status = status;
+    queue->finished++;
     if (queue->tail == &item->next) {
         queue->tail = &queue->head;
     }
@@ -65,8 +71,9 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
 }
 
 /*
- * The simple path: for items that no service runs. The communicator could not be wired up, and a
- * non-blocking call cannot be handed to the previous module any more (see exchange.h).
+ * The simple path: for items that no service runs. The communicator could not be wired up, or the
+ * ranks have different kinds of memory, and a non-blocking call cannot be handed to the previous
+ * module any more (see exchange.h).
  */
 static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
@@ -77,7 +84,8 @@ static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *i
     }
     if (!item->started) {
         item->started = true;
-        gpuring_fallback_count(module, GPURING_REASON_DEAD);
+        gpuring_fallback_count(module,
+                               item->handed_on ? gpuring_agree_reason(item) : GPURING_REASON_DEAD);
         status = gpuring_simple_start(module->comm, &item->call, NULL, &item->simple);
     }
     if (status == GPURING_OK) {
@@ -89,6 +97,17 @@ static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *i
 /* With the lock held: move the head on; its status, or GPURING_AGAIN. */
 static int item_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
+    if (item->call.agree && !item->agreed && module->state != GPURING_STATE_DEAD &&
+        module->state != GPURING_STATE_FAILED) {
+        int status = gpuring_agree_progress(module, item);
+
+        if (status != GPURING_OK) {
+            return status;
+        }
+    }
+    if (item->handed_on && module->state != GPURING_STATE_FAILED) {
+        return item_simple(module, item);
+    }
     switch (module->state) {
     case GPURING_STATE_UNWIRED:
         gpuring_wireup_start(module, &item->call);
@@ -233,6 +252,9 @@ void gpuring_queue_push(mca_coll_gpuring_module_t *module, struct gpuring_item *
     item->next = NULL;
     item->done = 0;
     item->started = false;
+    item->agreed = false;
+    item->handed_on = false;
+    item->agreement = NULL;
     item->simple = NULL;
     item->check = NULL;
     item->module = module;

@@ -2,9 +2,10 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Operations of one communicator that wait for their turn: non-blocking and persistent ones,
- * blocking ones that find others before them, and all that come before the communicator is wired
- * up. They run one after the other, in the order of the calls, which MPI requires to be the same on
- * all ranks. Different communicators' queues are independent.
+ * blocking ones that find others before them, all that the ranks must agree on first, and all that
+ * come before the communicator is wired up. They run one after the other, in the order of the
+ * calls, which MPI requires to be the same on all ranks. Different communicators' queues are
+ * independent.
  *
  * The queue is moved on by whoever waits for one of its items, and by a progress callback in
  * opal_progress for the others.
@@ -14,12 +15,14 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/eligible.h"
 #include "mca/coll_gpuring/pause.h"
 
 struct mca_coll_gpuring_module_t;
+struct gpuring_exchange;
 struct gpuring_simple;
 
 /* Special outcome of an item whose caller may hand the call to the previous module itself. */
@@ -33,6 +36,10 @@ struct gpuring_item {
     int status;              /* outcome; valid once done */
     int done;                /* set (release) by the finisher, read (acquire) by the waiter */
     bool started;            /* the service or the simple path runs it */
+    bool agreed;             /* call.agree: the ranks have */
+    bool handed_on;          /* they agreed that no service can run it */
+    bool mixed;              /* .. for some ranks have a buffer on a GPU, others none */
+    struct gpuring_exchange *agreement; /* under way, or NULL */
     struct gpuring_simple *simple;
     struct gpuring_run_check *check; /* coll_gpuring_check=data: the second path, see run.c */
 };
@@ -40,6 +47,7 @@ struct gpuring_item {
 struct gpuring_queue {
     pthread_mutex_t lock; /* guards the list, the items' state and the module's state */
     struct gpuring_item *head, **tail;
+    uint64_t finished;          /* items so far */
     bool listed;                /* the progress callback looks at this queue */
     struct gpuring_pause pause; /* of the callback */
     struct mca_coll_gpuring_module_t *next_listed;

@@ -67,10 +67,10 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
                   gpuring_protocol_text(module->service->choice.protocol));
 }
 
-bool gpuring_run_at_once(const mca_coll_gpuring_module_t *module)
+bool gpuring_run_at_once(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     return OPAL_LIKELY(module->state == GPURING_STATE_READY &&
-                       gpuring_queue_empty(&module->queue) &&
+                       gpuring_queue_empty(&module->queue) && !call->agree &&
                        gpuring_params.check != GPURING_PARAM_CHECK_DATA);
 }
 

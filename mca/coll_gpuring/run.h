@@ -9,8 +9,10 @@
 struct mca_coll_gpuring_module_t;
 struct gpuring_item;
 
-/* True if a call may run at once: wired up, nothing queued, no check of data asked for. */
-bool gpuring_run_at_once(const struct mca_coll_gpuring_module_t *module);
+/* True if a call may run at once: wired up, nothing queued, nothing to agree on, no check of data
+ * asked for. */
+bool gpuring_run_at_once(const struct mca_coll_gpuring_module_t *module,
+                         const struct gpuring_call *call);
 
 /* Run it; returns 0 or the error, with which the module has failed. */
 int gpuring_run_blocking(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call);

@@ -123,3 +123,8 @@ void gpuring_simple_free(struct gpuring_simple *simple)
     free(simple->staged);
     free(simple);
 }
+
+int gpuring_simple_awaits(const struct gpuring_simple *simple)
+{
+    return simple->exchange != NULL ? gpuring_exchange_awaits(simple->exchange) : -1;
+}

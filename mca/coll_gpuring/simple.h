@@ -24,6 +24,9 @@ int gpuring_simple_start(struct ompi_communicator_t *comm, const struct gpuring_
 /* Move on; the result goes to `output`, which may be the call's input. 0, GPURING_AGAIN, error. */
 int gpuring_simple_progress(struct gpuring_simple *simple, void *output);
 
+/* The rank whose message is awaited, for messages; -1: none. */
+int gpuring_simple_awaits(const struct gpuring_simple *simple);
+
 void gpuring_simple_free(struct gpuring_simple *simple); /* NULL is allowed */
 
 #endif

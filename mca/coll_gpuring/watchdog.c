@@ -6,7 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup.h"
@@ -41,6 +43,23 @@ static void describe_self(const mca_coll_gpuring_module_t *module, char *text, s
              gpuring_protocol_text(module->service->choice.protocol));
 }
 
+/* What the head of the queue waits for, if that is neither the wire-up nor the service. */
+static bool describe_item(const struct gpuring_item *item, char *wait, size_t size)
+{
+    if (item != NULL && item->agreement != NULL) {
+        snprintf(wait, size,
+                 "the agreement of coll_gpuring_agree=always: a message from or to rank %d",
+                 gpuring_exchange_awaits(item->agreement));
+        return true;
+    }
+    if (item != NULL && item->simple != NULL) {
+        snprintf(wait, size, "the simple path: a message from or to rank %d",
+                 gpuring_simple_awaits(item->simple));
+        return true;
+    }
+    return false;
+}
+
 /* What is awaited, and what is known of the one at the other end. */
 static void describe_wait(const mca_coll_gpuring_module_t *module, char *wait, size_t size,
                           char *seen, size_t seen_size)
@@ -52,6 +71,9 @@ static void describe_wait(const mca_coll_gpuring_module_t *module, char *wait, s
     char other[256];
 
     snprintf(seen, seen_size, "unknown");
+    if (describe_item(module->queue.head, wait, size)) {
+        return;
+    }
     if (module->state != GPURING_STATE_READY) {
         gpuring_wireup_text(module->wireup, wait, size);
         return;
@@ -125,8 +147,11 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
 
 uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module)
 {
-    return module->state == GPURING_STATE_READY ? gpuring_operation_progress(module->service)
-                                                : (uint64_t) module->state;
+    uint64_t finished = module->queue.finished << 16;
+
+    return finished + (module->state == GPURING_STATE_READY
+                           ? gpuring_operation_progress(module->service)
+                           : (uint64_t) module->state);
 }
 
 int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)

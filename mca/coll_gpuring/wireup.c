@@ -71,7 +71,8 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
         gpuring_module_fail(module, GPURING_ERR_NOMEM);
         return;
     }
-    status = gpuring_process_attach(call->output);
+    status = gpuring_process_attach(call->input_gpu >= 0 && call->output_gpu < 0 ? call->input
+                                                                                 : call->output);
     fill_hello(&wireup->hello);
     if (status != GPURING_OK) {
         wireup->hello.status = status;

@@ -16,7 +16,9 @@
 #define COMMS      3
 
 struct operation {
-    int *send, *receive, count;
+    int *send, *receive, count; /* the buffers that MPI gets */
+    size_t bytes;
+    int *data; /* what is in one of them */
     MPI_Request request;
 };
 
@@ -25,29 +27,40 @@ static void prepare(struct operation *operation, int number)
     static const int counts[] = {1, 7, 1024, 30000, 131, 65536};
 
     operation->count = counts[number % 6];
-    operation->send = malloc((size_t) operation->count * sizeof(int));
-    operation->receive = malloc((size_t) operation->count * sizeof(int));
+    operation->bytes = (size_t) operation->count * sizeof(int);
+    operation->send = harness_alloc(operation->bytes);
+    operation->receive = harness_alloc(operation->bytes);
+    operation->data = malloc(operation->bytes);
     operation->request = MPI_REQUEST_NULL;
-    if (operation->send == NULL || operation->receive == NULL) {
+    if (operation->data == NULL) {
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    memset(operation->data, 0xff, operation->bytes);
+    harness_write(operation->receive, operation->data, operation->bytes);
     for (int i = 0; i < operation->count; i++) {
-        operation->send[i] = i * 5 + number + harness_rank;
-        operation->receive[i] = -1;
+        operation->data[i] = i * 5 + number + harness_rank;
     }
+    harness_write(operation->send, operation->data, operation->bytes);
+}
+
+static void discard(struct operation *operation)
+{
+    harness_free(operation->send);
+    harness_free(operation->receive);
+    free(operation->data);
 }
 
 static bool finished_right(struct operation *operation, int number)
 {
     bool good = true;
 
+    harness_read(operation->data, operation->receive, operation->bytes);
     for (int i = 0; good && i < operation->count; i++) {
-        good = operation->receive[i] ==
+        good = operation->data[i] ==
                harness_size * (i * 5 + number) + harness_size * (harness_size - 1) / 2;
     }
-    free(operation->send);
-    free(operation->receive);
+    discard(operation);
     return good;
 }
 
@@ -108,14 +121,17 @@ static void mixed_with_blocking(MPI_Comm comm)
 
     for (int round = 0; round < 20; round++) {
         struct operation operation;
-        int value = harness_rank, flag = 0;
+        int value = harness_rank, *buffer = harness_alloc(sizeof value), flag = 0;
 
         prepare(&operation, round);
         good = good && MPI_Iallreduce(operation.send, operation.receive, operation.count, MPI_INT,
                                       MPI_SUM, comm, &operation.request) == MPI_SUCCESS;
-        good = good &&
-               MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS &&
-               value == harness_size * (harness_size - 1) / 2;
+        harness_write(buffer, &value, sizeof value);
+        good =
+            good && MPI_Allreduce(MPI_IN_PLACE, buffer, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS;
+        harness_read(&value, buffer, sizeof value);
+        harness_free(buffer);
+        good = good && value == harness_size * (harness_size - 1) / 2;
         while (good && !flag) {
             good = MPI_Test(&operation.request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS;
         }
@@ -130,7 +146,7 @@ static void in_place(MPI_Comm comm)
     bool good;
 
     prepare(&operation, 3);
-    memcpy(operation.receive, operation.send, (size_t) operation.count * sizeof(int));
+    harness_write(operation.receive, operation.data, operation.bytes);
     good = MPI_Iallreduce(MPI_IN_PLACE, operation.receive, operation.count, MPI_INT, MPI_SUM, comm,
                           &operation.request) == MPI_SUCCESS &&
            MPI_Wait(&operation.request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
@@ -170,25 +186,28 @@ static void persistent(const MPI_Comm *comms)
     }
     for (int round = 0; round < 25 && good; round++) {
         for (int i = 0; i < 4; i++) {
-            memset(operations[i].receive, 0xff, (size_t) operations[i].count * sizeof(int));
-            operations[i].send[0] = i + harness_rank + round;
+            int first = i + harness_rank + round;
+
+            memset(operations[i].data, 0xff, operations[i].bytes);
+            harness_write(operations[i].receive, operations[i].data, operations[i].bytes);
+            harness_write(operations[i].send, &first, sizeof first);
         }
         good = MPI_Startall(4, requests) == MPI_SUCCESS &&
                MPI_Waitall(4, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS;
         for (int i = 0; i < 4; i++) {
             int n = operations[i].count - 1, last = n == 0 ? round : 0;
 
+            harness_read(operations[i].data, operations[i].receive, operations[i].bytes);
             good = good &&
-                   operations[i].receive[0] ==
+                   operations[i].data[0] ==
                        harness_size * (i + round) + harness_size * (harness_size - 1) / 2 &&
-                   operations[i].receive[n] ==
+                   operations[i].data[n] ==
                        harness_size * (n * 5 + i + last) + harness_size * (harness_size - 1) / 2;
         }
     }
     for (int i = 0; i < 4; i++) {
         good = MPI_Request_free(&requests[i]) == MPI_SUCCESS && good;
-        free(operations[i].send);
-        free(operations[i].receive);
+        discard(&operations[i]);
     }
     harness_check(good, "4 persistent operations, started 25 times");
 }
@@ -202,8 +221,7 @@ static void persistent_unused(MPI_Comm comm)
     prepare(&operation, 2);
     good = start_persistent(&operation, comm) == MPI_SUCCESS &&
            MPI_Request_free(&operation.request) == MPI_SUCCESS;
-    free(operation.send);
-    free(operation.receive);
+    discard(&operation);
     harness_check(good, "a persistent operation that is never started");
 }
 

@@ -39,7 +39,8 @@ static bool counted(long long calls, long long fallbacks)
 /* An allreduce of ints over a communicator of intracommunicator kind: right everywhere? */
 static bool sum_is_right(MPI_Comm comm, int count)
 {
-    int rank, size, *data = malloc((size_t) (count + 1) * sizeof *data);
+    size_t bytes = (size_t) count * sizeof(int);
+    int rank, size, *data = malloc(bytes + 1), *buffer = harness_alloc(bytes + 1);
     bool good = data != NULL;
 
     MPI_Comm_rank(comm, &rank);
@@ -47,10 +48,14 @@ static bool sum_is_right(MPI_Comm comm, int count)
     for (int i = 0; good && i < count; i++) {
         data[i] = 3 * i + rank;
     }
-    good = good && MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS;
+    harness_write(buffer, data, good ? bytes : 0);
+    good =
+        good && MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS;
+    harness_read(data, buffer, good ? bytes : 0);
     for (int i = 0; good && i < count; i++) {
         good = data[i] == size * 3 * i + size * (size - 1) / 2;
     }
+    harness_free(buffer);
     free(data);
     return good;
 }

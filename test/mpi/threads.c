@@ -17,7 +17,7 @@ struct worker {
     bool good;
 };
 
-static bool one_round(const struct worker *worker, int round, int *data, int count)
+static bool one_round(const struct worker *worker, int round, int *data, int *buffer, int count)
 {
     MPI_Request request;
     bool good;
@@ -25,14 +25,16 @@ static bool one_round(const struct worker *worker, int round, int *data, int cou
     for (int i = 0; i < count; i++) {
         data[i] = i + worker->number * 1000 + round + harness_rank;
     }
+    harness_write(buffer, data, (size_t) count * sizeof *data);
     if (round % 3 == 0) {
-        good = MPI_Iallreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, worker->comm,
+        good = MPI_Iallreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, worker->comm,
                               &request) == MPI_SUCCESS &&
                MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
     } else {
-        good =
-            MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, worker->comm) == MPI_SUCCESS;
+        good = MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, worker->comm) ==
+               MPI_SUCCESS;
     }
+    harness_read(data, buffer, (size_t) count * sizeof *data);
     for (int i = 0; good && i < count; i++) {
         good = data[i] == harness_size * (i + worker->number * 1000 + round) +
                               harness_size * (harness_size - 1) / 2;
@@ -44,12 +46,13 @@ static void *worker_main(void *argument)
 {
     static const int counts[] = {1, 100, 5000, 40000};
     struct worker *worker = argument;
-    int *data = malloc(40000 * sizeof *data);
+    int *data = malloc(40000 * sizeof *data), *buffer = harness_alloc(40000 * sizeof *data);
 
     worker->good = data != NULL;
     for (int round = 0; round < ROUNDS && worker->good; round++) {
-        worker->good = one_round(worker, round, data, counts[(round + worker->number) % 4]);
+        worker->good = one_round(worker, round, data, buffer, counts[(round + worker->number) % 4]);
     }
+    harness_free(buffer);
     free(data);
     return NULL;
 }
