@@ -6,11 +6,12 @@
 # missing (as root, on Debian), builds below build/check and runs all tests. The last line counts
 # the checks; the exit status is 0 if none failed.
 #
-# Stages, all by default: gcc clang address thread lint mutation install
+# Stages, all by default: gcc clang address thread fuzz lint mutation install
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
-stages=${*:-gcc clang address thread lint mutation install}
+stages=${*:-gcc clang address thread fuzz lint mutation install}
+fuzz_seconds=60
 passed=0 failed=0 skipped=0
 base=$PWD/build/check
 mkdir -p "$base"
@@ -133,6 +134,26 @@ stage_thread() {
         suite thread "thread sanitizer: plans, transport, proxy" check-threads
 }
 
+# A short run of the fuzzer from the kept inputs; a long one is test/fuzz/run.sh by hand.
+stage_fuzz() {
+    say "fuzzing the topology engine for $fuzz_seconds seconds"
+    rm -rf "${base:?}/fuzz"
+    mkdir -p "$base/fuzz"
+    status=0
+    sh test/fuzz/run.sh "$fuzz_seconds" "$base/fuzz" >"$base/fuzz.log" 2>&1 </dev/null || status=$?
+    case $status in
+    0)
+        good
+        grep '^stat::number_of_executed_units' "$base/fuzz.log"
+        ;;
+    77) skip "fuzzing: $(tail -n 1 "$base/fuzz.log")" ;;
+    *)
+        tail -n 40 "$base/fuzz.log"
+        bad "fuzzing found something (the whole log: $base/fuzz.log)"
+        ;;
+    esac
+}
+
 stage_lint() { tap "lint" test/lint/lint.sh "$base/gcc"; }
 stage_mutation() { tap "deliberately wrong builds must fail the tests" test/mutation.sh "$base/gcc"; }
 stage_install() { tap "install, uninstall, distcheck" test/install.sh "$base"; }
@@ -140,7 +161,7 @@ stage_install() { tap "install, uninstall, distcheck" test/install.sh "$base"; }
 install_packages
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     case $stage in
-    gcc | clang | address | thread | lint | mutation | install) "stage_$stage" ;;
+    gcc | clang | address | thread | fuzz | lint | mutation | install) "stage_$stage" ;;
     *) bad "there is no stage $stage" ;;
     esac
 done

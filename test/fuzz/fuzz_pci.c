@@ -13,10 +13,14 @@
 #include <string.h>
 
 #include "fuzz_pci.h"
+#include "pci_bound.h"
 #include "pci_channels.h"
+#include "pci_connect.h"
+#include "pci_pack.h"
 #include "pcigraph.h"
 
 #define SEARCH_GPUS 24u /* above, a search is right but slow: fewer inputs a second */
+#define PACK_GPUS   8u  /* and so are bounds and packed trees */
 
 static void require(int condition, const char *what)
 {
@@ -81,9 +85,25 @@ static void check_graph(const struct pci_graph *graph)
     }
 }
 
+/* The rings and trees of a job of NODES such machines. */
+static void check_connect(uint32_t nodes, const struct pci_channels *ring,
+                          const struct pci_channels *tree)
+{
+    struct pci_connect connect;
+    struct pci_error error = {""};
+    char why[256] = "";
+    int rc = pci_connect_uniform(&connect, nodes, ring, tree, &error);
+    require(!rc || error.text[0], "nodes are not connected, without a message");
+    if (!rc) {
+        require(!pci_connect_check(&connect, why, sizeof(why)), why);
+        pci_connect_fini(&connect);
+    }
+}
+
 static void check_search(const struct pci_graph *graph, uint32_t nodes)
 {
     struct pci_fabric fabric = {0};
+    struct pci_channels found[2] = {{0}};
     if (!pci_graph_count(graph, PCI_NODE_GPU) ||
         pci_graph_count(graph, PCI_NODE_GPU) > SEARCH_GPUS ||
         pci_fabric_from_graph(graph, &fabric)) {
@@ -91,17 +111,38 @@ static void check_search(const struct pci_graph *graph, uint32_t nodes)
     }
     for (unsigned p = 0; p < 2; p++) {
         struct pci_search search;
-        struct pci_channels channels = {0};
         char why[256] = "";
         pci_search_init(&search);
         search.nodes = nodes;
         search.pattern = p ? PCI_PATTERN_BALANCED_TREE : PCI_PATTERN_RING;
-        if (!pci_channels_search(&fabric, &search, &channels)) {
-            require(!pci_channels_check(&fabric, &channels, why, sizeof(why)), why);
-            pci_channels_fini(&channels);
-        }
+        require(!pci_channels_search(&fabric, &search, &found[p]), "there are no channels");
+        require(!pci_channels_check(&fabric, &found[p], why, sizeof(why)), why);
     }
+    check_connect(nodes, &found[0], &found[1]);
+    pci_channels_fini(&found[0]);
+    pci_channels_fini(&found[1]);
     pci_fabric_fini(&fabric);
+}
+
+/* Packed trees hold, and none of them is better than the bound says. */
+static void check_pack(const struct pci_graph *graph)
+{
+    struct pci_flow flow;
+    struct pci_pack pack;
+    struct pci_bounds bounds;
+    char why[256] = "";
+    if (pci_graph_count(graph, PCI_NODE_GPU) < 2 ||
+        pci_graph_count(graph, PCI_NODE_GPU) > PACK_GPUS || pci_bounds_of_graph(graph, &bounds)) {
+        return;
+    }
+    require(!pci_pack_of_graph(graph, PCI_PACK_TREES, &pack), "there is no packing");
+    const struct pci_bound *bound = pack.nvlink ? &bounds.nvlink : &bounds.all;
+    require(pack.algbw <= bound->ar.gbps * (1 + 1e-6) + 1e-5, "packed trees beat their bound");
+    require(bounds.all.ar.gbps >= bounds.nvlink.ar.gbps * (1 - 1e-6), "more links, less bound");
+    if (!pci_flow_from_graph(graph, pack.nvlink ? PCI_FLOW_NVLINK : PCI_FLOW_ALL, &flow)) {
+        require(!pack.ntrees || !pci_pack_check(&flow, &pack, why, sizeof(why)), why);
+        pci_flow_fini(&flow);
+    }
 }
 
 static void check_all(struct pci_doc *doc, unsigned choice)
@@ -122,6 +163,7 @@ static void check_all(struct pci_doc *doc, unsigned choice)
     if (!pci_graph_trim(graph, 0, choice & 8, NULL, &error)) {
         check_graph(graph);
         check_search(graph, 1);
+        check_pack(graph);
     }
     pci_graph_free(graph);
 }

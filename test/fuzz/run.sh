@@ -15,11 +15,13 @@ mkdir -p "$folder/new" "$folder/findings"
 # What needs hwloc or NVML is not fuzzed: neither reads files of others.
 sources=$(ls "$source"/mca/topo_pci/xml_*.c "$source"/mca/topo_pci/graph_*.c \
     "$source"/mca/topo_pci/paths_*.c "$source"/mca/topo_pci/channels*.c \
-    "$source"/mca/topo_pci/search*.c)
+    "$source"/mca/topo_pci/search*.c "$source"/mca/topo_pci/connect*.c \
+    "$source"/mca/topo_pci/bound*.c "$source"/mca/topo_pci/maxflow.c \
+    "$source"/mca/topo_pci/pack*.c)
 flags="-std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
 if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' |
     $clang $flags -x c -o "$folder/probe" - 2>/dev/null; then
-    echo "fuzzing needs clang with libFuzzer (Debian: apt-get install clang)" >&2
+    echo "fuzzing needs clang with libFuzzer (Debian: apt-get install clang libclang-rt-dev)" >&2
     exit 77
 fi
 # shellcheck disable=SC2086,SC2046
