@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_SEARCH 8000000u /* of one search; about a nanosecond each */
-#define STEPS_PACK   1500000u /* of one choice of classes */
+#define STEPS_SEARCH 8000000u /* of one search; about two nanoseconds each */
+#define STEPS_PACK   2500000u /* of one choice of classes */
 #define STEPS_LEAST  100000u  /* of one choice when the search has spent all of its own */
 #define GAIN_CLASS   1.02     /* farther paths must gain this much */
 #define GAIN_PCI     1.25     /* leaving NVLink must gain this much */
 #define GAIN_SWAP    1.01     /* so must crossing NICs */
 #define GAIN_TREE    1.005    /* and giving up the balanced tree */
+#define LIKELY       0.98     /* of a limit is what a search is expected to reach */
 #define PREFER_SLACK 0.05     /* what equal numbers of rings and trees may cost */
 #define RATIO_MOST   2.0      /* a tree's speed inside a node is at most twice that between nodes */
 #define RATIO_STEPS  3u
@@ -135,7 +136,7 @@ static void hunt_try(struct hunt *hunt, enum pci_pattern pattern, bool swap, dou
     }
     hunt->problem.pattern = pattern;
     hunt->problem.swap = swap;
-    value = hunt_pack(hunt, 1, need);
+    value = hunt_pack(hunt, 1, need / LIKELY);
     if (value > need) {
         hunt_keep(hunt, value);
     }

@@ -12,8 +12,9 @@
  * that grow exponentially with the load of a link; then single channels are taken out and laid
  * again. That needs no list of candidate speeds: the speed is what the fullest link allows. The
  * same prices prove a limit: if a channel costs at least C and all capacity together costs Y, no
- * set of channels moves more than Y / C (linear programming duality). The search ends when it comes
- * close to that limit, or after a number of steps.
+ * set of channels moves more than Y / C (linear programming duality). Prices made for that purpose
+ * alone (multiplicative weights) bring the limit within a few percent of the truth. The search ends
+ * when it comes close to it, or after a number of steps.
  */
 #ifndef PCI_SEARCH_INTERNAL_H
 #define PCI_SEARCH_INTERNAL_H
@@ -86,7 +87,8 @@ struct problem {
     uint32_t *active; /* the links that any allowed way uses */
     double *load;     /* link -> traffic at speed 1 */
     double *price;
-    double *in, *out; /* net * n + gpu: costs of the ways between GPUs and NICs */
+    double *weight, *spare; /* of problem_squeeze() */
+    double *in, *out;       /* net * n + gpu: costs of the ways between GPUs and NICs */
 };
 
 int problem_init(struct problem *problem, const struct pci_fabric *fabric);
@@ -112,6 +114,11 @@ bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets);
 /* Try to lower the limit by equal prices on the fuller links alone: they prove it when these links
  * are a cut. */
 void problem_prove(struct problem *problem);
+
+/* Lower the limit by multiplicative weights: links that the cheapest channel uses become dearer,
+ * and so on. Comes to within a few percent of the best that the prices can prove; ends at ENOUGH.
+ */
+void problem_squeeze(struct problem *problem, double enough, uint64_t most_steps);
 
 int layout_init(struct layout *layout, uint32_t n);
 void layout_fini(struct layout *layout);

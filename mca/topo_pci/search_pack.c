@@ -155,6 +155,24 @@ static double refine(struct problem *problem, const struct layout *base, uint32_
     return value;
 }
 
+/* A better limit before time is spent on improvements: it shows what they can gain, or that these
+ * classes are of no use. False: the latter. */
+static bool worthwhile(struct problem *problem, const double *value, uint32_t most)
+{
+    double reached = 0;
+
+    for (uint32_t k = 1; k <= most; k++) {
+        reached = fmax(reached, value[k]);
+    }
+    if (most > 0 && problem->tour.exact && !good(problem, reached)) {
+        uint64_t left =
+            problem->max_steps > problem->steps ? problem->max_steps - problem->steps : 0;
+
+        problem_squeeze(problem, fmax(reached, problem->need), left / 2);
+    }
+    return problem->limit >= problem->need;
+}
+
 /* The number that has not been tried and promises most. */
 static uint32_t next_count(const double *value, const bool *tried, uint32_t most)
 {
@@ -178,6 +196,9 @@ double pack_search(struct problem *problem, uint32_t prefer, double slack, struc
 
     construct(problem, &scratch->base, value);
     best->count = 0;
+    if (!worthwhile(problem, value, scratch->base.count)) {
+        return 0;
+    }
     next = prefer > 0 && prefer <= scratch->base.count && value[prefer] > 0 ? prefer : 0;
     if (0 == next) {
         next = next_count(value, tried, scratch->base.count);

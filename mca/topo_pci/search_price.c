@@ -8,6 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Steps of multiplicative weights: the first, and how much smaller each next one is. */
+#define SQUEEZE_FIRST  2.0
+#define SQUEEZE_DECAY  0.98
+#define SQUEEZE_ROUNDS 250u
+
+#define STEPS_PRICE 4u /* of one exponential */
+
 int problem_init(struct problem *problem, const struct pci_fabric *fabric)
 {
     uint32_t n = fabric->ngpus;
@@ -23,10 +30,13 @@ int problem_init(struct problem *problem, const struct pci_fabric *fabric)
     result.active = calloc((size_t) fabric->nlinks + 1, sizeof(*result.active));
     result.load = calloc((size_t) fabric->nlinks + 1, sizeof(*result.load));
     result.price = calloc((size_t) fabric->nlinks + 1, sizeof(*result.price));
+    result.weight = calloc((size_t) fabric->nlinks + 1, sizeof(*result.weight));
+    result.spare = calloc((size_t) fabric->nlinks + 1, sizeof(*result.spare));
     result.in = calloc(pairs + 1, sizeof(*result.in));
     result.out = calloc(pairs + 1, sizeof(*result.out));
     if (NULL == result.proof || NULL == result.ends_net || NULL == result.active ||
-        NULL == result.load || NULL == result.price || NULL == result.in || NULL == result.out) {
+        NULL == result.load || NULL == result.price || NULL == result.weight ||
+        NULL == result.spare || NULL == result.in || NULL == result.out) {
         problem_fini(&result);
         return -ENOMEM;
     }
@@ -42,6 +52,8 @@ void problem_fini(struct problem *problem)
     free(problem->active);
     free(problem->load);
     free(problem->price);
+    free(problem->weight);
+    free(problem->spare);
     free(problem->in);
     free(problem->out);
     memset(problem, 0, sizeof(*problem));
@@ -203,7 +215,7 @@ static void price_links(struct problem *problem, double steep)
 
         problem->price[link] = link_price(steep, relative, capacity);
     }
-    problem->steps += problem->nactive;
+    problem->steps += STEPS_PRICE * problem->nactive;
 }
 
 static void price_gpus(struct problem *problem)
@@ -380,5 +392,65 @@ void problem_prove(struct problem *problem)
         }
         price_ways(problem, NULL);
         (void) problem_cheapest(problem, problem->proof, nets); /* what counts is the limit */
+    }
+}
+
+/* Prices from the weights, which are their logarithms. */
+static void price_weights(struct problem *problem)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < problem->nactive; i++) {
+        most = fmax(most, problem->weight[problem->active[i]]);
+    }
+    for (uint32_t i = 0; i < problem->nactive; i++) {
+        uint32_t link = problem->active[i];
+        double capacity = problem->fabric->capacity[link];
+
+        problem->price[link] =
+            capacity > 0 ? exp(problem->weight[link] - most) / capacity : INFINITY;
+    }
+    problem->steps += STEPS_PRICE * problem->nactive;
+    price_ways(problem, NULL);
+}
+
+/* Raise the weights of the links that a channel uses; the one that it fills first by STEP. */
+static void raise_weights(struct problem *problem, const uint32_t *order, const uint32_t *nets,
+                          double step)
+{
+    double *loads = problem->load;
+    double fullest;
+
+    problem->load = problem->spare;
+    memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
+    problem_load(problem, order, nets, 1);
+    fullest = problem_fullest(problem);
+    for (uint32_t i = 0; fullest > 0 && i < problem->nactive; i++) {
+        uint32_t link = problem->active[i];
+
+        if (problem->fabric->capacity[link] > 0) {
+            problem->weight[link] +=
+                step * problem->load[link] / problem->fabric->capacity[link] / fullest;
+        }
+    }
+    problem->load = loads;
+}
+
+void problem_squeeze(struct problem *problem, double enough, uint64_t most_steps)
+{
+    double step = SQUEEZE_FIRST;
+    uint64_t end = problem->steps + most_steps;
+
+    memset(problem->weight, 0, problem->fabric->nlinks * sizeof(*problem->weight));
+    for (uint32_t round = 0;
+         round < SQUEEZE_ROUNDS && problem->steps < end && problem->limit > enough; round++) {
+        uint32_t nets[2];
+
+        price_weights(problem);
+        if (!problem_cheapest(problem, problem->proof, nets)) {
+            return;
+        }
+        raise_weights(problem, problem->proof, nets, step);
+        step *= SQUEEZE_DECAY;
     }
 }

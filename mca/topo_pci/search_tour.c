@@ -43,8 +43,9 @@ void tour_fini(struct tour *tour)
     memset(tour, 0, sizeof(*tour));
 }
 
-/* Extend the best orders of all subsets that hold MUST, one GPU at a time. */
-static void exact_extend(struct tour *tour, uint32_t must)
+/* Extend the best orders of all subsets that hold MUST, one GPU at a time; those that cost BOUND
+ * already lead nowhere. */
+static void exact_extend(struct tour *tour, uint32_t must, double bound)
 {
     uint32_t n = tour->n, all = (1u << n) - 1;
 
@@ -57,7 +58,7 @@ static void exact_extend(struct tour *tour, uint32_t must)
             double cost = tour->best[(size_t) set * n + last];
             const double *arc = tour->arc + (size_t) last * n;
 
-            if (INFINITY == cost) {
+            if (cost >= bound) {
                 continue;
             }
             for (uint32_t open = all & ~set; 0 != open; open &= open - 1) {
@@ -134,7 +135,7 @@ static double exact_closed(struct tour *tour, uint32_t *order)
     for (uint32_t first = 0; first < starts; first++) {
         exact_reset(tour);
         tour->best[((size_t) 1 << first) * tour->n + first] = 0;
-        exact_extend(tour, 1u << first);
+        exact_extend(tour, 1u << first, bound);
         bound = exact_finish(tour, first, bound, order);
     }
     return bound;
@@ -160,7 +161,7 @@ static double exact_open(struct tour *tour, uint32_t *order)
             }
         }
     }
-    exact_extend(tour, 0);
+    exact_extend(tour, 0, INFINITY);
     return exact_finish(tour, 0, INFINITY, order);
 }
 

@@ -148,9 +148,10 @@ static int keep_chosen(struct pci_doc *doc, const struct pci_ranks *ranks,
         rc = pci_elem_setf(chosen[i], "rank", "%zu", i);
         rc = rc ? rc : pci_elem_put(chosen[i], "keep", "1");
     }
-    for (size_t i = 0; !rc && i < ranks->count; i++) {
-        if (!is_kept(ranks->elem[i])) {
-            pci_elem_remove(doc, ranks->elem[i]);
+    /* Backwards: whatever a strange document has inside of a GPU goes before that GPU. */
+    for (size_t i = ranks->count; !rc && i > 0; i--) {
+        if (!is_kept(ranks->elem[i - 1])) {
+            pci_elem_remove(doc, ranks->elem[i - 1]);
         }
     }
     return rc ? pci_error_memory(error) : pci_doc_trim(doc, error);

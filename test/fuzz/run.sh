@@ -27,7 +27,7 @@ fi
 # shellcheck disable=SC2086,SC2046
 $clang $flags -I"$source/mca/topo_pci" $(xml2-config --cflags) -o "$folder/fuzz_pci" \
     "$source/test/fuzz/fuzz_pci.c" $sources $(xml2-config --libs) -lm || exit 1
-"$folder/fuzz_pci" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=16384 \
+"$folder/fuzz_pci" -max_total_time="$seconds" -timeout=300 -rss_limit_mb=2048 -max_len=16384 \
     -dict="$source/test/fuzz/pci.dict" -artifact_prefix="$folder/findings/" \
     -print_final_stats=1 -verbosity=0 \
     "$folder/new" "$source/test/fuzz/corpus" "$source/test/data/topo"

@@ -20,7 +20,7 @@
 #include "pci_connect.h"
 #include "pci_cube.h"
 
-/* Steps that no search may exceed; one takes about a nanosecond. */
+/* Steps that no search may exceed; one takes about two nanoseconds. */
 #define MOST_STEPS 40000000u
 
 static void assert_sound(const struct pci_fabric *fabric, const struct pci_channels *channels,
