@@ -3,6 +3,7 @@
 /* MPI_Allreduce. */
 #include "mca/coll_gpuring/agree.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/run.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -30,16 +31,18 @@ int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t cou
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
     enum gpuring_reason reason;
     struct gpuring_call call;
-    int status;
+    int status = GPURING_OK, handed_on;
 
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
+    gpuring_mixed_note(self, reason, &call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
         status = gpuring_run_at_once(self, &call) ? gpuring_run_blocking(self, &call)
                                                   : allreduce_queued(self, &call, &reason);
-        if (OPAL_LIKELY(status != GPURING_ITEM_FALL_BACK)) {
+        if (OPAL_LIKELY(status != GPURING_ITEM_FALL_BACK && status != GPURING_ERR_MIXED)) {
             return gpuring_compat_error(status);
         }
     }
     gpuring_fallback_count(self, reason);
-    return GPURING_CALL_PREVIOUS(self, allreduce, sbuf, rbuf, count, dtype, op, comm);
+    handed_on = GPURING_CALL_PREVIOUS(self, allreduce, sbuf, rbuf, count, dtype, op, comm);
+    return status == GPURING_ERR_MIXED ? gpuring_compat_error(status) : handed_on;
 }

@@ -43,7 +43,8 @@ struct gpuring_call {
     uint32_t element_size; /* bytes */
     /* GPUs that the buffers are on, -1: host memory. */
     int input_gpu, output_gpu;
-    bool agree; /* the ranks have to agree first (coll_gpuring_agree) */
+    bool agree;      /* the ranks have to agree first (coll_gpuring_agree) */
+    uint64_t number; /* of the call on its communicator, see mixed.h; 0: not counted */
 };
 
 /* True if a GPU has a part in it. */

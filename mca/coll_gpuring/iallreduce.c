@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* MPI_Iallreduce. */
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/request.h"
 
 int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -14,6 +15,7 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
     struct gpuring_call call;
 
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
+    gpuring_mixed_note(self, reason, &call);
     if (reason == GPURING_REASON_NONE && self->state == GPURING_STATE_FAILED) {
         return gpuring_compat_error(self->failure);
     }

@@ -146,6 +146,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/members.h \
     mca/coll_gpuring/memory.c \
     mca/coll_gpuring/memory.h \
+    mca/coll_gpuring/mixed.c \
+    mca/coll_gpuring/mixed.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/network.c \
     mca/coll_gpuring/network.h \

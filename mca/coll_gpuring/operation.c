@@ -31,6 +31,7 @@ int gpuring_operation_start(struct gpuring_service *service, const struct gpurin
         lanes[i].wait_ref = 0;
     }
     service->operation++;
+    service->call = call->number;
     gpuring_transport_publish(service->transport, service->operation, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(service->transport);
     status = gpuring_bounce_start(service, call, &input, &output);

@@ -27,6 +27,7 @@ void gpuring_queue_init(struct gpuring_queue *queue)
     queue->head = NULL;
     queue->tail = &queue->head;
     queue->finished = 0;
+    queue->calls = 0;
     queue->listed = false;
     queue->pause = (struct gpuring_pause){.vain = 0};
 }

@@ -48,6 +48,7 @@ struct gpuring_queue {
     pthread_mutex_t lock; /* guards the list, the items' state and the module's state */
     struct gpuring_item *head, **tail;
     uint64_t finished;          /* items so far */
+    uint64_t calls;             /* on the communicator so far, see mixed.h */
     bool listed;                /* the progress callback looks at this queue */
     struct gpuring_pause pause; /* of the callback */
     struct mca_coll_gpuring_module_t *next_listed;

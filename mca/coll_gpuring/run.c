@@ -100,6 +100,11 @@ void gpuring_run_fail(mca_coll_gpuring_module_t *module, int status)
 {
     bool running = module->state == GPURING_STATE_READY;
 
+    if (running && status == GPURING_ERR_ABORTED) {
+        uint32_t why = *gpuring_transport_abort_word(module->service->transport);
+
+        status = why != 0 ? -(int) why : status; /* what the other rank stopped for */
+    }
     gpuring_module_fail(module, status);
     if (running) {
         gpuring_operation_stop(module->service);
@@ -118,7 +123,7 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
     }
     gpuring_watchdog_report(module, status);
     gpuring_run_fail(module, status);
-    return status;
+    return module->failure;
 }
 
 int gpuring_run_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)

@@ -31,6 +31,7 @@ struct gpuring_service {
     struct gpuring_choice_config choice_config;
 
     uint64_t operation; /* number of the current or last operation, from 1 */
+    uint64_t call;      /* and that of its call, see mixed.h */
     struct gpuring_choice choice;
     void *pinned; /* what executors read at each launch: the work, then all lanes */
     struct gpuring_work *work;

@@ -8,6 +8,7 @@
 
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -130,6 +131,11 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
         status = gpuring_transport_health(module->service->transport, why, sizeof why);
         if (status != GPURING_OK) {
             tell_failure(module, status, why);
+            return status;
+        }
+        status = gpuring_mixed_look(module);
+        if (status != GPURING_OK) {
+            watchdog->told = true;
             return status;
         }
     }

@@ -41,6 +41,11 @@ test_mpi_processes_SOURCES = test/mpi/processes.c $(mpi_harness)
 test_mpi_processes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/mixed
+test_mpi_mixed_SOURCES = test/mpi/mixed.c $(mpi_harness)
+test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_mixed_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/absent
 test_mpi_absent_SOURCES = test/mpi/absent.c $(mpi_harness)
 test_mpi_absent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

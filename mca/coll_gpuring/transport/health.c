@@ -101,6 +101,25 @@ void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t ope
     __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
 }
 
+void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)
+{
+    /* Release: pairs with gpuring_status_page_on_hosts. */
+    __atomic_store_n(on_gpu ? &transport->page->on_gpu : &transport->page->on_hosts, call,
+                     __ATOMIC_RELEASE);
+}
+
+int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call)
+{
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        if (peer->page != NULL && gpuring_status_page_on_hosts(peer->page, call)) {
+            return peer->rank;
+        }
+    }
+    return -1;
+}
+
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
                                   size_t size)
 {

@@ -13,6 +13,15 @@ void gpuring_status_page_abort(struct gpuring_status_page *page, int status)
                                 __ATOMIC_RELAXED);
 }
 
+bool gpuring_status_page_on_hosts(const struct gpuring_status_page *page, uint64_t call)
+{
+    /* Acquire: pairs with gpuring_transport_note_call, so that on_gpu is no older. */
+    uint64_t on_hosts = __atomic_load_n(&page->on_hosts, __ATOMIC_ACQUIRE);
+    uint64_t on_gpu = __atomic_load_n(&page->on_gpu, __ATOMIC_RELAXED);
+
+    return on_hosts == call || (on_hosts > call && on_gpu < call);
+}
+
 void gpuring_status_page_text(const struct gpuring_status_page *page, char *text, size_t size)
 {
     unsigned long long operation = __atomic_load_n(&page->operation, __ATOMIC_RELAXED);

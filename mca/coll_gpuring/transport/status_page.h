@@ -4,12 +4,13 @@
  * The status page: one per rank and communicator, in host memory that the ranks of the node map.
  * A peer reads there what this rank is doing, and stops it through the abort word.
  *
- *   0         16      20    24          32         36        40
- *   | id[2]   | abort | pid | operation | activity | reserved|
+ *   0         16      20    24          32         36         40         48       56
+ *   | id[2]   | abort | pid | operation | activity | reserved | on_hosts | on_gpu |
  */
 #ifndef GPURING_STATUS_PAGE_H
 #define GPURING_STATUS_PAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,11 +28,17 @@ struct gpuring_status_page {
     uint64_t operation; /* written by the owner (relaxed), read by peers for messages only */
     uint32_t activity;  /* likewise */
     uint32_t reserved;
+    /* Numbers of the last calls on this communicator with host buffers and with GPU buffers, as all
+     * ranks count them; written by the owner, on_hosts with release after an earlier on_gpu. */
+    uint64_t on_hosts, on_gpu;
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 40, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 56, "shared between processes");
 
 /* Stop the owner of the page; the first status wins. status is a negative gpuring_status. */
 void gpuring_status_page_abort(struct gpuring_status_page *page, int status);
+
+/* True if the owner gave host buffers to this call. */
+bool gpuring_status_page_on_hosts(const struct gpuring_status_page *page, uint64_t call);
 
 /* Describe what the owner was last seen doing. */
 void gpuring_status_page_text(const struct gpuring_status_page *page, char *text, size_t size);

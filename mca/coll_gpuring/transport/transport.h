@@ -16,6 +16,7 @@
 #ifndef GPURING_TRANSPORT_H
 #define GPURING_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -103,6 +104,13 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
 /* Publish what this rank is doing, for its peers' messages. */
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity);
+
+/* This rank makes its call number `call`, with buffers on a GPU or in host memory. Thread: that of
+ * the call. */
+void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu);
+
+/* A rank of this node that gave host buffers to this call; -1: none that is known. */
+int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
 /* What a peer was last seen doing; text "unknown (other node)" where it cannot be seen. */
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,

@@ -27,6 +27,8 @@ const char *gpuring_status_text(int status)
         return "network error";
     case GPURING_ERR_DATA:
         return "wrong data found";
+    case GPURING_ERR_MIXED:
+        return "host and GPU buffers in one call";
     default:
         return "unknown status";
     }

@@ -19,6 +19,7 @@ enum gpuring_status {
     GPURING_ERR_PEER = -7,        /* a peer process died or speaks another protocol version */
     GPURING_ERR_NET = -8,         /* the network reported an error */
     GPURING_ERR_DATA = -9,        /* a check of results or of a path found wrong data */
+    GPURING_ERR_MIXED = -10,      /* some ranks gave GPU buffers to a call, others none */
 };
 
 /* A short English name of a status ("out of memory"); never NULL, static storage. */

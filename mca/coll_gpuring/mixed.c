@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/mixed.h"
+
+#include <stdio.h>
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Calls are counted where their buffers decide who serves them. */
+static bool counted(void)
+{
+    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
+           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
+}
+
+void gpuring_mixed_note(mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
+                        struct gpuring_call *call)
+{
+    uint64_t number = ++module->queue.calls;
+
+    if (!counted()) {
+        call->number = 0;
+        return;
+    }
+    call->number = number;
+    if (module->service != NULL &&
+        (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY)) {
+        gpuring_transport_note_call(module->service->transport, number,
+                                    reason == GPURING_REASON_NONE);
+    }
+}
+
+int gpuring_mixed_look(const mca_coll_gpuring_module_t *module)
+{
+    uint64_t number = module->service->call;
+    char mine[16], theirs[16], text[256];
+    int rank;
+
+    rank = number > 0 ? gpuring_transport_on_hosts(module->service->transport, number) : -1;
+    if (rank < 0) {
+        return GPURING_OK;
+    }
+    gpuring_module_text(module, text, sizeof text);
+    snprintf(mine, sizeof mine, "%d", module->rank);
+    snprintf(theirs, sizeof theirs, "%d", rank);
+    gpuring_compat_help("mixed memory", text, mine, theirs);
+    return GPURING_ERR_MIXED;
+}

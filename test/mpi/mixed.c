@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Where buffers may lie in one call: send and receive buffer in different kinds of memory or on
+ * different GPUs of one rank, and different kinds on different ranks.
+ *
+ *   mixed        what works always
+ *   mixed -a     any mixture over the ranks (coll_gpuring_agree=always)
+ *   mixed -e     such a mixture without that: an error in time
+ *   mixed -u     the same at the first call of a communicator
+ */
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <mpi-ext.h>
+
+enum place { HOST, GPU, OTHER_GPU, PLACES };
+static const char *const places[] = {"host memory", "the GPU", "another GPU"};
+
+/* An int vector somewhere, read and written by way of `data`. */
+struct vector {
+    enum place place;
+    int *memory;
+};
+
+/* Device memory of another GPU than the rank's own: allocated in that one's context. */
+static int *alloc_on_other_gpu(size_t bytes)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *context, *popped;
+    int (*retain)(void **, int), (*push)(void *), (*pop)(void **), (*alloc)(uint64_t *, size_t);
+    uint64_t address = 0;
+    static const char *const names[] = {"cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2",
+                                        "cuCtxPopCurrent_v2", "cuMemAlloc_v2"};
+    void *calls[4];
+
+    for (int i = 0; i < 4; i++) {
+        calls[i] = driver != NULL ? dlsym(driver, names[i]) : NULL;
+    }
+    memcpy(&retain, &calls[0], sizeof retain);
+    memcpy(&push, &calls[1], sizeof push);
+    memcpy(&pop, &calls[2], sizeof pop);
+    memcpy(&alloc, &calls[3], sizeof alloc);
+    /* The harness gives a rank the GPU of its local rank: with two GPUs and an even rank that is 0.
+     */
+    if (calls[3] == NULL || retain(&context, 1 - harness_rank % 2) != 0 || push(context) != 0 ||
+        alloc(&address, bytes) != 0 || pop(&popped) != 0) {
+        printf("Bail out! no memory on another GPU\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    return (int *) (uintptr_t) address;
+}
+
+static struct vector vector_new(enum place place, size_t bytes)
+{
+    struct vector vector = {.place = place};
+
+    vector.memory = place == HOST  ? malloc(bytes)
+                    : place == GPU ? harness_alloc(bytes)
+                                   : alloc_on_other_gpu(bytes);
+    return vector;
+}
+
+/* The few vectors on other GPUs live as long as the program. */
+static void vector_free(struct vector *vector)
+{
+    if (vector->place == HOST) {
+        free(vector->memory);
+    } else if (vector->place == GPU) {
+        harness_free(vector->memory);
+    }
+}
+
+static void vector_write(struct vector *vector, const int *data, size_t bytes)
+{
+    if (vector->place == HOST) {
+        memcpy(vector->memory, data, bytes);
+    } else {
+        harness_write(vector->memory, data, bytes);
+    }
+}
+
+static void vector_read(int *data, const struct vector *vector, size_t bytes)
+{
+    if (vector->place == HOST) {
+        memcpy(data, vector->memory, bytes);
+    } else {
+        harness_read(data, vector->memory, bytes);
+    }
+}
+
+enum call { BLOCKING, NONBLOCKING, PERSISTENT, CALLS };
+static const char *const calls[] = {"MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init"};
+
+static int call_mpi(enum call call, const void *send, void *receive, int count, MPI_Comm comm)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int status;
+
+    switch (call) {
+    case BLOCKING:
+        return MPI_Allreduce(send, receive, count, MPI_INT, MPI_SUM, comm);
+    case NONBLOCKING:
+        status = MPI_Iallreduce(send, receive, count, MPI_INT, MPI_SUM, comm, &request);
+        return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+    default:
+#if MPI_VERSION >= 4
+        status = MPI_Allreduce_init(send, receive, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL,
+                                    &request);
+#else
+        status = MPIX_Allreduce_init(send, receive, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL,
+                                     &request);
+#endif
+        if (status == MPI_SUCCESS) {
+            status = MPI_Start(&request);
+        }
+        if (status == MPI_SUCCESS) {
+            status = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        return MPI_Request_free(&request) == MPI_SUCCESS ? status : MPI_ERR_REQUEST;
+    }
+}
+
+/* One call with buffers in these places; *error: what MPI said. True: right everywhere here. */
+static bool sum(enum call call, enum place from, enum place to, bool in_place, int count,
+                MPI_Comm comm, int *error)
+{
+    size_t bytes = (size_t) count * sizeof(int);
+    struct vector send = vector_new(from, bytes), receive = vector_new(to, bytes);
+    int *data = malloc(bytes);
+    bool good;
+
+    for (int i = 0; i < count; i++) {
+        data[i] = 3 * i + harness_rank;
+    }
+    vector_write(&send, data, bytes);
+    vector_write(&receive, data, bytes);
+    *error =
+        call_mpi(call, in_place ? MPI_IN_PLACE : (void *) send.memory, receive.memory, count, comm);
+    good = *error == MPI_SUCCESS;
+    vector_read(data, &receive, bytes);
+    for (int i = 0; good && i < count; i++) {
+        good = data[i] == harness_size * 3 * i + harness_size * (harness_size - 1) / 2;
+    }
+    vector_free(&send);
+    vector_free(&receive);
+    free(data);
+    return good;
+}
+
+static const int counts[] = {1, 1000, 100003};
+
+/* The same on every rank, or at least a GPU buffer on every rank. */
+static void one_rank_mixtures(void)
+{
+    static const enum place pairs[][2] = {{GPU, GPU},       {HOST, GPU},
+                                          {GPU, HOST},      {OTHER_GPU, GPU},
+                                          {GPU, OTHER_GPU}, {OTHER_GPU, OTHER_GPU}};
+    int error;
+
+    for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++) {
+        for (int call = 0; call < CALLS; call++) {
+            bool good = true;
+
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+                good =
+                    sum(call, pairs[p][0], pairs[p][1], false, counts[i], MPI_COMM_WORLD, &error) &&
+                    good;
+            }
+            harness_check(good, "%s from %s to %s", calls[call], places[pairs[p][0]],
+                          places[pairs[p][1]]);
+        }
+    }
+    for (int call = 0; call < CALLS; call++) {
+        enum place place = harness_rank % 3 == 1 ? OTHER_GPU : GPU;
+        bool good = sum(call, place, place, true, 30000, MPI_COMM_WORLD, &error);
+
+        harness_check(good, "%s in place, on another GPU at some ranks", calls[call]);
+        good = sum(call, harness_rank % 2 ? HOST : GPU, GPU, false, 30000, MPI_COMM_WORLD, &error);
+        harness_check(good, "%s from host memory at some ranks", calls[call]);
+    }
+}
+
+/* A kind of memory for each rank, by one bit each. */
+static void rank_mixtures(void)
+{
+    int error;
+
+    for (unsigned bits = 0; bits < 1u << harness_size; bits++) {
+        enum place place = bits >> harness_rank & 1 ? GPU : HOST;
+
+        for (int call = 0; call < CALLS; call++) {
+            bool good = true;
+
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+                good = sum(call, place, place, i == 1, counts[i], MPI_COMM_WORLD, &error) && good;
+            }
+            harness_check(good, "%s, GPU buffers at ranks with a bit in %x", calls[call], bits);
+        }
+    }
+}
+
+static void is_an_error(bool first)
+{
+    enum place place = harness_rank == harness_size - 1 ? HOST : GPU;
+    MPI_Comm comm, other;
+    int error = 0;
+    bool good;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    good = first || sum(BLOCKING, GPU, GPU, false, 1000, comm, &error);
+    harness_check(good, "a call with GPU buffers on all ranks");
+    good = sum(BLOCKING, place, place, false, 1000, comm, &error);
+    harness_check(place == GPU ? error != MPI_SUCCESS : good,
+                  "then one with host buffers at the last rank: an error at the others");
+    good = sum(BLOCKING, place, place, false, 1000, comm, &error);
+    harness_check(place == GPU ? error != MPI_SUCCESS : good, "and again");
+    harness_check(sum(BLOCKING, GPU, GPU, false, 1000, other, &error),
+                  "another communicator still works");
+    MPI_Comm_free(&comm);
+    MPI_Comm_free(&other);
+}
+
+int main(int argc, char **argv)
+{
+    int option;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    option = getopt(argc, argv, "aeu");
+    if (option == 'a') {
+        rank_mixtures();
+    } else if (option == 'e' || option == 'u') {
+        is_an_error(option == 'u');
+    } else {
+        one_rank_mixtures();
+    }
+    return harness_finish();
+}
