@@ -174,13 +174,12 @@ static int bind_plan(struct gpuring_service *service, int algorithm)
     return status;
 }
 
-int gpuring_service_connect(struct gpuring_service *service, const void *blobs,
-                            const size_t *offsets)
+int gpuring_service_bind(struct gpuring_service *service)
 {
-    int status = gpuring_transport_connect(service->transport, blobs, offsets);
+    int status = allocate_lanes(service);
 
-    if (status == GPURING_OK) {
-        status = allocate_lanes(service);
+    if (gpuring_transport_staged(service->transport)) {
+        service->choice_config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
     }
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
         if (service->plans[i] != NULL) {

@@ -56,7 +56,7 @@ struct gpuring_service_config {
 #define GPURING_SERVICE_SLOTS        8  /* of each FIFO */
 #define GPURING_SERVICE_DIRECT_RANKS 16 /* direct plans connect all with all: not beyond this */
 
-/* Plans and FIFO sizes; the transport is added by gpuring_service_connect. */
+/* Plans and FIFO sizes; the transport is added by gpuring_service_transport. */
 int gpuring_service_create(const struct gpuring_service_config *config,
                            const struct gpuring_device_ops *device_ops,
                            struct gpuring_device *device, struct gpuring_service **service);
@@ -69,9 +69,8 @@ void gpuring_service_fifo(const struct gpuring_service_config *config,
 int gpuring_service_transport(struct gpuring_service *service,
                               const struct gpuring_transport_config *transport);
 
-/* All ranks' blobs are here: connect and bind. */
-int gpuring_service_connect(struct gpuring_service *service, const void *blobs,
-                            const size_t *offsets);
+/* The transport is connected: bind the plans to it. */
+int gpuring_service_bind(struct gpuring_service *service);
 
 void gpuring_service_destroy(struct gpuring_service *service); /* NULL is allowed */
 

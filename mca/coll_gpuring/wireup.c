@@ -19,7 +19,15 @@
 #include "mca/coll_gpuring/wireup_check.h"
 #include "mca/coll_gpuring/wireup_format.h"
 
-enum wireup_stage { STAGE_HELLO, STAGE_GRAPH, STAGE_OFFER, STAGE_BLOBS, STAGE_AGREE };
+enum wireup_stage {
+    STAGE_HELLO,
+    STAGE_GRAPH,
+    STAGE_OFFER,
+    STAGE_BLOBS,
+    STAGE_WRITTEN,
+    STAGE_ARRIVED,
+    STAGE_AGREE
+};
 
 struct gpuring_wireup {
     enum wireup_stage stage;
@@ -379,17 +387,94 @@ static int consume_offers(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return status;
 }
 
-static int consume_blobs(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+/* Connected as far as it goes, and the plans bound: tell the outcome. */
+static int start_agreement(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    int32_t status =
-        gpuring_service_connect(wireup->service, gpuring_exchange_data(wireup->exchange),
-                                gpuring_exchange_offsets(wireup->exchange));
+    int32_t status = wireup->status;
 
+    if (status == GPURING_OK) {
+        status = gpuring_service_bind(wireup->service);
+    }
     gpuring_exchange_free(wireup->exchange);
     wireup->exchange = NULL;
     wireup->status = status;
     wireup->stage = STAGE_AGREE;
     return gpuring_exchange_start_even(module->comm, &status, sizeof status, &wireup->exchange);
+}
+
+/* Tell this rank's part of the probe of peer memory. */
+static int start_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                        enum wireup_stage stage)
+{
+    const struct gpuring_transport *transport = wireup->service->transport;
+    size_t bytes = gpuring_transport_probe_bytes(transport);
+    void *report = malloc(bytes);
+    int status;
+
+    if (report == NULL) {
+        gpuring_error("out of memory for the probe of peer memory");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_transport_probe_report(transport, wireup->status, report);
+    gpuring_exchange_free(wireup->exchange);
+    wireup->exchange = NULL;
+    wireup->stage = stage;
+    status = gpuring_exchange_start_even(module->comm, report, bytes, &wireup->exchange);
+    free(report);
+    return status;
+}
+
+/* The first rank whose report tells of an error, or -1; *status: the error. */
+static int failed_report(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_wireup *wireup, int32_t *status)
+{
+    const uint8_t *reports = gpuring_exchange_data(wireup->exchange);
+    size_t bytes = gpuring_transport_probe_bytes(wireup->service->transport);
+
+    for (int rank = 0; rank < module->nranks; rank++) {
+        memcpy(status, reports + (size_t) rank * bytes, sizeof *status);
+        if (*status != GPURING_OK) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static int consume_blobs(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_transport *transport = wireup->service->transport;
+
+    wireup->status = gpuring_transport_connect(transport, gpuring_exchange_data(wireup->exchange),
+                                               gpuring_exchange_offsets(wireup->exchange));
+    return gpuring_transport_probe_bytes(transport) > 0
+               ? start_report(module, wireup, STAGE_WRITTEN)
+               : start_agreement(module, wireup);
+}
+
+static int consume_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    int32_t status;
+    int failed = failed_report(module, wireup, &status);
+
+    if (failed >= 0) {
+        return become_dead(module, failed, status);
+    }
+    wireup->status = gpuring_transport_probe_verify(wireup->service->transport,
+                                                    gpuring_exchange_data(wireup->exchange));
+    return start_report(module, wireup, STAGE_ARRIVED);
+}
+
+static int consume_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    int32_t status;
+    int failed = failed_report(module, wireup, &status);
+
+    if (failed >= 0) {
+        return become_dead(module, failed, status);
+    }
+    wireup->status = gpuring_transport_probe_finish(wireup->service->transport,
+                                                    gpuring_exchange_data(wireup->exchange));
+    return start_agreement(module, wireup);
 }
 
 static int consume_agreement(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
@@ -412,7 +497,8 @@ static int consume_agreement(mca_coll_gpuring_module_t *module, struct gpuring_w
 int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
 {
     static int (*const consume[])(mca_coll_gpuring_module_t *, struct gpuring_wireup *) = {
-        consume_hellos, consume_wires, consume_offers, consume_blobs, consume_agreement};
+        consume_hellos,  consume_wires,   consume_offers,   consume_blobs,
+        consume_written, consume_arrived, consume_agreement};
     struct gpuring_wireup *wireup = module->wireup;
 
     while (module->state == GPURING_STATE_WIRING) {
@@ -437,10 +523,13 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
 
 void gpuring_wireup_text(const struct gpuring_wireup *wireup, char *text, size_t size)
 {
-    static const char *const stages[] = {
-        "wire-up, AllGather 1 (who is where)", "wire-up, AllGather 2 (channels)",
-        "wire-up, AllGather 2 (sizes)", "wire-up, AllGather 2 (connection handles)",
-        "wire-up, agreement"};
+    static const char *const stages[] = {"wire-up, AllGather 1 (who is where)",
+                                         "wire-up, AllGather 2 (channels)",
+                                         "wire-up, AllGather 2 (sizes)",
+                                         "wire-up, AllGather 2 (connection handles)",
+                                         "wire-up, probe of peer memory (written)",
+                                         "wire-up, probe of peer memory (arrived)",
+                                         "wire-up, agreement"};
 
     if (wireup->exchange == NULL) {
         snprintf(text, size, "%s", stages[wireup->stage]);

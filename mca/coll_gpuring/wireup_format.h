@@ -10,6 +10,7 @@
  *                  its place in the channels of its node; version 0: its topology does not serve.
  *                  Then struct gpuring_offer, one a rank: outcome so far, and the size of its
  *                  connection handles (transport.h: blob); then these, of their own sizes
+ *   probe          where peers' memory is probed (transport.h), two reports, of equal size
  *   agreement      int32, one a rank: 0, or why the communicator cannot be served
  */
 #ifndef GPURING_WIREUP_FORMAT_H

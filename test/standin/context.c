@@ -133,7 +133,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
     STANDIN_ENTER(can_access_peer);
-    *can = device != peer;
+    *can = device != peer && !standin_refuses_peers();
     return CUDA_SUCCESS;
 }
 

@@ -32,21 +32,24 @@ struct task {
 };
 
 struct CUstream_st {
+    int gpu; /* of its context */
     pthread_t thread;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t change;
     struct task *first, **last;
     uint64_t queued, finished;
     bool closing;
+    struct CUstream_st *next; /* guarded by streams_lock */
 };
 
 struct CUevent_st {
+    int gpu;                    /* of its context */
     struct CUstream_st *stream; /* of the last record; NULL: never recorded */
     uint64_t position;
 };
 
 struct CUmod_st {
-    int unused;
+    int gpu; /* of its context */
 };
 
 struct CUfunc_st {
@@ -55,6 +58,8 @@ struct CUfunc_st {
 };
 
 static atomic_int streams, events, modules;
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUstream_st *all_streams;
 
 static uint64_t now_ns(void)
 {
@@ -83,6 +88,54 @@ static void gpu_release(int fd)
     }
 }
 
+static bool imported(const void *address)
+{
+    enum standin_kind kind;
+    int gpu;
+
+    return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_IMPORTED;
+}
+
+/* The chunks that a work has sent so far into memory of other processes. */
+static uint64_t sent_to_others(const struct gpuring_work *work)
+{
+    uint64_t chunks = 0;
+
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+
+        for (uint32_t s = 0; s < lane->nsteps; s++) {
+            const uint16_t *sends = lane->refs + lane->steps[s].refs + lane->steps[s].noperands;
+
+            for (uint32_t k = 0; k < lane->steps[s].nsends; k++) {
+                const struct gpuring_send *send = &lane->sends[sends[k]];
+
+                chunks += imported(send->slots) ? send->step : 0;
+            }
+        }
+    }
+    return chunks;
+}
+
+/* Flip a bit in what each lane has sent last into memory of another process. */
+static void corrupt_sent(const struct gpuring_work *work)
+{
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+        const struct gpuring_step *step = &lane->steps[lane->nsteps - 1];
+
+        for (uint32_t k = 0; k < step->nsends; k++) {
+            const struct gpuring_send *send =
+                &lane->sends[lane->refs[step->refs + step->noperands + k]];
+            uint64_t slot = (send->step - 1) % send->nslots;
+
+            if (send->step > 0 && imported(send->slots) && send->tail->size[slot] > 0) {
+                send->slots[slot * send->slot_bytes + send->tail->size[slot] / 2] ^= 1;
+            }
+        }
+    }
+}
+
 /* One kernel: run the work until it is final or has waited for its patience. */
 static void run_kernel(struct gpuring_work *work)
 {
@@ -90,6 +143,7 @@ static void run_kernel(struct gpuring_work *work)
     struct gpuring_work slice = *work; /* the lanes are shared, so their state persists */
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
     int gpu = gpu_acquire();
+    uint64_t sent = sent_to_others(work);
 
     slice.patience = 64;
     if (nap.tv_nsec > 0) {
@@ -98,18 +152,16 @@ static void run_kernel(struct gpuring_work *work)
     while (gpuring_work_run_host(&slice) > 0 && now_ns() < end) {
         sched_yield();
     }
+    if (sent_to_others(work) > sent && standin_corrupts()) {
+        corrupt_sent(work);
+    }
     gpu_release(gpu);
 }
 
 static void run_copy(const struct task *task)
 {
-    enum standin_kind kind;
-    int gpu;
-    bool between = standin_memory_kind(task->to, &kind, &gpu) && kind <= STANDIN_IMPORTED &&
-                   standin_memory_kind(task->from, &kind, &gpu) && kind <= STANDIN_IMPORTED;
-
     memmove(task->to, task->from, task->bytes);
-    if (between && task->bytes > 0 && standin_corrupts_copy()) {
+    if (task->bytes > 0 && imported(task->to) && standin_corrupts()) {
         task->to[task->bytes / 2] ^= 1;
     }
 }
@@ -167,6 +219,7 @@ static CUresult enqueue(struct CUstream_st *stream, struct task description)
     if (stream == NULL) {
         return CUDA_ERROR_INVALID_HANDLE; /* we never use the default stream */
     }
+    STANDIN_NEED_GPU(stream->gpu);
     task = malloc(sizeof *task);
     if (task == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -215,6 +268,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
     if (created == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    created->gpu = standin_current()->gpu;
     created->last = &created->first;
     pthread_mutex_init(&created->lock, NULL);
     pthread_cond_init(&created->change, NULL);
@@ -223,14 +277,25 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     atomic_fetch_add(&streams, 1);
+    pthread_mutex_lock(&streams_lock);
+    created->next = all_streams;
+    all_streams = created;
+    pthread_mutex_unlock(&streams_lock);
     *stream = created;
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamDestroy_v2(CUstream stream)
+static CUresult destroy_stream(CUstream stream)
 {
-    STANDIN_ENTER(stream_destroy);
-    STANDIN_NEED_CONTEXT();
+    struct CUstream_st **link = &all_streams;
+
+    STANDIN_NEED_GPU(stream->gpu);
+    pthread_mutex_lock(&streams_lock);
+    while (*link != stream) {
+        link = &(*link)->next;
+    }
+    *link = stream->next;
+    pthread_mutex_unlock(&streams_lock);
     pthread_mutex_lock(&stream->lock);
     stream->closing = true;
     pthread_cond_broadcast(&stream->change);
@@ -243,18 +308,37 @@ CUresult cuStreamDestroy_v2(CUstream stream)
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamSynchronize(CUstream stream)
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    STANDIN_RELEASE(stream_destroy, destroy_stream(stream));
+}
+
+static void wait_for_stream(struct CUstream_st *stream)
 {
     uint64_t position;
 
-    STANDIN_ENTER(stream_sync);
-    STANDIN_NEED_CONTEXT();
     pthread_mutex_lock(&stream->lock);
     position = stream->queued;
     while (stream->finished < position) {
         pthread_cond_wait(&stream->change, &stream->lock);
     }
     pthread_mutex_unlock(&stream->lock);
+}
+
+void standin_wait_for_streams(void)
+{
+    pthread_mutex_lock(&streams_lock);
+    for (struct CUstream_st *stream = all_streams; stream != NULL; stream = stream->next) {
+        wait_for_stream(stream);
+    }
+    pthread_mutex_unlock(&streams_lock);
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    STANDIN_ENTER(stream_sync);
+    STANDIN_NEED_GPU(stream->gpu);
+    wait_for_stream(stream);
     return CUDA_SUCCESS;
 }
 
@@ -269,23 +353,29 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
     if (*event == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    (*event)->gpu = standin_current()->gpu;
     atomic_fetch_add(&events, 1);
     return CUDA_SUCCESS;
 }
 
-CUresult cuEventDestroy_v2(CUevent event)
+static CUresult destroy_event(CUevent event)
 {
-    STANDIN_ENTER(event_destroy);
     STANDIN_NEED_CONTEXT();
     free(event);
     atomic_fetch_sub(&events, 1);
     return CUDA_SUCCESS;
 }
 
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    STANDIN_RELEASE(event_destroy, destroy_event(event));
+}
+
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     STANDIN_ENTER(event_record);
-    STANDIN_NEED_CONTEXT();
+    STANDIN_NEED_GPU(stream->gpu);
+    STANDIN_NEED_GPU(event->gpu);
     pthread_mutex_lock(&stream->lock);
     event->stream = stream;
     event->position = stream->queued;
@@ -319,17 +409,22 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     if (*module == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    (*module)->gpu = standin_current()->gpu;
     atomic_fetch_add(&modules, 1);
+    return CUDA_SUCCESS;
+}
+
+static CUresult unload(CUmodule module)
+{
+    STANDIN_NEED_GPU(module->gpu);
+    free(module);
+    atomic_fetch_sub(&modules, 1);
     return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module)
 {
-    STANDIN_ENTER(module_unload);
-    STANDIN_NEED_CONTEXT();
-    free(module);
-    atomic_fetch_sub(&modules, 1);
-    return CUDA_SUCCESS;
+    STANDIN_RELEASE(module_unload, unload(module));
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
@@ -339,8 +434,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     struct CUfunc_st *found;
 
     STANDIN_ENTER(module_function);
-    STANDIN_NEED_CONTEXT();
-    (void) module;
+    STANDIN_NEED_GPU(module->gpu);
     pthread_mutex_lock(&lock);
     for (found = known; found != NULL && strcmp(found->name, name) != 0; found = found->next) {
     }
@@ -357,15 +451,55 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
+/* What a GPU could not read would fail there: all must be pinned or on the GPU. */
+static bool reaches(const void *address)
+{
+    enum standin_kind kind;
+    int gpu;
+
+    return standin_memory_kind(address, &kind, &gpu);
+}
+
+static bool reaches_lane(const struct gpuring_lane *lane)
+{
+    bool ok = reaches(lane->steps) && reaches(lane->refs);
+
+    for (uint32_t s = 0; ok && s < lane->nsteps; s++) {
+        const struct gpuring_step *step = &lane->steps[s];
+
+        for (uint32_t i = 0; i < step->noperands; i++) {
+            uint16_t ref = lane->refs[step->refs + i];
+
+            ok = ok && (ref == GPURING_REF_INPUT || reaches(&lane->recvs[ref]));
+        }
+        for (uint32_t i = 0; i < step->nsends; i++) {
+            ok = ok && reaches(&lane->sends[lane->refs[step->refs + step->noperands + i]]);
+        }
+    }
+    return ok;
+}
+
+static bool reaches_work(const struct gpuring_work *work)
+{
+    bool ok = reaches(work) && reaches(work->lanes) &&
+              (work->abort == NULL || reaches((const void *) (uintptr_t) work->abort));
+
+    standin_memory_open(); /* tables lie on the GPU */
+    for (uint32_t i = 0; ok && i < work->nlanes; i++) {
+        ok = work->lanes[i].count == 0 ||
+             (reaches(work->input) && reaches(work->output) && reaches_lane(&work->lanes[i]));
+    }
+    standin_memory_close();
+    return ok;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared, CUstream stream,
                         void **arguments, void **extra)
 {
     struct gpuring_work *work;
-    enum standin_kind kind;
     const char *name;
-    int gpu;
 
     STANDIN_ENTER(launch);
     STANDIN_NEED_CONTEXT();
@@ -374,9 +508,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
         block_z != 1 || block_x != GPURING_KERNEL_THREADS) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    /* What a GPU could not read would fail there: works and lanes must be pinned or on the GPU. */
-    if (!standin_memory_kind(work, &kind, &gpu) || !standin_memory_kind(work->lanes, &kind, &gpu) ||
-        !standin_memory_kind((const void *) (uintptr_t) work->abort, &kind, &gpu)) {
+    if (!reaches_work(work)) {
+        standin_report("pid %d misuses cuLaunchKernel: the work refers to memory that a GPU does "
+                       "not reach\n",
+                       (int) getpid());
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     name = gpuring_kernel_name(work->type, work->op, work->protocol);

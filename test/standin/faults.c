@@ -24,9 +24,10 @@ static const char *const symbols[] = {
 static struct fault faults[STANDIN_CALLS];
 static unsigned long sticky_at, corrupt_at;
 static unsigned int slow;
+static bool no_peers;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
-static atomic_ulong counts[STANDIN_CALLS], copies;
+static atomic_ulong counts[STANDIN_CALLS], writes;
 static atomic_bool broken;
 
 static void bad_fault(const char *text)
@@ -51,6 +52,8 @@ static void parse_one(char *text)
         slow = (unsigned int) strtoul(value, NULL, 10);
     } else if (strcmp(text, "corrupt") == 0) {
         corrupt_at = strtoul(value, NULL, 10);
+    } else if (strcmp(text, "nopeer") == 0) {
+        no_peers = strtoul(value, NULL, 10) != 0;
     } else {
         int call = 0;
 
@@ -84,6 +87,13 @@ static void parse(void)
     free(copy);
 }
 
+/* What goes on working in a context that an error has broken. */
+static bool outlives_errors(enum standin_call call)
+{
+    return call == STANDIN_ctx_push || call == STANDIN_ctx_pop || call == STANDIN_ctx_current ||
+           call == STANDIN_error_name || call == STANDIN_error_string;
+}
+
 CUresult standin_enter(enum standin_call call)
 {
     unsigned long count = atomic_fetch_add(&counts[call], 1) + 1;
@@ -92,7 +102,7 @@ CUresult standin_enter(enum standin_call call)
     if (call == STANDIN_launch && sticky_at != 0 && count >= sticky_at) {
         atomic_store(&broken, true);
     }
-    if (atomic_load(&broken) && call != STANDIN_error_name && call != STANDIN_error_string) {
+    if (atomic_load(&broken) && !outlives_errors(call)) {
         return CUDA_ERROR_LAUNCH_FAILED;
     }
     return faults[call].at == count ? faults[call].code : CUDA_SUCCESS;
@@ -104,10 +114,16 @@ unsigned int standin_slow_us(void)
     return slow;
 }
 
-bool standin_corrupts_copy(void)
+bool standin_corrupts(void)
 {
     pthread_once(&parsed, parse);
-    return atomic_fetch_add(&copies, 1) + 1 == corrupt_at;
+    return corrupt_at != 0 && atomic_fetch_add(&writes, 1) + 1 >= corrupt_at;
+}
+
+bool standin_refuses_peers(void)
+{
+    pthread_once(&parsed, parse);
+    return no_peers;
 }
 
 void standin_report(const char *format, ...)
@@ -121,5 +137,19 @@ void standin_report(const char *format, ...)
         vfprintf(file, format, arguments);
         va_end(arguments);
         fclose(file);
+    }
+}
+
+__attribute__((destructor)) static void report_unreached(void)
+{
+    pthread_once(&parsed, parse);
+    for (int call = 0; call < STANDIN_CALLS; call++) {
+        if (faults[call].at > atomic_load(&counts[call])) {
+            standin_report("pid %d never calls %s %lu times\n", (int) getpid(), symbols[call],
+                           faults[call].at);
+        }
+    }
+    if (sticky_at > atomic_load(&counts[STANDIN_launch])) {
+        standin_report("pid %d never calls sticky %lu times\n", (int) getpid(), sticky_at);
     }
 }

@@ -136,6 +136,8 @@ static CUresult take(const void *address, enum standin_kind kind, struct block *
     block = *link;
     if (block == NULL || block->kind != kind || block->address != address) {
         pthread_mutex_unlock(&memory_lock);
+        standin_report("pid %d misuses memory: %p is no block of this kind, or not any more\n",
+                       (int) getpid(), address);
         return CUDA_ERROR_INVALID_VALUE;
     }
     *link = block->next;
@@ -153,6 +155,20 @@ static void retire(const struct block *block)
     if (block->fd >= 0) {
         close(block->fd);
     }
+}
+
+static CUresult release(void *pointer, enum standin_kind kind)
+{
+    struct block block;
+    CUresult result;
+
+    STANDIN_NEED_CONTEXT();
+    standin_wait_for_streams(); /* freeing waits for what runs */
+    result = take(pointer, kind, &block);
+    if (result == CUDA_SUCCESS && block.mapped > 0) {
+        retire(&block);
+    }
+    return result;
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
@@ -187,46 +203,32 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
-    struct block block;
-    CUresult result;
-
-    STANDIN_ENTER(free);
-    STANDIN_NEED_CONTEXT();
-    result = take((void *) (uintptr_t) pointer, STANDIN_DEVICE, &block);
-    if (result == CUDA_SUCCESS) {
-        retire(&block);
-    }
-    return result;
+    STANDIN_RELEASE(free, release((void *) (uintptr_t) pointer, STANDIN_DEVICE));
 }
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
+    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
     void *address;
 
     STANDIN_ENTER(host_alloc);
     STANDIN_NEED_CONTEXT();
     (void) flags;
-    address = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
-    if (address == NULL) {
+    if (bytes == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    address = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *pointer = address;
-    return add(
-        (struct block){.address = address, .bytes = bytes, .kind = STANDIN_PINNED, .fd = -1});
+    return add((struct block){
+        .address = address, .bytes = bytes, .mapped = mapped, .kind = STANDIN_PINNED, .fd = -1});
 }
 
 CUresult cuMemFreeHost(void *pointer)
 {
-    struct block block;
-    CUresult result;
-
-    STANDIN_ENTER(host_free);
-    STANDIN_NEED_CONTEXT();
-    result = take(pointer, STANDIN_PINNED, &block);
-    if (result == CUDA_SUCCESS) {
-        free(pointer);
-    }
-    return result;
+    STANDIN_RELEASE(host_free, release(pointer, STANDIN_PINNED));
 }
 
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
@@ -240,11 +242,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 
 CUresult cuMemHostUnregister(void *pointer)
 {
-    struct block block;
-
-    STANDIN_ENTER(host_unregister);
-    STANDIN_NEED_CONTEXT();
-    return take(pointer, STANDIN_REGISTERED, &block);
+    STANDIN_RELEASE(host_unregister, release(pointer, STANDIN_REGISTERED));
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
@@ -342,6 +340,9 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
     STANDIN_NEED_CONTEXT();
     (void) flags;
     memcpy(&ipc, &handle, sizeof ipc);
+    if (ipc.gpu != standin_current()->gpu && standin_refuses_peers()) {
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    }
     if (ipc.pid == (int) getpid()) {
         return CUDA_ERROR_INVALID_CONTEXT; /* as the real driver: not in the exporting process */
     }
@@ -366,16 +367,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
 {
-    struct block block;
-    CUresult result;
-
-    STANDIN_ENTER(ipc_close);
-    STANDIN_NEED_CONTEXT();
-    result = take((void *) (uintptr_t) pointer, STANDIN_IMPORTED, &block);
-    if (result == CUDA_SUCCESS) {
-        retire(&block);
-    }
-    return result;
+    STANDIN_RELEASE(ipc_close, release((void *) (uintptr_t) pointer, STANDIN_IMPORTED));
 }
 
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,

@@ -8,15 +8,21 @@
  * Environment:
  *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
  *   GPURING_STANDIN_FAULTS=LIST   comma-separated faults:
- *       SYMBOL=N[:CODE]  the N-th call of that entry point fails with CODE (default 999, unknown)
- *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED
+ *       SYMBOL=N[:CODE]  the N-th call of that entry point fails with CODE (default 999, unknown);
+ *                        one that releases something does so nevertheless
+ *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED,
+ *                        but for the stack of contexts; what releases something does so
  *       slow=US          every kernel slice takes US microseconds longer
- *       corrupt=N        the N-th device-to-device or imported-memory copy flips one bit
+ *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
+ *                        process's memory flips one bit of what it wrote
+ *       nopeer=1         GPUs do not reach each other's memory
  *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: a host access
  *                                 while nothing runs on the GPU is a segmentation fault)
  *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
  *                                 those of processes that share a GPU without MPS
- *   GPURING_STANDIN_REPORT=FILE   append what was left behind at exit: one line per leak
+ *   GPURING_STANDIN_REPORT=FILE   append, one line each: what was left behind at exit ("leaks"),
+ *                                 what no driver would let pass ("misuses"), and faults that were
+ *                                 not reached ("never calls SYMBOL N times")
  */
 #ifndef GPURING_STANDIN_H
 #define GPURING_STANDIN_H
@@ -25,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/device/cuda_driver.h"
 
@@ -43,9 +50,13 @@ struct CUctx_st {
 /* faults.c: every entry point begins with this; not CUDA_SUCCESS: return it. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
-bool standin_corrupts_copy(void); /* counts copies */
-/* One line in the report; used at exit. */
+bool standin_corrupts(void); /* counts what is written into other processes' memory */
+bool standin_refuses_peers(void);
+/* One line in the report. */
 void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* execution.c: all that was queued before has run. */
+void standin_wait_for_streams(void);
 
 /* context.c */
 int standin_gpus(void);
@@ -54,7 +65,7 @@ struct CUctx_st *standin_primary(int gpu);
 
 /* memory.c */
 enum standin_kind { STANDIN_DEVICE, STANDIN_IMPORTED, STANDIN_PINNED, STANDIN_REGISTERED };
-/* Kind and GPU of an address; false: ordinary host memory. */
+/* Kind and GPU of an address; false: ordinary host memory, which a GPU does not reach. */
 bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
 /* Device memory is accessible between open and close; calls nest and may come from any thread. */
 void standin_memory_open(void);
@@ -68,11 +79,32 @@ void standin_memory_close(void);
         }                                                   \
     } while (0)
 
-#define STANDIN_NEED_CONTEXT()                 \
-    do {                                       \
-        if (standin_current() == NULL) {       \
-            return CUDA_ERROR_INVALID_CONTEXT; \
-        }                                      \
+/* For calls that release something: `released` after `release` was evaluated. */
+#define STANDIN_RELEASE(call, release)                            \
+    do {                                                          \
+        CUresult injected_ = standin_enter(STANDIN_##call);       \
+        CUresult released_ = (release);                           \
+        return injected_ != CUDA_SUCCESS ? injected_ : released_; \
+    } while (0)
+
+#define STANDIN_NEED_CONTEXT()                                                           \
+    do {                                                                                 \
+        if (standin_current() == NULL) {                                                 \
+            standin_report("pid %d misuses %s: no context is current\n", (int) getpid(), \
+                           __func__);                                                    \
+            return CUDA_ERROR_INVALID_CONTEXT;                                           \
+        }                                                                                \
+    } while (0)
+
+/* For what belongs to a context: that one must be current. */
+#define STANDIN_NEED_GPU(owner)                                                               \
+    do {                                                                                      \
+        STANDIN_NEED_CONTEXT();                                                               \
+        if (standin_current()->gpu != (owner)) {                                              \
+            standin_report("pid %d misuses %s: another context is current\n", (int) getpid(), \
+                           __func__);                                                         \
+            return CUDA_ERROR_INVALID_CONTEXT;                                                \
+        }                                                                                     \
     } while (0)
 
 #endif

@@ -138,10 +138,18 @@ test_unit_test_pci_paths_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 # A stand-in for NVIDIA's management library, loaded by the test.
 if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_device_cuda
-test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c
+test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h
 test_unit_test_device_cuda_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_device_cuda_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_device_cuda_DEPENDENCIES = test/standin/libcuda.la
+
+unit_tests += test/unit/test_standin
+test_unit_test_standin_SOURCES = test/unit/test_standin.c \
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h
+test_unit_test_standin_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_unit_test_standin_LDADD = $(core_test_libs)
+EXTRA_test_unit_test_standin_DEPENDENCIES = test/standin/libcuda.la
 endif
 
 if GPURING_HAVE_CMOCKA

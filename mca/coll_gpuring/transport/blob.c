@@ -14,9 +14,14 @@
 static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_header *header)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    int status = GPURING_OK;
+    struct gpuring_device_identity identity;
+    int status = config->device_ops->identity(config->device, &identity);
 
+    if (status != GPURING_OK) {
+        return status;
+    }
     memset(header, 0, sizeof *header);
+    memcpy(header->gpu, identity.pci_bus_id, sizeof header->gpu);
     header->magic = GPURING_BLOB_MAGIC;
     header->nentries = transport->nrecvs + transport->nsends;
     header->pid = (uint32_t) getpid();
@@ -24,6 +29,9 @@ static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_
     memcpy(header->hostname, transport->hostname, sizeof header->hostname);
     if (transport->region != NULL) {
         status = config->device_ops->export(config->device, transport->region, &header->region);
+    }
+    if (status == GPURING_OK && transport->staged != NULL) {
+        status = gpuring_device_host.export(transport->host, transport->staged, &header->staged);
     }
     if (status == GPURING_OK) {
         status = gpuring_device_host.export(transport->host, transport->page, &header->page);
@@ -111,6 +119,7 @@ int gpuring_blob_header(const struct gpuring_transport *transport, int rank, con
     }
     memcpy(header, blob, sizeof *header);
     header->hostname[sizeof header->hostname - 1] = '\0';
+    header->gpu[sizeof header->gpu - 1] = '\0';
     if (header->magic != GPURING_BLOB_MAGIC ||
         memcmp(header->id, transport->config.unique_id, sizeof header->id) != 0 ||
         header->nentries > (bytes - sizeof *header) / sizeof(struct gpuring_blob_entry) ||

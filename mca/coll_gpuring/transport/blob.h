@@ -20,8 +20,8 @@
 #define GPURING_BLOB_MAGIC UINT32_C(0x67707231) /* "gpr1" */
 
 /*
- *  0       4         8     12         16         32         96       176     256              264
- *  | magic | entries | pid | (pad)    | id[2]    | hostname | region | page  | process off/len|
+ *  0       4         8     12      16      32         96    112      192      272    352
+ *  | magic | entries | pid | (pad) | id[2] | hostname | gpu | region | staged | page | process |
  */
 struct gpuring_blob_header {
     uint32_t magic;
@@ -30,12 +30,14 @@ struct gpuring_blob_header {
     uint32_t reserved;
     uint64_t id[2];
     char hostname[GPURING_HOSTNAME_BYTES];
+    char gpu[16]; /* PCI bus id, for messages */
     struct gpuring_device_handle region;
+    struct gpuring_device_handle staged;
     struct gpuring_device_handle page;
     uint32_t process_offset; /* from the blob's start */
     uint32_t process_bytes;
 };
-_Static_assert(sizeof(struct gpuring_blob_header) == 264, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_blob_header) == 360, "travels between ranks");
 
 struct gpuring_blob_entry {
     uint16_t end; /* enum gpuring_end of the owner */

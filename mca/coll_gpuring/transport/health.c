@@ -54,7 +54,11 @@ int gpuring_transport_peer_text(const struct gpuring_transport *transport, int p
     }
     snprintf(text, size, "%s rank %d (host %s, pid %u) by %s",
              wait == GPURING_WAIT_RECV ? "data from" : "a free slot at", rank, peer->hostname,
-             peer->pid, !peer->remote ? "shared memory" : transport->config.net_ops->name);
+             peer->pid,
+             peer->remote        ? transport->config.net_ops->name
+             : peer->stages      ? "pinned host memory"
+             : transport->probes ? "peer memory"
+                                 : "shared memory");
     return GPURING_OK;
 }
 
@@ -134,7 +138,8 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
 
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)
 {
-    return (uint64_t) transport->region_bytes + transport->net_region_bytes;
+    return (uint64_t) transport->region_bytes * (transport->staged_reached ? 2 : 1) +
+           transport->net_region_bytes;
 }
 
 const char *gpuring_transport_name(const struct gpuring_transport *transport)

@@ -3,8 +3,12 @@
 /*
  * Inside of transport/: one struct per concern, shared by its files only.
  *
- * Memory of a rank, two allocations of the same block format:
- *   peer region (device memory, exported): one block per connection with a rank of this node
+ * Memory of a rank, allocations of the same block format:
+ *   peer region (device memory, exported): one block per connection with a rank of this node; on
+ *                devices whose peer memory is probed, preceded by one probe block per rank of the
+ *                node (probe.c)
+ *   staged region (host memory, exported): stands for the peer region, at the same offsets, between
+ *                ranks whose devices do not reach each other; takes memory only where it is used
  *   net region (registered with the net):  one block per connection with another node
  *
  *   block of a receiving end, and of a sending end in the net region:
@@ -46,6 +50,7 @@ struct gpuring_conn {
     uint32_t key;
     bool remote;
     size_t offset;                   /* of its block in the region */
+    size_t peer_offset;              /* of the other end's block; local connections, once known */
     struct gpuring_remote_end *link; /* remote only */
 };
 
@@ -55,7 +60,13 @@ struct gpuring_peer {
     bool remote;
     uint32_t pid;
     char hostname[GPURING_HOSTNAME_BYTES];
-    uint8_t *region;                  /* its peer region, mapped here; NULL if remote */
+    int place;       /* among the ranks of its node */
+    char gpu[16];    /* PCI bus id; empty for the host device */
+    uint8_t *region; /* its peer region, mapped here; NULL if remote or out of reach */
+    bool reached;    /* both ranks could map each other's region */
+    bool stages;     /* this pair goes through the staged regions */
+    uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */
+    struct gpuring_device_handle staged_handle;
     struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
 };
 
@@ -86,6 +97,14 @@ struct gpuring_transport {
 
     uint8_t *region;
     size_t region_bytes;
+    uint8_t *staged;     /* this rank's staged region; NULL where peers are not probed */
+    bool staged_reached; /* the device can use it */
+    int place;           /* of this rank among the ranks of its node */
+    int nlocal;          /* ranks of this node */
+    int places;          /* the most ranks that a node has */
+    bool probes;         /* peer memory is probed before it is trusted */
+    bool stages;         /* some pair of ranks goes through staged regions */
+    uint8_t *marks;      /* this rank's part of a report of the probe: a bit per place */
     uint8_t *net_region;
     size_t net_region_bytes;
     struct gpuring_device *host; /* for the status page; the device itself if that is the host's */
@@ -117,6 +136,15 @@ struct gpuring_fifo_head *gpuring_block_head(uint8_t *block,
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
                          const uint8_t *blob, size_t bytes);
 void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring_peer *peer);
+/* Bind all connections inside the node, once it is known how each peer is reached. */
+void gpuring_peer_bind(struct gpuring_transport *transport);
+/* Let the device reach this rank's and the peer's staged regions. */
+int gpuring_peer_stage(struct gpuring_transport *transport, struct gpuring_peer *peer);
+
+/* probe.c: is peer memory what it seems? */
+#define GPURING_PROBE_BLOCK 4096 /* bytes of a probe block, a page */
+/* Write the pattern into the memory of every peer that is mapped; marks those written to. */
+int gpuring_probe_write(struct gpuring_transport *transport);
 
 /* remote.c: connections through a net */
 int gpuring_remote_create(struct gpuring_transport *transport);
@@ -140,6 +168,7 @@ void gpuring_conn_bind_send(struct gpuring_transport *transport, const struct gp
                             uint8_t *own_block, const struct gpuring_block_layout *own_layout);
 
 /* transport.c */
+void gpuring_transport_rename(struct gpuring_transport *transport);
 struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank);
 
 #endif

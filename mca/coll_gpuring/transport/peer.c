@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Connections inside a node: both ends map the receiver's block (slots and tails) and the
- * sender's block (heads).
+ * sender's block (heads), in the memory of their devices or, where those do not reach each other,
+ * in host memory.
  */
 #include <string.h>
 
@@ -11,49 +12,38 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                       const struct gpuring_conn *conn, const uint8_t *blob, size_t bytes,
-                       uint64_t region_bytes)
+/* Where the other end's block lies; proves that it lies within the peer's memory. */
+static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
+                    const uint8_t *blob, size_t bytes, uint64_t region_bytes)
 {
-    struct gpuring_block_layout recv_layout, send_layout;
-    const struct gpuring_block_layout *peer_layout;
+    struct gpuring_block_layout layout;
     struct gpuring_blob_entry entry;
-    uint8_t *own_block = transport->region + conn->offset;
     int status = gpuring_blob_find(transport, conn, blob, bytes, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_layout_peer_recv(&transport->config.fifo, &recv_layout);
-    gpuring_layout_peer_send(&transport->config.fifo, &send_layout);
-    peer_layout = conn->end == GPURING_END_RECV ? &send_layout : &recv_layout;
-    if (entry.offset > region_bytes || peer_layout->bytes > region_bytes - entry.offset) {
+    if (conn->end == GPURING_END_RECV) {
+        gpuring_layout_peer_send(&transport->config.fifo, &layout);
+    } else {
+        gpuring_layout_peer_recv(&transport->config.fifo, &layout);
+    }
+    if (entry.offset > region_bytes || layout.bytes > region_bytes - entry.offset) {
         gpuring_error("rank %d announced a buffer outside of its memory: all ranks must load the "
                       "same version of coll/gpuring",
                       conn->peer);
         return GPURING_ERR_PEER;
     }
-    if (conn->end == GPURING_END_RECV) {
-        gpuring_conn_bind_recv(transport, conn, own_block, &recv_layout,
-                               peer->region + entry.offset, &send_layout);
-    } else {
-        gpuring_conn_bind_send(transport, conn, peer->region + entry.offset, &recv_layout,
-                               own_block, &send_layout);
-    }
+    conn->peer_offset = (size_t) entry.offset;
     return GPURING_OK;
 }
 
-static int map_peer(struct gpuring_transport *transport, struct gpuring_peer *peer,
+static int map_page(struct gpuring_transport *transport, struct gpuring_peer *peer,
                     const struct gpuring_blob_header *header)
 {
-    const struct gpuring_transport_config *config = &transport->config;
     void *mapped = NULL;
-    int status = config->device_ops->import(config->device, &header->region, &mapped);
+    int status;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    peer->region = mapped;
     if (header->page.size < sizeof *peer->page) {
         gpuring_error("rank %d announced a status page of %llu bytes: too short", peer->rank,
                       (unsigned long long) header->page.size);
@@ -64,11 +54,26 @@ static int map_peer(struct gpuring_transport *transport, struct gpuring_peer *pe
         return status;
     }
     peer->page = mapped;
-    if (memcmp(peer->page->id, config->unique_id, sizeof peer->page->id) != 0) {
+    if (memcmp(peer->page->id, transport->config.unique_id, sizeof peer->page->id) != 0) {
         gpuring_error("the status page of rank %d belongs to another communicator", peer->rank);
         return GPURING_ERR_PEER;
     }
     return GPURING_OK;
+}
+
+/* Its memory: where there is a probe, a peer that cannot be mapped is one that fails the probe. */
+static int map_region(struct gpuring_transport *transport, struct gpuring_peer *peer,
+                      const struct gpuring_blob_header *header)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    void *mapped = NULL;
+    int status = config->device_ops->import(config->device, &header->region, &mapped);
+
+    if (status == GPURING_OK) {
+        peer->region = mapped;
+        return GPURING_OK;
+    }
+    return transport->probes ? GPURING_OK : status;
 }
 
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
@@ -80,15 +85,67 @@ int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_pee
     if (status == GPURING_OK) {
         peer->pid = header.pid;
         memcpy(peer->hostname, header.hostname, sizeof peer->hostname);
-        status = map_peer(transport, peer, &header);
+        memcpy(peer->gpu, header.gpu, sizeof peer->gpu);
+        peer->staged_handle = header.staged;
+        status = map_page(transport, peer, &header);
     }
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
         if (transport->conns[i].peer == peer->rank) {
-            status =
-                connect_end(transport, peer, &transport->conns[i], blob, bytes, header.region.size);
+            status = find_end(transport, &transport->conns[i], blob, bytes, header.region.size);
         }
     }
-    return status;
+    return status == GPURING_OK ? map_region(transport, peer, &header) : status;
+}
+
+static void bind_end(struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    const struct gpuring_peer *peer = gpuring_transport_peer(transport, conn->peer);
+    uint8_t *own = (peer->stages ? transport->staged : transport->region) + conn->offset;
+    uint8_t *other = (peer->stages ? peer->staged : peer->region) + conn->peer_offset;
+    struct gpuring_block_layout recv_layout, send_layout;
+
+    gpuring_layout_peer_recv(&transport->config.fifo, &recv_layout);
+    gpuring_layout_peer_send(&transport->config.fifo, &send_layout);
+    if (conn->end == GPURING_END_RECV) {
+        gpuring_conn_bind_recv(transport, conn, own, &recv_layout, other, &send_layout);
+    } else {
+        gpuring_conn_bind_send(transport, conn, other, &recv_layout, own, &send_layout);
+    }
+}
+
+void gpuring_peer_bind(struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        if (!transport->conns[i].remote) {
+            bind_end(transport, &transport->conns[i]);
+        }
+    }
+}
+
+int gpuring_peer_stage(struct gpuring_transport *transport, struct gpuring_peer *peer)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    void *mapped = NULL;
+    int status = GPURING_OK;
+
+    if (!transport->staged_reached) {
+        status =
+            config->device_ops->reach(config->device, transport->staged, transport->region_bytes);
+        transport->staged_reached = status == GPURING_OK;
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_device_host.import(transport->host, &peer->staged_handle, &mapped);
+    }
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = config->device_ops->reach(config->device, mapped, peer->staged_handle.size);
+    if (status != GPURING_OK) {
+        gpuring_device_host.unimport(transport->host, mapped);
+        return status;
+    }
+    peer->staged = mapped;
+    return GPURING_OK;
 }
 
 void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring_peer *peer)
@@ -96,6 +153,11 @@ void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring
     if (peer->region != NULL) {
         transport->config.device_ops->unimport(transport->config.device, peer->region);
         peer->region = NULL;
+    }
+    if (peer->staged != NULL) {
+        transport->config.device_ops->unreach(transport->config.device, peer->staged);
+        gpuring_device_host.unimport(transport->host, peer->staged);
+        peer->staged = NULL;
     }
     if (peer->page != NULL) {
         gpuring_device_host.unimport(transport->host, peer->page);

@@ -108,11 +108,49 @@ static void list_peers(struct gpuring_transport *transport)
     transport->npeers = kept;
 }
 
+/* Where this rank and its peers stand among the ranks of their nodes. */
+static int find_places(struct gpuring_transport *transport)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    int *count = calloc((size_t) config->nranks + 1, sizeof *count);
+
+    if (count == NULL) {
+        gpuring_error("out of memory for the places of %d ranks", config->nranks);
+        return GPURING_ERR_NOMEM;
+    }
+    for (int rank = 0; rank < config->nranks; rank++) {
+        struct gpuring_peer *peer = gpuring_transport_peer(transport, rank);
+        int place = count[config->node[rank]]++;
+
+        if (peer != NULL) {
+            peer->place = place;
+        }
+        if (rank == config->rank) {
+            transport->place = place;
+        }
+        transport->places = place + 1 > transport->places ? place + 1 : transport->places;
+    }
+    transport->nlocal = count[config->node[config->rank]];
+    free(count);
+    transport->probes = config->device_ops->kind != GPURING_DEVICE_HOST && transport->places > 1;
+    if (transport->probes) {
+        transport->marks = calloc(1, gpuring_transport_probe_bytes(transport));
+        if (transport->marks == NULL) {
+            gpuring_error("out of memory for the probe of %d ranks", transport->nlocal);
+            return GPURING_ERR_NOMEM;
+        }
+    }
+    return GPURING_OK;
+}
+
 /* Give every connection its block: in the peer region or in the net region. */
 static void place_blocks(struct gpuring_transport *transport)
 {
     struct gpuring_block_layout recv, send, remote;
-    size_t at = 0, remote_at = 0;
+    size_t at = transport->probes && transport->nlocal > 1
+                    ? (size_t) transport->nlocal * GPURING_PROBE_BLOCK
+                    : 0;
+    size_t remote_at = 0;
 
     gpuring_layout_peer_recv(&transport->config.fifo, &recv);
     gpuring_layout_peer_send(&transport->config.fifo, &send);
@@ -133,14 +171,31 @@ static void place_blocks(struct gpuring_transport *transport)
     transport->region_bytes = at;
 }
 
-static void name_it(struct gpuring_transport *transport)
+void gpuring_transport_rename(struct gpuring_transport *transport)
 {
-    bool local = transport->nremote < transport->nrecvs + transport->nsends;
-    bool cuda = transport->config.device_ops->kind == GPURING_DEVICE_CUDA;
+    const char *parts[3];
+    int direct = 0, staged = 0, count = 0;
 
-    snprintf(transport->name, sizeof transport->name, "%s%s%s",
-             local ? (cuda ? "peer" : "shm") : "", local && transport->nremote > 0 ? "+" : "",
-             transport->nremote > 0 ? transport->config.net_ops->name : "");
+    for (int i = 0; i < transport->npeers; i++) {
+        direct += !transport->peers[i].remote && !transport->peers[i].stages;
+        staged += transport->peers[i].stages;
+    }
+    if (direct > 0) {
+        parts[count++] = transport->config.device_ops->kind == GPURING_DEVICE_CUDA ? "peer" : "shm";
+    }
+    if (staged > 0) {
+        parts[count++] = "staged";
+    }
+    if (transport->nremote > 0) {
+        parts[count++] = transport->config.net_ops->name;
+    }
+    transport->name[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(transport->name);
+
+        snprintf(transport->name + used, sizeof transport->name - used, "%s%s", i > 0 ? "+" : "",
+                 parts[i]);
+    }
 }
 
 static int create_memory(struct gpuring_transport *transport)
@@ -161,6 +216,11 @@ static int create_memory(struct gpuring_transport *transport)
     } else {
         status = gpuring_device_host.open(&transport->host);
         transport->own_host = status == GPURING_OK;
+    }
+    if (status == GPURING_OK && transport->probes && transport->region_bytes > 0) {
+        /* A memory file has no pages before they are used. */
+        status = gpuring_device_host.alloc(transport->host, transport->region_bytes, &memory);
+        transport->staged = status == GPURING_OK ? memory : NULL;
     }
     if (status == GPURING_OK) {
         status = gpuring_device_host.alloc(transport->host, sizeof *transport->page, &memory);
@@ -227,6 +287,10 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
     }
     list_ends(created);
     list_peers(created);
+    status = find_places(created);
+    if (status != GPURING_OK) {
+        goto fail;
+    }
     place_blocks(created);
     created->config.node = NULL;
     status = create_memory(created);
@@ -237,7 +301,7 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
         status = gpuring_blob_build(created);
     }
     if (status == GPURING_OK) {
-        name_it(created);
+        gpuring_transport_rename(created);
         *transport = created;
         return GPURING_OK;
     }
@@ -268,13 +332,23 @@ int gpuring_transport_connect(struct gpuring_transport *transport, const void *b
     }
     free(transport->blob);
     transport->blob = NULL;
-    return status == GPURING_OK ? gpuring_tables_upload(transport) : status;
+    if (status != GPURING_OK) {
+        return status;
+    }
+    if (transport->probes) {
+        return gpuring_probe_write(transport);
+    }
+    gpuring_peer_bind(transport);
+    return gpuring_tables_upload(transport);
 }
 
 void gpuring_transport_settle(struct gpuring_transport *transport)
 {
     if (transport->region != NULL) {
         transport->config.device_ops->unexport(transport->config.device, transport->region);
+    }
+    if (transport->staged != NULL) {
+        gpuring_device_host.unexport(transport->host, transport->staged);
     }
     gpuring_device_host.unexport(transport->host, transport->page);
 }
@@ -338,6 +412,12 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     if (transport->region != NULL) {
         transport->config.device_ops->free(transport->config.device, transport->region);
     }
+    if (transport->staged_reached) {
+        transport->config.device_ops->unreach(transport->config.device, transport->staged);
+    }
+    if (transport->staged != NULL) {
+        gpuring_device_host.free(transport->host, transport->staged);
+    }
     if (transport->page_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->page);
     }
@@ -351,6 +431,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
         free(transport->recvs[p]);
         free(transport->sends[p]);
     }
+    free(transport->marks);
     free(transport->conns);
     free(transport->peers);
     free(transport->blob);

@@ -5,11 +5,13 @@
  * the others how to reach them (AllGather 2), connects, and binds plans to them for execution.
  *
  * Peers of the same node are connected through device memory that both map (transport/peer.c:
- * shared memory for the host device, CUDA IPC for GPUs), peers of other nodes through a net and
- * the proxy (transport/remote.c). Each rank also has a status page in host memory that its peers
+ * shared memory for the host device, CUDA IPC for GPUs) or, where GPUs do not reach each other,
+ * through host memory that both map; peers of other nodes through a net and the proxy
+ * (transport/remote.c). Each rank also has a status page in host memory that its peers
  * of the node map: what it is doing, and the abort word (transport/status_page.h).
  *
- * Order of calls: create, blob, (AllGather 2), connect, then bind as often as wanted, destroy.
+ * Order of calls: create, blob, (AllGather 2), connect, the probe if there is one, then bind as
+ * often as wanted, destroy.
  *
  * Threads: one at a time per transport, except the functions about the abort word.
  */
@@ -63,6 +65,27 @@ int gpuring_transport_blob(struct gpuring_transport *transport, const void **blo
  */
 int gpuring_transport_connect(struct gpuring_transport *transport, const void *blobs,
                               const size_t *offsets);
+
+/*
+ * The probe: memory of other GPUs is used only after a pattern, written by a kernel as all data
+ * will be, has arrived. connect has written it; then two exchanges of one report per rank follow:
+ *
+ *   report, (exchange: all have written), verify, report, (exchange: what arrived), finish
+ *
+ * Pairs of ranks between which a pattern did not arrive in both directions are connected through
+ * pinned host memory, with a warning. probe_bytes: the size of a report, the same on all ranks; 0:
+ * there is no probe, and connect was all. A report starts with an int32, the `status` given: if any
+ * rank's is not 0, the transport cannot be used. reports: those of all ranks, in their order.
+ */
+size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport);
+void gpuring_transport_probe_report(const struct gpuring_transport *transport, int status,
+                                    void *report);
+int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
+int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
+
+/* After the probe: some pair of ranks of the communicator, on whatever node, goes through host
+ * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
+bool gpuring_transport_staged(const struct gpuring_transport *transport);
 
 /*
  * All ranks have connected (the caller knows that from an agreement): gives back what only

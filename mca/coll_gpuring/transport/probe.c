@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Memory of another GPU that could be mapped need not be what it seems: PCI access control or an
+ * IOMMU between two GPUs can lose or change what one writes to the other, without any error. So a
+ * kernel, the same that will carry all data, writes a pattern into a block of its own in the memory
+ * of every peer and publishes it; when all ranks have said that theirs ran, each reads its blocks
+ * by copies of its own GPU, and tells what has arrived.
+ *
+ *   block of the writer with place p, at p * GPURING_PROBE_BLOCK in the reader's peer region:
+ *   0      384    512
+ *   | tail | pad  | pattern ... |
+ */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define SLOT_OFFSET   512
+#define SLOT_BYTES    (GPURING_PROBE_BLOCK - SLOT_OFFSET)
+#define SLOT_WORDS    (SLOT_BYTES / sizeof(uint32_t))
+#define PATIENCE_NS   UINT64_C(10000000)
+#define LIMIT_SECONDS 20 /* for a kernel that waits behind those of the application */
+#define WARNINGS      8  /* of one process; there may be many communicators with many pairs */
+
+struct report {
+    int32_t status;
+    uint32_t missing; /* connected ranks of the node that are not marked */
+    uint8_t marks[];  /* a bit for each place */
+};
+
+/* What the kernel reads, in pinned memory; a lane for every peer that is written to. */
+struct job {
+    struct gpuring_work work;
+    struct gpuring_step step;
+    uint16_t refs[8]; /* operand, destination; the rest is room */
+};
+
+struct parts {
+    size_t lanes, sends, heads, input, bytes;
+};
+
+size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport)
+{
+    size_t marks = ((size_t) transport->places + 7) / 8;
+
+    return transport->probes ? sizeof(struct report) + (marks + 3) / 4 * 4 : 0;
+}
+
+static bool has_mark(const uint8_t *marks, int place)
+{
+    return (marks[place / 8] >> place % 8 & 1) != 0;
+}
+
+void gpuring_transport_probe_report(const struct gpuring_transport *transport, int status,
+                                    void *report)
+{
+    struct report header = {.status = status};
+    size_t bytes = gpuring_transport_probe_bytes(transport) - sizeof header;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        header.missing += !peer->remote && !has_mark(transport->marks, peer->place);
+    }
+    memcpy(report, &header, sizeof header);
+    memcpy((uint8_t *) report + sizeof header, transport->marks, bytes);
+}
+
+static void mark(struct gpuring_transport *transport, int place)
+{
+    transport->marks[place / 8] |= (uint8_t) (1u << place % 8);
+}
+
+static bool marked(const struct gpuring_transport *transport, const void *reports, int rank,
+                   int place)
+{
+    const uint8_t *report =
+        (const uint8_t *) reports + (size_t) rank * gpuring_transport_probe_bytes(transport);
+
+    return has_mark(report + sizeof(struct report), place);
+}
+
+/* Differs between wire-ups, ranks, directions and positions. */
+static uint32_t pattern(const struct gpuring_transport *transport, int writer, int reader,
+                        size_t word)
+{
+    uint64_t x = transport->config.unique_id[0] ^ (uint64_t) writer << 40 ^ (uint64_t) reader << 20;
+
+    x = (x + word + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return (uint32_t) (x >> 32);
+}
+
+static struct parts parts_of(size_t count)
+{
+    struct parts parts;
+
+    parts.lanes = (sizeof(struct job) + 127) / 128 * 128;
+    parts.sends = parts.lanes + count * sizeof(struct gpuring_lane);
+    parts.heads = (parts.sends + count * sizeof(struct gpuring_send) + 127) / 128 * 128;
+    parts.input = parts.heads + count * sizeof(struct gpuring_fifo_head);
+    parts.bytes = parts.input + count * SLOT_BYTES;
+    return parts;
+}
+
+static void fill_lane(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
+                      uint8_t *memory, const struct parts *parts, size_t index)
+{
+    const struct job *job = (const struct job *) (const void *) memory;
+    struct gpuring_lane *lane = (struct gpuring_lane *) (void *) (memory + parts->lanes) + index;
+    struct gpuring_send *send = (struct gpuring_send *) (void *) (memory + parts->sends) + index;
+    uint32_t *input = (uint32_t *) (void *) (memory + parts->input) + index * SLOT_WORDS;
+    uint8_t *block = peer->region + (size_t) transport->place * GPURING_PROBE_BLOCK;
+
+    for (size_t word = 0; word < SLOT_WORDS; word++) {
+        input[word] = pattern(transport, transport->config.rank, peer->rank, word);
+    }
+    *send = (struct gpuring_send){
+        .slots = block + SLOT_OFFSET,
+        .tail = (struct gpuring_fifo_tail *) (void *) block,
+        .head = (struct gpuring_fifo_head *) (void *) (memory + parts->heads) + index,
+        .slot_bytes = SLOT_BYTES,
+        .nslots = 1,
+    };
+    *lane = (struct gpuring_lane){
+        .steps = &job->step,
+        .refs = job->refs,
+        .sends = send,
+        .recvs = NULL,
+        .first = index * SLOT_WORDS,
+        .count = SLOT_WORDS,
+        .chunk = SLOT_WORDS,
+        .nsteps = 1,
+        .nchunks = 1,
+    };
+}
+
+/* Fills marks with those who will be written to. */
+static void fill_job(struct gpuring_transport *transport, uint8_t *memory,
+                     const struct parts *parts, uint32_t count)
+{
+    struct job *job = (struct job *) (void *) memory;
+    size_t index = 0;
+
+    job->step = (struct gpuring_step){.noperands = 1, .nsends = 1};
+    job->refs[0] = GPURING_REF_INPUT;
+    job->refs[1] = 0;
+    job->work = (struct gpuring_work){
+        .input = memory + parts->input,
+        .output = memory + parts->input,
+        .type = GPURING_TYPE_UINT32,
+        .op = GPURING_OP_SUM,
+        .protocol = GPURING_PROTOCOL_SIMPLE,
+        .nlanes = count,
+        .lanes = (struct gpuring_lane *) (void *) (memory + parts->lanes),
+        .abort = &transport->page->abort,
+        .patience = PATIENCE_NS,
+    };
+    for (int i = 0; i < transport->npeers; i++) {
+        const struct gpuring_peer *peer = &transport->peers[i];
+
+        if (peer->region != NULL) {
+            fill_lane(transport, peer, memory, parts, index++);
+            mark(transport, peer->place);
+        }
+    }
+}
+
+/* The kernel waits for nobody, but the GPU may be busy with the application's. */
+static int run_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
+                   struct gpuring_work *work)
+{
+    time_t end = time(NULL) + LIMIT_SECONDS;
+    int status = ops->launch(stream, work);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    while ((status = ops->poll(stream, work)) == GPURING_AGAIN) {
+        if (time(NULL) > end) {
+            gpuring_error("a kernel has not run for %d seconds: is the GPU busy with one that "
+                          "waits for this call?",
+                          LIMIT_SECONDS);
+            return GPURING_ERR_TIMEOUT;
+        }
+        sched_yield();
+    }
+    return status;
+}
+
+int gpuring_probe_write(struct gpuring_transport *transport)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    const struct gpuring_device_ops *ops = config->device_ops;
+    struct gpuring_stream *stream = NULL;
+    struct parts parts;
+    void *memory = NULL;
+    uint32_t count = 0;
+    int status;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        count += transport->peers[i].region != NULL;
+    }
+    if (count == 0) {
+        return GPURING_OK;
+    }
+    parts = parts_of(count);
+    status = ops->alloc_pinned(config->device, parts.bytes, &memory);
+    if (status == GPURING_OK) {
+        status = ops->stream_create(config->device, &stream);
+    }
+    if (status == GPURING_OK) {
+        fill_job(transport, memory, &parts, count);
+        status = run_job(ops, stream, memory);
+    }
+    ops->stream_destroy(stream);
+    if (status != GPURING_ERR_TIMEOUT) { /* then the kernel may still read it */
+        ops->free_pinned(config->device, memory);
+    }
+    return status;
+}
+
+/* The blocks of this rank's region, in pinned memory that the caller frees; NULL if none. */
+static int read_blocks(const struct gpuring_transport *transport, void **blocks)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    const struct gpuring_device_ops *ops = config->device_ops;
+    size_t bytes = (size_t) transport->nlocal * GPURING_PROBE_BLOCK;
+    struct gpuring_stream *stream = NULL;
+    int status;
+
+    *blocks = NULL;
+    if (transport->region == NULL) {
+        return GPURING_OK;
+    }
+    status = ops->alloc_pinned(config->device, bytes, blocks);
+    if (status == GPURING_OK) {
+        status = ops->stream_create(config->device, &stream);
+    }
+    if (status == GPURING_OK) {
+        status = ops->copy(stream, *blocks, transport->region, bytes);
+    }
+    if (status == GPURING_OK) {
+        status = ops->synchronize(stream);
+    }
+    ops->stream_destroy(stream);
+    return status;
+}
+
+static bool arrived(const struct gpuring_transport *transport, const uint8_t *blocks,
+                    const struct gpuring_peer *peer)
+{
+    const uint8_t *block = blocks + (size_t) peer->place * GPURING_PROBE_BLOCK;
+    struct gpuring_fifo_tail tail;
+    uint32_t word;
+
+    memcpy(&tail, block, sizeof tail);
+    if (tail.tail != 1 || tail.size[0] != SLOT_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < SLOT_WORDS; i++) {
+        memcpy(&word, block + SLOT_OFFSET + i * sizeof word, sizeof word);
+        if (word != pattern(transport, peer->rank, transport->config.rank, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports)
+{
+    void *blocks;
+    int status = read_blocks(transport, &blocks);
+
+    memset(transport->marks, 0, ((size_t) transport->places + 7) / 8);
+    for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
+        struct gpuring_peer *peer = &transport->peers[i];
+        bool wrote = !peer->remote && marked(transport, reports, peer->rank, transport->place);
+
+        peer->reached = wrote && peer->region != NULL;
+        if (wrote && arrived(transport, blocks, peer)) {
+            mark(transport, peer->place);
+        }
+    }
+    transport->config.device_ops->free_pinned(transport->config.device, blocks);
+    return status;
+}
+
+static void warn_staged(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
+                        const char *own_gpu)
+{
+    static atomic_uint warnings;
+    enum gpuring_log_level level =
+        atomic_fetch_add(&warnings, 1) < WARNINGS ? GPURING_LOG_WARN : GPURING_LOG_INFO;
+
+    if (peer->reached) {
+        gpuring_log(level,
+                    "GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each other's memory, but "
+                    "what one writes does not arrive at the other: they are connected through "
+                    "pinned host memory, which is slower. Usually PCI access control (ACS) or an "
+                    "IOMMU stands between them: turn ACS off for the PCI switches, or boot with "
+                    "iommu=pt",
+                    own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
+    } else {
+        gpuring_log(level,
+                    "GPU %s (rank %d) and GPU %s (rank %d, pid %u) do not reach each other's "
+                    "memory: they are connected through pinned host memory, which is slower. "
+                    "Containers must share the IPC namespace and see each other's GPUs; GPUs below "
+                    "different root complexes may have no path (nvidia-smi topo -p2p w)",
+                    own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
+    }
+}
+
+static int stage_pair(struct gpuring_transport *transport, struct gpuring_peer *peer,
+                      const char *own_gpu)
+{
+    if (transport->config.rank < peer->rank) {
+        warn_staged(transport, peer, own_gpu);
+    }
+    peer->stages = true;
+    return gpuring_peer_stage(transport, peer);
+}
+
+/* A pair that is connected through host memory lacks a mark on at least one side. */
+static bool any_missing(const struct gpuring_transport *transport, const void *reports)
+{
+    size_t bytes = gpuring_transport_probe_bytes(transport);
+    struct report report;
+
+    for (int rank = 0; rank < transport->config.nranks; rank++) {
+        memcpy(&report, (const uint8_t *) reports + (size_t) rank * bytes, sizeof report);
+        if (report.missing != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    struct gpuring_device_identity identity;
+    int status = config->device_ops->identity(config->device, &identity);
+
+    for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
+        struct gpuring_peer *peer = &transport->peers[i];
+
+        if (!peer->remote && !(marked(transport, reports, config->rank, peer->place) &&
+                               marked(transport, reports, peer->rank, transport->place))) {
+            status = stage_pair(transport, peer, identity.pci_bus_id);
+        }
+    }
+    if (status != GPURING_OK) {
+        return status;
+    }
+    transport->stages = any_missing(transport, reports);
+    gpuring_peer_bind(transport);
+    gpuring_transport_rename(transport);
+    return gpuring_tables_upload(transport);
+}
+
+bool gpuring_transport_staged(const struct gpuring_transport *transport)
+{
+    return transport->stages;
+}

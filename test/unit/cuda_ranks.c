@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "test/unit/cuda_ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "mca/coll_gpuring/transport/transport.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define BLOB_ROOM   16384
+#define REPORT_ROOM 64
+#define COUNT       30011
+#define ROUNDS      4
+#define TABLE_BYTES 4096
+
+static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
+char cuda_last_log[1024];
+static char last_warning[1024];
+
+/* What the ranks share. */
+struct exchange {
+    pthread_barrier_t barrier;
+    struct cuda_outcome outcome;
+    size_t bytes[CUDA_MAX_RANKS];
+    uint8_t blobs[CUDA_MAX_RANKS][BLOB_ROOM];
+    uint8_t reports[CUDA_MAX_RANKS * REPORT_ROOM];
+    int statuses[CUDA_MAX_RANKS];
+};
+
+struct rank {
+    int rank, nranks;
+    struct exchange *exchange;
+    struct gpuring_device *device;
+    struct gpuring_plan *plan;
+    struct gpuring_transport *transport;
+    struct gpuring_stream *stream;
+    void *tables; /* work and lanes, where the GPU reads them */
+};
+
+static void keep_log(enum gpuring_log_level level, const char *text)
+{
+    snprintf(cuda_last_log, sizeof cuda_last_log, "%s", text);
+    if (level == GPURING_LOG_WARN) {
+        snprintf(last_warning, sizeof last_warning, "%s", text);
+    }
+}
+
+void cuda_load_driver(void)
+{
+    const char *folder = getenv("top_builddir");
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/test/standin/.libs/libcuda.so.1", folder ? folder : ".");
+    CUDA_REQUIRE(dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL);
+    gpuring_log_set(keep_log, GPURING_LOG_WARN);
+}
+
+const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *buffer, size_t bytes)
+{
+    const struct gpuring_cuda_driver *driver;
+    const char *reason = "";
+    CUcontext context;
+
+    cuda_load_driver();
+    driver = gpuring_cuda_driver(false, &reason);
+    CUDA_REQUIRE(driver != NULL);
+    /* A fault strikes once: it may be meant for a later call of ours. */
+    CUDA_REQUIRE(driver->primary_retain(&context, gpu) == CUDA_SUCCESS ||
+                 driver->primary_retain(&context, gpu) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS ||
+                 driver->ctx_push(context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(buffer, bytes) == CUDA_SUCCESS ||
+                 driver->alloc(buffer, bytes) == CUDA_SUCCESS);
+    return driver;
+}
+
+struct gpuring_device *cuda_attached(CUdeviceptr buffer)
+{
+    struct gpuring_device *device;
+    struct gpuring_pointer pointer = ops->classify(NULL, (void *) (uintptr_t) buffer);
+
+    CUDA_REQUIRE(ops->open(&device) == GPURING_OK);
+    if (ops->attach(device, &pointer) != GPURING_OK) {
+        ops->close(device);
+        return NULL;
+    }
+    return device;
+}
+
+static int copy_once(struct gpuring_device *device, void *to, const void *from, size_t bytes)
+{
+    struct gpuring_stream *stream = NULL;
+    int status = ops->stream_create(device, &stream);
+
+    if (status == GPURING_OK) {
+        status = ops->copy(stream, to, from, bytes);
+    }
+    if (status == GPURING_OK) {
+        status = ops->synchronize(stream);
+    }
+    ops->stream_destroy(stream);
+    return status;
+}
+
+void cuda_copy(struct gpuring_device *device, void *to, const void *from, size_t bytes)
+{
+    CUDA_REQUIRE(copy_once(device, to, from, bytes) == GPURING_OK ||
+                 copy_once(device, to, from, bytes) == GPURING_OK);
+}
+
+static void wait_for_all(struct rank *self)
+{
+    pthread_barrier_wait(&self->exchange->barrier);
+}
+
+/* All ranks tell a status; 0 if all are. */
+static int agree(struct rank *self, int status)
+{
+    wait_for_all(self);
+    self->exchange->statuses[self->rank] = status;
+    wait_for_all(self);
+    for (int rank = 0; rank < self->nranks && status == GPURING_OK; rank++) {
+        status = self->exchange->statuses[rank];
+    }
+    return status;
+}
+
+/* All ranks tell their part of the probe; 0 if none reports an error. */
+static int report(struct rank *self, int status)
+{
+    size_t bytes = gpuring_transport_probe_bytes(self->transport);
+    int32_t said;
+
+    CUDA_REQUIRE(bytes > 0 && bytes <= REPORT_ROOM);
+    wait_for_all(self); /* the last reports have been read */
+    gpuring_transport_probe_report(self->transport, status,
+                                   self->exchange->reports + (size_t) self->rank * bytes);
+    wait_for_all(self);
+    for (int rank = 0; rank < self->nranks && status == GPURING_OK; rank++) {
+        memcpy(&said, self->exchange->reports + (size_t) rank * bytes, sizeof said);
+        status = said;
+    }
+    return status;
+}
+
+static int probe(struct rank *self, int status)
+{
+    const uint8_t *reports = self->exchange->reports;
+
+    status = report(self, status);
+    if (status == GPURING_OK) {
+        status = report(self, gpuring_transport_probe_verify(self->transport, reports));
+    }
+    return status == GPURING_OK ? gpuring_transport_probe_finish(self->transport, reports) : status;
+}
+
+static int create(struct rank *self)
+{
+    static const int node[CUDA_MAX_RANKS];
+    int r = self->rank, n = self->nranks, status;
+    struct gpuring_channel channel = {
+        .ring = {.prev = (r + n - 1) % n, .next = (r + 1) % n, .index = r}};
+    struct gpuring_transport_config config = {
+        .rank = r,
+        .nranks = n,
+        .node = node,
+        .hostname = "here",
+        .unique_id = {1, 2},
+        .fifo = {.nslots = 4,
+                 .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}},
+        .device_ops = ops,
+        .device = self->device,
+    };
+
+    if (self->device == NULL) {
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    CUDA_REQUIRE(gpuring_plan_build_ring(r, n, &channel, 1, &self->plan) == GPURING_OK);
+    status = ops->stream_create(self->device, &self->stream);
+    if (status == GPURING_OK) {
+        status = ops->alloc_pinned(self->device, TABLE_BYTES, &self->tables);
+    }
+    return status == GPURING_OK
+               ? gpuring_transport_create(&config, (const struct gpuring_plan *const *) &self->plan,
+                                          1, &self->transport)
+               : status;
+}
+
+static int wire(struct rank *self)
+{
+    struct exchange *exchange = self->exchange;
+    size_t offsets[CUDA_MAX_RANKS + 1] = {0}, bytes = 0;
+    uint8_t *all = malloc(sizeof exchange->blobs);
+    const void *blob;
+    int status = agree(self, create(self));
+
+    CUDA_REQUIRE(all != NULL);
+    if (status != GPURING_OK) {
+        free(all);
+        return status;
+    }
+    CUDA_REQUIRE(gpuring_transport_blob(self->transport, &blob, &bytes) == GPURING_OK);
+    CUDA_REQUIRE(bytes <= BLOB_ROOM);
+    memcpy(exchange->blobs[self->rank], blob, bytes);
+    exchange->bytes[self->rank] = bytes;
+    wait_for_all(self);
+    for (int i = 0; i < self->nranks; i++) {
+        memcpy(all + offsets[i], exchange->blobs[i], exchange->bytes[i]);
+        offsets[i + 1] = offsets[i] + exchange->bytes[i];
+    }
+    status = gpuring_transport_connect(self->transport, all, offsets);
+    free(all);
+    status = agree(self, probe(self, status));
+    if (status == GPURING_OK) {
+        gpuring_transport_settle(self->transport);
+    }
+    return status;
+}
+
+static int reduce(struct rank *self, int32_t *buffer, enum gpuring_protocol protocol)
+{
+    struct gpuring_lane *lane = self->tables;
+    struct gpuring_work *work = (struct gpuring_work *) (lane + 1);
+    uint64_t room = protocol == GPURING_PROTOCOL_SIMPLE ? 8192 : 1024;
+    uint64_t align = gpuring_chunk_align(sizeof(int32_t));
+    time_t end = time(NULL) + CUDA_LIMIT;
+    int status;
+
+    memset(self->tables, 0, sizeof *lane + sizeof *work);
+    CUDA_REQUIRE(gpuring_transport_bind(self->transport, 0, protocol, lane) == GPURING_OK);
+    gpuring_plan_lane_range(self->plan, 0, COUNT, align, &lane->first, &lane->count);
+    lane->chunk = gpuring_chunk_max(protocol, room, sizeof(int32_t));
+    *work = (struct gpuring_work){
+        .input = buffer,
+        .output = buffer,
+        .type = GPURING_TYPE_INT32,
+        .op = GPURING_OP_SUM,
+        .protocol = protocol,
+        .nlanes = 1,
+        .lanes = lane,
+        .abort = gpuring_transport_abort_word(self->transport),
+        .patience = 100000,
+    };
+    status = ops->launch(self->stream, work);
+    while (status == GPURING_OK || status == GPURING_AGAIN) {
+        status = ops->poll(self->stream, work);
+        if (status == GPURING_OK) {
+            break;
+        }
+        CUDA_REQUIRE(time(NULL) <= end);
+        sched_yield();
+    }
+    if (status != GPURING_OK) {
+        gpuring_transport_abort(self->transport, status); /* as the watchdog does */
+    }
+    return status;
+}
+
+static int reduce_all(struct rank *self, CUdeviceptr buffer)
+{
+    int32_t *host = malloc(COUNT * sizeof *host);
+    int status = GPURING_OK, n = self->nranks;
+
+    CUDA_REQUIRE(host != NULL);
+    for (int round = 0; round < ROUNDS && status == GPURING_OK; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            host[i] = 5 * i + self->rank + round;
+        }
+        cuda_copy(self->device, (void *) (uintptr_t) buffer, host, COUNT * sizeof *host);
+        status = reduce(self, (int32_t *) (uintptr_t) buffer,
+                        round % 2 ? GPURING_PROTOCOL_LL : GPURING_PROTOCOL_SIMPLE);
+        if (status == GPURING_OK) {
+            cuda_copy(self->device, host, (void *) (uintptr_t) buffer, COUNT * sizeof *host);
+        }
+        for (int i = 0; i < COUNT && status == GPURING_OK; i++) {
+            CUDA_REQUIRE(host[i] == n * (5 * i + round) + n * (n - 1) / 2);
+        }
+    }
+    free(host);
+    return status;
+}
+
+static void rank_body(struct rank *self, int gpu)
+{
+    struct cuda_outcome *outcome = &self->exchange->outcome;
+    const struct gpuring_cuda_driver *driver;
+    CUdeviceptr buffer;
+    int status;
+
+    driver = cuda_application_start(gpu, &buffer, COUNT * sizeof(int32_t));
+    self->device = cuda_attached(buffer);
+    outcome->wired[self->rank] = status = wire(self);
+    if (status == GPURING_OK) {
+        snprintf(outcome->name[self->rank], sizeof outcome->name[self->rank], "%s",
+                 gpuring_transport_name(self->transport));
+        outcome->reduced[self->rank] = reduce_all(self, buffer);
+    }
+    snprintf(outcome->warning[self->rank], sizeof outcome->warning[self->rank], "%s", last_warning);
+    wait_for_all(self);
+    if (self->device != NULL) {
+        gpuring_transport_destroy(self->transport);
+        gpuring_plan_free(self->plan);
+        ops->free_pinned(self->device, self->tables);
+        ops->stream_destroy(self->stream);
+        ops->close(self->device);
+    }
+    (void) driver->free(buffer);
+}
+
+static void read_report(const char *path, struct cuda_outcome *outcome)
+{
+    FILE *file = fopen(path, "r");
+    char line[256];
+
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        size_t used = strlen(outcome->report);
+
+        if (strstr(line, " never calls ") != NULL) {
+            outcome->unreached = 1;
+        } else {
+            snprintf(outcome->report + used, sizeof outcome->report - used, "%s", line);
+        }
+    }
+    fclose(file);
+    unlink(path);
+}
+
+void cuda_run(const struct cuda_scenario *scenario, struct cuda_outcome *outcome)
+{
+    char path[] = "/tmp/gpuring-standin.XXXXXX", gpus[16];
+    pthread_barrierattr_t attributes;
+    struct exchange *exchange =
+        mmap(NULL, sizeof *exchange, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int fd = mkstemp(path), bad = 0, status;
+    pid_t children[CUDA_MAX_RANKS];
+
+    assert_ptr_not_equal(exchange, MAP_FAILED);
+    assert_true(fd >= 0);
+    close(fd);
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&exchange->barrier, &attributes, (unsigned) scenario->nranks);
+    fflush(NULL);
+    for (int r = 0; r < scenario->nranks; r++) {
+        children[r] = fork();
+        assert_true(children[r] >= 0);
+        if (children[r] == 0) {
+            struct rank self = {.rank = r, .nranks = scenario->nranks, .exchange = exchange};
+
+            snprintf(gpus, sizeof gpus, "%d", scenario->gpus);
+            setenv("GPURING_STANDIN_GPUS", gpus, 1);
+            setenv("GPURING_STANDIN_REPORT", path, 1);
+            setenv("GPURING_STANDIN_FAULTS", scenario->faults[r] ? scenario->faults[r] : "", 1);
+            if (scenario->exclusive != NULL) {
+                setenv("GPURING_STANDIN_EXCLUSIVE", scenario->exclusive, 1);
+            }
+            signal(SIGSEGV, SIG_DFL); /* cmocka has a handler that goes on */
+            alarm(CUDA_LIMIT + 10);
+            rank_body(&self, r % scenario->gpus);
+            exit(0); /* runs the stand-in's report */
+        }
+    }
+    for (int r = 0; r < scenario->nranks; r++) {
+        assert_int_equal(waitpid(children[r], &status, 0), children[r]);
+        bad += status != 0;
+    }
+    *outcome = exchange->outcome;
+    munmap(exchange, sizeof *exchange);
+    read_report(path, outcome);
+    if (bad != 0) {
+        fail_msg("%d ranks died or failed; faults of rank 0: %s, of rank 1: %s", bad,
+                 scenario->faults[0] ? scenario->faults[0] : "none",
+                 scenario->faults[1] ? scenario->faults[1] : "none");
+    }
+}

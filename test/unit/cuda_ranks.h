@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Processes that use the CUDA device on the stand-in driver (test/standin): an application's first
+ * steps, and ranks that are wired up and reduce device memory, each with faults of its own. None of
+ * this is a result of a GPU.
+ */
+#ifndef GPURING_TEST_CUDA_RANKS_H
+#define GPURING_TEST_CUDA_RANKS_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/device/cuda_driver.h"
+#include "mca/coll_gpuring/device/device.h"
+
+#define CUDA_MAX_RANKS 3
+#define CUDA_LIMIT     60 /* seconds, for anything */
+
+/* The last message of this process. */
+extern char cuda_last_log[1024];
+
+/* In a forked process: the test fails if the condition does not hold. */
+#define CUDA_REQUIRE(condition)                                                                 \
+    do {                                                                                        \
+        if (!(condition)) {                                                                     \
+            fprintf(stderr, "# failed: %s (line %d; last message: %s)\n", #condition, __LINE__, \
+                    cuda_last_log);                                                             \
+            _exit(1);                                                                           \
+        }                                                                                       \
+    } while (0)
+
+/* Loads the driver, as an application does. */
+void cuda_load_driver(void);
+
+/* What an application does first: load the driver, make a context of the GPU current, allocate a
+ * buffer. */
+const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *buffer,
+                                                         size_t bytes);
+
+/* A device attached to the GPU of the buffer; NULL if that failed. */
+struct gpuring_device *cuda_attached(CUdeviceptr buffer);
+
+/* A copy by a stream of its own; tried again once, should a fault be meant for another call. */
+void cuda_copy(struct gpuring_device *device, void *to, const void *from, size_t bytes);
+
+/* Ranks that are wired up and reduce device memory a few times, with every result checked. */
+struct cuda_scenario {
+    int nranks;
+    int gpus;                           /* rank r uses GPU r % gpus */
+    const char *faults[CUDA_MAX_RANKS]; /* of each rank; NULL: none */
+    const char *exclusive;              /* GPURING_STANDIN_EXCLUSIVE, or NULL */
+};
+
+struct cuda_outcome {
+    int wired[CUDA_MAX_RANKS];   /* status of the wire-up */
+    int reduced[CUDA_MAX_RANKS]; /* status of the allreduces, if wired */
+    char name[CUDA_MAX_RANKS][32];
+    char warning[CUDA_MAX_RANKS][1024]; /* the last one */
+    char report[2048];                  /* of the stand-in: leaks and misuses */
+    int unreached;                      /* some fault was not */
+};
+
+/* Runs it; the test fails if a process hangs, dies, or finds a wrong result. */
+void cuda_run(const struct cuda_scenario *scenario, struct cuda_outcome *outcome);
+
+#endif

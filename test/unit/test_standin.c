@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The stand-in driver's checks of our use: each is shown to fire, for a check that never does
+ * proves nothing. Every case is a process that does something wrong.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "kernels/image.h"
+#include "kernels/work.h"
+#include "test/unit/cuda_ranks.h"
+
+#define BYTES 5000
+
+static const struct gpuring_cuda_driver *driver;
+static CUdeviceptr buffer;
+
+/* Runs body in a process; its end in *status, the first line of the report in `line`. */
+static void misuse(void (*body)(void), int *status, char *line, int size)
+{
+    char path[] = "/tmp/gpuring-standin.XXXXXX";
+    int fd = mkstemp(path);
+    FILE *file;
+    pid_t child;
+
+    assert_true(fd >= 0);
+    close(fd);
+    setenv("GPURING_STANDIN_REPORT", path, 1);
+    setenv("GPURING_STANDIN_FAULTS", "", 1);
+    setenv("GPURING_STANDIN_GPUS", "2", 1);
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* cmocka has a handler that goes on */
+        alarm(CUDA_LIMIT);
+        driver = cuda_application_start(0, &buffer, BYTES);
+        body();
+        exit(0);
+    }
+    assert_int_equal(waitpid(child, status, 0), child);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    line[0] = '\0';
+    (void) !fgets(line, size, file);
+    fclose(file);
+    unlink(path);
+}
+
+static void assert_reports(void (*body)(void), const char *expected)
+{
+    char line[256];
+    int status;
+
+    misuse(body, &status, line, sizeof line);
+    assert_int_equal(status, 0);
+    if (strstr(line, expected) == NULL) {
+        fail_msg("the report is \"%s\", without \"%s\"", line, expected);
+    }
+}
+
+static void assert_faults(void (*body)(void))
+{
+    char line[256];
+    int status;
+
+    misuse(body, &status, line, sizeof line);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
+static void nothing_wrong(void)
+{
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void leak_memory(void)
+{
+}
+
+static void leak_pinned(void)
+{
+    void *pinned;
+
+    nothing_wrong();
+    CUDA_REQUIRE(driver->host_alloc(&pinned, 100, 0) == CUDA_SUCCESS);
+}
+
+static void leak_stream(void)
+{
+    CUstream stream;
+
+    nothing_wrong();
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+}
+
+static void leak_event(void)
+{
+    CUevent event;
+
+    nothing_wrong();
+    CUDA_REQUIRE(driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+}
+
+static void leak_registration(void)
+{
+    static uint8_t memory[100];
+
+    nothing_wrong();
+    CUDA_REQUIRE(driver->host_register(memory, sizeof memory, 0) == CUDA_SUCCESS);
+}
+
+static void leaks_are_reported(void **state)
+{
+    char line[256];
+    int status;
+
+    (void) state;
+    misuse(nothing_wrong, &status, line, sizeof line);
+    assert_int_equal(status, 0);
+    assert_string_equal(line, "");
+    assert_reports(leak_memory, "leaks device memory of 5000 bytes");
+    assert_reports(leak_pinned, "leaks pinned memory of 100 bytes");
+    assert_reports(leak_stream, "leaks 1 streams");
+    assert_reports(leak_event, "leaks 1 events");
+    assert_reports(leak_registration, "leaks a registration");
+}
+
+static void touch(CUdeviceptr pointer)
+{
+    *(volatile uint8_t *) (uintptr_t) pointer = 1;
+}
+
+static void touch_device(void)
+{
+    touch(buffer);
+}
+
+static void touch_freed(void)
+{
+    setenv("GPURING_STANDIN_PROTECT", "0", 1); /* then the host may read what is not freed */
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+    touch(buffer);
+}
+
+static void touch_freed_pinned(void)
+{
+    void *pinned;
+
+    CUDA_REQUIRE(driver->host_alloc(&pinned, 100, 0) == CUDA_SUCCESS);
+    touch((uintptr_t) pinned);
+    CUDA_REQUIRE(driver->host_free(pinned) == CUDA_SUCCESS);
+    touch((uintptr_t) pinned);
+}
+
+/* The GPU writes to memory that was freed. */
+static void copy_to_freed(void)
+{
+    CUstream stream;
+    CUdeviceptr other;
+
+    CUDA_REQUIRE(driver->alloc(&other, BYTES) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->free(other) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_async(other, buffer, BYTES, stream) == CUDA_SUCCESS);
+    (void) driver->stream_sync(stream);
+}
+
+static void wrong_accesses_are_faults(void **state)
+{
+    (void) state;
+    assert_faults(touch_device);
+    assert_faults(touch_freed);
+    assert_faults(touch_freed_pinned);
+    assert_faults(copy_to_freed);
+}
+
+static void free_twice(void)
+{
+    nothing_wrong();
+    CUDA_REQUIRE(driver->free(buffer) != CUDA_SUCCESS);
+}
+
+static void without_context(void)
+{
+    CUdeviceptr other;
+    CUcontext context;
+
+    nothing_wrong();
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(&other, BYTES) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+static void other_context(void)
+{
+    CUcontext context;
+    CUstream stream;
+
+    nothing_wrong();
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->primary_retain(&context, 1) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->set_async(buffer, 0, 1, stream) == CUDA_ERROR_INVALID_CONTEXT);
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->stream_destroy(stream) == CUDA_SUCCESS);
+}
+
+/* A launch whose work has one table in memory that no GPU reads. */
+static void launch_with(const struct gpuring_step *steps, struct gpuring_work *work,
+                        struct gpuring_lane *lane)
+{
+    void *arguments[] = {&work};
+    CUfunction function;
+    CUmodule module;
+    CUstream stream;
+
+    *lane = (struct gpuring_lane){.steps = steps, .refs = (const uint16_t *) (const void *) lane};
+    lane->count = lane->nsteps = lane->nchunks = 1;
+    *work = (struct gpuring_work){.input = work,
+                                  .output = work,
+                                  .type = GPURING_TYPE_FLOAT,
+                                  .op = GPURING_OP_SUM,
+                                  .nlanes = 1,
+                                  .lanes = lane};
+    nothing_wrong();
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_sum_f32") == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0, stream,
+                                arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void unreachable_work(void)
+{
+    static struct gpuring_work work;
+    static struct gpuring_lane lane;
+    static const struct gpuring_step step;
+
+    launch_with(&step, &work, &lane);
+}
+
+static void unreachable_steps(void)
+{
+    static const struct gpuring_step step;
+    void *pinned;
+
+    CUDA_REQUIRE(driver->host_alloc(&pinned, 4096, 0) == CUDA_SUCCESS);
+    launch_with(&step, pinned, (struct gpuring_lane *) pinned + 10);
+}
+
+static void misuses_are_reported(void **state)
+{
+    (void) state;
+    assert_reports(free_twice, "misuses memory");
+    assert_reports(without_context, "misuses cuMemAlloc_v2: no context is current");
+    assert_reports(other_context, "another context is current");
+    assert_reports(unreachable_work, "misuses cuLaunchKernel");
+    assert_reports(unreachable_steps, "misuses cuLaunchKernel");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leaks_are_reported),
+        cmocka_unit_test(wrong_accesses_are_faults),
+        cmocka_unit_test(misuses_are_reported),
+    };
+
+    return cmocka_run_group_tests_name("standin", tests, NULL, NULL);
+}
