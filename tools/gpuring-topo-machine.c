@@ -77,6 +77,9 @@ static int doc_discover(struct topo_machine *machine, struct pci_error *error)
         } else if (message[0]) {
             topo_message("%s", message);
         }
+        if (pci_cuda_open(NULL, false, &machine->cuda) == 0) {
+            pci_cuda_hook(machine->cuda, &discover.hooks);
+        }
     }
     return pci_discover(&discover, &machine->doc, error);
 }
@@ -279,4 +282,5 @@ void topo_machine_free(struct topo_machine *machine)
     pci_graph_free(machine->graph);
     pci_doc_free(machine->doc);
     pci_nvml_close(machine->nvml);
+    pci_cuda_close(machine->cuda);
 }

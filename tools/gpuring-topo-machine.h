@@ -11,6 +11,7 @@
 #include "pci_bound.h"
 #include "pci_channels.h"
 #include "pci_connect.h"
+#include "pci_cuda.h"
 #include "pci_nvml.h"
 #include "pci_pack.h"
 #include "pci_predict.h"
@@ -31,6 +32,7 @@ struct topo_machine {
     const struct topo_options *options;
     char name[256]; /* of the file without folder and ".xml", or of the host */
     struct pci_nvml *nvml;
+    struct pci_cuda *cuda; /* NULL: no driver */
     struct pci_doc *doc;
     struct pci_graph *graph;
     uint32_t gpus;

@@ -10,6 +10,7 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/topo_pci/pci_discover.h"
+#include "mca/topo_pci/pci_cuda.h"
 #include "mca/topo_pci/pci_nvml.h"
 
 bool gpuring_machine_known(void)
@@ -47,16 +48,22 @@ static int discover(struct pci_doc **doc, struct pci_error *error)
 {
     struct pci_discover_options options = {.nets = PCI_NETS_AUTO};
     struct pci_nvml *nvml = NULL;
+    struct pci_cuda *cuda = NULL;
     char why[256] = "";
     int status;
 
     if (gpuring_params.device != GPURING_PARAM_DEVICE_HOST &&
         pci_nvml_open(NULL, &nvml, why, sizeof why) == 0) {
         options.hooks = pci_nvml_hooks(nvml);
+        /* Only where the application has loaded the driver anyway. */
+        if (pci_cuda_open(NULL, true, &cuda) == 0) {
+            pci_cuda_hook(cuda, &options.hooks);
+        }
     } else if (why[0] != '\0') {
         gpuring_debug("NVLinks are not known: %s", why);
     }
     status = pci_discover(&options, doc, error);
+    pci_cuda_close(cuda);
     pci_nvml_close(nvml);
     return status;
 }

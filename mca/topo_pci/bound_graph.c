@@ -98,30 +98,13 @@ static int extract_links(struct extract *extract)
     return rc;
 }
 
-/* The factor by which peer-to-peer through Intel CPUs loads PCI links; the search charges the same.
- */
-#define INTEL_P2P_OVERHEAD 1.2
-
-static bool passes_intel_cpu(const struct pci_path *path)
-{
-    for (uint32_t i = 0; i < path->hops; i++) {
-        const struct pci_node *node = path->links[i]->to;
-
-        if (PCI_NODE_CPU == node->type && PCI_ARCH_X86 == node->cpu.arch &&
-            PCI_VENDOR_INTEL == node->cpu.vendor) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Give a pair its path as route, unless that leads through another GPU or a part that is left out.
  */
 static int extract_route(struct extract *extract, uint32_t a, uint32_t b, uint32_t *vertices,
                          double *loads)
 {
     const struct pci_path *path = pci_graph_route(extract->graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b);
-    bool overhead = PCI_PATH_PHB == path->class && passes_intel_cpu(path);
+    double overhead = pci_path_pci_load(path);
 
     if (PCI_PATH_DIS == path->class || 0 == path->hops) {
         return 0;
@@ -131,7 +114,7 @@ static int extract_route(struct extract *extract, uint32_t a, uint32_t b, uint32
         const struct pci_link *link = path->links[i];
 
         vertices[i + 1] = extract->vertex_of[link->to->vertex];
-        loads[i] = overhead && PCI_LINK_PCI == link->type ? INTEL_P2P_OVERHEAD : 1;
+        loads[i] = PCI_LINK_PCI == link->type ? overhead : 1;
         if (NO_VERTEX == vertices[i + 1] ||
             (i + 1 < path->hops && PCI_NODE_GPU == link->to->type)) {
             return pci_flow_add_any_route(extract->flow, a, b);

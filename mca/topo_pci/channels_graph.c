@@ -6,25 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Extra load of PCI links when a GPU's traffic passes an Intel CPU (the reference's figure). */
-#define INTEL_P2P_FACTOR (6.0 / 5.0)
-
-/* Load of the opposite direction by traffic into a GPU before compute capability 8.0 (as above). */
+/* Load of the opposite direction by traffic into a GPU before compute capability 8.0 (the
+ * reference's figure). */
 #define REVERSE_FACTOR (1.0 / 8.0)
 #define REVERSE_SM     80
-
-static bool passes_intel_cpu(const struct pci_path *path)
-{
-    for (uint32_t i = 0; i < path->hops; i++) {
-        const struct pci_node *node = path->links[i]->to;
-
-        if (PCI_NODE_CPU == node->type && PCI_ARCH_X86 == node->cpu.arch &&
-            PCI_VENDOR_INTEL == node->cpu.vendor) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* What one link of a path carries, in its own direction and in the opposite one. */
 static int way_link(struct pci_fabric *fabric, struct pci_way *way, const struct pci_link *link,
@@ -52,14 +37,11 @@ static int way_of(struct pci_fabric *fabric, struct pci_way *way, const struct p
 {
     const struct pci_path *path = pci_graph_path(graph, from, to);
     bool from_gpu = PCI_NODE_GPU == from->type;
-    double overhead = 1;
+    double overhead = from_gpu ? pci_path_pci_load(path) : 1;
     int rc = 0;
 
     if (path->class >= PCI_PATH_NET) {
         return 0;
-    }
-    if (PCI_PATH_PHB == path->class && from_gpu && passes_intel_cpu(path)) {
-        overhead = INTEL_P2P_FACTOR;
     }
     pci_fabric_way(fabric, way, path->class, path->hops);
     for (uint32_t i = 0; 0 == rc && i < path->hops; i++) {

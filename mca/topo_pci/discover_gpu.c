@@ -17,8 +17,9 @@ static struct pci_gpu_facts facts_unknown(void)
     return (struct pci_gpu_facts){"", -1, -1, -1, -1, -1, -1};
 }
 
-static int gpu_add(struct disc *disc, int dev, const struct pci_gpu_facts *facts, hwloc_obj_t obj)
+static int gpu_add(struct disc *disc, int dev, struct pci_gpu_facts *facts, hwloc_obj_t obj)
 {
+    const struct pci_discover_hooks *hooks = &disc->options->hooks;
     struct pci_elem *pci, *gpu;
     int sm = facts->sm, rc = disc_pci_element(disc, facts->busid, obj, facts, &pci);
 
@@ -34,6 +35,9 @@ static int gpu_add(struct disc *disc, int dev, const struct pci_gpu_facts *facts
     }
     if (rc != 0 || pci_elem_child(pci, "gpu")) {
         return rc;
+    }
+    if (hooks->gdr) {
+        hooks->gdr(hooks->gdr_context, facts->busid, facts); /* a failure leaves them unknown */
     }
     rc = pci_elem_add(disc->doc, pci, "gpu", &gpu);
     rc = rc ? rc : pci_elem_setf(gpu, "dev", "%d", dev);

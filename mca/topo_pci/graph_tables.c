@@ -102,7 +102,7 @@ double pci_bw_between_cpus(const struct pci_cpu *cpu)
     case PCI_VENDOR_AMD:
         return 16;
     case PCI_VENDOR_ZHAOXIN:
-        return 6;
+        return cpu->model == PCI_MODEL_ZHAOXIN_YONGFENG ? 9 : 6;
     case PCI_VENDOR_INTEL:
         return cpu->model == PCI_MODEL_INTEL_ERP   ? 40
                : cpu->model == PCI_MODEL_INTEL_SRP ? 22
@@ -170,5 +170,9 @@ void pci_cpu_read(struct pci_cpu *cpu, const struct pci_elem *elem)
         cpu->vendor = PCI_VENDOR_AMD;
     } else if (!strcmp(vendor, "CentaurHauls") || !strcmp(vendor, "  Shanghai  ")) {
         cpu->vendor = PCI_VENDOR_ZHAOXIN;
+        cpu->model =
+            pci_elem_long(elem, "familyid", 0) == 7 && pci_elem_long(elem, "modelid", 0) == 0x5b
+                ? PCI_MODEL_ZHAOXIN_YONGFENG
+                : PCI_MODEL_OTHER;
     }
 }

@@ -24,6 +24,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/discover_net.c \
     mca/topo_pci/discover_pci.c \
     mca/topo_pci/discover_sys.c \
+    mca/topo_pci/gdr_cuda.c \
     mca/topo_pci/graph_build.c \
     mca/topo_pci/graph_connect.c \
     mca/topo_pci/graph_flatten.c \
@@ -54,6 +55,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/pci_bound.h \
     mca/topo_pci/pci_channels.h \
     mca/topo_pci/pci_connect.h \
+    mca/topo_pci/pci_cuda.h \
     mca/topo_pci/pci_discover.h \
     mca/topo_pci/pci_map.h \
     mca/topo_pci/pci_map_internal.h \

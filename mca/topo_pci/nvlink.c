@@ -3,7 +3,7 @@
 
 /*
  * NVLink elements of the GPUs: what the driver's hook tells, else the matrix of bandwidths that
- * hwloc recorded in an XML file.
+ * hwloc recorded in an XML file. Chip-to-chip elements: what the driver's hook tells.
  */
 
 #include <errno.h>
@@ -156,6 +156,23 @@ static int links_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *bus
     return matrix ? links_of_row(disc, gpu, busid, matrix) : 0;
 }
 
+/* The links to the processor, as one element. */
+static int c2c_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *busid)
+{
+    const struct pci_discover_hooks *hooks = &disc->options->hooks;
+    struct pci_c2c_facts facts = {0, 0};
+    struct pci_elem *elem;
+    int rc;
+
+    if (pci_elem_child(gpu, "c2c") || !hooks->c2c ||
+        hooks->c2c(hooks->context, busid, &facts) <= 0 || facts.count == 0) {
+        return 0;
+    }
+    rc = pci_elem_add(disc->doc, gpu, "c2c", &elem);
+    rc = rc ? rc : pci_elem_setf(elem, "bw", "%u", facts.mbytes);
+    return rc ? rc : pci_elem_setf(elem, "count", "%u", facts.count);
+}
+
 int disc_nvlinks(struct disc *disc)
 {
     struct hwloc_distances_s *matrix = NULL;
@@ -172,6 +189,7 @@ int disc_nvlinks(struct disc *disc)
 
         if (busid) {
             rc = links_of_gpu(disc, gpu, busid, matrix);
+            rc = rc ? rc : c2c_of_gpu(disc, gpu, busid);
         }
     }
     if (matrix) {

@@ -46,6 +46,29 @@ struct nvml_pci_info {
 };
 static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
 
+/*
+ * nvmlFieldValue_t, as nvmlDeviceGetFieldValues reads its first two members and fills the others:
+ *
+ *     0       4       8           16        24     28       32
+ *     | field | scope | timestamp | latency | type | result | value (8 bytes) |
+ */
+struct nvml_field {
+    unsigned field;
+    unsigned scope; /* number of the link */
+    long long timestamp;
+    long long latency;
+    int type;
+    int result;
+    union {
+        unsigned number;
+        double widest;
+    } value;
+};
+static_assert(sizeof(struct nvml_field) == 40, "nvmlFieldValue_t");
+
+/* Fields: chip-to-chip links of a GPU; of one of them its state, and its bandwidth in MB/s. */
+enum { NVML_C2C_COUNT = 170, NVML_C2C_STATE = 171, NVML_C2C_BANDWIDTH = 172 };
+
 /* Name in the library, whether it is needed, result and arguments. */
 #define NVML_FUNCTIONS(X)                                                                        \
     X(init, nvmlInit_v2, 1, (void) )                                                             \
@@ -61,7 +84,8 @@ static_assert(sizeof(struct nvml_pci_info) == 68, "nvmlPciInfo_t");
     X(link_kind, nvmlDeviceGetNvLinkRemoteDeviceType, 0, (nvml_device_t, unsigned, unsigned *) ) \
     X(p2p_status, nvmlDeviceGetP2PStatus, 0, (nvml_device_t, nvml_device_t, int, int *) )        \
     X(link_gen, nvmlDeviceGetMaxPcieLinkGeneration, 0, (nvml_device_t, unsigned *) )             \
-    X(link_width, nvmlDeviceGetMaxPcieLinkWidth, 0, (nvml_device_t, unsigned *) )
+    X(link_width, nvmlDeviceGetMaxPcieLinkWidth, 0, (nvml_device_t, unsigned *) )                \
+    X(fields, nvmlDeviceGetFieldValues, 0, (nvml_device_t, int, struct nvml_field *) )
 
 struct pci_nvml {
     void *library;
@@ -249,7 +273,47 @@ static int hook_p2p(void *context, const char *a, const char *b)
     return reads == NVML_P2P_STATUS_OK && writes == NVML_P2P_STATUS_OK;
 }
 
+/* One field of a device; false: this GPU or this driver does not know it. */
+static bool field_get(const struct pci_nvml *nvml, nvml_device_t device, unsigned field,
+                      unsigned scope, unsigned *value)
+{
+    struct nvml_field request = {.field = field, .scope = scope, .result = NVML_OK};
+
+    if (!nvml->fields || nvml->fields(device, 1, &request) != NVML_OK ||
+        request.result != NVML_OK) {
+        return false;
+    }
+    *value = request.value.number;
+    return true;
+}
+
+static int hook_c2c(void *context, const char *busid, struct pci_c2c_facts *facts)
+{
+    struct pci_nvml *nvml = context;
+    nvml_device_t device;
+    unsigned links;
+
+    if (nvml->by_busid(busid, &device) != NVML_OK) {
+        return -EIO;
+    }
+    if (!field_get(nvml, device, NVML_C2C_COUNT, 0, &links)) {
+        return 0;
+    }
+    facts->count = 0;
+    for (unsigned link = 0; link < links && link < NVLINKS_MAX; link++) {
+        unsigned active, mbytes;
+
+        if (field_get(nvml, device, NVML_C2C_STATE, link, &active) && active == 1 &&
+            field_get(nvml, device, NVML_C2C_BANDWIDTH, link, &mbytes)) {
+            facts->mbytes = mbytes;
+            facts->count++;
+        }
+    }
+    return facts->count > 0;
+}
+
 struct pci_discover_hooks pci_nvml_hooks(struct pci_nvml *nvml)
 {
-    return (struct pci_discover_hooks){nvml, hook_gpu, hook_nvlink, hook_p2p};
+    return (struct pci_discover_hooks){
+        .context = nvml, .gpu = hook_gpu, .nvlink = hook_nvlink, .p2p = hook_p2p, .c2c = hook_c2c};
 }

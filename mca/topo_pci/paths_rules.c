@@ -26,6 +26,20 @@ static uint32_t ngpus_of(const struct pci_graph *graph)
     return graph->nodes[PCI_NODE_GPU].count;
 }
 
+#define INTEL_P2P_LOAD (6.0 / 5.0)
+
+double pci_path_pci_load(const struct pci_path *path)
+{
+    for (uint32_t i = 0; path->class == PCI_PATH_PHB && i < path->hops; i++) {
+        const struct pci_node *node = path->links[i]->to;
+        if (node->type == PCI_NODE_CPU && node->cpu.arch == PCI_ARCH_X86 &&
+            node->cpu.vendor == PCI_VENDOR_INTEL) {
+            return INTEL_P2P_LOAD;
+        }
+    }
+    return 1;
+}
+
 /* The class of two paths in a row. */
 static enum pci_path_class class_joined(enum pci_path_class a, enum pci_path_class b)
 {

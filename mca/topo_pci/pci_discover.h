@@ -9,8 +9,8 @@
  * What is found   NUMA nodes with processors (cpu), PCI switches (pci), NVIDIA GPUs (gpu) with
  * their NVLinks (nvlink), verbs devices and IP interfaces (nic, net). Sources         hwloc for the
  * tree (and with it HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT), /sys for what hwloc does not
- * tell (maximum link speed, port rates, GUIDs), hooks for what only a driver knows (NVML or CUDA;
- * see pci_nvml.h). What is hidden  A container may lack parts of /sys: what is not visible is left
+ * tell (maximum link speed, port rates, GUIDs), hooks for what only a driver knows (see pci_nvml.h
+ * and pci_cuda.h). What is hidden  A container may lack parts of /sys: what is not visible is left
  * out, what cannot be placed goes to the first NUMA node, and a message says so. PCI switches One
  * pci element a switch, named by its upstream port; root ports and downstream ports are left out.
  * That is how NCCL writes its files. Ownership       The caller frees the document; hooks and
@@ -50,6 +50,12 @@ struct pci_nvlink_facts {
     enum pci_nvlink_kind kind;
 };
 
+/* Chip-to-chip links between a GPU and the processor that it is one package with. */
+struct pci_c2c_facts {
+    unsigned count;  /* active links */
+    unsigned mbytes; /* bandwidth of each, MB/s */
+};
+
 /*
  * Questions to a driver.  Each may be NULL.  Answers: 1 yes or present, 0 no or past the end,
  * negative: the driver failed (the hook has reported it; discovery goes on without).
@@ -62,6 +68,11 @@ struct pci_discover_hooks {
     int (*nvlink)(void *context, const char *busid, unsigned index, struct pci_nvlink_facts *facts);
     /* Whether GPU A may read and write GPU B directly; -1: unknown. */
     int (*p2p)(void *context, const char *a, const char *b);
+    /* The chip-to-chip links of the GPU at BUSID. */
+    int (*c2c)(void *context, const char *busid, struct pci_c2c_facts *facts);
+    /* Sets gdr and dmabuf of the facts of the GPU at BUSID; see pci_cuda.h. */
+    void *gdr_context;
+    int (*gdr)(void *gdr_context, const char *busid, struct pci_gpu_facts *facts);
 };
 
 /* Which network devices are listed. */

@@ -202,13 +202,14 @@ int pci_path_class_parse(const char *name);
 
 enum pci_cpu_arch { PCI_ARCH_OTHER, PCI_ARCH_X86, PCI_ARCH_POWER, PCI_ARCH_ARM };
 enum pci_cpu_vendor { PCI_VENDOR_OTHER, PCI_VENDOR_INTEL, PCI_VENDOR_AMD, PCI_VENDOR_ZHAOXIN };
-/* Families of Intel processors that differ in the bandwidth between sockets. */
+/* Families of processors of one vendor that differ in the bandwidth between sockets. */
 enum pci_cpu_model {
     PCI_MODEL_OTHER,
-    PCI_MODEL_INTEL_BDW, /* family 6, model below 0x55 */
-    PCI_MODEL_INTEL_SKL, /* from 0x55 */
-    PCI_MODEL_INTEL_SRP, /* from 0x8f */
-    PCI_MODEL_INTEL_ERP  /* from 0xcf */
+    PCI_MODEL_INTEL_BDW,           /* family 6, model below 0x55 */
+    PCI_MODEL_INTEL_SKL,           /* from 0x55 */
+    PCI_MODEL_INTEL_SRP,           /* from 0x8f */
+    PCI_MODEL_INTEL_ERP,           /* from 0xcf */
+    PCI_MODEL_ZHAOXIN_YONGFENG = 1 /* family 7, model 0x5b; the reference numbers it so */
 };
 
 struct pci_node;
@@ -362,6 +363,10 @@ const struct pci_path *pci_graph_path(const struct pci_graph *graph, const struc
 /* pci_graph_path by kind and index. */
 const struct pci_path *pci_graph_route(const struct pci_graph *graph, enum pci_node_type from,
                                        uint32_t ifrom, enum pci_node_type to, uint32_t ito);
+
+/* How often traffic that starts at a GPU loads the PCI links of its path: 6/5 through an Intel CPU
+ * (class PHB), which cuts it into small packets; 1 elsewhere. The reference's figure. */
+double pci_path_pci_load(const struct pci_path *path);
 
 /* Whether A may access B's memory directly; the GPU in between (NVB) or -1 goes to RELAY. */
 bool pci_graph_p2p(const struct pci_graph *graph, uint32_t a, uint32_t b, int *relay);

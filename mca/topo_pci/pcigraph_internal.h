@@ -16,6 +16,8 @@
 #ifndef PCIGRAPH_INTERNAL_H
 #define PCIGRAPH_INTERNAL_H
 
+#include <stdio.h>
+
 #include "pcigraph.h"
 
 #define PCI_NONE UINT32_MAX
@@ -68,6 +70,9 @@ int pci_elem_put(struct pci_elem *elem, const char *key, const char *value);
 int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent);
 
 bool pci_elem_is(const struct pci_elem *elem, const char *name);
+
+/* Writes TEXT as the content of an XML attribute or element; xml_write.c. */
+void pci_xml_put(FILE *out, const char *text);
 
 /*
  * The ranks of a document's GPUs: position of each gpu element in the document -> rank, or -1 when

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "pcigraph_internal.h"
 #include "render_svg.h"
 
 enum {
@@ -13,29 +14,6 @@ enum {
     TEXT_MAX = 512,
     PAGE_LEAST = 1000, /* room for panels below a small machine */
 };
-
-static void escaped(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc((unsigned char) *text < 0x20 ? '?' : *text, out);
-            break;
-        }
-    }
-}
 
 void svg_text(FILE *out, double x, double y, int size, const char *style, const char *format, ...)
 {
@@ -46,7 +24,7 @@ void svg_text(FILE *out, double x, double y, int size, const char *style, const 
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" %s>", x, y, size, style);
-    escaped(out, text);
+    pci_xml_put(out, text);
     fputs("</text>\n", out);
 }
 

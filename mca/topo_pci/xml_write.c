@@ -13,7 +13,7 @@
 
 #include "pcigraph_internal.h"
 
-static void put_escaped(FILE *out, const char *text)
+void pci_xml_put(FILE *out, const char *text)
 {
     for (; *text; text++) {
         switch (*text) {
@@ -35,7 +35,7 @@ static void put_escaped(FILE *out, const char *text)
             fprintf(out, "&#%d;", *text);
             break;
         default:
-            fputc(*text, out);
+            fputc((unsigned char) *text < 0x20 ? '?' : *text, out); /* XML has no other ones */
         }
     }
 }
@@ -45,7 +45,7 @@ static void put_open(FILE *out, const struct pci_elem *elem)
     fprintf(out, "%*s<%s", (int) (2 * (elem->depth - 1)), "", elem->name);
     for (size_t i = 0; i < elem->nattributes; i++) {
         fprintf(out, " %s=\"", elem->attributes[i].key);
-        put_escaped(out, elem->attributes[i].value);
+        pci_xml_put(out, elem->attributes[i].value);
         fputc('"', out);
     }
     fputs(elem->first ? ">\n" : "/>\n", out);

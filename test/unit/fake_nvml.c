@@ -2,13 +2,16 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * A stand-in for libnvidia-ml.so.1: the entry points that nvlink_nvml.c uses, over an invented
- * machine. Two GPUs (compute capability 8.0) with four NVLinks: two to each other, one to a switch
- * that only the library knows, one that is down.  A test double; never installed.
+ * A stand-in for libnvidia-ml.so.1 and libcuda.so.1: the entry points that nvlink_nvml.c and
+ * gdr_cuda.c use, over an invented machine. Two GPUs (compute capability 8.0) with four NVLinks:
+ * two to each other, one to a switch that only the library knows, one that is down. The first
+ * supports GPUDirect RDMA by dma-buf, the second does not. A test double; never installed.
  *
  *     GPURING_FAKE_NVML=no-driver   nvmlInit_v2 fails
  *     GPURING_FAKE_NVML=no-p2p      GPUs may not reach each other
  *     GPURING_FAKE_NVML=old         the kind of a link's far end is unknown
+ *     GPURING_FAKE_NVML=c2c         the first GPU has three links to its processor, one of them
+ * down
  */
 
 #include <stdio.h>
@@ -23,12 +26,23 @@ enum {
     DRIVER_NOT_LOADED = 9,
     GPUS = 2,
     LINKS = 4,
+    C2C_LINKS = 3,
 };
 
 struct pci_info {
     char legacy[16];
     unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
     char busid[32];
+};
+
+struct field {
+    unsigned field, scope;
+    long long timestamp, latency;
+    int type, result;
+    union {
+        unsigned number;
+        double widest;
+    } value;
 };
 
 static const char *const busids[GPUS] = {"00000000:19:00.0", "00000000:65:00.0"};
@@ -61,7 +75,11 @@ ENTRY nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned 
 ENTRY nvmlDeviceGetP2PStatus(void *a, void *b, int index, int *status);
 ENTRY nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *generation);
 ENTRY nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width);
+ENTRY nvmlDeviceGetFieldValues(void *device, int count, struct field *fields);
 __attribute__((visibility("default"))) const char *nvmlErrorString(int code);
+ENTRY cuInit(unsigned flags);
+ENTRY cuDeviceGetByPCIBusId(int *device, const char *busid);
+ENTRY cuDeviceGetAttribute(int *value, int attribute, int device);
 
 ENTRY nvmlInit_v2(void)
 {
@@ -165,4 +183,42 @@ ENTRY nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width)
 {
     *width = index_of(device) ? 8 : 16;
     return OK;
+}
+
+ENTRY nvmlDeviceGetFieldValues(void *device, int count, struct field *fields)
+{
+    for (int i = 0; i < count; i++) {
+        struct field *field = &fields[i];
+
+        field->result = mode("c2c") && index_of(device) == 0 ? OK : NOT_SUPPORTED;
+        if (field->field == 170) {
+            field->value.number = C2C_LINKS;
+        } else if (field->scope >= C2C_LINKS) {
+            field->result = INVALID_ARGUMENT;
+        } else {
+            field->value.number = field->field == 171 ? field->scope != 1 : 22500;
+        }
+    }
+    return OK;
+}
+
+ENTRY cuInit(unsigned flags)
+{
+    return mode("no-driver") || flags != 0;
+}
+
+ENTRY cuDeviceGetByPCIBusId(int *device, const char *busid)
+{
+    void *handle;
+    int rc = nvmlDeviceGetHandleByPciBusId_v2(busid, &handle);
+
+    *device = rc == OK ? index_of(handle) : -1;
+    return rc;
+}
+
+/* GPUDirect RDMA and dma-buf. */
+ENTRY cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    *value = device == 0;
+    return attribute == 116 || attribute == 124 ? OK : INVALID_ARGUMENT;
 }

@@ -21,6 +21,7 @@
 
 #include "discover_internal.h"
 #include "fake_sysfs.h"
+#include "pci_cuda.h"
 #include "pci_discover.h"
 #include "pci_nvml.h"
 
@@ -313,6 +314,69 @@ static void test_nvml_missing(void **state)
     unsetenv("GPURING_FAKE_NVML");
 }
 
+/* Links to the processor: those that are up; and the graph knows them. */
+static void test_chip_to_chip(void **state)
+{
+    char *root = machine_new("4: ACTIVE");
+    struct pci_nvml *nvml = nvml_open("c2c");
+    struct pci_discover_options options = {.hooks = pci_nvml_hooks(nvml)};
+    struct pci_doc *doc = discover_at(root, options);
+    struct pci_elem *elem = pci_doc_find(doc, "c2c", NULL, NULL);
+    struct pci_error error = {""};
+    struct pci_graph *graph = NULL;
+
+    (void) state;
+    assert_int_equal(count_of(doc, "c2c"), 1);
+    assert_inside(elem, "gpu", "dev", "0");
+    assert_attribute(elem, "count", "2");
+    assert_attribute(elem, "bw", "22500");
+    assert_int_equal(pci_graph_build(doc, NULL, &graph, &error), 0);
+    assert_int_equal(pci_graph_route(graph, PCI_NODE_GPU, 0, PCI_NODE_CPU, 0)->class, PCI_PATH_C2C);
+    pci_graph_free(graph);
+    options.base = doc; /* what the document has already is left as it is */
+    assert_ptr_equal(discover_at(root, options), doc);
+    assert_int_equal(count_of(doc, "c2c"), 1);
+    pci_doc_free(doc);
+    pci_nvml_close(nvml);
+    fake_root_remove(root);
+}
+
+/* GPUDirect RDMA by dma-buf, where the driver offers it; no module is loaded. */
+static void test_gdr_of_driver(void **state)
+{
+    char *root = machine_new("4: ACTIVE");
+    struct pci_nvml *nvml = nvml_open("");
+    struct pci_discover_options options = {.hooks = pci_nvml_hooks(nvml)};
+    struct pci_cuda *cuda = NULL;
+    struct pci_doc *doc;
+
+    (void) state;
+    assert_int_equal(pci_cuda_open(FAKE_NVML_PATH, false, &cuda), 0);
+    pci_cuda_hook(cuda, &options.hooks);
+    doc = discover_at(root, options);
+    assert_attribute(pci_doc_find(doc, "gpu", "dev", "0"), "gdr", "1");
+    assert_attribute(pci_doc_find(doc, "gpu", "dev", "1"), "gdr", "0");
+    pci_doc_free(doc);
+    pci_cuda_close(cuda);
+    pci_nvml_close(nvml);
+    fake_root_remove(root);
+}
+
+static void test_cuda_missing(void **state)
+{
+    struct pci_cuda *cuda = NULL;
+
+    (void) state;
+    assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", false, &cuda), -ENOENT);
+    assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", true, &cuda), -ENOENT);
+    assert_int_equal(pci_cuda_open("libm.so.6", false, &cuda), -ELIBBAD);
+    setenv("GPURING_FAKE_NVML", "no-driver", 1);
+    assert_int_equal(pci_cuda_open(FAKE_NVML_PATH, false, &cuda), -EIO);
+    unsetenv("GPURING_FAKE_NVML");
+    assert_null(cuda);
+    pci_cuda_close(cuda);
+}
+
 /* /sys hides the PCI devices: the driver's GPUs are listed all the same, with a message. */
 static void test_hidden_pci(void **state)
 {
@@ -508,7 +572,9 @@ int main(void)
         cmocka_unit_test(test_recorded_machine),  cmocka_unit_test(test_networks_chosen),
         cmocka_unit_test(test_port_down),         cmocka_unit_test(test_virtual_interface),
         cmocka_unit_test(test_nvlinks_of_driver), cmocka_unit_test(test_p2p_status),
-        cmocka_unit_test(test_nvml_missing),      cmocka_unit_test(test_hidden_pci),
+        cmocka_unit_test(test_nvml_missing),      cmocka_unit_test(test_chip_to_chip),
+        cmocka_unit_test(test_gdr_of_driver),     cmocka_unit_test(test_cuda_missing),
+        cmocka_unit_test(test_hidden_pci),
         cmocka_unit_test(test_template),          cmocka_unit_test(test_hwloc_xml),
         cmocka_unit_test(test_synthetic),         cmocka_unit_test(test_unreadable_input),
         cmocka_unit_test(test_this_machine),

@@ -211,7 +211,7 @@ static void test_sockets(void **state)
         {"arch='x86_64' vendor='GenuineIntel' familyid='6' modelid='143'", 22},
         {"arch='x86_64' vendor='GenuineIntel' familyid='6' modelid='207'", 40},
         {"arch='x86_64' vendor='AuthenticAMD' familyid='175' modelid='1'", 16},
-        {"arch='x86_64' vendor='  Shanghai  ' familyid='7' modelid='91'", 6},
+        {"arch='x86_64' vendor='  Shanghai  ' familyid='7' modelid='91'", 9},
         {"arch='x86_64' vendor='CentaurHauls' familyid='7' modelid='59'", 6},
         {"arch='arm64'", 6},
         {"arch='ppc64'", 32},
