@@ -378,6 +378,40 @@ static void test_killed_peer(void **state)
     unsetenv("GPURING_UCX_KEEPALIVE_INTERVAL");
 }
 
+/* The sender gives up while its process goes on: the receiver learns why. */
+static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
+{
+    struct side side;
+    const char *text;
+    int status;
+
+    if (!check(side_open(&side, sender ? "sender" : "receiver",
+                         sender ? GPURING_NET_SEND : GPURING_NET_RECV, slot_bytes,
+                         fd) == GPURING_OK,
+               "wire-up") ||
+        !check(transfer(&side, 5) == GPURING_OK, "transfer")) {
+        return false;
+    }
+    meet(&side);
+    if (sender) {
+        gpuring_proxy_abort(side.end.conn, GPURING_ERR_TIMEOUT);
+        return check(side_close(&side, true) == GPURING_OK, "close");
+    }
+    status = transfer(&side, 1);
+    text = gpuring_proxy_conn_error(side.end.conn);
+    return check(status == GPURING_ERR_ABORTED, "an error is reported") &&
+           check(strstr(text, "from receiver to rank 0 on sender failed: the peer gave the "
+                              "communicator up: timed out") != NULL,
+                 text) &&
+           check(side_close(&side, true) == GPURING_ERR_ABORTED, "close");
+}
+
+static void test_abort(void **state)
+{
+    (void) state;
+    assert_true(run_pair(abort_side, 8192));
+}
+
 /* In the child: UCX must not be started in the parent of other tests. */
 static bool environment_side(int fd, bool sender, uint64_t slot_bytes)
 {
@@ -432,10 +466,10 @@ static void test_mismatch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_close),  cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_library),     cmocka_unit_test(test_transfer),
-        cmocka_unit_test(test_rails),       cmocka_unit_test(test_abilities),
-        cmocka_unit_test(test_killed_peer),
+        cmocka_unit_test(test_open_close), cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_library),    cmocka_unit_test(test_transfer),
+        cmocka_unit_test(test_rails),      cmocka_unit_test(test_abilities),
+        cmocka_unit_test(test_abort),      cmocka_unit_test(test_killed_peer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -283,6 +283,41 @@ static void test_killed_peer(void **state)
     process_stop(&b);
 }
 
+/* One end gives up: the other one learns it and why, whichever it is; connections beside go on. */
+static void test_abort(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair pairs[2], fine;
+    struct lane lanes[2];
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    process_start(&a, 0, &waits[0]);
+    process_start(&b, 1, &waits[0]);
+    pair_open(&pairs[0], &a, &b);
+    pair_open(&pairs[1], &b, &a);
+    pair_open(&fine, &a, &b);
+    for (int i = 0; i < 2; i++) {
+        struct lane_end *gives_up = i == 0 ? &pairs[i].sender : &pairs[i].receiver;
+        struct lane_end *other = i == 0 ? &pairs[i].receiver : &pairs[i].sender;
+
+        lane_start(&lanes[0], other, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 1);
+        gpuring_proxy_abort(gives_up->conn, GPURING_ERR_TIMEOUT);
+        assert_int_equal(lane_join(&lanes[0]), GPURING_ERR_ABORTED);
+        assert_non_null(strstr(gpuring_proxy_conn_error(other->conn), "gave up: timed out"));
+        assert_int_equal(lane_end_destroy(other, 1), GPURING_ERR_ABORTED);
+        lane_end_destroy(gives_up, 0);
+    }
+    lane_start(&lanes[0], &fine.sender, GPURING_PROTOCOL_LL, 2, 50, 2);
+    lane_start(&lanes[1], &fine.receiver, GPURING_PROTOCOL_LL, 2, 50, 2);
+    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    pair_close(&fine);
+    process_stop(&a);
+    process_stop(&b);
+}
+
 /* A hung peer: nobody gets an error, but leaving is bounded, with chunks in flight. */
 static void test_hung_peer(void **state)
 {
@@ -427,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_late_receiver),
         cmocka_unit_test(test_lost_chunk),
         cmocka_unit_test(test_killed_peer),
+        cmocka_unit_test(test_abort),
         cmocka_unit_test(test_hung_peer),
         cmocka_unit_test(test_stalled_peer_recovers),
         cmocka_unit_test(test_corrupt_counters),

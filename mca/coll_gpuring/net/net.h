@@ -123,6 +123,12 @@ struct gpuring_net_ops {
                         const char *peer_name);
     /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
+    /*
+     * This end gives the connection up, for the reason `status`: tell the peer's end, if it can
+     * still be told; its link gets an ERROR with GPURING_ERR_ABORTED. Does not wait. Any thread,
+     * while the proxy uses the link.
+     */
+    void (*link_abort)(struct gpuring_net_link *link, int status);
     /* A pointer for who handles the link's events (the proxy); events wait until it is not NULL. */
     void (*link_set_user)(struct gpuring_net_link *link, void *user);
     void *(*link_user)(const struct gpuring_net_link *link);

@@ -43,7 +43,7 @@ struct gpuring_net_link {
     bool connected;
     int status; /* 0, or the error */
     bool error_news;
-    char text[320];
+    char text[400];
     char peer_name[96];
 };
 
@@ -248,6 +248,18 @@ static void mock_link_close(struct gpuring_net_link *link)
         free(message);
     }
     free(link);
+}
+
+static void mock_link_abort(struct gpuring_net_link *link, int status)
+{
+    char why[80];
+
+    snprintf(why, sizeof why, "the peer gave up: %s", gpuring_status_text(status));
+    pthread_mutex_lock(&fabric.mutex);
+    if (link->peer != NULL && !link->net->dead) {
+        link_fail(link->peer, GPURING_ERR_ABORTED, why);
+    }
+    pthread_mutex_unlock(&fabric.mutex);
 }
 
 static void mock_link_set_user(struct gpuring_net_link *link, void *user)
@@ -508,6 +520,7 @@ const struct gpuring_net_ops gpuring_net_mock = {
     .link_handle = mock_link_handle,
     .link_connect = mock_link_connect,
     .link_close = mock_link_close,
+    .link_abort = mock_link_abort,
     .link_set_user = mock_link_set_user,
     .link_user = mock_link_user,
     .post = mock_post,

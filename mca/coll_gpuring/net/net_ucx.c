@@ -342,6 +342,7 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_handle = gpuring_ucx_link_handle,
     .link_connect = gpuring_ucx_link_connect,
     .link_close = gpuring_ucx_link_close,
+    .link_abort = gpuring_ucx_abort,
     .link_set_user = ucx_link_set_user,
     .link_user = ucx_link_user,
     .post = gpuring_ucx_post,

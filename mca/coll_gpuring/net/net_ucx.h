@@ -24,11 +24,11 @@
  *   0        8        16      20         22
  *   | link   | step   | bytes | protocol | kind |
  */
-enum gpuring_ucx_kind { GPURING_UCX_DATA, GPURING_UCX_CREDIT };
+enum gpuring_ucx_kind { GPURING_UCX_DATA, GPURING_UCX_CREDIT, GPURING_UCX_ABORT };
 
 struct gpuring_ucx_header {
     uint64_t link; /* the receiver's id of it */
-    uint64_t step; /* of a credit: the head */
+    uint64_t step; /* of a credit: the head; of an abort: -gpuring_status */
     uint32_t bytes;
     uint16_t protocol;
     uint16_t kind;
@@ -84,6 +84,7 @@ struct gpuring_net_link {
     struct gpuring_ucx_peer *peer; /* NULL until connected */
     uint64_t peer_id;
     struct gpuring_ucx_ring ring[GPURING_PROTOCOL_COUNT];
+    struct gpuring_ucx_op abort;
     unsigned busy; /* operations that UCX has not completed */
 };
 
@@ -132,6 +133,7 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
                      uint32_t bytes);
 int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                        uint64_t head);
+void gpuring_ucx_abort(struct gpuring_net_link *link, int status);
 ucs_status_t gpuring_ucx_receive(void *net, const void *header, size_t header_bytes, void *data,
                                  size_t bytes, const ucp_am_recv_param_t *param);
 

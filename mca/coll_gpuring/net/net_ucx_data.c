@@ -5,6 +5,7 @@
  * may come out of order; `done` and `arrived` count what is complete in order, and the masks
  * `*_ahead` remember what is complete beyond that, one bit per slot.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_ucx.h"
@@ -33,7 +34,7 @@ static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)
         gpuring_ucx_link_fail(link, GPURING_ERR_NET, gpuring_ucx.ucs_status_string(status));
         return;
     }
-    if (op->header.kind == GPURING_UCX_CREDIT) {
+    if (op->header.kind != GPURING_UCX_DATA) {
         return;
     }
     if (link->base.direction == GPURING_NET_SEND) {
@@ -130,6 +131,18 @@ int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
     return status;
 }
 
+void gpuring_ucx_abort(struct gpuring_net_link *link, int status)
+{
+    gpuring_gate_enter(&link->base.net->gate);
+    if (link->base.status == GPURING_OK && link->peer != NULL && !link->abort.busy) {
+        link->abort.link = link;
+        link->abort.header = (struct gpuring_ucx_header){
+            .link = link->peer_id, .step = (uint64_t) -status, .kind = GPURING_UCX_ABORT};
+        send_op(link, &link->abort, NULL, 0);
+    }
+    gpuring_gate_leave(&link->base.net->gate);
+}
+
 /* Is the header one that our peer's end of this link can have sent now? */
 static bool header_is_possible(const struct gpuring_net_link *link,
                                const struct gpuring_ucx_header *header, size_t bytes)
@@ -198,6 +211,14 @@ ucs_status_t gpuring_ucx_receive(void *argument, const void *header_bytes, size_
     link = (struct gpuring_net_link *) gpuring_net_base_find(&net->base, header.link);
     if (link == NULL || link->base.status != GPURING_OK) {
         return UCS_OK; /* closed meanwhile: a late credit, or data for a failed operation */
+    }
+    if (header.kind == GPURING_UCX_ABORT) {
+        char why[160];
+
+        snprintf(why, sizeof why, "the peer gave the communicator up: %s; see its output",
+                 gpuring_status_text(-(int) header.step));
+        gpuring_ucx_link_fail(link, GPURING_ERR_ABORTED, why);
+        return UCS_OK;
     }
     if (header.protocol >= GPURING_PROTOCOL_COUNT || !header_is_possible(link, &header, bytes)) {
         gpuring_ucx_link_fail(link, GPURING_ERR_PEER,

@@ -347,6 +347,22 @@ int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
     return status != GPURING_OK ? status : pending ? GPURING_ERR_TIMEOUT : GPURING_OK;
 }
 
+void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status)
+{
+    struct gpuring_proxy *proxy = conn->proxy;
+
+    if (proxy->pid != getpid()) {
+        return; /* a forked child: the connection is its parent's */
+    }
+    gpuring_proxy_begin(proxy); /* what is sent needs progress */
+    gpuring_gate_enter(&proxy->gate);
+    if (conn->status == GPURING_OK && conn->ops->link_abort != NULL) {
+        conn->ops->link_abort(conn->link, status);
+    }
+    gpuring_gate_leave(&proxy->gate);
+    gpuring_proxy_end(proxy);
+}
+
 const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn)
 {
     /* Partner: the release store of `failed` after the text. */

@@ -76,6 +76,8 @@ int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops 
  * Returns 0, GPURING_ERR_TIMEOUT, or the status of the failed link. The link stays the caller's.
  */
 int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds);
+/* Give the connection up and tell the other end so, if it works; remove is still to be called. */
+void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status);
 /* What happened to a failed connection; valid until remove. Empty if it has not failed. */
 const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn);
 

@@ -75,6 +75,7 @@ void gpuring_transport_abort(struct gpuring_transport *transport, int status)
             gpuring_status_page_abort(transport->peers[i].page, status);
         }
     }
+    gpuring_remote_abort(transport, status);
 }
 
 int gpuring_transport_health(struct gpuring_transport *transport, char *text, size_t size)

@@ -154,6 +154,8 @@ void gpuring_remote_destroy(struct gpuring_transport *transport);
 int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes);
 /* 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
+/* Tell the ranks of other nodes that this one gives up. */
+void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
 /* tables.c: steps and connections where the executors read them */
 int gpuring_tables_upload(struct gpuring_transport *transport);

@@ -177,6 +177,17 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
     return GPURING_OK;
 }
 
+void gpuring_remote_abort(struct gpuring_transport *transport, int status)
+{
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+
+        if (conn->link != NULL && conn->link->proxied != NULL) {
+            gpuring_proxy_abort(conn->link->proxied, status);
+        }
+    }
+}
+
 void gpuring_remote_destroy(struct gpuring_transport *transport)
 {
     for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {

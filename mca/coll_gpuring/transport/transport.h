@@ -115,7 +115,7 @@ int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int p
  */
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport);
 
-/* Stop everybody that we can reach (own node's peers at once; others run into a dead link). */
+/* Stop everybody whom this rank is connected with; they stop theirs. Does not wait. */
 void gpuring_transport_abort(struct gpuring_transport *transport, int status);
 
 /*

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A small world for the soak: ranks in one process, each with a mock net and a progress thread of
+ * its own, and groups of them (communicators), connected by the real transport.
+ */
+#ifndef TEST_SOAK_WORLD_H
+#define TEST_SOAK_WORLD_H
+
+#include <pthread.h>
+
+#include "mca/coll_gpuring/transport/transport.h"
+#include "test/unit/plans.h"
+
+#define SOAK_RANKS      4
+#define SOAK_GROUPS     3
+#define SOAK_ALGORITHMS 3 /* ring, tree, direct */
+#define SOAK_CHANNELS   2
+
+struct soak_process {
+    struct gpuring_net *net;
+    struct gpuring_proxy *proxy;
+    char host[16];
+    int dead; /* killed: its threads end as they are */
+};
+
+struct soak_group;
+
+/* A rank of a group, and the thread that calls its collectives. */
+struct soak_member {
+    struct soak_group *group;
+    struct soak_process *process;
+    int rank;
+    struct gpuring_transport *transport;
+    struct gpuring_lane *lanes[SOAK_ALGORITHMS][GPURING_PROTOCOL_COUNT];
+    pthread_t thread;
+    int status; /* of the first collective that failed */
+    int calls;  /* that ended well */
+    char text[512];
+};
+
+struct soak_group {
+    const char *name;
+    int nranks;
+    uint64_t seed;
+    int ncalls;
+    struct test_plans plans[SOAK_ALGORITHMS];
+    struct soak_member member[SOAK_RANKS];
+};
+
+struct soak_world {
+    struct gpuring_device *device;
+    struct soak_process process[SOAK_RANKS];
+    struct soak_group group[SOAK_GROUPS];
+    int ngroups;
+};
+
+/* splitmix64, by its published recurrence. */
+uint64_t soak_random(uint64_t *state);
+
+/* Open everything; fails the test if that fails. Faults of the mock net must not forbid it. */
+void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group);
+/* Joins no threads; those of the members must have ended. */
+void soak_world_close(struct soak_world *world);
+
+/* Bytes of a slot of the groups' FIFOs. */
+uint64_t soak_slot_bytes(enum gpuring_protocol protocol);
+
+#endif
