@@ -88,11 +88,13 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net_verbs.h \
     mca/coll_gpuring/net/net_verbs_data.c \
     mca/coll_gpuring/net/net_verbs_error.c \
+    mca/coll_gpuring/net/net_verbs_failover.c \
     mca/coll_gpuring/net/net_verbs_lib.c \
     mca/coll_gpuring/net/net_verbs_lib.h \
     mca/coll_gpuring/net/net_verbs_link.c \
     mca/coll_gpuring/net/net_verbs_memory.c \
     mca/coll_gpuring/net/net_verbs_port.c \
+    mca/coll_gpuring/net/net_verbs_rail.c \
     mca/coll_gpuring/net/net_verbs_watch.c
 endif
 if GPURING_HAVE_UCX

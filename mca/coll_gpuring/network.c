@@ -87,6 +87,13 @@ static int open_net(const struct gpuring_net_ops *ops, const uint32_t *pids, int
         .timeout = gpuring_params.timeout,
         .verbs_timeout = gpuring_params.verbs_timeout,
         .verbs_retry_count = gpuring_params.verbs_retry_count,
+        .verbs_qps = gpuring_params.verbs_qps,
+        .verbs_spares = gpuring_params.verbs_spares,
+        .verbs_gid_index = gpuring_params.verbs_gid_index + 1,
+        .verbs_service_level = gpuring_params.verbs_sl,
+        .verbs_traffic_class = gpuring_params.verbs_tc,
+        .verbs_pkey = gpuring_params.verbs_pkey,
+        .verbs_mtu = gpuring_params.verbs_mtu,
         .ucx_rails = gpuring_params.ucx_rails,
         .local_host = gpuring_process.hostname,
     };

@@ -41,6 +41,7 @@ VALUES(algorithm)
 VALUES(protocol)
 VALUES(level)
 VALUES(net)
+VALUES(mtu)
 VALUES(agree)
 VALUES(check)
 #undef VALUES

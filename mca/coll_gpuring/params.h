@@ -36,6 +36,11 @@
     V(LEVEL_PIX, "PIX") V(LEVEL_PXB, "PXB") V(LEVEL_PHB, "PHB") V(LEVEL_SYS, "SYS")
 #define GPURING_VALUES_net(V) \
     V(NET_AUTO, "auto") V(NET_VERBS, "verbs") V(NET_UCX, "ucx") V(NET_NONE, "none")
+#define GPURING_VALUES_mtu(V) /* in the order of enum ibv_mtu */                \
+    V(MTU_AUTO, "auto")                                                         \
+    V(MTU_256, "256")                                                           \
+    V(MTU_512, "512") V(MTU_1024, "1024") V(MTU_2048, "2048") V(MTU_4096, "409" \
+                                                                          "6")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
@@ -45,6 +50,7 @@ enum gpuring_param_algorithm { GPURING_VALUES_algorithm(GPURING_PARAM_VALUE) };
 enum gpuring_param_protocol { GPURING_VALUES_protocol(GPURING_PARAM_VALUE) };
 enum gpuring_param_level { GPURING_VALUES_level(GPURING_PARAM_VALUE) };
 enum gpuring_param_net { GPURING_VALUES_net(GPURING_PARAM_VALUE) };
+enum gpuring_param_mtu { GPURING_VALUES_mtu(GPURING_PARAM_VALUE) };
 enum gpuring_param_agree { GPURING_VALUES_agree(GPURING_PARAM_VALUE) };
 enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
 #undef GPURING_PARAM_VALUE
@@ -95,6 +101,25 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Time to wait for an acknowledgement, 4.096 us x 2^N; -1: default")                        \
     INT(verbs_retry_count, -1, 5, LOCAL, -1, 7,                                                    \
         "How often a packet without acknowledgement is repeated; -1: default")                     \
+    INT(verbs_qps, 1, 5, SHARED, 1, 4,                                                             \
+        "Queue pairs of each verbs connection, which carry its chunks in turn; more may be "       \
+        "faster where the network spreads traffic by queue pair")                                  \
+    INT(verbs_spares, 1, 5, SHARED, 0, 3,                                                          \
+        "Further ports of a host to which a verbs connection fails over when its own fails; "      \
+        "0: it fails with its port")                                                               \
+    INT(verbs_gid_index, -1, 5, LOCAL, -1, 255,                                                    \
+        "Number of the GID (ibv_devinfo -v) that verbs connections use on every port; -1: the "    \
+        "best one for RoCE v2, IPv4 first")                                                        \
+    INT(verbs_sl, 0, 5, LOCAL, 0, 15,                                                              \
+        "Service level of verbs connections (with RoCE the priority of the VLAN tag)")             \
+    INT(verbs_tc, 0, 5, LOCAL, 0, 255,                                                             \
+        "Traffic class of verbs connections with a GRH; with RoCE v2 the IP header's DSCP x 4")    \
+    INT(verbs_pkey, 0, 5, LOCAL, 0, 32767,                                                         \
+        "Partition key of verbs connections, without the membership bit, as 0x123; ports without " \
+        "it are not used; 0: the first one of the port's table")                                   \
+    CHOICE(verbs_mtu, 0, 5, LOCAL, mtu,                                                            \
+           "Largest packet of verbs connections in bytes (the smaller one of both ends counts); "  \
+           "auto: what the port is set to")                                                        \
     INT(ucx_rails, 0, 5, LOCAL, 0, 16,                                                             \
         "Network devices over which UCX spreads one connection, at most; 0: as "                   \
         "UCX_MAX_RNDV_RAILS "                                                                      \

@@ -8,7 +8,8 @@
 
 names="priority device algorithm protocol min_channels max_channels buffer_size chunk_size threads
 topo_file topo_dump_file graph_dump_file hostid p2p_level gdr_level net verbs_hca verbs_timeout
-verbs_retry_count ucx_rails proxy_cpu proxy_spin proxy_yield timeout agree check verbose"
+verbs_retry_count verbs_qps verbs_spares verbs_gid_index verbs_sl verbs_tc verbs_pkey verbs_mtu
+ucx_rails proxy_cpu proxy_spin proxy_yield timeout agree check verbose"
 
 run 60 "$OMPI_INFO" --param coll gpuring --level 9
 cp "$work/out" "$work/info"
@@ -43,6 +44,13 @@ bad gdr_level 12
 bad net tcp
 bad verbs_timeout 32
 bad verbs_retry_count 8
+bad verbs_qps 0
+bad verbs_spares 4
+bad verbs_gid_index 256
+bad verbs_sl 16
+bad verbs_tc 256
+bad verbs_pkey 0x8123
+bad verbs_mtu 1500
 bad ucx_rails 17
 bad proxy_cpu 3-1
 bad proxy_cpu fast

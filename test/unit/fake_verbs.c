@@ -98,6 +98,7 @@ static int query_port(struct ibv_context *context, uint8_t number,
     attr->link_layer = device->link_layer;
     attr->active_mtu = IBV_MTU_4096;
     attr->gid_tbl_len = FAKE_GIDS;
+    attr->pkey_tbl_len = 2;
     attr->lid = (uint16_t) (number_of(context->device) + 1);
     attr->active_speed = 32;
     attr->active_width = 2;
@@ -113,6 +114,15 @@ static int query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t ind
     memset(entry, 0, sizeof *entry);
     entry->gid_type = fake_device_of(context)->gid_type[index];
     memcpy(entry->gid.raw, fake_device_of(context)->gid[index], 16);
+    return 0;
+}
+
+/* Two partitions: the default one, and number 0x123 as a full member. */
+static int query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *key)
+{
+    (void) context;
+    (void) port;
+    *key = htobe16(index == 0 ? 0xffff : 0x8123);
     return 0;
 }
 
@@ -308,6 +318,9 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
         error = EINVAL;
     } else {
         mine->state = attr->qp_state;
+        if (mine->state == IBV_QPS_ERR) {
+            fake_enter_error(mine);
+        }
         mine->peer = (mask & IBV_QP_DEST_QPN) != 0 ? attr->dest_qp_num : mine->peer;
     }
     UNLOCK;
@@ -373,8 +386,9 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     memcpy(fake.device, devices, (size_t) ndevices * sizeof(*devices));
     fake.ndevices = ndevices;
     memset(fake.pulled, 0, sizeof fake.pulled);
+    memset(fake.mute, 0, sizeof fake.mute);
     fake.objects = 0;
-    fake.sends = fake.reported = fake.inlined = fake.violations = 0;
+    fake.sends = fake.reported = fake.inlined = fake.violations = fake.kills = 0;
     UNLOCK;
 }
 
@@ -382,6 +396,13 @@ void fake_verbs_pull(int device)
 {
     LOCK;
     fake.pulled[device] = true;
+    UNLOCK;
+}
+
+void fake_verbs_mute(int device)
+{
+    LOCK;
+    fake.pulled[device] = fake.mute[device] = true;
     UNLOCK;
 }
 
@@ -401,6 +422,16 @@ void fake_verbs_event(int device, enum ibv_event_type type)
         fake.violations++;
     }
     UNLOCK;
+}
+
+unsigned fake_verbs_kills(void)
+{
+    unsigned kills;
+
+    LOCK;
+    kills = fake.kills;
+    UNLOCK;
+    return kills;
 }
 
 int fake_verbs_objects(void)

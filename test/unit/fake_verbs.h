@@ -35,7 +35,12 @@ struct fake_faults {
     unsigned post_probe;       /* the n-th send without is refused with ... */
     int post_send_error;       /* ... this errno */
     unsigned complete;         /* the n-th send completes with ... */
-    enum ibv_wc_status status; /* ... this status */
+    enum ibv_wc_status status; /* ... this status, ... */
+    bool delivered;            /* ... after it has arrived */
+    /* Of 1000 sends of the devices in this mask (bit n: device n) about `doom` kill their queue
+     * pair, half of them after they have arrived; which ones, a number decides. */
+    unsigned doom, doomed;
+    uint64_t seed;
 };
 
 /* Devices and faults from now on; forgets everything that happened. No net may be open. */
@@ -50,10 +55,19 @@ void fake_verbs_expire(void);
 /* An asynchronous event of a device; of its youngest queue pair, or of port 1. */
 void fake_verbs_event(int device, enum ibv_event_type type);
 
+/* The device is broken: its queue pairs take and give nothing any more, not even errors. */
+void fake_verbs_mute(int device);
+
+/* Sends of that time arrive now, long after: where nobody waits for them any more they must not
+ * change anything. Only after fake_verbs_expire. */
+void fake_verbs_haunt(void);
+
 /* What exists: contexts, protection domains, channels, queues, queue pairs, registrations. */
 int fake_verbs_objects(void);
 /* Sends since the reset, and how many of them asked for a report, or were inline. */
 unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined);
+/* Queue pairs killed by doom since the reset. */
+unsigned fake_verbs_kills(void);
 /* How often a send found no receive, a wrong key or range, or a full queue: must stay 0. */
 unsigned fake_verbs_violations(void);
 

@@ -47,10 +47,10 @@ static void push_status(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status s
 }
 
 /* A queue pair that failed: every receive comes back, too. */
-static void enter_error(struct fake_qp *qp)
+void fake_enter_error(struct fake_qp *qp)
 {
     qp->state = IBV_QPS_ERR;
-    while (qp->receives > 0) {
+    while (qp->receives > 0 && !fake.mute[qp->qp.context->device - fake.handle]) {
         push_status(qp, qp->receive_id[qp->first_receive], IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
         qp->first_receive = (qp->first_receive + 1) % qp->receive_room;
         qp->receives--;
@@ -70,29 +70,25 @@ static bool registered(uint32_t key, bool remote, uint64_t address, uint32_t byt
 }
 
 /* What a responder does with a write; the status that the sender sees. */
-static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_send_wr *wr)
+static enum ibv_wc_status respond(uint32_t from, uint32_t number, const struct ibv_send_wr *wr,
+                                  const void *data, uint32_t bytes)
 {
-    struct fake_qp *to = find_qp(from->peer);
-    const struct ibv_sge *piece = wr->sg_list;
-    uint32_t bytes = wr->num_sge > 0 ? piece->length : 0;
+    struct fake_qp *to = find_qp(number);
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS,
                         .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
                         .byte_len = bytes,
                         .imm_data = wr->imm_data,
                         .wc_flags = IBV_WC_WITH_IMM};
 
-    if (to == NULL || to->peer != from->qp.qp_num || to->state < IBV_QPS_RTR ||
-        to->state == IBV_QPS_ERR) {
+    if (to == NULL || to->peer != from || to->state < IBV_QPS_RTR || to->state == IBV_QPS_ERR) {
         return IBV_WC_RETRY_EXC_ERR;
     }
-    if (bytes > 0 && (!registered(wr->wr.rdma.rkey, true, wr->wr.rdma.remote_addr, bytes) ||
-                      !registered(piece->lkey, false, piece->addr, bytes))) {
+    if (bytes > 0 && !registered(wr->wr.rdma.rkey, true, wr->wr.rdma.remote_addr, bytes)) {
         fake.violations++;
         return IBV_WC_REM_ACCESS_ERR;
     }
     if (bytes > 0) {
-        memcpy((void *) (uintptr_t) wr->wr.rdma.remote_addr, (void *) (uintptr_t) piece->addr,
-               bytes);
+        memcpy((void *) (uintptr_t) wr->wr.rdma.remote_addr, data, bytes);
     }
     if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
         if (to->receives == 0) {
@@ -106,6 +102,60 @@ static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_s
         push(to->qp.recv_cq, &wc);
     }
     return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_send_wr *wr)
+{
+    const struct ibv_sge *piece = wr->sg_list;
+    uint32_t bytes = wr->num_sge > 0 ? piece->length : 0;
+
+    if (bytes > 0 && !registered(piece->lkey, false, piece->addr, bytes)) {
+        fake.violations++;
+        return IBV_WC_LOC_PROT_ERR;
+    }
+    return respond(from->qp.qp_num, from->peer, wr,
+                   bytes > 0 ? (const void *) (uintptr_t) piece->addr : NULL, bytes);
+}
+
+/* On its way, and nobody knows for how long. */
+static void hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct held_send *held = calloc(1, sizeof *held);
+
+    *held = (struct held_send){
+        .next = fake.held, .qp = qp, .number = qp->qp.qp_num, .peer = qp->peer, .wr = *wr};
+    held->wr.sg_list = NULL;
+    if (wr->num_sge > 0 && wr->sg_list->length <= sizeof held->bytes) {
+        held->length = wr->sg_list->length;
+        memcpy(held->bytes, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
+    }
+    fake.held = held;
+}
+
+/* splitmix64 of a counter (Steele, Lea, Flood: Fast splittable pseudorandom number generators). */
+static uint64_t next_random(void)
+{
+    uint64_t z = fake.faults.seed += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* 0, or how this send kills its queue pair: 1 before it arrives, 2 after. */
+static int doom(const struct fake_qp *qp)
+{
+    uint64_t random;
+
+    if ((fake.faults.doomed >> (qp->qp.context->device - fake.handle) & 1) == 0) {
+        return 0;
+    }
+    random = next_random();
+    if (random % 1000 >= fake.faults.doom) {
+        return 0;
+    }
+    fake.kills++;
+    return 1 + (int) (random >> 32 & 1);
 }
 
 static void count_send(struct fake_qp *qp, const struct ibv_send_wr *wr)
@@ -128,7 +178,7 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
 {
     struct fake_qp *mine = (struct fake_qp *) qp;
     enum ibv_wc_status status = IBV_WC_SUCCESS;
-    struct held_send *held;
+    int fate;
 
     LOCK;
     if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? FAILS(post_send) : FAILS(post_probe)) {
@@ -141,12 +191,18 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
         status = IBV_WC_WR_FLUSH_ERR;
     } else if (FAILS(complete)) {
         status = fake.faults.status;
+        if (fake.faults.delivered) {
+            deliver(mine, wr);
+        }
     } else if (fake.pulled[qp->context->device - fake.handle]) {
-        held = calloc(1, sizeof *held);
-        *held = (struct held_send){.next = fake.held, .qp = mine, .wr_id = wr->wr_id};
-        fake.held = held;
+        hold(mine, wr);
         UNLOCK;
         return 0;
+    } else if ((fate = doom(mine)) != 0) {
+        if (fate == 2) {
+            deliver(mine, wr);
+        }
+        status = IBV_WC_RETRY_EXC_ERR;
     } else {
         status = deliver(mine, wr);
     }
@@ -154,7 +210,7 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
         push_status(mine, wr->wr_id, status, IBV_WC_RDMA_WRITE);
     }
     if (status != IBV_WC_SUCCESS && mine->state != IBV_QPS_ERR) {
-        enter_error(mine);
+        fake_enter_error(mine);
     }
     UNLOCK;
     return 0;
@@ -212,11 +268,25 @@ void fake_verbs_expire(void)
         struct held_send *held = fake.held;
 
         fake.held = held->next;
-        push_status(held->qp, held->wr_id, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
+        push_status(held->qp, held->wr.wr_id, IBV_WC_RETRY_EXC_ERR, IBV_WC_RDMA_WRITE);
         if (held->qp->state != IBV_QPS_ERR) {
-            enter_error(held->qp);
+            fake_enter_error(held->qp);
         }
-        free(held);
+        held->next = fake.late;
+        fake.late = held;
+    }
+    UNLOCK;
+}
+
+void fake_verbs_haunt(void)
+{
+    LOCK;
+    while (fake.late != NULL) {
+        struct held_send *late = fake.late;
+
+        fake.late = late->next;
+        respond(late->number, late->peer, &late->wr, late->bytes, late->length);
+        free(late);
     }
     UNLOCK;
 }

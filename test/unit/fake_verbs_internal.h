@@ -8,10 +8,16 @@
 
 #include "test/unit/fake_verbs.h"
 
+#define FAKE_SLOT_BYTES 8192 /* the largest send */
+
 struct held_send { /* on a device without a cable */
     struct held_send *next;
     struct fake_qp *qp;
-    uint64_t wr_id;
+    uint32_t number; /* of the queue pair, which may be gone */
+    uint32_t peer;
+    struct ibv_send_wr wr;
+    uint32_t length;
+    uint8_t bytes[FAKE_SLOT_BYTES];
 };
 
 struct fake_cq {
@@ -48,12 +54,13 @@ struct fake {
     struct fake_device device[FAKE_DEVICES];
     struct ibv_device handle[FAKE_DEVICES];
     int ndevices;
-    bool pulled[FAKE_DEVICES];
+    bool pulled[FAKE_DEVICES], mute[FAKE_DEVICES];
     struct fake_context *context[FAKE_DEVICES];
     struct fake_faults faults, calls; /* calls: counts so far, by the same names */
     struct fake_qp *qps;
     struct fake_mr *mrs;
-    struct held_send *held;
+    struct held_send *held, *late;
+    unsigned kills; /* by doom */
     uint32_t next_number;
     int objects;
     unsigned sends, reported, inlined, violations;
@@ -71,6 +78,7 @@ static inline const struct fake_device *fake_device_of(const struct ibv_context 
 }
 
 /* fake_verbs_data.c: the data path, as a device's own table holds it */
+void fake_enter_error(struct fake_qp *qp); /* under the lock */
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int fake_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);

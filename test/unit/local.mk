@@ -101,13 +101,22 @@ test_unit_test_net_list_SOURCES = test/unit/test_net_list.c
 test_unit_test_net_list_LDADD = $(core_test_libs)
 
 if GPURING_HAVE_VERBS
+verbs_world_sources = test/unit/verbs_world.c test/unit/verbs_world.h $(net_lane_sources) \
+    test/unit/fake_verbs.c test/unit/fake_verbs.h \
+    test/unit/fake_verbs_data.c test/unit/fake_verbs_internal.h
+
 unit_tests += test/unit/test_net_verbs
 thread_tests += test/unit/test_net_verbs
 test_unit_test_net_verbs_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
-test_unit_test_net_verbs_SOURCES = test/unit/test_net_verbs.c $(net_lane_sources) \
-    test/unit/fake_verbs.c test/unit/fake_verbs.h \
-    test/unit/fake_verbs_data.c test/unit/fake_verbs_internal.h
+test_unit_test_net_verbs_SOURCES = test/unit/test_net_verbs.c $(verbs_world_sources)
 test_unit_test_net_verbs_LDADD = $(core_test_libs)
+
+unit_tests += test/unit/test_net_verbs_failover
+thread_tests += test/unit/test_net_verbs_failover
+test_unit_test_net_verbs_failover_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
+test_unit_test_net_verbs_failover_SOURCES = test/unit/test_net_verbs_failover.c \
+    $(verbs_world_sources)
+test_unit_test_net_verbs_failover_LDADD = $(core_test_libs)
 endif
 
 if GPURING_HAVE_UCX

@@ -18,183 +18,14 @@
 #include "mca/coll_gpuring/net/net_verbs.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "test/unit/fake_verbs.h"
-#include "test/unit/net_lane.h"
+#include "test/unit/verbs_world.h"
 
-#define NSLOTS     8
-#define SLOT_BYTES 2048
-
-#define V4_GID                                        \
-    {                                                 \
-        [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1 \
-    }
-#define V6_GID                           \
-    {                                    \
-        0x20, 0x01, 0x0d, 0xb8, [15] = 1 \
-    }
-#define LL_GID               \
-    {                        \
-        0xfe, 0x80, [15] = 1 \
-    }
-
-static const struct fake_device roce = {.name = "roce0",
-                                        .ports = 1,
-                                        .active = 1 << 1,
-                                        .link_layer = IBV_LINK_LAYER_ETHERNET,
-                                        .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
-                                                     IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V2},
-                                        .gid = {LL_GID, LL_GID, V6_GID, V4_GID},
-                                        .max_inline = 64};
-static const struct fake_device infiniband = {.name = "ib0",
-                                              .ports = 2,
-                                              .active = 1 << 1 | 1 << 2,
-                                              .link_layer = IBV_LINK_LAYER_INFINIBAND,
-                                              .gid = {LL_GID},
-                                              .max_inline = 1024};
 static const struct fake_device down = {
-    .name = "down0", .ports = 1, .link_layer = IBV_LINK_LAYER_ETHERNET, .gid = {V4_GID}};
-static const struct fake_faults none;
-
-static char log_text[8192];
-static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static void keep_log(enum gpuring_log_level level, const char *text)
-{
-    (void) level;
-    pthread_mutex_lock(&log_mutex);
-    strncat(log_text, text, sizeof log_text - strlen(log_text) - 1);
-    pthread_mutex_unlock(&log_mutex);
-}
-
-static bool log_has(const char *text)
-{
-    bool has;
-
-    pthread_mutex_lock(&log_mutex);
-    has = strstr(log_text, text) != NULL;
-    pthread_mutex_unlock(&log_mutex);
-    return has;
-}
-
-static int clear_log(void **state)
-{
-    (void) state;
-    pthread_mutex_lock(&log_mutex);
-    log_text[0] = '\0';
-    pthread_mutex_unlock(&log_mutex);
-    gpuring_log_set(keep_log, GPURING_LOG_INFO);
-    return 0;
-}
-
-static const struct gpuring_net_config defaults = {
-    .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
-
-/* Two processes and links between them, the first of each pair sends. */
-struct world {
-    struct gpuring_net *net[2];
-    struct gpuring_proxy *proxy[2];
-    struct lane_end send[3], recv[3];
-    int nlinks;
-};
-
-static void world_open(struct world *world, const struct fake_device *devices, int ndevices,
-                       int nlinks)
-{
-    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
-    struct gpuring_net_config config = defaults;
-
-    memset(world, 0, sizeof *world);
-    fake_verbs_reset(devices, ndevices, &none);
-    for (int i = 0; i < 2; i++) {
-        config.local_host = i == 0 ? "host0" : "host1";
-        assert_int_equal(gpuring_net_verbs.open(&config, &world->net[i]), GPURING_OK);
-        assert_int_equal(gpuring_proxy_create(&waits, &world->proxy[i]), GPURING_OK);
-        assert_int_equal(gpuring_proxy_add_net(world->proxy[i], &gpuring_net_verbs, world->net[i]),
-                         GPURING_OK);
-    }
-    for (world->nlinks = 0; world->nlinks < nlinks; world->nlinks++) {
-        int n = world->nlinks;
-
-        assert_int_equal(lane_end_create(&world->send[n], &gpuring_net_verbs, world->net[0],
-                                         n % ndevices, world->proxy[0], GPURING_NET_SEND, NSLOTS,
-                                         SLOT_BYTES),
-                         GPURING_OK);
-        assert_int_equal(lane_end_create(&world->recv[n], &gpuring_net_verbs, world->net[1],
-                                         n % ndevices, world->proxy[1], GPURING_NET_RECV, NSLOTS,
-                                         SLOT_BYTES),
-                         GPURING_OK);
-        assert_int_equal(lane_connect(&world->send[n], world->net[0], "rank 0 on host0",
-                                      &world->recv[n], world->net[1], "rank 1 on host1"),
-                         GPURING_OK);
-    }
-}
-
-static void world_close(struct world *world)
-{
-    for (int i = 0; i < world->nlinks; i++) {
-        lane_end_destroy(&world->send[i], 10);
-        lane_end_destroy(&world->recv[i], 10);
-    }
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(gpuring_proxy_destroy(world->proxy[i], 5), GPURING_OK);
-        gpuring_net_verbs.close(world->net[i]);
-    }
-    assert_int_equal(fake_verbs_objects(), 0);
-    assert_int_equal(fake_verbs_violations(), 0);
-}
-
-struct lane {
-    struct lane_end *end;
-    enum gpuring_protocol protocol;
-    int count, status;
-    pthread_t thread;
-};
-
-static void *lane_main(void *argument)
-{
-    struct lane *lane = argument;
-
-    gpuring_proxy_begin(lane->end->proxy);
-    for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
-        lane->status = lane->end->direction == GPURING_NET_SEND
-                           ? lane_send(lane->end, lane->protocol, lane->protocol)
-                           : lane_recv(lane->end, lane->protocol, lane->protocol);
-    }
-    gpuring_proxy_end(lane->end->proxy);
-    return NULL;
-}
-
-/* Both ends of a link at work; *sent and *received: how it ended. */
-static void transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
-                     int *sent, int *received)
-{
-    struct lane lanes[2] = {{.end = &world->send[link], .protocol = protocol, .count = count},
-                            {.end = &world->recv[link], .protocol = protocol, .count = count}};
-
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]), 0);
-    }
-    for (int i = 0; i < 2; i++) {
-        pthread_join(lanes[i].thread, NULL);
-    }
-    *sent = lanes[0].status;
-    *received = lanes[1].status;
-}
-
-static void transfer_well(struct world *world, int link, int count)
-{
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        int sent, received;
-
-        transfer(world, link, (enum gpuring_protocol) p, count, &sent, &received);
-        assert_int_equal(sent, GPURING_OK);
-        assert_int_equal(received, GPURING_OK);
-    }
-}
+    .name = "down0", .ports = 1, .link_layer = IBV_LINK_LAYER_ETHERNET, .gid = {V4_GID(1)}};
 
 static void test_pure_functions(void **state)
 {
-    const union ibv_gid v4 = {.raw = V4_GID}, v6 = {.raw = V6_GID}, local = {.raw = LL_GID};
+    const union ibv_gid v4 = {.raw = V4_GID(1)}, v6 = {.raw = V6_GID}, local = {.raw = LL_GID};
     const union ibv_gid zero = {.raw = {0}};
 
     (void) state;
@@ -218,7 +49,7 @@ static void test_pure_functions(void **state)
 
 static void test_discovery(void **state)
 {
-    const struct fake_device devices[] = {roce, infiniband, down};
+    const struct fake_device devices[] = {world_roce, world_infiniband, down};
     static const struct {
         const char *list;
         int count;
@@ -229,14 +60,14 @@ static void test_discovery(void **state)
                  {"ib0:2", 1, "ib0", 2},
                  {"^ib0:1", 2, "roce0", 1},
                  {"^roce0,^ib0:1", 1, "ib0", 2}};
-    struct gpuring_net_config config = defaults;
+    struct gpuring_net_config config = world_defaults;
     const struct gpuring_net_device *device;
     struct gpuring_net *net;
     int count;
 
     (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fake_verbs_reset(devices, 3, &none);
+        fake_verbs_reset(devices, 3, &world_no_faults);
         config.hca = cases[i].list;
         assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
         assert_int_equal(gpuring_net_verbs.devices(net, &device, &count), GPURING_OK);
@@ -254,7 +85,7 @@ static void test_discovery(void **state)
     config.hca = "mlx5_0:x";
     assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_ARG);
     assert_true(log_has("from \":x\" on"));
-    config = defaults;
+    config = world_defaults;
     config.verbs_timeout = 32;
     assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_ARG);
     assert_true(log_has("coll_gpuring_verbs_timeout is 32"));
@@ -263,7 +94,7 @@ static void test_discovery(void **state)
 
 static void test_only_old_roce(void **state)
 {
-    struct fake_device device = roce;
+    struct fake_device device = world_roce;
     struct gpuring_net *net;
 
     (void) state;
@@ -271,21 +102,21 @@ static void test_only_old_roce(void **state)
     for (int i = 0; i < FAKE_GIDS; i++) {
         device.gid_type[i] = IBV_GID_TYPE_ROCE_V1;
     }
-    fake_verbs_reset(&device, 1, &none);
-    assert_int_equal(gpuring_net_verbs.open(&defaults, &net), GPURING_ERR_UNSUPPORTED);
+    fake_verbs_reset(&device, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
     assert_true(log_has("roce0:1 has no GID for RoCE v2"));
 }
 
 static void test_transfer(void **state)
 {
-    const struct fake_device devices[] = {roce, infiniband};
+    const struct fake_device devices[] = {world_roce, world_infiniband};
     unsigned sends, reported, inlined;
     struct world world;
 
     (void) state;
-    world_open(&world, devices, 2, 2);
-    transfer_well(&world, 0, 300);
-    transfer_well(&world, 1, 300);
+    world_open(&world, devices, 2, 2, NULL);
+    world_transfer_well(&world, 0, 300);
+    world_transfer_well(&world, 1, 300);
     sends = fake_verbs_sends(&reported, &inlined);
     assert_true(reported > 0 && reported < sends); /* selectively */
     assert_true(inlined > 0 && inlined < sends);
@@ -303,9 +134,9 @@ static void test_completion_errors(void **state)
         char number[32];
         int sent, received;
 
-        world_open(&world, &roce, 1, 2);
+        world_open(&world, &world_roce, 1, 2, NULL);
         fake_verbs_set_faults(&faults);
-        transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
+        world_transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
         assert_true(sent == GPURING_ERR_NET || received == GPURING_ERR_NET);
         /* Either end may have hit it; the other then sees that its peer is gone. */
         snprintf(number, sizeof number, "(status %d, ", status);
@@ -318,8 +149,8 @@ static void test_completion_errors(void **state)
         assert_non_null(strstr(text, "device roce0 port 1"));
         assert_non_null(strstr(text, number));
         assert_non_null(strstr(text, gpuring_verbs_remedy((enum ibv_wc_status) status)));
-        fake_verbs_set_faults(&none);
-        transfer_well(&world, 1, 50);
+        fake_verbs_set_faults(&world_no_faults);
+        world_transfer_well(&world, 1, 50);
         world_close(&world);
     }
 }
@@ -332,8 +163,8 @@ static void test_pulled_cable(void **state)
     struct world world;
 
     (void) state;
-    world_open(&world, &roce, 1, 1);
-    transfer_well(&world, 0, 10);
+    world_open(&world, &world_roce, 1, 1, NULL);
+    world_transfer_well(&world, 0, 10);
     fake_verbs_pull(0);
     gpuring_proxy_begin(world.proxy[1]);
     while (__atomic_load_n(&world.recv[0].failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
@@ -347,85 +178,48 @@ static void test_pulled_cable(void **state)
     world_close(&world);
 }
 
-static void until_failed(const struct lane_end *end)
-{
-    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
-    const struct timespec nap = {.tv_nsec = 1000000};
-
-    gpuring_proxy_begin(end->proxy);
-    while (__atomic_load_n(&end->failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
-        assert_true(time(NULL) < deadline);
-        nanosleep(&nap, NULL);
-    }
-    gpuring_proxy_end(end->proxy);
-}
-
-/* The proxy's posts are out, and nothing is asked of the net any more. */
-static void until_sleeping(const struct gpuring_proxy *proxy)
-{
-    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
-    const struct timespec nap = {.tv_nsec = 1000000};
-
-    while (!gpuring_proxy_sleeping(proxy)) {
-        assert_true(time(NULL) < deadline);
-        nanosleep(&nap, NULL);
-    }
-}
-
-static void until_logged(const char *text)
-{
-    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
-    const struct timespec nap = {.tv_nsec = 1000000};
-
-    while (!log_has(text)) {
-        assert_true(time(NULL) < deadline);
-        nanosleep(&nap, NULL);
-    }
-}
-
 /* One process only: an event reaches whoever opened the device last. */
 static void test_events(void **state)
 {
-    const struct fake_device devices[] = {roce, infiniband};
+    const struct fake_device devices[] = {world_roce, world_infiniband};
     struct world world;
 
     (void) state;
-    world_open(&world, devices, 2, 3); /* links 0 and 2 on the first device, 1 on the second */
+    world_open(&world, devices, 2, 3,
+               NULL); /* links 0 and 2 on the first device, 1 on the second */
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
     until_logged("device roce0 port 1 is down");
     fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE);
     until_logged("device roce0 port 1 is up again");
-    transfer_well(&world, 0, 20);
+    world_transfer_well(&world, 0, 20);
 
     fake_verbs_event(0, IBV_EVENT_QP_FATAL); /* the youngest: the receiving end of link 2 */
     until_failed(&world.recv[2]);
     assert_non_null(strstr(gpuring_proxy_conn_error(world.recv[2].conn), "a fake event"));
-    transfer_well(&world, 0, 20);
+    world_transfer_well(&world, 0, 20);
 
     fake_verbs_event(0, IBV_EVENT_DEVICE_FATAL);
     until_failed(&world.recv[0]);
     assert_non_null(
         strstr(gpuring_proxy_conn_error(world.recv[0].conn), "local catastrophic error"));
-    transfer_well(&world, 1, 20);
+    world_transfer_well(&world, 1, 20);
     world_close(&world);
 }
 
 /* The receiver has closed in good order: no error, until somebody wants to send to it. */
 static void test_closed_peer(void **state)
 {
-    struct lane lane = {.count = 1};
     struct world world;
 
     (void) state;
-    world_open(&world, &roce, 1, 1);
-    transfer_well(&world, 0, 20);
+    world_open(&world, &world_roce, 1, 1, NULL);
+    world_transfer_well(&world, 0, 20);
     assert_int_equal(lane_end_destroy(&world.recv[0], 10), GPURING_OK);
     world.nlinks = 0;
     gpuring_proxy_begin(world.proxy[0]);
     gpuring_proxy_end(world.proxy[0]);
     assert_int_equal(world.send[0].failed, GPURING_OK);
-    lane.end = &world.send[0];
-    lane_main(&lane);
+    assert_int_equal(lane_send(&world.send[0], GPURING_PROTOCOL_SIMPLE, 0), GPURING_OK);
     until_failed(&world.send[0]);
     assert_int_equal(world.send[0].failed, GPURING_ERR_PEER);
     assert_int_equal(lane_end_destroy(&world.send[0], 10), GPURING_ERR_PEER);
@@ -450,16 +244,16 @@ static void test_failing_calls(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
-        fake_verbs_reset(&roce, 1, &opens[i].faults);
-        assert_int_equal(gpuring_net_verbs.open(&defaults, &net), GPURING_ERR_UNSUPPORTED);
+        fake_verbs_reset(&world_roce, 1, &opens[i].faults);
+        assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
         assert_true(log_has(opens[i].text));
         assert_int_equal(fake_verbs_objects(), 0);
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
-        fake_verbs_reset(&roce, 1, &links[i].faults);
-        assert_int_equal(gpuring_net_verbs.open(&defaults, &net), GPURING_OK);
+        fake_verbs_reset(&world_roce, 1, &links[i].faults);
+        assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
         assert_int_not_equal(lane_end_create(&end, &gpuring_net_verbs, net, 0, NULL,
-                                             GPURING_NET_SEND, NSLOTS, SLOT_BYTES),
+                                             GPURING_NET_SEND, WORLD_NSLOTS, WORLD_SLOT_BYTES),
                              GPURING_OK);
         assert_true(log_has(links[i].text));
         lane_end_destroy(&end, 0);
@@ -481,12 +275,12 @@ static void test_refused_sends(void **state)
     int sent, received;
 
     (void) state;
-    world_open(&world, &roce, 1, 1);
+    world_open(&world, &world_roce, 1, 1, NULL);
     fake_verbs_set_faults(&full);
-    transfer_well(&world, 0, 50);
+    world_transfer_well(&world, 0, 50);
     assert_true(gpuring_proxy_retries(world.proxy[0]) + gpuring_proxy_retries(world.proxy[1]) > 0);
     fake_verbs_set_faults(&broken);
-    transfer(&world, 0, GPURING_PROTOCOL_LL, 50, &sent, &received);
+    world_transfer(&world, 0, GPURING_PROTOCOL_LL, 50, &sent, &received);
     assert_true(sent == GPURING_ERR_NET || received == GPURING_ERR_NET);
     world_close(&world);
 }
@@ -499,9 +293,9 @@ static void test_refused_probes(void **state)
     struct world world;
 
     (void) state;
-    world_open(&world, &roce, 1, 1);
+    world_open(&world, &world_roce, 1, 1, NULL);
     fake_verbs_set_faults(&full);
-    transfer_well(&world, 0, 50);
+    world_transfer_well(&world, 0, 50);
     until_sleeping(world.proxy[0]);
     fake_verbs_set_faults(&broken);
     /* An idle connection is tried with one within a second or two. */

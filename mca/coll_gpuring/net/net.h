@@ -21,6 +21,7 @@
  * - SENT and CREDIT are cumulative: SENT(s) says that no local slot of a step <= s is read any more
  *   (the net may report every n-th only, but the last one without further posts); a later one never
  *   names a smaller step.
+ * - A net may use other devices than the link's own, when that fails: nothing above changes.
  * - ERROR is the last event of a link. post and credit that return a negative status do nothing,
  *   and an ERROR event with that status follows, unless it came before.
  * - A link of which the peer's end was closed in good order is not in error; a post on it is.
@@ -43,7 +44,7 @@
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
 
-#define GPURING_NET_HANDLE_BYTES 256 /* largest per-link handle; a net tells its real size */
+#define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle; a net tells its real size */
 
 struct gpuring_net_device {
     char name[64];       /* "mlx5_0", "eth0" */
@@ -94,7 +95,10 @@ struct gpuring_net_config {
     int verbs_gid_index;     /* 0: choose; n + 1: GID n of the port */
     int verbs_service_level; /* 0..15 */
     int verbs_traffic_class; /* 0..255 */
-    int verbs_pkey_index;    /* 0: the default partition */
+    int verbs_pkey;          /* partition key without its membership bit; 0: the port's first */
+    int verbs_mtu;           /* at most, an enum ibv_mtu; 0: the port's */
+    int verbs_qps;           /* queue pairs of a link that carry slots; 0: one */
+    int verbs_spares;        /* further ports that a link may fail over to */
     int ucx_rails;           /* devices a connection is spread over, at most; 0: UCX's choice */
     const char *local_host;  /* for messages */
 };

@@ -32,10 +32,13 @@ static int check_config(const struct gpuring_net_config *config)
     } ranges[] = {
         {"coll_gpuring_verbs_timeout", config->verbs_timeout, -1, 31},
         {"coll_gpuring_verbs_retry_count", config->verbs_retry_count, -1, 7},
-        {"the GID index", config->verbs_gid_index, 0, 256},
-        {"the service level", config->verbs_service_level, 0, 15},
-        {"the traffic class", config->verbs_traffic_class, 0, 255},
-        {"the partition key index", config->verbs_pkey_index, 0, 65535},
+        {"coll_gpuring_verbs_gid_index", config->verbs_gid_index - 1, -1, 255},
+        {"coll_gpuring_verbs_sl", config->verbs_service_level, 0, 15},
+        {"coll_gpuring_verbs_tc", config->verbs_traffic_class, 0, 255},
+        {"coll_gpuring_verbs_pkey", config->verbs_pkey, 0, 32767},
+        {"coll_gpuring_verbs_mtu (its place in the list)", config->verbs_mtu, 0, IBV_MTU_4096},
+        {"coll_gpuring_verbs_qps", config->verbs_qps, 0, GPURING_VERBS_MAX_QPS},
+        {"coll_gpuring_verbs_spares", config->verbs_spares, 0, GPURING_VERBS_MAX_SPARES},
     };
 
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
@@ -113,16 +116,23 @@ static int verbs_poll(struct gpuring_net *net, struct gpuring_net_event *events,
     if (gpuring_verbs_completions(net) == 0) {
         gpuring_verbs_probe_idle(net, gpuring_proxy_now());
     }
+    if (net->recovering > 0) {
+        gpuring_verbs_recover_all(net, gpuring_proxy_now());
+    }
     *count = gpuring_net_base_events(&net->base, events, max);
     gpuring_gate_leave(&net->base.gate);
     return GPURING_OK;
 }
 
-/* The device sends and repeats by itself. */
+/* The device sends and repeats by itself, but for what goes another way after a failure. */
 static int verbs_quiet(struct gpuring_net *net)
 {
-    (void) net;
-    return GPURING_OK;
+    bool due;
+
+    gpuring_gate_reenter(&net->base.gate);
+    due = gpuring_verbs_recovery_due(net);
+    gpuring_gate_leave(&net->base.gate);
+    return due ? GPURING_AGAIN : GPURING_OK;
 }
 
 static int verbs_wait_fd(struct gpuring_net *net)
@@ -156,7 +166,8 @@ static int verbs_arm(struct gpuring_net *net)
         }
     }
     /* What completed before the request does not notify: look once more. */
-    if (gpuring_verbs_completions(net) > 0 || net->base.news != NULL) {
+    if (gpuring_verbs_completions(net) > 0 || net->base.news != NULL ||
+        gpuring_verbs_recovery_due(net)) {
         status = GPURING_AGAIN;
     }
     gpuring_gate_leave(&net->base.gate);

@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Inside of the net `verbs`: reliable connected queue pairs, one per link, connected by handles.
+ * Inside of the net `verbs`: reliable connected queue pairs, connected by handles.
+ *
+ * A link has one or more rails: queue pairs, each with its like at the peer. The first ones, its
+ * lanes on the link's own port, carry slots in turn; the others, one on each of the next ports of
+ * the host, are spares: they carry all when no lane is left.
  *
  * A slot is one RDMA WRITE WITH IMMEDIATE from the sender's slot into the receiver's; the immediate
  * value says which step it is, and consumes a receive that was posted before. A credit is the same
  * with no bytes, in the other direction. Either side can always receive what the other may send:
- * at most nslots steps, or credits, of each protocol, and one BYE.
+ * at most nslots steps, or credits, of each protocol, and what failing over needs.
  *
- *   immediate value   31     30 29       23 22                       0
- *     data            | protocol | 0       | step (low 23 bits)      |
- *     credit          | protocol | head (low 30 bits)                |
- *     BYE             |   3      | 0                                 |
+ *   immediate value   31     30 29  27 26  24 23     22 21                   0
+ *     data            | protocol | step (low 23 bits in bits 22 to 0)          |
+ *     credit          | protocol | head (low 30 bits)                          |
+ *     control         |   3      | kind | rail | protocol | arrived (22 bits)  |
  *
  * Sends are reported to us selectively: the first one, and every so often while others are under
  * way. When the last reported one is done and others were posted after it, an empty write asks for
  * another report, so that SENT never waits for a further post.
  *
- * A connection on which nothing happens while the proxy is awake is tried with an empty write every
+ * A rail on which nothing happens while the proxy is awake is tried with an empty write every
  * second: a receiver learns that its sender's host is gone, though it has nothing to send.
+ *
+ * Failing over (net_verbs_failover.c): either end may find that a rail has failed. It puts its
+ * queue pair into the error state, takes what had arrived, and from then on nothing that is still
+ * on its way can reach its memory; then it says LOST on another rail, the receiving end after
+ * ARRIVED, its count for each protocol. The other end does likewise. The sender repeats what it had
+ * posted on the rail and is beyond that count; what arrives twice nevertheless has the same bytes
+ * in a slot that is not given back before the repetition is done, and is counted once.
  *
  * Everything below is guarded by the net's gate, except where noted.
  */
@@ -35,7 +46,12 @@
 #define GPURING_VERBS_RNR_TIMER  12 /* 0.64 ms; table 45 of the InfiniBand specification */
 #define GPURING_VERBS_INLINE     256
 #define GPURING_VERBS_CQ_ENTRIES 4096
-#define GPURING_VERBS_CONTROL    4 /* receives for other messages than data and credits */
+#define GPURING_VERBS_MAX_QPS    4 /* lanes of a link */
+#define GPURING_VERBS_MAX_SPARES 3
+#define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
+/* Receives for other messages than slots: BYE, and after each rail's failure what it takes to agree
+ * on what arrived, and all credits once more. */
+#define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
 
 struct gpuring_verbs_mr {
     struct gpuring_verbs_mr *next;
@@ -71,6 +87,7 @@ struct gpuring_verbs_port {
     uint16_t lid;
     enum ibv_mtu mtu;
     uint8_t gid_index;
+    uint16_t pkey_index;
     union ibv_gid gid;
 };
 
@@ -82,38 +99,72 @@ struct gpuring_verbs_sent {
 };
 
 /*
- * A link's handle. Both ends must agree on the rings; what differs between them is how to reach the
- * other end.
+ * A link's handle. Both ends must agree on the rings and the number of rails; what differs between
+ * them is how to reach the other end. Only the rails that there are travel.
  */
+struct gpuring_verbs_address {
+    uint32_t qpn, psn, rkey;
+    uint16_t lid;
+    uint8_t mtu, link_layer;
+    uint8_t gid[16];
+};
 struct gpuring_verbs_handle {
     uint32_t magic;
-    uint32_t qpn, psn, rkey;
-    uint8_t gid[16];
-    uint16_t lid;
-    uint8_t mtu, link_layer, direction, reserved[3];
+    uint8_t direction, lanes, rails, reserved;
     uint64_t slots[GPURING_PROTOCOL_COUNT]; /* addresses */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
     uint32_t nslots[GPURING_PROTOCOL_COUNT];
+    struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
 };
-#define GPURING_VERBS_MAGIC UINT32_C(0x67707632) /* "gpv2" */
+#define GPURING_VERBS_MAGIC UINT32_C(0x67707633) /* "gpv3" */
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
 
-struct gpuring_net_link {
-    struct gpuring_net_base_link base;
+enum gpuring_verbs_rail_state {
+    GPURING_VERBS_UNUSED,   /* no spare: it would be the same path once more, or cannot be had */
+    GPURING_VERBS_UP,       /* carries, or could */
+    GPURING_VERBS_DRAINING, /* has failed; what had arrived is being taken */
+    GPURING_VERBS_DOWN,     /* nothing reaches or leaves memory by it any more */
+};
+
+struct gpuring_verbs_rail {
+    enum gpuring_verbs_rail_state state;
     struct gpuring_verbs_port *port;
     struct gpuring_verbs_mr *mr;
     struct gpuring_verbs_cq *cq;
     struct ibv_qp *qp;
     uint32_t psn;
-    unsigned max_inline, send_room, receive_room;
-    struct gpuring_verbs_handle peer;
-    bool connected;
-    bool peer_closed; /* BYE has come */
+    unsigned max_inline;
+    unsigned receives; /* posted, not yet come back */
     uint64_t sq_posted, sq_done;
     uint64_t sq_asked;               /* sends before this one will be reported */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
     uint64_t active_ns;              /* when something last happened */
+    /* After it has failed: */
+    uint64_t failed_ns;
+    bool told;      /* the peer was told, on rail told_on */
+    bool peer_told; /* the peer has told us */
+    bool repeated;  /* sending: what it had not brought is in link->again */
+    unsigned told_on;
+    uint64_t peer_arrived[GPURING_PROTOCOL_COUNT];
 };
+
+struct gpuring_net_link {
+    struct gpuring_net_base_link base;
+    unsigned nlanes, nrails; /* lanes come first */
+    struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
+    unsigned send_room, receive_room, receive_batch; /* of each rail */
+    unsigned turn;                                   /* of the lanes */
+    struct gpuring_verbs_handle mine, peer;
+    bool connected;
+    bool peer_closed; /* BYE has come */
+    bool recovering;  /* a rail's failure is not dealt with yet */
+    bool wounded;     /* a rail has failed: messages may come twice */
+    /* By bits step % 64; at most nslots steps, which are fewer, are under way. */
+    uint64_t early[GPURING_PROTOCOL_COUNT]; /* done or arrived out of turn */
+    uint64_t again[GPURING_PROTOCOL_COUNT]; /* sending: to be repeated */
+    uint64_t head[GPURING_PROTOCOL_COUNT];  /* receiving: the last credit given */
+};
+_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "bits of early and again");
 
 struct gpuring_net {
     struct gpuring_net_base base;
@@ -123,6 +174,7 @@ struct gpuring_net {
     struct gpuring_net_devices devices; /* one per port, in the same order */
     int epoll;                          /* all completion channels */
     uint64_t watched_ns;                /* when idle links were last looked at */
+    unsigned recovering;                /* links that are */
     struct gpuring_verbs_watch *watch;  /* thread for asynchronous events */
 };
 
@@ -159,26 +211,67 @@ int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
 void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_cq *cq,
                           unsigned entries);
 
+/* net_verbs_rail.c: the life of a queue pair. These leave the parts that there are to rail_release.
+ */
+int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                              struct gpuring_verbs_port *port,
+                              const struct gpuring_net_memory *memory);
+/* Connect with the peer's rail of the same number. 0 or an errno. */
+int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* Post `count` receives. 0 or an errno. */
+int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                           unsigned count);
+
 /* net_verbs_data.c: the data path */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
-/* Post `count` receives. 0 or an errno. */
-int gpuring_verbs_receives(struct gpuring_net_link *link, unsigned count);
 /* Take what has completed; returns how much. */
 int gpuring_verbs_completions(struct gpuring_net *net);
-/* Look after links on which nothing happens. */
+/* Look after rails on which nothing happens. */
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now);
-/* Tell the peer that this end closes. */
-void gpuring_verbs_bye(struct gpuring_net_link *link);
+/* The first rail that is up, or NULL. */
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
+/* Post a slot (again), a credit, or a control message; as the net's post does. */
+int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                            uint64_t step, uint32_t bytes);
+int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                              enum gpuring_protocol protocol, uint64_t head);
+enum gpuring_verbs_control { GPURING_VERBS_BYE, GPURING_VERBS_ARRIVED, GPURING_VERBS_LOST };
+int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
+                               enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
+                               uint64_t arrived);
+/* The slot of this step has left. */
+void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
+
+/* net_verbs_failover.c */
+/* The rail has failed for this reason: go on by another, or the link has failed. */
+void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                             const char *what, const char *remedy);
+/* A receive of a rail that is not up has come back. */
+void gpuring_verbs_rail_drained(struct gpuring_verbs_rail *rail);
+/* ARRIVED and LOST. */
+void gpuring_verbs_peer_arrived(struct gpuring_net_link *link, unsigned rail, unsigned protocol,
+                                uint32_t arrived);
+void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
+/* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
+void gpuring_verbs_give_up(struct gpuring_net_link *link);
+/* Is something left that the peer waits for? */
+bool gpuring_verbs_recovery_due(const struct gpuring_net *net);
+/* Do what can be done now for a link that is recovering, or for all. */
+void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
+void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);
 
 /* net_verbs_error.c */
-void gpuring_verbs_link_fail(struct gpuring_net_link *link, int status, const char *what,
-                             const char *remedy);
-void gpuring_verbs_link_fail_wc(struct gpuring_net_link *link, const struct ibv_wc *wc);
-/* What a user can do about a completion's status. Pure. */
+void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                             int status, const char *what, const char *remedy);
+void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                                const struct ibv_wc *wc);
+/* What a user can do about a completion's status, and whether another path may be better. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
+bool gpuring_verbs_path_failed(enum ibv_wc_status status);
 
 /* net_verbs_watch.c: asynchronous events, by a thread */
 int gpuring_verbs_watch_start(struct gpuring_net *net);

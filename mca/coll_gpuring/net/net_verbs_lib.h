@@ -21,6 +21,7 @@
     F(close_device)                \
     F(query_device)                \
     F(query_port)                  \
+    F(query_pkey)                  \
     F(get_async_event)             \
     F(ack_async_event)             \
     F(alloc_pd)                    \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The life of a link of the net `verbs`: its queue pair from creation to destruction. */
+/* The life of a link of the net `verbs`: from creation to closing. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,105 +14,82 @@
 
 #define CLOSE_NS UINT64_C(1000000000)
 
-static int verbs_error(const struct gpuring_net_link *link, const char *what, int error)
-{
-    gpuring_error("%s cannot %s on device %s port %d: %s", link->base.net->host, what,
-                  link->port->adapter->name, link->port->number, strerror(error));
-    return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
-}
-
 /* Room of the queues: everything that the contract allows to be under way. */
-static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory)
+static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
+                        unsigned rails)
 {
     unsigned steps = 0;
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         steps += memory->ring[p].slots != NULL ? memory->ring[p].nslots : 0;
     }
-    link->receive_room = steps + GPURING_VERBS_CONTROL;
-    link->send_room = steps + GPURING_VERBS_CONTROL;
-}
-
-/* A device tells how much it can send inline only by refusing more. */
-static int create_qp(struct gpuring_net_link *link)
-{
-    struct ibv_qp_init_attr attr = {.send_cq = link->cq->cq,
-                                    .recv_cq = link->cq->cq,
-                                    .qp_type = IBV_QPT_RC,
-                                    .cap = {.max_send_wr = link->send_room,
-                                            .max_recv_wr = link->receive_room,
-                                            .max_send_sge = 1,
-                                            .max_recv_sge = 1}};
-    unsigned inlined = GPURING_VERBS_INLINE;
-
-    do {
-        attr.cap.max_inline_data = inlined;
-        link->qp = gpuring_verbs.create_qp(link->port->adapter->pd, &attr);
-        inlined /= 2;
-    } while (link->qp == NULL && errno == EINVAL && inlined >= 16);
-    if (link->qp == NULL) {
-        return verbs_error(link, "create a queue pair", errno);
-    }
-    link->max_inline = attr.cap.max_inline_data;
-    return GPURING_OK;
-}
-
-static int initialise_qp(struct gpuring_net_link *link)
-{
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-                               .port_num = link->port->number,
-                               .pkey_index = (uint16_t) config->verbs_pkey_index,
-                               .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE};
-    int error = gpuring_verbs.modify_qp(
-        link->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-    if (error != 0) {
-        return verbs_error(link, "initialise a queue pair", error);
-    }
-    error = gpuring_verbs_receives(link, link->receive_room);
-    return error != 0 ? verbs_error(link, "post receives", error) : GPURING_OK;
+    link->send_room = steps + GPURING_VERBS_CONTROL(rails);
+    /* Receives are given back some at a time. */
+    link->receive_batch = link->send_room / 4;
+    link->receive_room = link->send_room + link->receive_batch;
 }
 
 static void release(struct gpuring_net_link *link)
 {
-    struct gpuring_verbs_adapter *adapter = link->port->adapter;
-
-    if (link->qp != NULL) {
-        gpuring_verbs.destroy_qp(link->qp);
+    for (unsigned r = 0; r < link->nrails; r++) {
+        gpuring_verbs_rail_release(link, &link->rail[r]);
     }
-    if (link->cq != NULL) {
-        gpuring_verbs_cq_put(adapter, link->cq, link->send_room + link->receive_room);
-    }
-    if (link->mr != NULL) {
-        gpuring_verbs_mr_put(adapter, link->mr);
+    if (link->recovering) {
+        gpuring_verbs_net(link)->recovering--;
     }
     gpuring_net_base_remove(&link->base);
-    free(link->sent);
     free(link);
 }
 
-static int build(struct gpuring_net *net, struct gpuring_net_link *link,
+/* The lanes on the port itself, then a spare on each of the next ones; a host with fewer ports has
+ * several on one, and what is no path of its own is given up when the peer's are known. */
+static int build(struct gpuring_net *net, struct gpuring_net_link *link, int device,
                  const struct gpuring_net_memory *memory)
 {
-    struct gpuring_verbs_adapter *adapter = link->port->adapter;
-    int status;
+    unsigned qps = net->config.verbs_qps > 0 ? (unsigned) net->config.verbs_qps : 1;
+    unsigned rails = qps + (unsigned) net->config.verbs_spares;
+    int status = GPURING_OK;
 
-    choose_room(link, memory);
-    link->sent = calloc(link->send_room, sizeof(*link->sent));
-    if (link->sent == NULL) {
-        gpuring_error("out of memory for a verbs connection");
-        return GPURING_ERR_NOMEM;
+    choose_room(link, memory, rails);
+    link->nlanes = qps;
+    while (status == GPURING_OK && link->nrails < rails) {
+        unsigned spare = link->nrails < qps ? 0 : link->nrails - qps + 1;
+        unsigned port = ((unsigned) device + spare) % (unsigned) net->devices.count;
+
+        link->nrails++;
+        status = gpuring_verbs_rail_create(link, &link->rail[link->nrails - 1], &net->ports[port],
+                                           memory);
     }
-    status = gpuring_verbs_mr_get(net, adapter, memory, &link->mr);
-    if (status == GPURING_OK) {
-        status =
-            gpuring_verbs_cq_get(net, adapter, link->send_room + link->receive_room, &link->cq);
+    return status;
+}
+
+/* Before connecting, which may give up spares. */
+static void fill_handle(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_handle *handle = &link->mine;
+
+    *handle = (struct gpuring_verbs_handle){.magic = GPURING_VERBS_MAGIC,
+                                            .direction = (uint8_t) link->base.direction,
+                                            .lanes = (uint8_t) link->nlanes,
+                                            .rails = (uint8_t) link->nrails};
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        const struct gpuring_net_ring *ring = &link->base.count[p].memory;
+
+        handle->slots[p] = (uint64_t) (uintptr_t) ring->slots;
+        handle->slot_bytes[p] = ring->slot_bytes;
+        handle->nslots[p] = ring->nslots;
     }
-    if (status == GPURING_OK) {
-        status = create_qp(link);
+    for (unsigned r = 0; r < link->nrails; r++) {
+        const struct gpuring_verbs_rail *rail = &link->rail[r];
+
+        handle->rail[r] = (struct gpuring_verbs_address){.qpn = rail->qp->qp_num,
+                                                         .psn = rail->psn,
+                                                         .rkey = rail->mr->mr->rkey,
+                                                         .lid = rail->port->lid,
+                                                         .mtu = (uint8_t) rail->port->mtu,
+                                                         .link_layer = rail->port->link_layer};
+        memcpy(handle->rail[r].gid, rail->port->gid.raw, sizeof handle->rail[r].gid);
     }
-    return status == GPURING_OK ? initialise_qp(link) : status;
 }
 
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
@@ -131,17 +109,15 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
         gpuring_error("out of memory for a verbs connection");
         return GPURING_ERR_NOMEM;
     }
-    link->port = &net->ports[device];
     gpuring_gate_enter(&net->base.gate);
     status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
     if (status != GPURING_OK) {
         free(link);
     } else {
-        /* Where the peer starts counting packets; any 24 bits that differ from link to link. */
-        link->psn = (uint32_t) (gpuring_proxy_now() * UINT64_C(2654435761) >> 16 ^ link->base.id) &
-                    0xffffff;
-        status = build(net, link, memory);
-        if (status != GPURING_OK) {
+        status = build(net, link, device, memory);
+        if (status == GPURING_OK) {
+            fill_handle(link);
+        } else {
             release(link);
         }
     }
@@ -152,114 +128,81 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
     return status;
 }
 
-static void fill_handle(const struct gpuring_net_link *link, struct gpuring_verbs_handle *handle)
+static size_t handle_bytes(unsigned rails)
 {
-    *handle = (struct gpuring_verbs_handle){.magic = GPURING_VERBS_MAGIC,
-                                            .qpn = link->qp->qp_num,
-                                            .psn = link->psn,
-                                            .rkey = link->mr->mr->rkey,
-                                            .lid = link->port->lid,
-                                            .mtu = (uint8_t) link->port->mtu,
-                                            .link_layer = link->port->link_layer,
-                                            .direction = (uint8_t) link->base.direction};
-    memcpy(handle->gid, link->port->gid.raw, sizeof handle->gid);
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        const struct gpuring_net_ring *ring = &link->base.count[p].memory;
-
-        handle->slots[p] = (uint64_t) (uintptr_t) ring->slots;
-        handle->slot_bytes[p] = ring->slot_bytes;
-        handle->nslots[p] = ring->nslots;
-    }
+    return offsetof(struct gpuring_verbs_handle, rail) +
+           rails * sizeof(struct gpuring_verbs_address);
 }
 
 int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
 {
-    struct gpuring_verbs_handle mine;
-
-    if (*bytes < sizeof mine) {
-        gpuring_error("no room for the handle of a verbs connection");
+    if (*bytes < handle_bytes(link->nrails)) {
         return GPURING_ERR_ARG;
     }
-    fill_handle(link, &mine);
-    memcpy(handle, &mine, sizeof mine);
-    *bytes = sizeof mine;
+    *bytes = handle_bytes(link->nrails);
+    memcpy(handle, &link->mine, *bytes);
     return GPURING_OK;
 }
 
 /* NULL, or why the two ends cannot be connected. */
-static const char *mismatch(const struct gpuring_net_link *link,
-                            const struct gpuring_verbs_handle *peer)
+static const char *mismatch(const struct gpuring_net_link *link)
 {
-    struct gpuring_verbs_handle mine;
+    const struct gpuring_verbs_handle *peer = &link->peer, *mine = &link->mine;
 
-    fill_handle(link, &mine);
-    if (peer->direction == mine.direction ||
-        memcmp(peer->slot_bytes, mine.slot_bytes, sizeof mine.slot_bytes) != 0 ||
-        memcmp(peer->nslots, mine.nslots, sizeof mine.nslots) != 0) {
+    if (peer->direction == mine->direction ||
+        memcmp(peer->slot_bytes, mine->slot_bytes, sizeof mine->slot_bytes) != 0 ||
+        memcmp(peer->nslots, mine->nslots, sizeof mine->nslots) != 0) {
         return "the sizes of its FIFOs differ: coll_gpuring_buffer_size and "
-               "coll_gpuring_chunk_size "
-               "must agree on all ranks";
+               "coll_gpuring_chunk_size must agree on all ranks";
     }
-    if (peer->link_layer != mine.link_layer) {
+    if (peer->lanes != mine->lanes || peer->rails != mine->rails) {
+        return "the numbers of queue pairs differ: coll_gpuring_verbs_qps and "
+               "coll_gpuring_verbs_spares must agree on all ranks";
+    }
+    if (peer->rail[0].link_layer != mine->rail[0].link_layer) {
         return "one port is InfiniBand, the other Ethernet: coll_gpuring_verbs_hca must select "
                "ports that reach each other";
     }
     return NULL;
 }
 
-static void fill_address(const struct gpuring_net_link *link, struct ibv_ah_attr *address)
+static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
 {
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
-    const struct gpuring_verbs_handle *peer = &link->peer;
+    return a->lid == b->lid && memcmp(a->gid, b->gid, sizeof a->gid) == 0;
+}
 
-    address->dlid = peer->lid;
-    address->sl = (uint8_t) config->verbs_service_level;
-    address->port_num = link->port->number;
-    /* Ethernet always routes by GID; InfiniBand only when the subnets differ. */
-    if (peer->link_layer == IBV_LINK_LAYER_ETHERNET ||
-        memcmp(peer->gid, link->port->gid.raw, 8) != 0) {
-        address->is_global = 1;
-        memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
-        address->grh.sgid_index = link->port->gid_index;
-        address->grh.hop_limit = 255;
-        address->grh.traffic_class = (uint8_t) config->verbs_traffic_class;
+/* Both ends find the same: does spare `r` differ from all rails before it at one end at least? */
+static bool is_path(const struct gpuring_net_link *link, unsigned r)
+{
+    const struct gpuring_verbs_address *here = link->mine.rail, *there = link->peer.rail;
+
+    for (unsigned before = 0; before < r; before++) {
+        if (same_port(&here[before], &here[r]) && same_port(&there[before], &there[r])) {
+            return false;
+        }
     }
+    return here[r].link_layer == there[r].link_layer;
 }
 
-static int ready_to_receive(struct gpuring_net_link *link)
+/* Lanes must connect; a spare that does not is one less. 0 or an errno. */
+static int connect_rails(struct gpuring_net_link *link)
 {
-    const struct gpuring_verbs_handle *peer = &link->peer;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-                               .path_mtu = link->port->mtu < (enum ibv_mtu) peer->mtu
-                                               ? link->port->mtu
-                                               : (enum ibv_mtu) peer->mtu,
-                               .dest_qp_num = peer->qpn,
-                               .rq_psn = peer->psn,
-                               .max_dest_rd_atomic = 0,
-                               .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
+    for (unsigned r = 0; r < link->nrails; r++) {
+        struct gpuring_verbs_rail *rail = &link->rail[r];
+        bool spare = r >= link->nlanes;
+        int error = spare && !is_path(link, r) ? ENOENT : gpuring_verbs_rail_connect(link, rail);
 
-    fill_address(link, &attr.ah_attr);
-    return gpuring_verbs.modify_qp(link->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                       IBV_QP_MIN_RNR_TIMER);
-}
-
-static int ready_to_send(struct gpuring_net_link *link)
-{
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
-    int timeout = config->verbs_timeout, retry = config->verbs_retry_count;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-                               .timeout =
-                                   (uint8_t) (timeout >= 0 ? timeout : GPURING_VERBS_TIMEOUT),
-                               .retry_cnt = (uint8_t) (retry >= 0 ? retry : GPURING_VERBS_RETRY),
-                               .rnr_retry = GPURING_VERBS_RNR_RETRY,
-                               .sq_psn = link->psn,
-                               .max_rd_atomic = 0};
-
-    return gpuring_verbs.modify_qp(link->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+        if (error != 0 && !spare) {
+            return error;
+        }
+        if (error != 0) {
+            gpuring_debug("%s: no spare from device %s port %d to %s: %s", link->base.net->host,
+                          rail->port->adapter->name, rail->port->number, link->base.peer_name,
+                          error == ENOENT ? "no path of its own" : strerror(error));
+            gpuring_verbs_rail_release(link, rail);
+        }
+    }
+    return 0;
 }
 
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
@@ -272,30 +215,29 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 
     (void) process_handle;
     (void) process_bytes;
-    if (bytes != sizeof link->peer ||
-        (memcpy(&link->peer, handle, bytes), link->peer.magic != GPURING_VERBS_MAGIC)) {
+    memcpy(&link->peer, handle, bytes < sizeof link->peer ? bytes : sizeof link->peer);
+    if (bytes < handle_bytes(1) || link->peer.magic != GPURING_VERBS_MAGIC ||
+        link->peer.rails > GPURING_VERBS_MAX_RAILS || bytes != handle_bytes(link->peer.rails)) {
         gpuring_error("%s sent no handle of a verbs connection: does it run the same version of "
                       "coll/gpuring, with the same coll_gpuring_net?",
                       peer_name);
         return GPURING_ERR_PEER;
     }
-    why = mismatch(link, &link->peer);
+    why = mismatch(link);
     if (why != NULL) {
         gpuring_error("%s and %s cannot be connected by verbs: %s", net->base.host, peer_name, why);
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
     gpuring_gate_enter(&net->base.gate);
-    error = ready_to_receive(link);
-    error = error != 0 ? error : ready_to_send(link);
+    error = connect_rails(link);
     link->connected = error == 0;
-    link->active_ns = gpuring_proxy_now();
     gpuring_gate_leave(&net->base.gate);
     if (error != 0) {
         gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
                       "each other? coll_gpuring_verbs_hca selects ports",
-                      net->base.host, link->port->adapter->name, link->port->number, peer_name,
-                      strerror(error));
+                      net->base.host, link->rail[0].port->adapter->name, link->rail[0].port->number,
+                      peer_name, strerror(error));
         return GPURING_ERR_NET;
     }
     return GPURING_OK;
@@ -304,15 +246,23 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 /* Say good-bye, so that the peer does not take our silence for a failure. */
 static void part(struct gpuring_net_link *link)
 {
-    uint64_t deadline = gpuring_proxy_now() + CLOSE_NS;
+    uint64_t now = gpuring_proxy_now(), deadline = now + CLOSE_NS;
+    struct gpuring_verbs_rail *on = NULL;
 
-    if (!link->connected || link->base.status != GPURING_OK || link->peer_closed) {
-        return;
-    }
-    gpuring_verbs_bye(link);
-    while (link->sq_done < link->sq_posted && link->base.status == GPURING_OK &&
-           !link->peer_closed && gpuring_proxy_now() < deadline) {
+    while (link->connected && link->base.status == GPURING_OK && !link->peer_closed &&
+           now < deadline) {
+        if (on == NULL || on->state != GPURING_VERBS_UP) {
+            on = gpuring_verbs_first_up(link);
+            if (on == NULL ||
+                gpuring_verbs_post_control(link, on, GPURING_VERBS_BYE, 0, 0, 0) != GPURING_OK) {
+                on = NULL; /* no room yet, or it failed */
+            }
+        } else if (on->sq_done == on->sq_posted) {
+            return;
+        }
         gpuring_verbs_completions(gpuring_verbs_net(link));
+        now = gpuring_proxy_now();
+        gpuring_verbs_recover(link, now);
     }
 }
 

@@ -60,6 +60,7 @@ int gpuring_verbs_gid_rank(uint8_t link_layer, uint32_t gid_type, const union ib
 /* The best GID of a port, the first one of equals. */
 static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
+    static const union ibv_gid none;
     int best = 0;
 
     for (int i = 0; i < count && i < 256; i++) {
@@ -72,7 +73,7 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
             continue;
         }
         rank = net->config.verbs_gid_index > 0
-                   ? 1
+                   ? memcmp(&entry.gid, &none, sizeof none) != 0 /* asked for: of any kind */
                    : gpuring_verbs_gid_rank(port->link_layer, entry.gid_type, &entry.gid);
         if (rank > best) {
             best = rank;
@@ -81,6 +82,22 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
         }
     }
     return best > 0;
+}
+
+/* The place of the partition key in the port's table. The top bit says how much of a member the
+ * port is, and is not part of the key. */
+static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
+{
+    for (int i = 0; i < count && net->config.verbs_pkey > 0; i++) {
+        __be16 key;
+
+        if (gpuring_verbs.query_pkey(port->adapter->context, port->number, i, &key) == 0 &&
+            (be16toh(key) & 0x7fff) == net->config.verbs_pkey) {
+            port->pkey_index = (uint16_t) i;
+            return true;
+        }
+    }
+    return net->config.verbs_pkey == 0; /* the first one */
 }
 
 static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *port,
@@ -133,11 +150,17 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
     port.link_layer = attr.link_layer;
     port.lid = attr.lid;
     port.mtu = attr.active_mtu;
-    if (!choose_gid(net, &port, attr.gid_tbl_len) && attr.link_layer == IBV_LINK_LAYER_ETHERNET) {
-        *why = "has no GID for RoCE v2";
-        return GPURING_OK;
+    if (net->config.verbs_mtu > 0 && port.mtu > (enum ibv_mtu) net->config.verbs_mtu) {
+        port.mtu = (enum ibv_mtu) net->config.verbs_mtu;
     }
-    return add_port(net, &port, &attr);
+    if (!choose_pkey(net, &port, attr.pkey_tbl_len)) {
+        *why = "has no partition key coll_gpuring_verbs_pkey";
+    } else if (!choose_gid(net, &port, attr.gid_tbl_len) &&
+               (net->config.verbs_gid_index > 0 || attr.link_layer == IBV_LINK_LAYER_ETHERNET)) {
+        *why = net->config.verbs_gid_index > 0 ? "has no GID number coll_gpuring_verbs_gid_index"
+                                               : "has no GID for RoCE v2";
+    }
+    return *why != NULL ? GPURING_OK : add_port(net, &port, &attr);
 }
 
 static void adapter_close(struct gpuring_verbs_adapter *adapter)

@@ -17,6 +17,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+#define DEVICE_REMEDY gpuring_verbs_remedy(IBV_WC_FATAL_ERR)
+
 struct gpuring_verbs_watch {
     struct gpuring_net *net;
     pthread_t thread;
@@ -48,22 +50,48 @@ static enum verdict judge(enum ibv_event_type type)
     }
 }
 
-/* Fail the links of a queue pair, or of a whole adapter. */
-static void fail_links(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
-                       const struct ibv_qp *qp, const char *what)
+/* Which rails an event is about: those of a queue pair, of a port, or of a whole adapter. */
+struct concerned {
+    const struct gpuring_verbs_adapter *adapter;
+    const struct ibv_qp *qp; /* NULL: any */
+    int port;                /* 0: any */
+};
+
+static bool concerns(const struct concerned *who, const struct gpuring_verbs_rail *rail)
+{
+    return rail->state == GPURING_VERBS_UP && rail->port->adapter == who->adapter &&
+           (who->qp == NULL || rail->qp == who->qp) &&
+           (who->port == 0 || rail->port->number == who->port);
+}
+
+/* Can the link go on without the rails that are concerned? */
+static bool has_others(const struct gpuring_net_link *link, const struct concerned *who)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP && !concerns(who, &link->rail[r])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `spare`: only where there is another rail to go on by. */
+static void fail_rails(struct gpuring_net *net, const struct concerned *who, bool spare,
+                       const char *what, const char *remedy)
 {
     gpuring_gate_enter(&net->base.gate);
     for (uint32_t i = 0; i < net->base.nlinks; i++) {
         struct gpuring_net_link *link =
             (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
 
-        if (link != NULL && link->port->adapter == adapter && (qp == NULL || link->qp == qp) &&
-            !link->peer_closed) {
-            gpuring_verbs_link_fail(link, GPURING_ERR_NET, what,
-                                    qp == NULL ? "the device failed: see the kernel's log (dmesg); "
-                                                 "coll_gpuring_verbs_hca can exclude it"
-                                               : "the peer sent what this end refuses, or the "
-                                                 "device failed: see the kernel's log (dmesg)");
+        if (link == NULL || !link->connected || link->peer_closed ||
+            (spare && !has_others(link, who))) {
+            continue;
+        }
+        for (unsigned r = 0; r < link->nrails; r++) {
+            if (concerns(who, &link->rail[r])) {
+                gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
+            }
         }
     }
     gpuring_gate_leave(&net->base.gate);
@@ -72,7 +100,7 @@ static void fail_links(struct gpuring_net *net, const struct gpuring_verbs_adapt
 static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter)
 {
     struct ibv_async_event event;
-    const struct ibv_qp *qp;
+    struct concerned who = {.adapter = adapter};
     enum verdict verdict;
     const char *what;
     int port;
@@ -84,21 +112,30 @@ static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapte
      * From here on its address is only compared. */
     verdict = judge(event.event_type);
     what = gpuring_verbs.event_type_str(event.event_type);
-    qp = verdict == VERDICT_QP ? event.element.qp : NULL;
+    who.qp = verdict == VERDICT_QP ? event.element.qp : NULL;
     port = event.element.port_num;
     gpuring_verbs.ack_async_event(&event);
     switch (verdict) {
     case VERDICT_PORT_DOWN:
-        gpuring_warn("%s: device %s port %d is down; connections through it fail if it does not "
-                     "come back within the retries (coll_gpuring_verbs_timeout, _retry_count)",
+        gpuring_warn("%s: device %s port %d is down; connections that have no other path fail if "
+                     "it does not come back within the retries (coll_gpuring_verbs_timeout, "
+                     "coll_gpuring_verbs_retry_count)",
                      net->base.host, adapter->name, port);
+        who.port = port;
+        fail_rails(net, &who, true, what, "check the cable and the switch");
         break;
     case VERDICT_PORT_UP:
-        gpuring_warn("%s: device %s port %d is up again", net->base.host, adapter->name, port);
+        gpuring_warn("%s: device %s port %d is up again; connections that left it stay where they "
+                     "are",
+                     net->base.host, adapter->name, port);
         break;
     case VERDICT_QP:
+        fail_rails(net, &who, false, what,
+                   "the peer sent what this end refuses, or the device failed: see the kernel's "
+                   "log (dmesg)");
+        break;
     case VERDICT_DEVICE:
-        fail_links(net, adapter, qp, what);
+        fail_rails(net, &who, false, what, DEVICE_REMEDY);
         break;
     default:
         gpuring_debug("%s: device %s: %s", net->base.host, adapter->name, what);
@@ -119,8 +156,10 @@ static void *watch_main(void *argument)
             if ((watch->fds[i + 1].revents & POLLIN) != 0) {
                 handle(watch->net, watch->adapters[i]);
             } else if (watch->fds[i + 1].revents != 0) {
+                const struct concerned who = {.adapter = watch->adapters[i]};
+
                 watch->fds[i + 1].fd = -1; /* the device is gone for good */
-                fail_links(watch->net, watch->adapters[i], NULL, "the device was removed");
+                fail_rails(watch->net, &who, false, "the device was removed", DEVICE_REMEDY);
             }
         }
     }

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Several queue pairs of a connection of the net `verbs`, and what happens when some of them fail
+ * under way, on devices that exist in this process only: every chunk arrives once, in order, with
+ * its data, as long as one path is left, and an error names all of them when none is.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/verbs_world.h"
+
+static struct gpuring_net_config with(int qps, int spares)
+{
+    struct gpuring_net_config config = world_defaults;
+
+    config.verbs_qps = qps;
+    config.verbs_spares = spares;
+    return config;
+}
+
+static const char *error_of(const struct lane_end *end)
+{
+    return gpuring_proxy_conn_error(end->conn);
+}
+
+static void test_several_queue_pairs(void **state)
+{
+    (void) state;
+    for (int qps = 1; qps <= GPURING_VERBS_MAX_QPS; qps++) {
+        struct gpuring_net_config config = with(qps, 0);
+        struct world world;
+
+        world_open(&world, &world_roce, 1, 2, &config);
+        assert_int_equal(world.send[0].link->nrails, qps);
+        for (int link = 0; link < 2; link++) {
+            assert_true(world_transfer_together(&world, link, 200));
+            for (int r = 0; r < qps; r++) { /* each carries its share */
+                assert_true(world.send[link].link->rail[r].sq_posted >= 600 / (unsigned) qps);
+            }
+        }
+        world_close(&world);
+    }
+}
+
+/* A spare is a path of its own: another port at one end at least. */
+static void test_spares(void **state)
+{
+    const struct fake_device two[] = {world_roce, world_roce_next};
+    const struct fake_device mixed[] = {world_roce, world_infiniband};
+    struct gpuring_net_config config = with(2, 1);
+    struct world world;
+
+    (void) state;
+    world_open(&world, two, 2, 2, &config);
+    assert_string_equal(world.send[0].link->rail[2].port->adapter->name, "roce1");
+    assert_string_equal(world.send[1].link->rail[2].port->adapter->name, "roce0");
+    assert_int_equal(world.send[0].link->rail[2].state, GPURING_VERBS_UP);
+    world_close(&world);
+    config = with(1, 2);
+    world_open(&world, two, 2, 1, &config);
+    assert_int_equal(world.send[0].link->rail[1].state, GPURING_VERBS_UP);
+    assert_int_equal(world.send[0].link->rail[2].state, GPURING_VERBS_UNUSED); /* roce0 again */
+    world_transfer_well(&world, 0, 20);
+    world_close(&world);
+    config = with(1, 1);
+    world_open(&world, &world_roce, 1, 1, &config);
+    assert_int_equal(world.send[0].link->rail[1].state, GPURING_VERBS_UNUSED);
+    world_close(&world);
+    config = with(1, 1);
+    world_open(&world, mixed, 2, 2, &config); /* the spare of roce0 is ib0, and the other way */
+    world_transfer_well(&world, 0, 20);
+    world_transfer_well(&world, 1, 20);
+    world_close(&world);
+}
+
+static void test_numbers_differ(void **state)
+{
+    struct gpuring_net_config config[2] = {with(1, 0), with(2, 0)};
+    struct lane_end ends[2];
+    struct gpuring_net *net[2];
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gpuring_net_verbs.open(&config[i], &net[i]), GPURING_OK);
+        assert_int_equal(lane_end_create(&ends[i], &gpuring_net_verbs, net[i], 0, NULL,
+                                         i == 0 ? GPURING_NET_SEND : GPURING_NET_RECV, WORLD_NSLOTS,
+                                         WORLD_SLOT_BYTES),
+                         GPURING_OK);
+    }
+    assert_int_equal(
+        lane_connect(&ends[0], net[0], "rank 0 on host0", &ends[1], net[1], "rank 1 on host1"),
+        GPURING_ERR_PEER);
+    assert_true(log_has("coll_gpuring_verbs_qps"));
+    for (int i = 0; i < 2; i++) {
+        lane_end_destroy(&ends[i], 0);
+        gpuring_net_verbs.close(net[i]);
+    }
+    assert_int_equal(fake_verbs_objects(), 0);
+}
+
+/* The nth send fails, for every n that a transfer passes, before and after it has arrived. */
+static void test_each_step(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+
+    (void) state;
+    for (unsigned n = 1; n <= 60; n++) {
+        struct fake_faults faults = {.complete = n, .status = IBV_WC_RETRY_EXC_ERR};
+        struct world world;
+
+        faults.delivered = n % 2 == 0;
+        world_open(&world, devices, 2, 1, &config);
+        fake_verbs_set_faults(&faults);
+        assert_true(world_transfer_together(&world, 0, 40));
+        fake_verbs_set_faults(&world_no_faults);
+        assert_true(world_transfer_together(&world, 0, 20));
+        assert_int_equal(world.send[0].failed, GPURING_OK);
+        assert_int_equal(world.recv[0].failed, GPURING_OK);
+        assert_true(log_has("device roce0 port 1 failed: transport retry counter exceeded"));
+        assert_true(log_has("it goes on by device roce1 port 1"));
+        world_close(&world);
+    }
+}
+
+/*
+ * Queue pairs of two devices die at random, also those that have just taken over, while all
+ * protocols are at work; the third device has the last spare.
+ */
+static void test_random(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next, world_roce_last};
+    const char *given = getenv("GPURING_TEST_SEED");
+    uint64_t first = given != NULL ? strtoull(given, NULL, 0) : (uint64_t) time(NULL);
+    unsigned kills = 0;
+
+    (void) state;
+    printf("GPURING_TEST_SEED=%llu\n", (unsigned long long) first);
+    for (uint64_t seed = first; seed < first + (given != NULL ? 1 : 60); seed++) {
+        struct gpuring_net_config config = with(1 + (int) (seed % GPURING_VERBS_MAX_QPS), 2);
+        const struct fake_faults faults = {.doom = 30, .doomed = 3, .seed = seed};
+        struct world world;
+
+        world_open(&world, devices, 3, 1, &config);
+        fake_verbs_set_faults(&faults);
+        if (!world_transfer_together(&world, 0, 150)) {
+            fail_msg("GPURING_TEST_SEED=%llu: %s | %s", (unsigned long long) seed,
+                     error_of(&world.send[0]), error_of(&world.recv[0]));
+        }
+        kills += fake_verbs_kills();
+        world_close(&world);
+    }
+    assert_true(kills > 60);
+}
+
+/* No path is left: both ends fail, with a text that names the last one and the others. */
+static void test_no_path_left(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+    const struct fake_faults faults = {.doom = 1000, .doomed = 3, .seed = 1};
+    const char *text;
+    struct world world;
+    int sent, received;
+
+    (void) state;
+    world_open(&world, devices, 2, 1, &config);
+    world_transfer_well(&world, 0, 20);
+    fake_verbs_set_faults(&faults);
+    world_transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
+    assert_int_equal(sent, GPURING_ERR_NET);
+    assert_int_equal(received, GPURING_ERR_NET);
+    text = error_of(&world.send[0]);
+    assert_non_null(strstr(text, "verbs connection from host0 to rank 1 on host1, device "));
+    assert_non_null(strstr(text, "failed, after device roce"));
+    assert_non_null(strstr(text, "transport retry counter exceeded (status 12"));
+    assert_non_null(strstr(text, "coll_gpuring_verbs_timeout"));
+    world_close(&world);
+}
+
+/* What memory or the peer's program did wrong is no matter of the path. */
+static void test_no_other_path_tried(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+    const struct fake_faults faults = {.complete = 10, .status = IBV_WC_REM_ACCESS_ERR};
+    const char *text;
+    struct world world;
+    int sent, received;
+
+    (void) state;
+    world_open(&world, devices, 2, 1, &config);
+    fake_verbs_set_faults(&faults);
+    world_transfer(&world, 0, GPURING_PROTOCOL_SIMPLE, 100, &sent, &received);
+    assert_true(sent == GPURING_ERR_NET || received == GPURING_ERR_NET);
+    /* Either end may have hit it; the other finds no answer on any path. */
+    text = error_of(sent == GPURING_ERR_NET ? &world.send[0] : &world.recv[0]);
+    text = strstr(text, "(status 10,") != NULL ? text : error_of(&world.recv[0]);
+    assert_non_null(strstr(text, "(status 10,"));
+    assert_null(strstr(text, ", after "));
+    world_close(&world);
+}
+
+struct cable {
+    pthread_t thread;
+    struct world *world;
+    bool done;
+};
+
+/* Pull the cable of the first device under way; its packets come to nothing, and much later back.
+ */
+static void *cable_main(void *argument)
+{
+    const struct timespec nap = {.tv_nsec = 2000000};
+    struct cable *cable = argument;
+
+    nanosleep(&nap, NULL);
+    fake_verbs_pull(0);
+    while (!__atomic_load_n(&cable->done, __ATOMIC_ACQUIRE)) {
+        nanosleep(&nap, NULL);
+        fake_verbs_expire();
+        nanosleep(&nap, NULL);
+        fake_verbs_haunt();
+    }
+    return NULL;
+}
+
+static void test_pulled_cable(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(2, 1);
+
+    (void) state;
+    for (int round = 0; round < 10; round++) {
+        struct world world;
+        struct cable cable = {.world = &world};
+
+        world_open(&world, devices, 2, 1, &config);
+        assert_int_equal(pthread_create(&cable.thread, NULL, cable_main, &cable), 0);
+        for (int i = 0; i < 20 || !log_has("it goes on by device roce1"); i++) {
+            assert_true(world_transfer_together(&world, 0, 100));
+        }
+        __atomic_store_n(&cable.done, true, __ATOMIC_RELEASE);
+        pthread_join(cable.thread, NULL);
+        fake_verbs_expire();
+        fake_verbs_haunt();
+        assert_true(world_transfer_together(&world, 0, 20));
+        world_close(&world);
+        clear_log(NULL);
+    }
+}
+
+/* The device says that its port is down: nobody waits for retries where there is another path. */
+static void test_port_down(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+    struct world world;
+
+    (void) state;
+    world_open(&world, devices, 2, 2, &config);
+    fake_verbs_event(0, IBV_EVENT_PORT_ERR);
+    until_logged("device roce0 port 1 is down");
+    until_logged("device roce0 port 1 failed: a fake event; check the cable and the switch; it "
+                 "goes on by device roce1 port 1");
+    assert_true(world_transfer_together(&world, 0, 100));
+    assert_true(world_transfer_together(&world, 1, 100));
+    assert_int_equal(world.recv[0].link->rail[0].state, GPURING_VERBS_DOWN);
+    /* The spare, too: no path is left, and the retries decide. */
+    fake_verbs_event(1, IBV_EVENT_PORT_ERR);
+    until_logged("device roce1 port 1 is down");
+    assert_true(world_transfer_together(&world, 0, 100));
+    fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE);
+    until_logged("device roce0 port 1 is up again");
+    fake_verbs_event(1, IBV_EVENT_DEVICE_FATAL);
+    until_failed(&world.recv[0]);
+    assert_non_null(strstr(error_of(&world.recv[0]), "failed, after device roce0 port 1: "));
+    world_close(&world);
+}
+
+/* A device that failed gives its receives no longer back: its queue pairs are destroyed. */
+static void test_mute_device(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+    struct world world;
+
+    (void) state;
+    world_open(&world, devices, 2, 1, &config);
+    world_transfer_well(&world, 0, 20);
+    fake_verbs_mute(0);
+    fake_verbs_event(0, IBV_EVENT_DEVICE_FATAL);
+    until_logged("device roce0 port 1 failed: local catastrophic error");
+    assert_true(world_transfer_together(&world, 0, 100));
+    assert_null(world.recv[0].link->rail[0].qp);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_several_queue_pairs, clear_log),
+        cmocka_unit_test_setup(test_spares, clear_log),
+        cmocka_unit_test_setup(test_numbers_differ, clear_log),
+        cmocka_unit_test_setup(test_each_step, clear_log),
+        cmocka_unit_test_setup(test_random, clear_log),
+        cmocka_unit_test_setup(test_no_path_left, clear_log),
+        cmocka_unit_test_setup(test_no_other_path_tried, clear_log),
+        cmocka_unit_test_setup(test_pulled_cable, clear_log),
+        cmocka_unit_test_setup(test_port_down, clear_log),
+        cmocka_unit_test_setup(test_mute_device, clear_log),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

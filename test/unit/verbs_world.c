@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "test/unit/verbs_world.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+const struct fake_device world_roce = {.name = "roce0",
+                                       .ports = 1,
+                                       .active = 1 << 1,
+                                       .link_layer = IBV_LINK_LAYER_ETHERNET,
+                                       .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
+                                                    IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V2},
+                                       .gid = {LL_GID, LL_GID, V6_GID, V4_GID(1)},
+                                       .max_inline = 64};
+const struct fake_device world_infiniband = {.name = "ib0",
+                                             .ports = 2,
+                                             .active = 1 << 1 | 1 << 2,
+                                             .link_layer = IBV_LINK_LAYER_INFINIBAND,
+                                             .gid = {LL_GID},
+                                             .max_inline = 1024};
+
+const struct fake_device world_roce_next = {.name = "roce1",
+                                            .ports = 1,
+                                            .active = 1 << 1,
+                                            .link_layer = IBV_LINK_LAYER_ETHERNET,
+                                            .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
+                                                         IBV_GID_TYPE_ROCE_V2,
+                                                         IBV_GID_TYPE_ROCE_V2},
+                                            .gid = {LL_GID, LL_GID, V6_GID, V4_GID(2)},
+                                            .max_inline = 64};
+const struct fake_device world_roce_last = {.name = "roce2",
+                                            .ports = 1,
+                                            .active = 1 << 1,
+                                            .link_layer = IBV_LINK_LAYER_ETHERNET,
+                                            .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
+                                                         IBV_GID_TYPE_ROCE_V2,
+                                                         IBV_GID_TYPE_ROCE_V2},
+                                            .gid = {LL_GID, LL_GID, V6_GID, V4_GID(3)},
+                                            .max_inline = 64};
+const struct fake_faults world_no_faults;
+const struct gpuring_net_config world_defaults = {
+    .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
+
+static char log_text[8192];
+static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_log(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    pthread_mutex_lock(&log_mutex);
+    strncat(log_text, text, sizeof log_text - strlen(log_text) - 1);
+    pthread_mutex_unlock(&log_mutex);
+}
+
+bool log_has(const char *text)
+{
+    bool has;
+
+    pthread_mutex_lock(&log_mutex);
+    has = strstr(log_text, text) != NULL;
+    pthread_mutex_unlock(&log_mutex);
+    return has;
+}
+
+int clear_log(void **state)
+{
+    (void) state;
+    pthread_mutex_lock(&log_mutex);
+    log_text[0] = '\0';
+    pthread_mutex_unlock(&log_mutex);
+    gpuring_log_set(keep_log, GPURING_LOG_INFO);
+    return 0;
+}
+
+void world_open(struct world *world, const struct fake_device *devices, int ndevices, int nlinks,
+                const struct gpuring_net_config *given)
+{
+    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
+    struct gpuring_net_config config = given != NULL ? *given : world_defaults;
+
+    memset(world, 0, sizeof *world);
+    fake_verbs_reset(devices, ndevices, &world_no_faults);
+    for (int i = 0; i < 2; i++) {
+        config.local_host = i == 0 ? "host0" : "host1";
+        assert_int_equal(gpuring_net_verbs.open(&config, &world->net[i]), GPURING_OK);
+        assert_int_equal(gpuring_proxy_create(&waits, &world->proxy[i]), GPURING_OK);
+        assert_int_equal(gpuring_proxy_add_net(world->proxy[i], &gpuring_net_verbs, world->net[i]),
+                         GPURING_OK);
+    }
+    for (world->nlinks = 0; world->nlinks < nlinks; world->nlinks++) {
+        int n = world->nlinks;
+
+        assert_int_equal(lane_end_create(&world->send[n], &gpuring_net_verbs, world->net[0],
+                                         n % ndevices, world->proxy[0], GPURING_NET_SEND,
+                                         WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                         GPURING_OK);
+        assert_int_equal(lane_end_create(&world->recv[n], &gpuring_net_verbs, world->net[1],
+                                         n % ndevices, world->proxy[1], GPURING_NET_RECV,
+                                         WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                         GPURING_OK);
+        assert_int_equal(lane_connect(&world->send[n], world->net[0], "rank 0 on host0",
+                                      &world->recv[n], world->net[1], "rank 1 on host1"),
+                         GPURING_OK);
+    }
+}
+
+void world_close(struct world *world)
+{
+    for (int i = 0; i < world->nlinks; i++) {
+        lane_end_destroy(&world->send[i], 10);
+        lane_end_destroy(&world->recv[i], 10);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gpuring_proxy_destroy(world->proxy[i], 5), GPURING_OK);
+        gpuring_net_verbs.close(world->net[i]);
+    }
+    assert_int_equal(fake_verbs_objects(), 0);
+    assert_int_equal(fake_verbs_violations(), 0);
+}
+
+struct lane {
+    struct lane_end *end;
+    enum gpuring_protocol protocol;
+    int count, status;
+    pthread_t thread;
+};
+
+static void *lane_main(void *argument)
+{
+    struct lane *lane = argument;
+
+    gpuring_proxy_begin(lane->end->proxy);
+    for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
+        lane->status = lane->end->direction == GPURING_NET_SEND
+                           ? lane_send(lane->end, lane->protocol, lane->protocol)
+                           : lane_recv(lane->end, lane->protocol, lane->protocol);
+    }
+    gpuring_proxy_end(lane->end->proxy);
+    return NULL;
+}
+
+void world_transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
+                    int *sent, int *received)
+{
+    struct lane lanes[2] = {{.end = &world->send[link], .protocol = protocol, .count = count},
+                            {.end = &world->recv[link], .protocol = protocol, .count = count}};
+
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(lanes[i].thread, NULL);
+    }
+    *sent = lanes[0].status;
+    *received = lanes[1].status;
+}
+
+void world_transfer_well(struct world *world, int link, int count)
+{
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        int sent, received;
+
+        world_transfer(world, link, (enum gpuring_protocol) p, count, &sent, &received);
+        assert_int_equal(sent, GPURING_OK);
+        assert_int_equal(received, GPURING_OK);
+    }
+}
+
+bool world_transfer_together(struct world *world, int link, int count)
+{
+    struct lane lanes[2 * GPURING_PROTOCOL_COUNT];
+    bool well = true;
+
+    for (int i = 0; i < 2 * GPURING_PROTOCOL_COUNT; i++) {
+        lanes[i] = (struct lane){.end = i % 2 == 0 ? &world->send[link] : &world->recv[link],
+                                 .protocol = (enum gpuring_protocol)(i / 2),
+                                 .count = count};
+        assert_int_equal(pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]), 0);
+    }
+    for (int i = 0; i < 2 * GPURING_PROTOCOL_COUNT; i++) {
+        pthread_join(lanes[i].thread, NULL);
+        well = well && lanes[i].status == GPURING_OK;
+    }
+    return well;
+}
+
+void until_failed(const struct lane_end *end)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    gpuring_proxy_begin(end->proxy);
+    while (__atomic_load_n(&end->failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
+        assert_true(time(NULL) < deadline);
+        nanosleep(&nap, NULL);
+    }
+    gpuring_proxy_end(end->proxy);
+}
+
+/* The proxy's posts are out, and nothing is asked of the net any more. */
+void until_sleeping(const struct gpuring_proxy *proxy)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    while (!gpuring_proxy_sleeping(proxy)) {
+        assert_true(time(NULL) < deadline);
+        nanosleep(&nap, NULL);
+    }
+}
+
+void until_logged(const char *text)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    while (!log_has(text)) {
+        assert_true(time(NULL) < deadline);
+        nanosleep(&nap, NULL);
+    }
+}
