@@ -36,11 +36,12 @@
     V(LEVEL_PIX, "PIX") V(LEVEL_PXB, "PXB") V(LEVEL_PHB, "PHB") V(LEVEL_SYS, "SYS")
 #define GPURING_VALUES_net(V) \
     V(NET_AUTO, "auto") V(NET_VERBS, "verbs") V(NET_UCX, "ucx") V(NET_NONE, "none")
-#define GPURING_VALUES_mtu(V) /* in the order of enum ibv_mtu */                \
-    V(MTU_AUTO, "auto")                                                         \
-    V(MTU_256, "256")                                                           \
-    V(MTU_512, "512") V(MTU_1024, "1024") V(MTU_2048, "2048") V(MTU_4096, "409" \
-                                                                          "6")
+#define GPURING_VALUES_mtu(V) /* in the order of enum ibv_mtu */ \
+    V(MTU_AUTO, "auto")                                          \
+    V(MTU_256, "256")                                            \
+    V(MTU_512, "512")                                            \
+    V(MTU_1024, "1024") V(MTU_2048, "2048") V(MTU_4096, "409"    \
+                                                        "6")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
