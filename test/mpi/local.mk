@@ -57,6 +57,7 @@ test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_descriptors_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_scripts += \
+    test/mpi/test_gpu.sh \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \

@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# MPI_Allreduce on device memory, on the stand-in driver (test/standin): nothing here is a result of
+# a GPU. The programs are those of the host device; host access to device memory is a fault there.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "device memory"
+    finish
+fi
+
+small=0,1,2,3,1023,1024,1025
+# Small FIFOs: vectors need many chunks, and the stand-in has less memory to protect. It does so in
+# some runs of each program only: that takes most of their time.
+export OMPI_MCA_coll_gpuring_buffer_size=64k
+
+use_gpus 1
+mpi 120 2 matrix -n $small -f 3 -s
+adopt_as_one "2 ranks on one GPU: every third combination, counts $small"
+use_gpus 2
+mpi 120 2 n2 matrix -n 1,1000,30001 -f 20 -s
+adopt_as_one "2 ranks on 2 nodes: every 20th combination"
+mpi 120 3 nonblocking
+adopt_as_one "3 ranks on 2 GPUs: non-blocking and persistent"
+
+export GPURING_STANDIN_PROTECT=0
+use_gpus 1
+for ranks in 2 3 5; do
+    mpi 120 "$ranks" matrix -n $small -s
+    adopt_as_one "$ranks ranks on one GPU: all types and operations, counts $small"
+done
+use_gpus 4
+for layout in "4 1" "4 2" "5 3"; do
+    ranks=${layout% *} nodes=${layout#* }
+    mpi 120 "$ranks" "n$nodes" matrix -n $small -f 5 -s
+    adopt_as_one "$ranks ranks on $nodes nodes and 4 GPUs: every 5th combination, counts $small"
+done
+use_gpus 2
+for algorithm in ring tree direct; do
+    for protocol in simple ll ll128; do
+        export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
+        for layout in "3 1" "8 1" "5 2"; do
+            ranks=${layout% *} nodes=${layout#* }
+            mpi 120 "$ranks" "n$nodes" matrix -n $small,20000,70001 -f 97 -s
+            adopt_as_one "$algorithm, $protocol, $ranks ranks on $nodes nodes and 2 GPUs"
+        done
+    done
+done
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
+OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 4 matrix -n 1048579 -f 100 -s
+adopt_as_one "4 ranks on 2 GPUs: every 100th combination, 1 Mi + 3 elements"
+
+mpi 120 4 n2 nonblocking
+adopt_as_one "4 ranks on 2 nodes: non-blocking and persistent"
+for layout in "2 1" "4 2"; do
+    ranks=${layout% *} nodes=${layout#* }
+    mpi 120 "$ranks" "n$nodes" threads
+    adopt_as_one "$ranks ranks on $nodes nodes: threads"
+done
+OMPI_MCA_coll_gpuring_check=data mpi 120 3 matrix -n 1,30000 -f 11 -s
+adopt_as_one "3 ranks, check=data"
+
+# Kernels of different processes cannot run together: none may wait for another in a spin.
+export GPURING_STANDIN_EXCLUSIVE="$work/gpu"
+use_gpus 1
+mpi 120 4 matrix -n 1,1000,70001 -f 61 -s
+adopt_as_one "4 ranks on one GPU that runs one kernel at a time"
+mpi 120 3 nonblocking
+adopt_as_one "3 ranks on one GPU that runs one kernel at a time: non-blocking and persistent"
+unset GPURING_STANDIN_EXCLUSIVE
+
+unset GPURING_STANDIN_PROTECT
+use_gpus 2
+mpi 120 3 mixed
+adopt "3 ranks on 2 GPUs"
+OMPI_MCA_coll_gpuring_agree=always mpi 120 3 nonblocking
+adopt_as_one "3 ranks, agree=always: non-blocking and persistent"
+# The stock components do the work where no buffer is on a GPU, and without a driver.
+device=auto
+GPURING_TEST_MEMORY=host mpi 60 3 semantics
+adopt_as_one "3 ranks, device auto with a driver, host buffers"
+
+finish
