@@ -59,45 +59,72 @@ static double resident_mib(void)
     return (double) usage.ru_maxrss / 1024;
 }
 
-/* What AllGather 1 would bring from NODES nodes. */
-static struct gpuring_hello *hellos_make(uint32_t nodes, uint32_t gpus)
+/* A rank's block of AllGather 1: of a node with as many ports as GPUs. */
+static size_t hello_fill(const struct topo_machine *machine, size_t rank, void *block)
 {
-    struct gpuring_hello *hellos = calloc((size_t) nodes * gpus, sizeof(*hellos));
+    uint32_t nnics = machine->gpus < GPURING_NICS_MAX ? machine->gpus : GPURING_NICS_MAX;
+    struct gpuring_hello *hello = block;
+    struct gpuring_nic *nics = (struct gpuring_nic *) (hello + 1);
 
-    for (size_t r = 0; hellos && r < (size_t) nodes * gpus; r++) {
-        hellos[r].magic = GPURING_HELLO_MAGIC;
-        hellos[r].version = GPURING_WIRE_VERSION;
-        hellos[r].bytes = sizeof(*hellos);
-        /* Identities of hosts are hashes: in no order. */
-        hellos[r].node = (r / gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
-        hellos[r].pid = (uint32_t) r;
-        snprintf(hellos[r].hostname, sizeof(hellos[r].hostname), "node%zu", r / gpus);
+    memset(block, 0, gpuring_hello_bytes(nnics));
+    hello->magic = GPURING_HELLO_MAGIC;
+    hello->version = GPURING_WIRE_VERSION;
+    hello->bytes = sizeof(*hello);
+    hello->nnics = nnics;
+    /* Identities of hosts are hashes: in no order. */
+    hello->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    hello->pid = (uint32_t) rank;
+    snprintf(hello->hostname, sizeof(hello->hostname), "node%zu", rank / machine->gpus);
+    for (uint32_t i = 0; i < nnics; i++) {
+        nics[i].guid = rank / machine->gpus * nnics + i + 1;
+        nics[i].port = 1;
+        nics[i].link = GPURING_NIC_INFINIBAND;
+        snprintf(nics[i].name, sizeof(nics[i].name), "mlx5_%u", i % 100);
     }
-    return hellos;
+    return gpuring_hello_bytes(nnics);
+}
+
+/* What AllGather 1 would bring from NODES nodes, as it travels. */
+static uint8_t *hellos_make(const struct topo_machine *machine, uint32_t ranks, size_t *bytes)
+{
+    union {
+        struct gpuring_hello hello;
+        uint8_t bytes[sizeof(struct gpuring_hello) + GPURING_NICS_MAX * sizeof(struct gpuring_nic)];
+    } block;
+    size_t each = hello_fill(machine, 0, &block);
+    uint8_t *records = malloc(ranks * gpuring_record_bytes(each));
+
+    for (size_t r = 0; records && r < ranks; r++) {
+        hello_fill(machine, r, &block);
+        gpuring_record_put(records + r * gpuring_record_bytes(each), (int) r, &block, each);
+    }
+    *bytes = ranks * gpuring_record_bytes(each);
+    return records;
 }
 
 /* As a rank does after AllGather 1: do all agree, and who shares a node? */
-static int hellos_consume(struct figures *figures, uint32_t gpus)
+static int hellos_consume(const struct topo_machine *machine, struct figures *figures)
 {
-    struct gpuring_hello *hellos = hellos_make(figures->nodes, gpus);
+    struct gpuring_gathered hellos = {0};
     struct gpuring_members members = {0};
     int rank, parameter, rc = -ENOMEM;
-    double since;
+    size_t bytes;
+    uint8_t *records = hellos_make(machine, figures->ranks, &bytes);
+    double since = cpu_ms();
 
-    if (!hellos) {
+    if (!records || gpuring_gathered_take(&hellos, (int) figures->ranks, records, bytes) != 0) {
+        free(records);
         return rc;
     }
-    since = cpu_ms();
-    if (gpuring_members_compare(hellos, (int) figures->ranks, &rank, &parameter) !=
-        GPURING_AGREED) {
+    if (gpuring_members_compare(&hellos, &rank, &parameter) != GPURING_AGREED) {
         rc = -EPROTO;
-    } else if (gpuring_members_find(hellos, (int) figures->ranks, &members) == 0) {
+    } else if (gpuring_members_find(&hellos, &members) == 0) {
         rc = members.nnodes == (int) figures->nodes ? 0 : -EPROTO;
     }
     figures->compare_ms = cpu_ms() - since;
-    figures->hello_bytes = (uint64_t) figures->ranks * sizeof(*hellos);
+    figures->hello_bytes = bytes;
     gpuring_members_clear(&members);
-    free(hellos);
+    gpuring_gathered_clear(&hellos);
     return rc;
 }
 
@@ -200,7 +227,7 @@ static int wires_consume(const struct topo_machine *machine, struct figures *fig
         return rc;
     }
     figures->wire_bytes =
-        (uint64_t) figures->ranks * (sizeof(*wires) + sizeof(struct gpuring_offer));
+        (uint64_t) figures->ranks * gpuring_record_bytes(sizeof(struct gpuring_graph_offer));
     since = cpu_ms();
     rc = pci_connect_init(&connect, wires, figures->ranks, &error);
     figures->connect_ms = cpu_ms() - since;
@@ -223,7 +250,7 @@ static void job_run(const struct topo_machine *machine, struct figures *figures)
     double before = resident_mib();
 
     figures->ranks = figures->nodes * machine->gpus;
-    figures->rc = hellos_consume(figures, machine->gpus);
+    figures->rc = hellos_consume(machine, figures);
     if (figures->rc == 0) {
         figures->rc = wires_consume(machine, figures);
     }

@@ -31,6 +31,7 @@ bin_PROGRAMS += tools/gpuring-topo
 tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_topo_LDADD = libpcigraph.la libgpuring_core.la $(JANSSON_LIBS) -lm
 tools_gpuring_topo_SOURCES = \
+    mca/coll_gpuring/gathered.c \
     mca/coll_gpuring/members.c \
     tools/gpuring-topo.c \
     tools/gpuring-topo.h \

@@ -7,31 +7,35 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+enum { ON_GPU = 1, NOT_ON_GPU = 2 };
+
 int gpuring_agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    uint32_t mine = gpuring_call_on_gpu(&item->call), count = 0;
-    const uint32_t *all;
-    int status = GPURING_OK;
+    struct gpuring_exchange *exchange = module->exchange;
+    uint64_t seen;
+    int status;
 
-    if (item->agreement == NULL) {
-        status = gpuring_exchange_start_even(module->comm, &mine, sizeof mine, &item->agreement);
+    if (!item->agreeing) {
+        item->agreeing = true;
+        gpuring_exchange_agree(exchange, gpuring_call_on_gpu(&item->call) ? ON_GPU : NOT_ON_GPU);
     }
-    if (status == GPURING_OK) {
-        status = gpuring_exchange_progress(item->agreement);
-    }
+    status = gpuring_exchange_progress(exchange);
     if (status != GPURING_OK) {
         return status;
     }
-    all = gpuring_exchange_data(item->agreement);
-    for (int rank = 0; rank < module->nranks; rank++) {
-        count += all[rank];
+    item->agreeing = false;
+    status = gpuring_exchange_failure(exchange, NULL);
+    if (status != GPURING_OK) {
+        gpuring_exchange_forget(exchange);
+        return status;
     }
-    gpuring_trace("agreed: %u of %d ranks have a buffer on a GPU", count, module->nranks);
-    item->handed_on = count < (uint32_t) module->nranks;
-    item->mixed = item->handed_on && count > 0;
+    seen = gpuring_exchange_agreed(exchange);
+    gpuring_trace("agreed: %s ranks have a buffer on a GPU", seen == ON_GPU       ? "all"
+                                                             : seen == NOT_ON_GPU ? "no"
+                                                                                  : "some");
+    item->handed_on = (seen & NOT_ON_GPU) != 0;
+    item->mixed = seen == (ON_GPU | NOT_ON_GPU);
     item->agreed = true;
-    gpuring_exchange_free(item->agreement);
-    item->agreement = NULL;
     return GPURING_OK;
 }
 

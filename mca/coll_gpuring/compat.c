@@ -23,6 +23,7 @@ int gpuring_compat_error(int status)
     case GPURING_OK:
         return MPI_SUCCESS;
     case GPURING_ERR_ARG:
+    case GPURING_ERR_DISAGREE:
         return MPI_ERR_ARG;
     case GPURING_ERR_NOMEM:
         return MPI_ERR_NO_MEM;

@@ -6,233 +6,451 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/message.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/*
- * Open MPI's collectives use the tags from -10 downwards (ompi/mca/coll/base/coll_tags.h), -1 is
- * MPI_ANY_TAG; wildcard receives of users match no negative tag.
- */
-#define TAG (-9)
+#define HEADER_MAGIC UINT32_C(0x67707278) /* "gprx" */
+
+/* A rank's failure; status 0: none. */
+struct failure {
+    int32_t status;
+    int32_t rank;
+    uint32_t since; /* the gathering after which all ranks know it */
+};
+
+struct header {
+    uint32_t magic;
+    uint32_t number; /* of the exchange in its communicator */
+    struct failure failure;
+    uint32_t reserved;
+    uint64_t bytes;    /* of the message with the blocks that follows; 0: there is none */
+    uint64_t words[2]; /* of a broadcast; of an agreement: the bits known so far */
+};
+_Static_assert(sizeof(struct header) == 48, "travels between ranks");
+
+/* One round, or one step of the broadcast: what is still to come. */
+enum step { STEP_HEADER, STEP_BLOCKS, STEP_SENT, STEP_END };
 
 struct gpuring_exchange {
     struct ompi_communicator_t *comm;
     int rank, nranks;
-    int distance;     /* of the round under way */
-    size_t *offsets;  /* [n + 1], by position: (rank - me) mod n, or by rank when complete */
-    uint8_t *blocks;  /* by position */
-    uint8_t *ordered; /* by rank: complete */
-    ompi_request_t *send, *recv;
+    uint32_t number; /* of the exchange that is under way, or was the last one */
+    uint64_t steps;
+    bool broadcast;
+    enum step step;
+    int distance; /* gathering: of the round; broadcast: to the child */
+    bool agreement;
+    struct failure failure;
+    uint64_t *words;
+
+    struct header in, out;
+    uint8_t *records; /* what is known so far, of ranks from this one on */
+    size_t bytes;
+    uint8_t *grown; /* the same and what comes in this round; NULL: nothing does */
+    uint8_t sink;   /* takes what there is no memory for */
+    ompi_request_t *receive, *send_header, *send_blocks;
+    struct gpuring_gathered gathered;
 };
 
-static int rank_at(const struct gpuring_exchange *exchange, int position)
+struct gpuring_exchange *gpuring_exchange_create(struct ompi_communicator_t *comm)
 {
-    int rank = exchange->rank + position;
+    struct gpuring_exchange *exchange = calloc(1, sizeof *exchange);
 
-    return rank < exchange->nranks ? rank : rank - exchange->nranks;
+    if (exchange != NULL) {
+        exchange->comm = comm;
+        exchange->rank = ompi_comm_rank(comm);
+        exchange->nranks = ompi_comm_size(comm);
+        exchange->step = STEP_END;
+    }
+    return exchange;
 }
 
-int gpuring_exchange_start(struct ompi_communicator_t *comm, const void *mine, const size_t *bytes,
-                           struct gpuring_exchange **exchange)
+static bool before(uint32_t left, uint32_t right) /* numbers may wrap */
 {
-    struct gpuring_exchange *created = calloc(1, sizeof *created);
-    int nranks = ompi_comm_size(comm);
-
-    if (created == NULL) {
-        goto nomem;
-    }
-    created->comm = comm;
-    created->rank = ompi_comm_rank(comm);
-    created->nranks = nranks;
-    created->distance = 1;
-    created->offsets = calloc((size_t) nranks + 1, sizeof *created->offsets);
-    if (created->offsets == NULL) {
-        goto nomem;
-    }
-    for (int position = 0; position < nranks; position++) {
-        created->offsets[position + 1] =
-            created->offsets[position] + bytes[rank_at(created, position)];
-    }
-    created->blocks = malloc(created->offsets[nranks] + 1);
-    if (created->blocks == NULL) {
-        goto nomem;
-    }
-    memcpy(created->blocks, mine, bytes[created->rank]);
-    *exchange = created;
-    return GPURING_OK;
-nomem:
-    gpuring_error("out of memory to gather data of %d ranks", nranks);
-    gpuring_exchange_free(created);
-    return GPURING_ERR_NOMEM;
+    return (int32_t) (left - right) < 0;
 }
 
-int gpuring_exchange_start_even(struct ompi_communicator_t *comm, const void *mine, size_t bytes,
-                                struct gpuring_exchange **exchange)
+/* Of several failures the one that all know first counts, then that of the lowest rank. */
+static void learn(struct gpuring_exchange *x, const struct failure *failure)
 {
-    int nranks = ompi_comm_size(comm), status;
-    size_t *each = malloc((size_t) nranks * sizeof *each);
+    if (x->failure.status == GPURING_OK || before(failure->since, x->failure.since) ||
+        (failure->since == x->failure.since && failure->rank < x->failure.rank)) {
+        x->failure = *failure;
+    }
+}
 
-    if (each == NULL) {
-        gpuring_error("out of memory to gather data of %d ranks", nranks);
-        return GPURING_ERR_NOMEM;
+void gpuring_exchange_fail(struct gpuring_exchange *exchange, int status)
+{
+    struct failure failure = {
+        .status = status, .rank = exchange->rank, .since = exchange->number + 1};
+
+    if (exchange->failure.status == GPURING_OK) {
+        learn(exchange, &failure);
     }
-    for (int i = 0; i < nranks; i++) {
-        each[i] = bytes;
+}
+
+bool gpuring_exchange_troubled(const struct gpuring_exchange *exchange)
+{
+    return exchange->failure.status != GPURING_OK;
+}
+
+int gpuring_exchange_failure(const struct gpuring_exchange *exchange, int *rank)
+{
+    const struct failure *failure = &exchange->failure;
+
+    if (failure->status == GPURING_OK || before(exchange->number, failure->since)) {
+        return GPURING_OK;
     }
-    status = gpuring_exchange_start(comm, mine, each, exchange);
-    free(each);
+    if (rank != NULL) {
+        *rank = failure->rank;
+    }
+    return failure->status;
+}
+
+void gpuring_exchange_forget(struct gpuring_exchange *exchange)
+{
+    exchange->failure = (struct failure){.status = GPURING_OK};
+}
+
+static void begin(struct gpuring_exchange *x, bool broadcast)
+{
+    x->number++;
+    x->broadcast = broadcast;
+    x->distance = broadcast ? x->nranks : 1;
+    x->step = STEP_HEADER;
+    gpuring_gathered_clear(&x->gathered);
+}
+
+void gpuring_exchange_broadcast(struct gpuring_exchange *exchange, uint64_t words[2])
+{
+    begin(exchange, true);
+    exchange->words = words;
+    if (exchange->rank == 0) {
+        memcpy(exchange->out.words, words, sizeof exchange->out.words);
+    }
+}
+
+static void forget_records(struct gpuring_exchange *x)
+{
+    free(x->records);
+    x->records = NULL;
+    x->bytes = 0;
+}
+
+void gpuring_exchange_gather(struct gpuring_exchange *exchange, const void *mine, size_t bytes)
+{
+    size_t room = gpuring_record_bytes(bytes);
+
+    forget_records(exchange);
+    if (exchange->failure.status == GPURING_OK) {
+        exchange->records = malloc(room);
+        if (exchange->records != NULL) {
+            gpuring_record_put(exchange->records, exchange->rank, mine, bytes);
+            exchange->bytes = room;
+        } else {
+            gpuring_error("out of memory to tell the other ranks %zu bytes", bytes);
+            gpuring_exchange_fail(exchange, GPURING_ERR_NOMEM);
+        }
+    }
+    exchange->agreement = false;
+    begin(exchange, false);
+}
+
+void gpuring_exchange_agree(struct gpuring_exchange *exchange, uint64_t bits)
+{
+    forget_records(exchange);
+    exchange->agreement = true;
+    exchange->out.words[0] = bits;
+    begin(exchange, false);
+}
+
+uint64_t gpuring_exchange_agreed(const struct gpuring_exchange *exchange)
+{
+    return exchange->out.words[0];
+}
+
+static int rank_at(const struct gpuring_exchange *x, int distance)
+{
+    int rank = x->rank + distance;
+
+    return rank < x->nranks ? rank : rank - x->nranks;
+}
+
+/* ---- Headers ---- */
+
+static int header_send(struct gpuring_exchange *x, int to)
+{
+    x->out.magic = HEADER_MAGIC;
+    x->out.number = x->number;
+    x->out.failure = x->failure;
+    return gpuring_message_send(x->comm, &x->out, sizeof x->out, to, GPURING_TAG_EXCHANGE,
+                                &x->send_header);
+}
+
+static int header_receive(struct gpuring_exchange *x, int from)
+{
+    return gpuring_message_receive(x->comm, &x->in, sizeof x->in, from, GPURING_TAG_EXCHANGE,
+                                   &x->receive);
+}
+
+/* The header that is awaited: 0, GPURING_AGAIN, or an error. */
+static int header_finish(struct gpuring_exchange *x, int from)
+{
+    size_t bytes = sizeof x->in;
+    int status = gpuring_message_finish(&x->receive, &bytes);
+
+    if (status == GPURING_OK &&
+        (bytes != sizeof x->in || x->in.magic != HEADER_MAGIC || x->in.number != x->number)) {
+        gpuring_error("rank %d sent another message than rank %d expects (exchange %u): all ranks "
+                      "must load the same version of coll/gpuring",
+                      from, x->rank, x->number);
+        return GPURING_ERR_PEER;
+    }
     return status;
 }
 
-static int round_start(struct gpuring_exchange *x)
-{
-    int d = x->distance, n = x->nranks;
-    int blocks = d < n - d ? d : n - d;
-    size_t *offsets = x->offsets;
-    int to = rank_at(x, n - d), from = rank_at(x, d);
-    int code;
+/* ---- Broadcast ---- */
 
-    code = MCA_PML_CALL(irecv(x->blocks + offsets[d], offsets[d + blocks] - offsets[d], MPI_BYTE,
-                              from, TAG, x->comm, &x->recv));
-    if (code == OMPI_SUCCESS) {
-        code = MCA_PML_CALL(isend(x->blocks, offsets[blocks], MPI_BYTE, to, TAG,
-                                  MCA_PML_BASE_SEND_STANDARD, x->comm, &x->send));
+/*
+ * A child of this rank lies at a distance, a power of two, below the lowest bit of its number. The
+ * farthest comes first, as it has the most below it. 0: there is none below `distance`.
+ */
+static int next_distance(const struct gpuring_exchange *x, int distance)
+{
+    int limit = x->rank == 0 ? x->nranks : x->rank & -x->rank, next = 0;
+
+    for (int d = 1; d < limit && d < x->nranks - x->rank && d < distance; d *= 2) {
+        next = d;
     }
-    if (code != OMPI_SUCCESS) {
-        gpuring_error("MPI could not start a message to rank %d or from rank %d (code %d)", to,
-                      from, code);
-        return GPURING_ERR_NET;
-    }
-    return GPURING_OK;
+    return next;
 }
 
-/* Free a completed request; GPURING_AGAIN if it is not complete. */
-static int request_finish(ompi_request_t **request)
+static int broadcast_progress(struct gpuring_exchange *x)
 {
-    int code;
+    int parent = x->rank & (x->rank - 1), status;
 
-    if (*request == NULL) {
-        return GPURING_OK;
-    }
-    if (!REQUEST_COMPLETE(*request)) {
-        return GPURING_AGAIN;
-    }
-    opal_atomic_rmb();
-    code = (*request)->req_status.MPI_ERROR;
-    ompi_request_free(request);
-    *request = NULL;
-    if (code != MPI_SUCCESS) {
-        gpuring_error("MPI could not deliver a message of the wire-up (code %d)", code);
-        return GPURING_ERR_NET;
-    }
-    return GPURING_OK;
-}
-
-/* Blocks by position -> blocks by rank. */
-static int unrotate(struct gpuring_exchange *x)
-{
-    int n = x->nranks, split = n - x->rank; /* position of rank 0 */
-    size_t total = x->offsets[n], head = split < n ? x->offsets[split] : total;
-    size_t *offsets = calloc((size_t) n + 1, sizeof *offsets);
-
-    x->ordered = malloc(total + 1);
-    if (offsets == NULL || x->ordered == NULL) {
-        gpuring_error("out of memory to gather data of %d ranks", n);
-        free(offsets);
-        return GPURING_ERR_NOMEM;
-    }
-    memcpy(x->ordered, x->blocks + head, total - head);
-    memcpy(x->ordered + (total - head), x->blocks, head);
-    for (int position = 0; position < n; position++) {
-        offsets[rank_at(x, position) + 1] = x->offsets[position + 1] - x->offsets[position];
-    }
-    for (int rank = 0; rank < n; rank++) {
-        offsets[rank + 1] += offsets[rank];
-    }
-    free(x->offsets);
-    free(x->blocks);
-    x->blocks = NULL;
-    x->offsets = offsets;
-    return GPURING_OK;
-}
-
-int gpuring_exchange_progress(struct gpuring_exchange *exchange)
-{
-    int status;
-
-    if (exchange->ordered != NULL) {
-        return GPURING_OK;
-    }
-    for (;;) {
-        if (exchange->distance >= exchange->nranks) {
-            return unrotate(exchange);
-        }
-        if (exchange->recv == NULL && exchange->send == NULL) {
-            status = round_start(exchange);
+    if (x->step == STEP_HEADER && x->rank != 0) {
+        if (x->receive == NULL) {
+            status = header_receive(x, parent);
             if (status != GPURING_OK) {
                 return status;
             }
         }
-        status = request_finish(&exchange->recv);
-        if (status == GPURING_OK) {
-            status = request_finish(&exchange->send);
+        status = header_finish(x, parent);
+        if (status != GPURING_OK) {
+            return status;
         }
+        memcpy(x->words, x->in.words, sizeof x->in.words);
+        memcpy(x->out.words, x->in.words, sizeof x->out.words);
+        x->steps++;
+    }
+    x->step = STEP_SENT;
+    for (;;) {
+        status = gpuring_message_finish(&x->send_header, NULL);
+        if (status != GPURING_OK) {
+            return status;
+        }
+        x->steps++;
+        x->distance = next_distance(x, x->distance);
+        if (x->distance == 0) {
+            x->step = STEP_END;
+            return GPURING_OK;
+        }
+        status = header_send(x, x->rank + x->distance);
+        if (status != GPURING_OK) {
+            return status;
+        }
+    }
+}
+
+/* ---- Gathering ---- */
+
+static int round_start(struct gpuring_exchange *x)
+{
+    int d = x->distance, n = x->nranks;
+    int to = rank_at(x, n - d), from = rank_at(x, d), status;
+
+    x->out.bytes = 0;
+    if (x->failure.status == GPURING_OK && !x->agreement) {
+        x->out.bytes = gpuring_records_prefix(x->records, x->bytes, d < n - d ? d : n - d);
+    }
+    status = header_receive(x, from);
+    if (status == GPURING_OK) {
+        status = header_send(x, to);
+    }
+    if (status == GPURING_OK && x->out.bytes > 0) {
+        status = gpuring_message_send(x->comm, x->records, x->out.bytes, to, GPURING_TAG_EXCHANGE,
+                                      &x->send_blocks);
+    }
+    return status;
+}
+
+/* The header is here: learn from it, and make room for the blocks that follow. */
+static int round_blocks(struct gpuring_exchange *x, int from)
+{
+    const struct header *in = &x->in;
+
+    if (in->failure.status != GPURING_OK) {
+        learn(x, &in->failure);
+    }
+    if (in->bytes == 0) {
+        return GPURING_OK;
+    }
+    if (x->failure.status == GPURING_OK) {
+        x->grown = in->bytes < SIZE_MAX - x->bytes ? malloc(x->bytes + in->bytes) : NULL;
+        if (x->grown == NULL) {
+            gpuring_error("out of memory for what %d ranks tell: %llu bytes", x->nranks,
+                          (unsigned long long) (x->bytes + in->bytes));
+            gpuring_exchange_fail(x, GPURING_ERR_NOMEM);
+        }
+    }
+    return x->grown != NULL ? gpuring_message_receive(x->comm, x->grown + x->bytes, in->bytes, from,
+                                                      GPURING_TAG_EXCHANGE, &x->receive)
+                            : gpuring_message_receive(x->comm, &x->sink, 1, from,
+                                                      GPURING_TAG_EXCHANGE, &x->receive);
+}
+
+/* What came in this round joins what was known. */
+static void round_join(struct gpuring_exchange *x)
+{
+    if (x->agreement) {
+        x->out.words[0] |= x->in.words[0];
+    }
+    if (x->grown != NULL) {
+        memcpy(x->grown, x->records, x->bytes);
+        free(x->records);
+        x->records = x->grown;
+        x->bytes += x->in.bytes;
+        x->grown = NULL;
+    }
+}
+
+static int round_progress(struct gpuring_exchange *x)
+{
+    int from = rank_at(x, x->distance), status = GPURING_OK;
+
+    if (x->step == STEP_HEADER) {
+        if (x->receive == NULL) {
+            status = round_start(x);
+        }
+        if (status == GPURING_OK) {
+            status = header_finish(x, from);
+        }
+        if (status == GPURING_OK) {
+            status = round_blocks(x, from);
+            x->step = STEP_BLOCKS;
+            x->steps++;
+        }
+    }
+    if (status == GPURING_OK && x->step == STEP_BLOCKS) {
+        size_t bytes = x->in.bytes;
+
+        if (x->in.bytes > 0 && x->grown == NULL) {
+            status = gpuring_message_drop(&x->receive) ? GPURING_OK : GPURING_AGAIN;
+        } else {
+            status = gpuring_message_finish(&x->receive, &bytes);
+        }
+        if (status == GPURING_OK && bytes != x->in.bytes) {
+            gpuring_error("rank %d sent %zu bytes where it announced %llu", from, bytes,
+                          (unsigned long long) x->in.bytes);
+            return GPURING_ERR_PEER;
+        }
+        if (status == GPURING_OK) {
+            x->step = STEP_SENT;
+            x->steps++;
+        }
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_message_finish(&x->send_header, NULL);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_message_finish(&x->send_blocks, NULL);
+    }
+    if (status == GPURING_OK) {
+        round_join(x); /* only now: what was sent stays as it is until it is out */
+    }
+    return status;
+}
+
+/* All rounds are over: without trouble there is a record of each rank. */
+static void gather_end(struct gpuring_exchange *x)
+{
+    int status;
+
+    x->step = STEP_END;
+    if (x->failure.status != GPURING_OK || x->agreement) {
+        return;
+    }
+    status = gpuring_gathered_take(&x->gathered, x->nranks, x->records, x->bytes);
+    if (status == GPURING_OK) {
+        x->records = NULL;
+        x->bytes = 0;
+    } else {
+        gpuring_exchange_fail(x, status);
+    }
+}
+
+int gpuring_exchange_progress(struct gpuring_exchange *exchange)
+{
+    if (exchange->broadcast && exchange->step != STEP_END) {
+        return broadcast_progress(exchange);
+    }
+    while (exchange->step != STEP_END) {
+        int status = round_progress(exchange);
+
         if (status != GPURING_OK) {
             return status;
         }
         exchange->distance *= 2;
+        exchange->step = STEP_HEADER;
+        if (exchange->distance >= exchange->nranks) {
+            gather_end(exchange);
+        }
     }
+    return GPURING_OK;
 }
 
-const void *gpuring_exchange_data(const struct gpuring_exchange *exchange)
+struct gpuring_gathered gpuring_exchange_take(struct gpuring_exchange *exchange)
 {
-    return exchange->ordered;
-}
+    struct gpuring_gathered gathered = exchange->gathered;
 
-const size_t *gpuring_exchange_offsets(const struct gpuring_exchange *exchange)
-{
-    return exchange->offsets;
+    exchange->gathered = (struct gpuring_gathered){.nranks = 0};
+    return gathered;
 }
 
 int gpuring_exchange_awaits(const struct gpuring_exchange *exchange)
 {
-    if (exchange->distance >= exchange->nranks) {
+    if (exchange->broadcast) {
+        return exchange->step == STEP_HEADER ? exchange->rank & (exchange->rank - 1)
+                                             : exchange->rank + exchange->distance;
+    }
+    if (exchange->step == STEP_END || exchange->distance >= exchange->nranks) {
         return exchange->rank;
     }
-    return exchange->recv != NULL ? rank_at(exchange, exchange->distance)
-                                  : rank_at(exchange, exchange->nranks - exchange->distance);
+    return rank_at(exchange, exchange->receive != NULL ? exchange->distance
+                                                       : exchange->nranks - exchange->distance);
 }
 
-/* True if the request is out of the way. */
-static bool request_stop(ompi_request_t **request)
+uint64_t gpuring_exchange_steps(const struct gpuring_exchange *exchange)
 {
-    if (*request == NULL) {
-        return true;
-    }
-    if (!REQUEST_COMPLETE(*request)) {
-        ompi_request_cancel(*request);
-    }
-    if (!REQUEST_COMPLETE(*request)) {
-        return false;
-    }
-    ompi_request_free(request);
-    *request = NULL;
-    return true;
+    return exchange->steps;
 }
 
 void gpuring_exchange_free(struct gpuring_exchange *exchange)
 {
-    bool received, sent;
+    bool received, header_sent, blocks_sent;
 
     if (exchange == NULL) {
         return;
     }
-    received = request_stop(&exchange->recv);
-    sent = request_stop(&exchange->send);
-    if (received && sent) {
-        free(exchange->blocks); /* else a message may still arrive: it must find its memory */
-    }
-    free(exchange->ordered);
-    free(exchange->offsets);
-    free(exchange);
+    received = gpuring_message_cancel(&exchange->receive);
+    header_sent = gpuring_message_cancel(&exchange->send_header);
+    blocks_sent = gpuring_message_cancel(&exchange->send_blocks);
+    gpuring_gathered_clear(&exchange->gathered);
+    if (received && header_sent && blocks_sent) {
+        free(exchange->grown);
+        free(exchange->records);
+        free(exchange);
+    } /* else a message may still arrive or leave: it must find its memory */
 }

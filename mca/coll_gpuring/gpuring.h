@@ -55,6 +55,7 @@ struct gpuring_previous {
 #undef GPURING_PREVIOUS
 };
 
+struct gpuring_exchange;
 struct gpuring_wireup;
 
 struct mca_coll_gpuring_module_t {
@@ -68,7 +69,8 @@ struct mca_coll_gpuring_module_t {
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
 
     struct gpuring_service *service; /* READY: what runs operations */
-    struct gpuring_wireup *wireup;   /* WIRING */
+    struct gpuring_wireup *wireup;   /* UNWIRED and WIRING */
+    struct gpuring_exchange *exchange;
     struct gpuring_queue queue;
     struct gpuring_watchdog watchdog;
 

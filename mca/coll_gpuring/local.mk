@@ -75,6 +75,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net_base.h \
     mca/coll_gpuring/net/net_list.c \
     mca/coll_gpuring/net/net_list.h \
+    mca/coll_gpuring/net/nics.c \
+    mca/coll_gpuring/net/nics.h \
     mca/coll_gpuring/net/proxy.c \
     mca/coll_gpuring/net/proxy.h \
     mca/coll_gpuring/net/proxy_conn.c \
@@ -137,18 +139,24 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/exchange.h \
     mca/coll_gpuring/fallback.c \
     mca/coll_gpuring/fallback.h \
+    mca/coll_gpuring/gathered.c \
+    mca/coll_gpuring/gathered.h \
     mca/coll_gpuring/gpuring.h \
     mca/coll_gpuring/iallreduce.c \
     mca/coll_gpuring/identity.c \
     mca/coll_gpuring/identity.h \
     mca/coll_gpuring/layout.c \
     mca/coll_gpuring/layout.h \
+    mca/coll_gpuring/letters.c \
+    mca/coll_gpuring/letters.h \
     mca/coll_gpuring/log_lines.c \
     mca/coll_gpuring/machine.c \
     mca/coll_gpuring/members.c \
     mca/coll_gpuring/members.h \
     mca/coll_gpuring/memory.c \
     mca/coll_gpuring/memory.h \
+    mca/coll_gpuring/message.c \
+    mca/coll_gpuring/message.h \
     mca/coll_gpuring/mixed.c \
     mca/coll_gpuring/mixed.h \
     mca/coll_gpuring/module.c \
@@ -180,7 +188,9 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup.h \
     mca/coll_gpuring/wireup_check.c \
     mca/coll_gpuring/wireup_check.h \
-    mca/coll_gpuring/wireup_format.h
+    mca/coll_gpuring/wireup_format.h \
+    mca/coll_gpuring/wireup_hello.c \
+    mca/coll_gpuring/wireup_hello.h
 
 dist_pkgdata_DATA += mca/coll_gpuring/help-mpi-coll-gpuring.txt
 

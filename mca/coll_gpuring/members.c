@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/members.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,9 +66,9 @@ static void order_ranks(struct gpuring_members *members, int *start)
     }
 }
 
-int gpuring_members_find(const struct gpuring_hello *hellos, int nranks,
-                         struct gpuring_members *members)
+int gpuring_members_find(const struct gpuring_gathered *hellos, struct gpuring_members *members)
 {
+    int nranks = hellos->nranks;
     size_t n = (size_t) nranks;
     struct placed *sorted = malloc(n * sizeof *sorted);
     int *start = malloc((n + 1) * sizeof *start);
@@ -82,7 +83,8 @@ int gpuring_members_find(const struct gpuring_hello *hellos, int nranks,
     if (sorted != NULL && start != NULL && members->node != NULL && members->order != NULL &&
         members->position != NULL) {
         for (int rank = 0; rank < nranks; rank++) {
-            sorted[rank] = (struct placed){.node = hellos[rank].node, .rank = rank};
+            sorted[rank] =
+                (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
         }
         qsort(sorted, n, sizeof *sorted, compare_placed);
         mark_first_ranks(sorted, members);
@@ -119,29 +121,54 @@ int gpuring_members_local(const struct gpuring_members *members, int rank, int *
     return count;
 }
 
-int gpuring_members_sharing(const struct gpuring_hello *hellos, int nranks, int rank)
+int gpuring_members_sharing(const struct gpuring_gathered *hellos, int rank)
 {
-    const struct gpuring_hello *mine = &hellos[rank];
+    const struct gpuring_hello *mine = gpuring_hello_of(hellos, rank);
     int count = 0;
 
-    for (int i = 0; i < nranks; i++) {
-        count += hellos[i].node == mine->node && hellos[i].device.kind == GPURING_DEVICE_CUDA &&
-                 memcmp(hellos[i].device.uuid, mine->device.uuid, sizeof mine->device.uuid) == 0;
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        count += hello->node == mine->node && hello->device.kind == GPURING_DEVICE_CUDA &&
+                 memcmp(hello->device.uuid, mine->device.uuid, sizeof mine->device.uuid) == 0;
     }
     return count > 0 ? count : 1;
 }
 
-enum gpuring_disagreement gpuring_members_compare(const struct gpuring_hello *hellos, int nranks,
-                                                  int *rank, int *parameter)
+/* A hello of this version, with the ports that it announces. */
+static bool well_formed(const struct gpuring_gathered *hellos, int rank)
 {
-    for (int i = 0; i < nranks; i++) {
+    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
+
+    if (hellos->sizes[rank] < sizeof *hello || hello->magic != GPURING_HELLO_MAGIC ||
+        hello->version != GPURING_WIRE_VERSION || hello->bytes != sizeof *hello ||
+        hello->nnics > GPURING_NICS_MAX ||
+        hellos->sizes[rank] != gpuring_hello_bytes(hello->nnics) ||
+        memchr(hello->hostname, '\0', sizeof hello->hostname) == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < hello->nnics; i++) {
+        if (!gpuring_nic_valid(&gpuring_hello_nics(hello)[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum gpuring_disagreement gpuring_members_compare(const struct gpuring_gathered *hellos, int *rank,
+                                                  int *parameter)
+{
+    const struct gpuring_hello *first = gpuring_hello_of(hellos, 0);
+
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
         *rank = i;
-        if (hellos[i].magic != GPURING_HELLO_MAGIC || hellos[i].version != hellos[0].version ||
-            hellos[i].bytes != hellos[0].bytes) {
+        if (!well_formed(hellos, i)) {
             return GPURING_DISAGREE_VERSION;
         }
         for (int p = 0; p < GPURING_SHARED_COUNT; p++) {
-            if (hellos[i].shared[p] != hellos[0].shared[p]) {
+            if (hello->shared[p] != first->shared[p]) {
                 *parameter = p;
                 return GPURING_DISAGREE_PARAMETER;
             }

@@ -23,24 +23,26 @@ struct gpuring_members {
 };
 
 /* 0 and filled members (freed by gpuring_members_clear), or GPURING_ERR_NOMEM. */
-int gpuring_members_find(const struct gpuring_hello *hellos, int nranks,
-                         struct gpuring_members *members);
+int gpuring_members_find(const struct gpuring_gathered *hellos, struct gpuring_members *members);
 void gpuring_members_clear(struct gpuring_members *members);
 
 /* Number of ranks on a rank's node; *place: which of them it is, by rank (place may be NULL). */
 int gpuring_members_local(const struct gpuring_members *members, int rank, int *place);
 
 /* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
-int gpuring_members_sharing(const struct gpuring_hello *hellos, int nranks, int rank);
+int gpuring_members_sharing(const struct gpuring_gathered *hellos, int rank);
 
-/* What the ranks disagree in: with the lowest rank that differs from rank 0. */
+/*
+ * Are all blocks of AllGather 1 well formed, and what do the ranks disagree in: with the lowest
+ * rank that differs from rank 0.
+ */
 enum gpuring_disagreement {
     GPURING_AGREED,
-    GPURING_DISAGREE_VERSION,
+    GPURING_DISAGREE_VERSION,   /* or it is no hello at all */
     GPURING_DISAGREE_PARAMETER, /* *parameter: index among the shared ones */
 };
-enum gpuring_disagreement gpuring_members_compare(const struct gpuring_hello *hellos, int nranks,
-                                                  int *rank, int *parameter);
+enum gpuring_disagreement gpuring_members_compare(const struct gpuring_gathered *hellos, int *rank,
+                                                  int *parameter);
 
 /* The places of `rank` in nchannels equal channels. */
 void gpuring_members_channels(const struct gpuring_members *members, int rank, uint32_t nchannels,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -14,6 +15,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->logged_reasons = 0;
     module->service = NULL;
     module->wireup = NULL;
+    module->exchange = NULL;
     module->previous = (struct gpuring_previous){.allreduce = NULL};
     module->watchdog = (struct gpuring_watchdog){.looks = 0};
     module->link = NULL;
@@ -47,6 +49,7 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     pthread_mutex_unlock(&gpuring_process.lock);
     gpuring_queue_destroy(module);
     gpuring_wireup_free(module->wireup);
+    gpuring_exchange_free(module->exchange);
     gpuring_service_destroy(module->service);
 #if !GPURING_COLL_SELF_INSTALLS
     forget_previous(module);
@@ -147,8 +150,15 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
         return NULL;
     }
     module = OBJ_NEW(mca_coll_gpuring_module_t);
-    if (module == NULL) {
+    if (module != NULL) {
+        module->exchange = gpuring_exchange_create(comm);
+        module->wireup = gpuring_wireup_create();
+    }
+    if (module == NULL || module->exchange == NULL || module->wireup == NULL) {
         gpuring_error("out of memory for a communicator; it is served by other components");
+        if (module != NULL) {
+            OBJ_RELEASE(module);
+        }
         return NULL;
     }
     module->comm = comm;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/agree.h"
-#include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/pause.h"
 #include "mca/coll_gpuring/pvars.h"
@@ -57,8 +56,6 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
 
     gpuring_simple_free(item->simple);
     item->simple = NULL;
-    gpuring_exchange_free(item->agreement);
-    item->agreement = NULL;
     gpuring_run_discard(item);
     item->status = status;
     queue->finished++;
@@ -87,7 +84,8 @@ static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *i
         item->started = true;
         gpuring_fallback_count(module,
                                item->handed_on ? gpuring_agree_reason(item) : GPURING_REASON_DEAD);
-        status = gpuring_simple_start(module->comm, &item->call, NULL, &item->simple);
+        status = gpuring_simple_start(module->exchange, module->nranks, &item->call, NULL,
+                                      &item->simple);
     }
     if (status == GPURING_OK) {
         status = gpuring_simple_progress(item->simple, item->call.output);
@@ -255,7 +253,7 @@ void gpuring_queue_push(mca_coll_gpuring_module_t *module, struct gpuring_item *
     item->started = false;
     item->agreed = false;
     item->handed_on = false;
-    item->agreement = NULL;
+    item->agreeing = false;
     item->simple = NULL;
     item->check = NULL;
     item->module = module;

@@ -22,7 +22,6 @@
 #include "mca/coll_gpuring/pause.h"
 
 struct mca_coll_gpuring_module_t;
-struct gpuring_exchange;
 struct gpuring_simple;
 
 /* Special outcome of an item whose caller may hand the call to the previous module itself. */
@@ -36,10 +35,10 @@ struct gpuring_item {
     int status;              /* outcome; valid once done */
     int done;                /* set (release) by the finisher, read (acquire) by the waiter */
     bool started;            /* the service or the simple path runs it */
-    bool agreed;             /* call.agree: the ranks have */
+    bool agreeing;           /* call.agree: an agreement is under way */
+    bool agreed;             /* .. the ranks have agreed */
     bool handed_on;          /* they agreed that no service can run it */
     bool mixed;              /* .. for some ranks have a buffer on a GPU, others none */
-    struct gpuring_exchange *agreement; /* under way, or NULL */
     struct gpuring_simple *simple;
     struct gpuring_run_check *check; /* coll_gpuring_check=data: the second path, see run.c */
 };

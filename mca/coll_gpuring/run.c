@@ -223,8 +223,8 @@ static int run_check(mca_coll_gpuring_module_t *module, struct gpuring_item *ite
 
     if (!item->check->running) {
         item->check->running = true;
-        status = gpuring_simple_start(module->comm, &item->check->call, item->check->scale,
-                                      &item->simple);
+        status = gpuring_simple_start(module->exchange, module->nranks, &item->check->call,
+                                      item->check->scale, &item->simple);
     }
     if (status == GPURING_OK) {
         status = gpuring_simple_progress(item->simple, item->check->expected);

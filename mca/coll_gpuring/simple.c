@@ -16,20 +16,22 @@
 #define ONE_BYTES (UINT64_C(64) << 10)
 
 struct gpuring_simple {
-    struct ompi_communicator_t *comm;
+    struct gpuring_exchange *exchange;
+    int nranks;
     struct gpuring_call call;
     uint64_t piece; /* elements at once */
     uint64_t done;  /* elements finished */
     double *scale;  /* NULL, or the magnitudes of all elements */
     void *staged;   /* this rank's piece */
-    struct gpuring_exchange *exchange;
+    bool gathering;
 };
 
-int gpuring_simple_start(struct ompi_communicator_t *comm, const struct gpuring_call *call,
-                         double *scale, struct gpuring_simple **simple)
+int gpuring_simple_start(struct gpuring_exchange *exchange, int nranks,
+                         const struct gpuring_call *call, double *scale,
+                         struct gpuring_simple **simple)
 {
     struct gpuring_simple *created = calloc(1, sizeof *created);
-    uint64_t bytes = ALL_BYTES / (uint64_t) ompi_comm_size(comm);
+    uint64_t bytes = ALL_BYTES / (uint64_t) nranks;
 
     if (bytes > ONE_BYTES) {
         bytes = ONE_BYTES;
@@ -38,7 +40,8 @@ int gpuring_simple_start(struct ompi_communicator_t *comm, const struct gpuring_
         bytes = call->element_size;
     }
     if (created != NULL) {
-        created->comm = comm;
+        created->exchange = exchange;
+        created->nranks = nranks;
         created->call = *call;
         created->scale = scale;
         created->piece = bytes / call->element_size;
@@ -65,53 +68,87 @@ static uint64_t piece_count(const struct gpuring_simple *simple)
  * those of Open MPI 4.1 compute REAL*16 as long double, and with op/avx sums of short integers
  * saturate instead of wrapping.
  */
-static void fold(const struct gpuring_simple *simple, uint8_t *blocks, size_t bytes)
+static void fold(const struct gpuring_simple *simple, const struct gpuring_gathered *blocks)
 {
     gpuring_fold_fn op = gpuring_fold_table_base[simple->call.type][simple->call.op];
-    int n = ompi_comm_size(simple->comm);
+    uint8_t *sum = blocks->data + blocks->offsets[0];
 
-    for (int rank = 0; rank < n && simple->scale != NULL; rank++) {
-        gpuring_compare_scale(simple->scale + simple->done, blocks + (size_t) rank * bytes,
+    for (int rank = 0; rank < simple->nranks && simple->scale != NULL; rank++) {
+        gpuring_compare_scale(simple->scale + simple->done, gpuring_gathered_block(blocks, rank),
                               piece_count(simple), simple->call.type, simple->call.op, rank == 0);
     }
-    for (int rank = 1; rank < n; rank++) {
-        op(blocks, NULL, blocks, blocks + (size_t) rank * bytes, piece_count(simple));
+    for (int rank = 1; rank < simple->nranks; rank++) {
+        op(sum, NULL, sum, gpuring_gathered_block(blocks, rank), piece_count(simple));
     }
 }
 
+/* Give this rank's piece. */
+static void piece_start(struct gpuring_simple *simple, size_t offset, size_t bytes)
+{
+    int status =
+        gpuring_process_copy(simple->staged, (const uint8_t *) simple->call.input + offset, bytes);
+
+    if (status != GPURING_OK) {
+        gpuring_exchange_fail(simple->exchange, status);
+    }
+    gpuring_exchange_gather(simple->exchange, simple->staged, bytes);
+    simple->gathering = true;
+}
+
+/* All pieces are here, unless a rank failed: add them up. */
+static int piece_finish(struct gpuring_simple *simple, uint8_t *output, size_t bytes)
+{
+    struct gpuring_gathered blocks = gpuring_exchange_take(simple->exchange);
+    int status = GPURING_OK;
+
+    simple->gathering = false;
+    if (gpuring_exchange_troubled(simple->exchange)) {
+        return GPURING_OK;
+    }
+    for (int rank = 0; rank < simple->nranks && status == GPURING_OK; rank++) {
+        status = blocks.sizes[rank] == bytes ? GPURING_OK : GPURING_ERR_PEER;
+    }
+    if (status == GPURING_OK) {
+        fold(simple, &blocks);
+        status = gpuring_process_copy(output, gpuring_gathered_block(&blocks, 0), bytes);
+    }
+    gpuring_gathered_clear(&blocks);
+    if (status != GPURING_OK) {
+        gpuring_exchange_fail(simple->exchange, status);
+    }
+    return status;
+}
+
+/*
+ * A rank that fails takes part to the end: the others know it after the next piece. After the last
+ * one there is none; then the next call of this communicator tells them.
+ */
 int gpuring_simple_progress(struct gpuring_simple *simple, void *output)
 {
+    int own = GPURING_OK;
+
     while (simple->done < simple->call.count) {
         size_t offset = simple->done * simple->call.element_size;
         size_t bytes = piece_count(simple) * simple->call.element_size;
-        uint8_t *blocks;
-        int status = GPURING_OK;
+        int status;
 
-        if (simple->exchange == NULL) {
-            status = gpuring_process_copy(simple->staged,
-                                          (const uint8_t *) simple->call.input + offset, bytes);
-            if (status == GPURING_OK) {
-                status = gpuring_exchange_start_even(simple->comm, simple->staged, bytes,
-                                                     &simple->exchange);
-            }
+        if (!simple->gathering) {
+            piece_start(simple, offset, bytes);
         }
-        if (status == GPURING_OK) {
-            status = gpuring_exchange_progress(simple->exchange);
-        }
+        status = gpuring_exchange_progress(simple->exchange);
         if (status != GPURING_OK) {
             return status;
         }
-        blocks = (uint8_t *) (uintptr_t) gpuring_exchange_data(simple->exchange);
-        fold(simple, blocks, bytes);
-        status = gpuring_process_copy((uint8_t *) output + offset, blocks, bytes);
-        gpuring_exchange_free(simple->exchange);
-        simple->exchange = NULL;
+        own = piece_finish(simple, (uint8_t *) output + offset, bytes);
+        status = gpuring_exchange_failure(simple->exchange, NULL);
         if (status != GPURING_OK) {
+            gpuring_exchange_forget(simple->exchange);
             return status;
         }
         simple->done += bytes / simple->call.element_size;
     }
-    return GPURING_OK;
+    return own != GPURING_OK || !gpuring_exchange_troubled(simple->exchange) ? own
+                                                                             : GPURING_ERR_ABORTED;
 }
 
 void gpuring_simple_free(struct gpuring_simple *simple)
@@ -119,12 +156,11 @@ void gpuring_simple_free(struct gpuring_simple *simple)
     if (simple == NULL) {
         return;
     }
-    gpuring_exchange_free(simple->exchange);
     free(simple->staged);
     free(simple);
 }
 
 int gpuring_simple_awaits(const struct gpuring_simple *simple)
 {
-    return simple->exchange != NULL ? gpuring_exchange_awaits(simple->exchange) : -1;
+    return simple->gathering ? gpuring_exchange_awaits(simple->exchange) : -1;
 }

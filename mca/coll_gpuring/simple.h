@@ -12,14 +12,16 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/eligible.h"
 
+struct gpuring_exchange;
 struct gpuring_simple;
 
 /*
  * The call's input must stay until the end; the same order on all ranks as for exchanges. scale:
  * NULL, or room for the magnitudes of compare.h.
  */
-int gpuring_simple_start(struct ompi_communicator_t *comm, const struct gpuring_call *call,
-                         double *scale, struct gpuring_simple **simple);
+int gpuring_simple_start(struct gpuring_exchange *exchange, int nranks,
+                         const struct gpuring_call *call, double *scale,
+                         struct gpuring_simple **simple);
 
 /* Move on; the result goes to `output`, which may be the call's input. 0, GPURING_AGAIN, error. */
 int gpuring_simple_progress(struct gpuring_simple *simple, void *output);

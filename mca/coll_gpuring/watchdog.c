@@ -45,12 +45,14 @@ static void describe_self(const mca_coll_gpuring_module_t *module, char *text, s
 }
 
 /* What the head of the queue waits for, if that is neither the wire-up nor the service. */
-static bool describe_item(const struct gpuring_item *item, char *wait, size_t size)
+static bool describe_item(const mca_coll_gpuring_module_t *module, char *wait, size_t size)
 {
-    if (item != NULL && item->agreement != NULL) {
+    const struct gpuring_item *item = module->queue.head;
+
+    if (item != NULL && item->agreeing) {
         snprintf(wait, size,
                  "the agreement of coll_gpuring_agree=always: a message from or to rank %d",
-                 gpuring_exchange_awaits(item->agreement));
+                 gpuring_exchange_awaits(module->exchange));
         return true;
     }
     if (item != NULL && item->simple != NULL) {
@@ -72,11 +74,11 @@ static void describe_wait(const mca_coll_gpuring_module_t *module, char *wait, s
     char other[256];
 
     snprintf(seen, seen_size, "unknown");
-    if (describe_item(module->queue.head, wait, size)) {
+    if (describe_item(module, wait, size)) {
         return;
     }
     if (module->state != GPURING_STATE_READY) {
-        gpuring_wireup_text(module->wireup, wait, size);
+        gpuring_wireup_text(module, wait, size);
         return;
     }
     lane = gpuring_operation_waiting(service, &kind, &ref, &peer);
@@ -155,9 +157,10 @@ uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module)
 {
     uint64_t finished = module->queue.finished << 16;
 
-    return finished + (module->state == GPURING_STATE_READY
-                           ? gpuring_operation_progress(module->service)
-                           : (uint64_t) module->state);
+    return finished +
+           (module->state == GPURING_STATE_READY
+                ? gpuring_operation_progress(module->service)
+                : (uint64_t) module->state + 8 * gpuring_exchange_steps(module->exchange));
 }
 
 int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)

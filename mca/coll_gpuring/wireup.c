@@ -11,114 +11,62 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/identity.h"
 #include "mca/coll_gpuring/layout.h"
+#include "mca/coll_gpuring/letters.h"
 #include "mca/coll_gpuring/network.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_check.h"
-#include "mca/coll_gpuring/wireup_format.h"
+#include "mca/coll_gpuring/wireup_hello.h"
 
-enum wireup_stage {
-    STAGE_HELLO,
-    STAGE_GRAPH,
-    STAGE_OFFER,
-    STAGE_BLOBS,
-    STAGE_WRITTEN,
-    STAGE_ARRIVED,
-    STAGE_AGREE
-};
+/* What is under way, in this order: its text for messages. */
+#define STAGES(X)                                               \
+    X(ID, "wire-up, broadcast of the unique id")                \
+    X(HELLO, "wire-up, AllGather 1 (who is where)")             \
+    X(GRAPH, "wire-up, AllGather 2 (channels)")                 \
+    X(READY, "wire-up, AllGather 2 (agreement on channels)")    \
+    X(HANDLES, "wire-up, AllGather 2 (handles of connections)") \
+    X(WRITTEN, "wire-up, probe of peer memory (written)")       \
+    X(ARRIVED, "wire-up, probe of peer memory (arrived)")       \
+    X(AGREE, "wire-up, agreement")
+
+#define STAGE_NAME(name, text) STAGE_##name,
+enum wireup_stage { STAGES(STAGE_NAME) STAGE_COUNT };
 
 struct gpuring_wireup {
     enum wireup_stage stage;
-    int status;                        /* of this rank: 0, or why it cannot serve */
-    struct gpuring_exchange *exchange; /* under way; NULL if it could not start */
-    struct gpuring_exchange *hellos;   /* AllGather 1, complete */
-    struct pci_wire *wires;            /* of all ranks, from STAGE_GRAPH; NULL if left out */
-    struct gpuring_advice advice;      /* this rank's */
-    bool advised;                      /* all ranks have the same */
+    uint64_t id[2];
+    struct gpuring_gathered hellos; /* AllGather 1, complete */
+    struct pci_wire *wires;         /* of all ranks, from STAGE_GRAPH; NULL if left out */
+    struct gpuring_advice advice;   /* this rank's */
+    bool advised;                   /* all ranks have the same */
     struct gpuring_members members;
     struct gpuring_layout layout;
     struct gpuring_service *service; /* handed to the module at the end */
-    struct gpuring_hello hello;      /* this rank's */
+    struct gpuring_letters letters;
 };
 
-static const struct gpuring_hello *all_hellos(const struct gpuring_wireup *wireup)
+struct gpuring_wireup *gpuring_wireup_create(void)
 {
-    return gpuring_exchange_data(wireup->hellos);
-}
-
-static void fill_hello(struct gpuring_hello *hello)
-{
-    *hello = (struct gpuring_hello){
-        .magic = GPURING_HELLO_MAGIC,
-        .version = GPURING_WIRE_VERSION,
-        .bytes = sizeof *hello,
-        .node = gpuring_identity_node(gpuring_params.hostid),
-        .pid = (uint32_t) getpid(),
-        .capabilities = gpuring_identity_capabilities(),
-    };
-    if (gpuring_machine_known()) {
-        hello->capabilities |= GPURING_CAPABILITY_GRAPH;
-    }
-    gpuring_identity_unique(hello->id);
-    gpuring_identity_hostname(hello->hostname, sizeof hello->hostname);
-    gpuring_params_shared(hello->shared);
-    hello->status = gpuring_process.device_ops->identity(gpuring_process.device, &hello->device);
+    return calloc(1, sizeof(struct gpuring_wireup));
 }
 
 void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    struct gpuring_wireup *wireup = calloc(1, sizeof *wireup);
-    int status;
+    struct gpuring_wireup *wireup = module->wireup;
+    int status = gpuring_process_attach(
+        call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output);
 
+    if (status != GPURING_OK) {
+        gpuring_exchange_fail(module->exchange, status);
+    }
+    if (module->rank == 0) {
+        gpuring_identity_unique(wireup->id);
+    }
     module->state = GPURING_STATE_WIRING;
-    module->wireup = wireup;
-    if (wireup == NULL) {
-        gpuring_error("out of memory for a wire-up");
-        gpuring_module_fail(module, GPURING_ERR_NOMEM);
-        return;
-    }
-    status = gpuring_process_attach(call->input_gpu >= 0 && call->output_gpu < 0 ? call->input
-                                                                                 : call->output);
-    fill_hello(&wireup->hello);
-    if (status != GPURING_OK) {
-        wireup->hello.status = status;
-    }
-    wireup->status = wireup->hello.status;
-    status = gpuring_exchange_start_even(module->comm, &wireup->hello, sizeof wireup->hello,
-                                         &wireup->exchange);
-    if (status != GPURING_OK) {
-        gpuring_module_fail(module, status);
-    }
-}
-
-/* The ranks disagree: say so on the two ranks concerned; every rank knows. */
-static void report_disagreement(const mca_coll_gpuring_module_t *module,
-                                const struct gpuring_hello *hellos, int rank, int parameter)
-{
-    char first[16], other[16], first_value[32], other_value[32];
-    const char *name;
-
-    if (module->rank != 0 && module->rank != rank) {
-        return;
-    }
-    snprintf(first, sizeof first, "%d", 0);
-    snprintf(other, sizeof other, "%d", rank);
-    if (parameter < 0) {
-        snprintf(first_value, sizeof first_value, "%u", hellos[0].version);
-        snprintf(other_value, sizeof other_value, "%u", hellos[rank].version);
-        gpuring_compat_help("versions differ", first, hellos[0].hostname, first_value, other,
-                            hellos[rank].hostname, other_value);
-        return;
-    }
-    name = gpuring_params_shared_name(parameter);
-    gpuring_params_shared_text(parameter, hellos[0].shared[parameter], first_value,
-                               sizeof first_value);
-    gpuring_params_shared_text(parameter, hellos[rank].shared[parameter], other_value,
-                               sizeof other_value);
-    gpuring_compat_help("ranks disagree", name, first, hellos[0].hostname, first_value, other,
-                        hellos[rank].hostname, other_value, name);
+    wireup->stage = STAGE_ID;
+    gpuring_exchange_broadcast(module->exchange, wireup->id);
 }
 
 static int param_or_auto(int value)
@@ -130,17 +78,6 @@ _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING 
                    GPURING_PARAM_PROTOCOL_SIMPLE - 1 == (int) GPURING_PROTOCOL_SIMPLE &&
                    GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
                "choices of the parameters in the order of the core");
-
-/* Capabilities that all ranks have. */
-static uint32_t common_capabilities(const struct gpuring_wireup *wireup)
-{
-    uint32_t common = ~UINT32_C(0);
-
-    for (int rank = 0; rank < wireup->members.nranks; rank++) {
-        common &= all_hellos(wireup)[rank].capabilities;
-    }
-    return common;
-}
 
 static int make_service(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
@@ -160,7 +97,7 @@ static int make_service(mca_coll_gpuring_module_t *module, struct gpuring_wireup
         .oversubscribed =
             gpuring_members_local(members, module->rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
         .gpu = gpuring_process.gpu,
-        .shared_gpu = gpuring_members_sharing(all_hellos(wireup), module->nranks, module->rank) > 1,
+        .shared_gpu = gpuring_members_sharing(&wireup->hellos, module->rank) > 1,
         .patience_us = gpuring_params.patience,
         .algorithm = param_or_auto(gpuring_params.algorithm),
         .protocol = param_or_auto(gpuring_params.protocol),
@@ -194,10 +131,10 @@ static int open_network(const mca_coll_gpuring_module_t *module, struct gpuring_
     }
     for (int rank = 0; rank < module->nranks; rank++) {
         if (node[rank] == node[module->rank]) {
-            pids[npids++] = all_hellos(wireup)[rank].pid;
+            pids[npids++] = gpuring_hello_of(&wireup->hellos, rank)->pid;
         }
     }
-    status = gpuring_network_open(common_capabilities(wireup), pids, npids, network);
+    status = gpuring_network_open(gpuring_hello_common(&wireup->hellos), pids, npids, network);
     free(pids);
     return status;
 }
@@ -209,8 +146,8 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
         .rank = module->rank,
         .nranks = module->nranks,
         .node = members->node,
-        .hostname = wireup->hello.hostname,
-        .unique_id = {all_hellos(wireup)[0].id[0], all_hellos(wireup)[0].id[1]},
+        .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
+        .unique_id = {wireup->id[0], wireup->id[1]},
     };
 
     if (members->nnodes > 1) {
@@ -227,179 +164,165 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return gpuring_service_transport(wireup->service, &config);
 }
 
-static void log_dead(const mca_coll_gpuring_module_t *module, int rank, int status)
+/* Room for the letters to and from all neighbours: before they are relied upon. */
+static int make_letters(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    char text[256];
-
-    gpuring_module_text(module, text, sizeof text);
-    gpuring_warn("%s: not served, other components take over: rank %d reports: %s", text, rank,
-                 gpuring_status_text(status));
-}
-
-/* All ranks know of the failure of one: the communicator is not served. */
-static int become_dead(mca_coll_gpuring_module_t *module, int rank, int status)
-{
-    if (module->rank == 0 || module->rank == rank) {
-        log_dead(module, rank, status);
-    }
-    gpuring_service_destroy(module->wireup->service);
-    module->wireup->service = NULL;
-    module->state = GPURING_STATE_DEAD;
-    return GPURING_OK;
-}
-
-/* Channels are known as far as they can be: make plans and connections' ends, tell the outcome. */
-static int start_offer(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_offer offer = {.status = wireup->status};
-    const void *blob;
+    const struct gpuring_transport *transport = wireup->service->transport;
+    int count = gpuring_transport_neighbours(transport), status;
+    struct gpuring_transport_letter letter;
     size_t bytes = 0;
-    int status = wireup->status;
 
-    if (status == GPURING_OK) {
-        gpuring_layout_init(&wireup->layout, &wireup->members, wireup->wires);
-        if (wireup->layout.engine && wireup->advised) {
-            wireup->layout.advice = &wireup->advice;
-        }
-        if (module->rank == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
-            gpuring_layout_dump(&wireup->layout);
-        }
-        status = make_service(module, wireup);
+    for (int i = 0; i < count; i++) {
+        gpuring_transport_letter(transport, i, &letter);
+        bytes += letter.bytes + letter.room;
     }
+    status = gpuring_letters_init(&wireup->letters, module->comm, 2 * count, bytes);
+    for (int i = 0; status == GPURING_OK && i < count; i++) {
+        gpuring_transport_letter(transport, i, &letter);
+        gpuring_letters_expect(&wireup->letters, letter.peer, letter.room);
+        gpuring_letters_send(&wireup->letters, letter.peer, letter.data, letter.bytes);
+    }
+    return status;
+}
+
+/* Channels are known as far as they can be: make plans and connections' ends; can all go on? */
+static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    int status;
+
+    gpuring_layout_init(&wireup->layout, &wireup->members, wireup->wires);
+    if (wireup->layout.engine && wireup->advised) {
+        wireup->layout.advice = &wireup->advice;
+    }
+    if (module->rank == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
+        gpuring_layout_dump(&wireup->layout);
+    }
+    status = make_service(module, wireup);
     if (status == GPURING_OK) {
         status = make_transport(module, wireup);
     }
     if (status == GPURING_OK) {
-        status = gpuring_transport_blob(wireup->service->transport, &blob, &bytes);
+        status = make_letters(module, wireup);
     }
-    wireup->status = offer.status = status;
-    offer.blob_bytes = status == GPURING_OK ? bytes : 0;
-    wireup->stage = STAGE_OFFER;
-    return gpuring_exchange_start_even(module->comm, &offer, sizeof offer, &wireup->exchange);
+    if (status == GPURING_OK) {
+        wireup->stage = STAGE_READY;
+        gpuring_exchange_agree(module->exchange, 0);
+    }
+    return status;
 }
 
 /* Search this node's channels and tell this rank's places in them. */
 static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_members *members = &wireup->members;
-    const struct gpuring_hello *hellos = all_hellos(wireup);
     struct gpuring_device_identity *identities;
     struct gpuring_graph_offer offer = {.advice = 0};
     int place = 0, nlocal = gpuring_members_local(members, module->rank, &place), found = 0;
 
     identities = malloc((size_t) nlocal * sizeof *identities);
-    for (int rank = 0; identities != NULL && rank < module->nranks; rank++) {
+    if (identities == NULL) {
+        gpuring_error("out of memory for the devices of %d ranks", nlocal);
+        return GPURING_ERR_NOMEM;
+    }
+    for (int rank = 0; rank < module->nranks; rank++) {
         if (members->node[rank] == members->node[module->rank]) {
-            identities[found++] = hellos[rank].device;
+            identities[found++] = gpuring_hello_of(&wireup->hellos, rank)->device;
         }
     }
-    if (identities != NULL) {
-        gpuring_machine_wire((uint32_t) members->node[module->rank], members->nnodes, place, nlocal,
-                             identities, module->rank == 0, &offer.wire, &wireup->advice);
-        offer.advice = gpuring_advice_fingerprint(&wireup->advice);
-    }
+    gpuring_machine_wire((uint32_t) members->node[module->rank], members->nnodes, place, nlocal,
+                         identities, module->rank == 0, &offer.wire, &wireup->advice);
+    offer.advice = gpuring_advice_fingerprint(&wireup->advice);
     free(identities);
     wireup->stage = STAGE_GRAPH;
-    return gpuring_exchange_start_even(module->comm, &offer, sizeof offer, &wireup->exchange);
+    gpuring_exchange_gather(module->exchange, &offer, sizeof offer);
+    return GPURING_OK;
+}
+
+/* ---- What follows on each stage: 0, or why this rank cannot go on ---- */
+
+static int after_id(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_hello_block block;
+    int status = gpuring_hello_fill(&block);
+
+    if (status == GPURING_OK) {
+        wireup->stage = STAGE_HELLO;
+        gpuring_exchange_gather(module->exchange, &block, gpuring_hello_bytes(block.hello.nnics));
+    }
+    return status;
 }
 
 /* AllGather 1 is complete: compare, find the nodes. */
-static int consume_hellos(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+static int after_hello(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const struct gpuring_hello *hellos;
-    int rank = 0, parameter = -1, status;
-    enum gpuring_disagreement disagreement;
+    int status;
 
-    wireup->hellos = wireup->exchange;
-    wireup->exchange = NULL;
-    hellos = all_hellos(wireup);
-    disagreement = gpuring_members_compare(hellos, module->nranks, &rank, &parameter);
-    if (disagreement != GPURING_AGREED) {
-        report_disagreement(module, hellos, rank, parameter);
-        return GPURING_ERR_ARG;
+    wireup->hellos = gpuring_exchange_take(module->exchange);
+    status = gpuring_hello_compare(module, &wireup->hellos);
+    if (status == GPURING_OK) {
+        status = gpuring_members_find(&wireup->hellos, &wireup->members);
     }
-    for (rank = 0; rank < module->nranks; rank++) {
-        if (hellos[rank].status != GPURING_OK) {
-            return become_dead(module, rank, hellos[rank].status);
-        }
-    }
-    status = gpuring_members_find(hellos, module->nranks, &wireup->members);
     if (status != GPURING_OK) {
         return status;
     }
-    if ((common_capabilities(wireup) & GPURING_CAPABILITY_GRAPH) != 0) {
+    if ((gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0) {
         return start_graph(module, wireup);
     }
     if (module->rank == 0 && gpuring_param_given(gpuring_params.topo_dump_file)) {
         struct pci_wire unused;
 
-        gpuring_machine_wire(0, 1, 0, 1, &wireup->hello.device, true, &unused, &wireup->advice);
+        gpuring_machine_wire(0, 1, 0, 1, &gpuring_hello_of(&wireup->hellos, 0)->device, true,
+                             &unused, &wireup->advice);
     }
-    return start_offer(module, wireup);
+    return start_ready(module, wireup);
 }
 
-static int consume_wires(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+static int after_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const struct gpuring_graph_offer *offers = gpuring_exchange_data(wireup->exchange);
+    struct gpuring_gathered offers = gpuring_exchange_take(module->exchange);
+    const struct gpuring_graph_offer *first = gpuring_gathered_block(&offers, 0);
+    int status = GPURING_OK;
 
     wireup->wires = malloc((size_t) module->nranks * sizeof *wireup->wires);
     if (wireup->wires == NULL) {
         gpuring_error("out of memory for the channels of %d ranks", module->nranks);
-        return GPURING_ERR_NOMEM;
+        status = GPURING_ERR_NOMEM;
     }
-    wireup->advised = offers[0].advice != 0;
-    for (int rank = 0; rank < module->nranks; rank++) {
-        wireup->wires[rank] = offers[rank].wire;
-        wireup->advised = wireup->advised && offers[rank].advice == offers[0].advice;
-    }
-    gpuring_exchange_free(wireup->exchange);
-    wireup->exchange = NULL;
-    return start_offer(module, wireup);
-}
+    wireup->advised = first->advice != 0;
+    for (int rank = 0; status == GPURING_OK && rank < module->nranks; rank++) {
+        const struct gpuring_graph_offer *offer = gpuring_gathered_block(&offers, rank);
 
-static int consume_offers(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    const struct gpuring_offer *offers = gpuring_exchange_data(wireup->exchange);
-    struct gpuring_exchange *next = NULL;
-    const void *blob = NULL;
-    size_t *bytes, own = 0;
-    int status;
-
-    for (int rank = 0; rank < module->nranks; rank++) {
-        if (offers[rank].status != GPURING_OK) {
-            return become_dead(module, rank, offers[rank].status);
+        if (offers.sizes[rank] != sizeof *offer) {
+            gpuring_error("rank %d told %u bytes of its channels, not %zu", rank,
+                          offers.sizes[rank], sizeof *offer);
+            status = GPURING_ERR_PEER;
+            break;
         }
+        wireup->wires[rank] = offer->wire;
+        wireup->advised = wireup->advised && offer->advice == first->advice;
     }
-    bytes = malloc((size_t) module->nranks * sizeof *bytes);
-    if (bytes == NULL) {
-        gpuring_error("out of memory to gather data of %d ranks", module->nranks);
-        return GPURING_ERR_NOMEM;
-    }
-    for (int rank = 0; rank < module->nranks; rank++) {
-        bytes[rank] = offers[rank].blob_bytes;
-    }
-    gpuring_transport_blob(wireup->service->transport, &blob, &own);
-    status = gpuring_exchange_start(module->comm, blob, bytes, &next);
-    free(bytes);
-    gpuring_exchange_free(wireup->exchange);
-    wireup->exchange = next;
-    wireup->stage = STAGE_BLOBS;
-    return status;
+    gpuring_gathered_clear(&offers);
+    return status == GPURING_OK ? start_ready(module, wireup) : status;
 }
 
-/* Connected as far as it goes, and the plans bound: tell the outcome. */
+/* All ranks have their ends, and room for the letters. */
+static int after_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    (void) module;
+    wireup->stage = STAGE_HANDLES;
+    return GPURING_OK;
+}
+
+/* Connected: bind the plans. */
 static int start_agreement(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    int32_t status = wireup->status;
+    int status = gpuring_service_bind(wireup->service);
 
     if (status == GPURING_OK) {
-        status = gpuring_service_bind(wireup->service);
+        wireup->stage = STAGE_AGREE;
+        gpuring_exchange_agree(module->exchange, 0);
     }
-    gpuring_exchange_free(wireup->exchange);
-    wireup->exchange = NULL;
-    wireup->status = status;
-    wireup->stage = STAGE_AGREE;
-    return gpuring_exchange_start_even(module->comm, &status, sizeof status, &wireup->exchange);
+    return status;
 }
 
 /* Tell this rank's part of the probe of peer memory. */
@@ -409,83 +332,92 @@ static int start_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     const struct gpuring_transport *transport = wireup->service->transport;
     size_t bytes = gpuring_transport_probe_bytes(transport);
     void *report = malloc(bytes);
-    int status;
 
     if (report == NULL) {
         gpuring_error("out of memory for the probe of peer memory");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_transport_probe_report(transport, wireup->status, report);
-    gpuring_exchange_free(wireup->exchange);
-    wireup->exchange = NULL;
+    gpuring_transport_probe_report(transport, GPURING_OK, report);
     wireup->stage = stage;
-    status = gpuring_exchange_start_even(module->comm, report, bytes, &wireup->exchange);
+    gpuring_exchange_gather(module->exchange, report, bytes);
     free(report);
-    return status;
+    return GPURING_OK;
 }
 
-/* The first rank whose report tells of an error, or -1; *status: the error. */
-static int failed_report(const mca_coll_gpuring_module_t *module,
-                         const struct gpuring_wireup *wireup, int32_t *status)
+static int after_handles(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const uint8_t *reports = gpuring_exchange_data(wireup->exchange);
-    size_t bytes = gpuring_transport_probe_bytes(wireup->service->transport);
+    int count = gpuring_transport_neighbours(wireup->service->transport), status;
+    const void **letters = malloc(((size_t) count + 1) * sizeof *letters);
+    size_t *bytes = malloc(((size_t) count + 1) * sizeof *bytes);
 
-    for (int rank = 0; rank < module->nranks; rank++) {
-        memcpy(status, reports + (size_t) rank * bytes, sizeof *status);
-        if (*status != GPURING_OK) {
-            return rank;
+    if (letters == NULL || bytes == NULL) {
+        gpuring_error("out of memory to connect with %d ranks", count);
+        status = GPURING_ERR_NOMEM;
+    } else {
+        for (int i = 0; i < count; i++) {
+            letters[i] = wireup->letters.letter[2 * i].data;
+            bytes[i] = wireup->letters.letter[2 * i].bytes;
         }
+        status = gpuring_transport_connect(wireup->service->transport, letters, bytes);
     }
-    return -1;
-}
-
-static int consume_blobs(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_transport *transport = wireup->service->transport;
-
-    wireup->status = gpuring_transport_connect(transport, gpuring_exchange_data(wireup->exchange),
-                                               gpuring_exchange_offsets(wireup->exchange));
-    return gpuring_transport_probe_bytes(transport) > 0
+    free(letters);
+    free(bytes);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    return gpuring_transport_probe_bytes(wireup->service->transport) > 0
                ? start_report(module, wireup, STAGE_WRITTEN)
                : start_agreement(module, wireup);
 }
 
-static int consume_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+/* All ranks' reports in their order; the caller frees them. NULL: no memory, or not reports. */
+static void *take_reports(mca_coll_gpuring_module_t *module, const struct gpuring_wireup *wireup)
 {
-    int32_t status;
-    int failed = failed_report(module, wireup, &status);
+    struct gpuring_gathered gathered = gpuring_exchange_take(module->exchange);
+    size_t bytes = gpuring_transport_probe_bytes(wireup->service->transport);
+    uint8_t *reports = malloc((size_t) module->nranks * bytes);
 
-    if (failed >= 0) {
-        return become_dead(module, failed, status);
-    }
-    wireup->status = gpuring_transport_probe_verify(wireup->service->transport,
-                                                    gpuring_exchange_data(wireup->exchange));
-    return start_report(module, wireup, STAGE_ARRIVED);
-}
-
-static int consume_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    int32_t status;
-    int failed = failed_report(module, wireup, &status);
-
-    if (failed >= 0) {
-        return become_dead(module, failed, status);
-    }
-    wireup->status = gpuring_transport_probe_finish(wireup->service->transport,
-                                                    gpuring_exchange_data(wireup->exchange));
-    return start_agreement(module, wireup);
-}
-
-static int consume_agreement(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    const int32_t *statuses = gpuring_exchange_data(wireup->exchange);
-
-    for (int rank = 0; rank < module->nranks; rank++) {
-        if (statuses[rank] != GPURING_OK) {
-            return become_dead(module, rank, statuses[rank]);
+    for (int rank = 0; reports != NULL && rank < module->nranks; rank++) {
+        if (gathered.sizes[rank] != bytes) {
+            free(reports);
+            reports = NULL;
+            break;
         }
+        memcpy(reports + (size_t) rank * bytes, gpuring_gathered_block(&gathered, rank), bytes);
     }
+    gpuring_gathered_clear(&gathered);
+    if (reports == NULL) {
+        gpuring_error("out of memory for the probe of peer memory, or reports of another size");
+    }
+    return reports;
+}
+
+static int after_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    void *reports = take_reports(module, wireup);
+    int status = GPURING_ERR_NOMEM;
+
+    if (reports != NULL) {
+        status = gpuring_transport_probe_verify(wireup->service->transport, reports);
+        free(reports);
+    }
+    return status == GPURING_OK ? start_report(module, wireup, STAGE_ARRIVED) : status;
+}
+
+static int after_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    void *reports = take_reports(module, wireup);
+    int status = GPURING_ERR_NOMEM;
+
+    if (reports != NULL) {
+        status = gpuring_transport_probe_finish(wireup->service->transport, reports);
+        free(reports);
+    }
+    return status == GPURING_OK ? start_agreement(module, wireup) : status;
+}
+
+static int after_agree(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
     gpuring_transport_settle(wireup->service->transport);
     module->service = wireup->service;
     wireup->service = NULL;
@@ -494,23 +426,81 @@ static int consume_agreement(mca_coll_gpuring_module_t *module, struct gpuring_w
     return GPURING_OK;
 }
 
+/* ---- The chain ---- */
+
+/* All ranks know of the failure of one: the communicator is not served. */
+static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
+{
+    char text[256];
+
+    gpuring_exchange_forget(module->exchange);
+    if (status == GPURING_ERR_DISAGREE) {
+        gpuring_module_fail(module, status);
+        return;
+    }
+    if (module->rank == 0 || module->rank == rank) {
+        gpuring_module_text(module, text, sizeof text);
+        gpuring_warn("%s: not served, other components take over: rank %d reports: %s", text, rank,
+                     gpuring_status_text(status));
+    }
+    module->state = GPURING_STATE_DEAD;
+}
+
+/* What is under way: 0 when it is complete, GPURING_AGAIN, or the ranks have lost touch. */
+static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    int status;
+
+    if (wireup->stage != STAGE_HANDLES || gpuring_exchange_troubled(module->exchange)) {
+        return gpuring_exchange_progress(module->exchange);
+    }
+    status = gpuring_letters_progress(&wireup->letters);
+    if (status < 0) {
+        gpuring_exchange_fail(module->exchange, status);
+        return GPURING_OK;
+    }
+    return status;
+}
+
+/*
+ * On to the next stage. A rank that cannot go on, or has heard of one, takes part in the gathering
+ * that comes next, whichever it is, after which all ranks know (exchange.h).
+ */
+static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    static int (*const after[])(mca_coll_gpuring_module_t *, struct gpuring_wireup *) = {
+        after_id,      after_hello,   after_graph,   after_ready,
+        after_handles, after_written, after_arrived, after_agree};
+    int rank = 0, status = gpuring_exchange_failure(module->exchange, &rank);
+
+    if (status != GPURING_OK) {
+        give_up(module, rank, status);
+        return;
+    }
+    if (!gpuring_exchange_troubled(module->exchange)) {
+        status = after[wireup->stage](module, wireup);
+    }
+    if (status != GPURING_OK) {
+        gpuring_exchange_fail(module->exchange, status);
+    }
+    if (gpuring_exchange_troubled(module->exchange)) {
+        gpuring_exchange_agree(module->exchange, 0);
+    }
+}
+
 int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
 {
-    static int (*const consume[])(mca_coll_gpuring_module_t *, struct gpuring_wireup *) = {
-        consume_hellos,  consume_wires,   consume_offers,   consume_blobs,
-        consume_written, consume_arrived, consume_agreement};
     struct gpuring_wireup *wireup = module->wireup;
 
     while (module->state == GPURING_STATE_WIRING) {
-        int status = gpuring_exchange_progress(wireup->exchange);
+        int status = stage_progress(module, wireup);
 
         if (status == GPURING_AGAIN) {
             return GPURING_AGAIN;
         }
         if (status == GPURING_OK) {
-            status = consume[wireup->stage](module, wireup);
-        }
-        if (status != GPURING_OK) {
+            stage_next(module, wireup);
+        } else {
             gpuring_module_fail(module, status);
         }
     }
@@ -521,22 +511,16 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
     return GPURING_OK;
 }
 
-void gpuring_wireup_text(const struct gpuring_wireup *wireup, char *text, size_t size)
+void gpuring_wireup_text(const mca_coll_gpuring_module_t *module, char *text, size_t size)
 {
-    static const char *const stages[] = {"wire-up, AllGather 1 (who is where)",
-                                         "wire-up, AllGather 2 (channels)",
-                                         "wire-up, AllGather 2 (sizes)",
-                                         "wire-up, AllGather 2 (connection handles)",
-                                         "wire-up, probe of peer memory (written)",
-                                         "wire-up, probe of peer memory (arrived)",
-                                         "wire-up, agreement"};
+#define STAGE_TEXT(name, text) text,
+    static const char *const stages[] = {STAGES(STAGE_TEXT)};
+    const struct gpuring_wireup *wireup = module->wireup;
+    bool letters = wireup->stage == STAGE_HANDLES && !gpuring_exchange_troubled(module->exchange);
 
-    if (wireup->exchange == NULL) {
-        snprintf(text, size, "%s", stages[wireup->stage]);
-        return;
-    }
     snprintf(text, size, "%s: a message from or to rank %d", stages[wireup->stage],
-             gpuring_exchange_awaits(wireup->exchange));
+             letters ? gpuring_letters_awaits(&wireup->letters)
+                     : gpuring_exchange_awaits(module->exchange));
 }
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup)
@@ -544,8 +528,8 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     if (wireup == NULL) {
         return;
     }
-    gpuring_exchange_free(wireup->exchange);
-    gpuring_exchange_free(wireup->hellos);
+    gpuring_letters_free(&wireup->letters);
+    gpuring_gathered_clear(&wireup->hellos);
     gpuring_layout_fini(&wireup->layout);
     free(wireup->wires);
     gpuring_members_clear(&wireup->members);

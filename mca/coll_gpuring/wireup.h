@@ -10,9 +10,12 @@ struct mca_coll_gpuring_module_t;
 struct gpuring_call;
 struct gpuring_wireup;
 
+/* What a module needs to be wired up, made with it: a wire-up begins without asking for memory. */
+struct gpuring_wireup *gpuring_wireup_create(void);
+
 /*
  * Begin, at the first eligible call: state WIRING. Never fails: a rank that cannot serve says so in
- * the exchange, so that all ranks learn it.
+ * the next gathering (exchange.h), so that all ranks learn it.
  */
 void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
                           const struct gpuring_call *call);
@@ -24,7 +27,7 @@ void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
 int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
 
 /* What is awaited, for messages: "the wire-up's first gathering (AllGather 1)", and from whom. */
-void gpuring_wireup_text(const struct gpuring_wireup *wireup, char *text, size_t size);
+void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 

@@ -21,8 +21,8 @@
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/letters.h"
 
-#define BLOB_ROOM   16384
 #define REPORT_ROOM 64
 #define COUNT       30011
 #define ROUNDS      4
@@ -36,8 +36,7 @@ static char last_warning[1024];
 struct exchange {
     pthread_barrier_t barrier;
     struct cuda_outcome outcome;
-    size_t bytes[CUDA_MAX_RANKS];
-    uint8_t blobs[CUDA_MAX_RANKS][BLOB_ROOM];
+    struct letters letters;
     uint8_t reports[CUDA_MAX_RANKS * REPORT_ROOM];
     int statuses[CUDA_MAX_RANKS];
 };
@@ -204,27 +203,14 @@ static int create(struct rank *self)
 static int wire(struct rank *self)
 {
     struct exchange *exchange = self->exchange;
-    size_t offsets[CUDA_MAX_RANKS + 1] = {0}, bytes = 0;
-    uint8_t *all = malloc(sizeof exchange->blobs);
-    const void *blob;
     int status = agree(self, create(self));
 
-    CUDA_REQUIRE(all != NULL);
     if (status != GPURING_OK) {
-        free(all);
         return status;
     }
-    CUDA_REQUIRE(gpuring_transport_blob(self->transport, &blob, &bytes) == GPURING_OK);
-    CUDA_REQUIRE(bytes <= BLOB_ROOM);
-    memcpy(exchange->blobs[self->rank], blob, bytes);
-    exchange->bytes[self->rank] = bytes;
+    CUDA_REQUIRE(letters_post(&exchange->letters, self->rank, self->transport));
     wait_for_all(self);
-    for (int i = 0; i < self->nranks; i++) {
-        memcpy(all + offsets[i], exchange->blobs[i], exchange->bytes[i]);
-        offsets[i + 1] = offsets[i] + exchange->bytes[i];
-    }
-    status = gpuring_transport_connect(self->transport, all, offsets);
-    free(all);
+    status = letters_connect(&exchange->letters, self->rank, self->transport);
     status = agree(self, probe(self, status));
     if (status == GPURING_OK) {
         gpuring_transport_settle(self->transport);

@@ -14,7 +14,8 @@ pci_test_libs = libpcigraph.la $(CMOCKA_LIBS) -lm
 unit_tests += test/unit/test_decisions
 test_unit_test_decisions_SOURCES = test/unit/test_decisions.c mca/coll_gpuring/choice.c \
     mca/coll_gpuring/choice.h mca/coll_gpuring/compare.c mca/coll_gpuring/compare.h \
-    mca/coll_gpuring/members.c mca/coll_gpuring/members.h
+    mca/coll_gpuring/gathered.c mca/coll_gpuring/gathered.h mca/coll_gpuring/members.c \
+    mca/coll_gpuring/members.h
 test_unit_test_decisions_CPPFLAGS = $(AM_CPPFLAGS)
 test_unit_test_decisions_LDADD = $(core_test_libs) -lm
 
@@ -72,7 +73,7 @@ test_unit_test_device_host_SOURCES = test/unit/test_device_host.c
 test_unit_test_device_host_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_transport
-test_unit_test_transport_SOURCES = test/unit/test_transport.c
+test_unit_test_transport_SOURCES = test/unit/test_transport.c test/unit/letters.h
 test_unit_test_transport_LDADD = $(core_test_libs)
 
 # The mock net is for tests only: it is compiled into them, not into the core.
@@ -155,14 +156,14 @@ test_unit_test_pci_paths_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_device_cuda
 test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
 test_unit_test_device_cuda_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_device_cuda_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_device_cuda_DEPENDENCIES = test/standin/libcuda.la
 
 unit_tests += test/unit/test_standin
 test_unit_test_standin_SOURCES = test/unit/test_standin.c \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
 test_unit_test_standin_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_standin_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_standin_DEPENDENCIES = test/standin/libcuda.la

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -16,32 +17,56 @@
 #include "mca/coll_gpuring/choice.h"
 #include "mca/coll_gpuring/compare.h"
 #include "mca/coll_gpuring/members.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
 
 #define RANKS 64
 
 /* ---- Members ---- */
 
-static void fill_hellos(struct gpuring_hello *hellos, int nranks, int nnodes)
+/* What AllGather 1 brings: a hello of each rank, with two ports. */
+struct block {
+    struct gpuring_hello hello;
+    struct gpuring_nic nics[2];
+};
+static struct block hellos[RANKS];
+static size_t hello_offsets[RANKS];
+static uint32_t hello_sizes[RANKS];
+
+static struct gpuring_gathered fill_hellos(int nranks, int nnodes)
 {
-    memset(hellos, 0, (size_t) nranks * sizeof *hellos);
+    memset(hellos, 0, sizeof hellos);
     for (int rank = 0; rank < nranks; rank++) {
-        hellos[rank].magic = GPURING_HELLO_MAGIC;
-        hellos[rank].version = GPURING_WIRE_VERSION;
-        hellos[rank].bytes = sizeof *hellos;
+        struct gpuring_hello *hello = &hellos[rank].hello;
+
+        hello->magic = GPURING_HELLO_MAGIC;
+        hello->version = GPURING_WIRE_VERSION;
+        hello->bytes = sizeof *hello;
+        hello->nnics = 2;
         /* dealt out in turn, with identities that do not follow the order of the ranks */
-        hellos[rank].node = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t) (nnodes - rank % nnodes);
+        hello->node = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t) (nnodes - rank % nnodes);
+        for (int i = 0; i < 2; i++) {
+            hellos[rank].nics[i] = (struct gpuring_nic){
+                .port = 1, .link = GPURING_NIC_ETHERNET, .version = 2, .name = "rxe0"};
+        }
+        hello_offsets[rank] = (size_t) rank * sizeof *hellos;
+        hello_sizes[rank] = sizeof *hellos;
     }
+    return (struct gpuring_gathered){.nranks = nranks,
+                                     .data = (uint8_t *) hellos,
+                                     .offsets = hello_offsets,
+                                     .sizes = hello_sizes};
 }
 
 static void nodes_are_found_and_kept_together(void **state)
 {
-    static struct gpuring_hello hellos[RANKS];
     struct gpuring_members members;
 
     (void) state;
     for (int nnodes = 1; nnodes <= 7; nnodes++) {
-        fill_hellos(hellos, RANKS, nnodes);
-        assert_int_equal(gpuring_members_find(hellos, RANKS, &members), 0);
+        struct gpuring_gathered gathered = fill_hellos(RANKS, nnodes);
+
+        assert_int_equal(gpuring_members_find(&gathered, &members), 0);
         assert_int_equal(members.nnodes, nnodes);
         for (int rank = 0; rank < RANKS; rank++) {
             int place = -1, local = gpuring_members_local(&members, rank, &place);
@@ -60,36 +85,145 @@ static void nodes_are_found_and_kept_together(void **state)
 
 static void disagreement_is_named(void **state)
 {
-    static struct gpuring_hello hellos[RANKS];
+    struct gpuring_gathered gathered = fill_hellos(RANKS, 2);
     int rank = -1, parameter = -1;
 
     (void) state;
-    fill_hellos(hellos, RANKS, 2);
-    assert_int_equal(gpuring_members_compare(hellos, RANKS, &rank, &parameter), GPURING_AGREED);
-    hellos[17].shared[GPURING_SHARED_buffer_size] = 1;
-    hellos[40].shared[GPURING_SHARED_device] = 1;
-    assert_int_equal(gpuring_members_compare(hellos, RANKS, &rank, &parameter),
+    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter), GPURING_AGREED);
+    hellos[17].hello.shared[GPURING_SHARED_buffer_size] = 1;
+    hellos[40].hello.shared[GPURING_SHARED_device] = 1;
+    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_PARAMETER);
     assert_int_equal(rank, 17);
     assert_int_equal(parameter, GPURING_SHARED_buffer_size);
-    hellos[5].version++;
-    assert_int_equal(gpuring_members_compare(hellos, RANKS, &rank, &parameter),
+    hellos[5].hello.version++;
+    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_VERSION);
     assert_int_equal(rank, 5);
+}
+
+/* Each way in which a block can be no hello is noticed, at the rank that sent it. */
+static void a_malformed_hello_is_refused(void **state)
+{
+    (void) state;
+    for (int kind = 0; kind < 8; kind++) {
+        struct gpuring_gathered gathered = fill_hellos(RANKS, 2);
+        struct block *bad = &hellos[9];
+        int rank = -1, parameter = -1;
+
+        switch (kind) {
+        case 0:
+            hello_sizes[9] -= 8;
+            break;
+        case 1:
+            hello_sizes[9] = sizeof(struct gpuring_hello) - 8;
+            break;
+        case 2:
+            bad->hello.magic ^= 1;
+            break;
+        case 3:
+            bad->hello.bytes += 8;
+            break;
+        case 4:
+            bad->hello.nnics = GPURING_NICS_MAX + 1;
+            break;
+        case 5:
+            memset(bad->hello.hostname, 'x', sizeof bad->hello.hostname);
+            break;
+        case 6:
+            bad->nics[1].link = 3;
+            break;
+        default:
+            memset(bad->nics[0].name, 'x', sizeof bad->nics[0].name);
+            break;
+        }
+        assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
+                         GPURING_DISAGREE_VERSION);
+        assert_int_equal(rank, 9);
+    }
+}
+
+/* ---- What a gathering brings ---- */
+
+static uint8_t *make_records(const int *ranks, int count, size_t *bytes)
+{
+    uint8_t *records, text[RANKS];
+    size_t at = 0;
+
+    *bytes = 0;
+    for (int i = 0; i < count; i++) {
+        *bytes += gpuring_record_bytes((size_t) ranks[i]);
+    }
+    records = malloc(*bytes);
+    assert_non_null(records);
+    for (int i = 0; i < count; i++) {
+        memset(text, 'a' + ranks[i], sizeof text);
+        gpuring_record_put(records + at, ranks[i], text, (size_t) ranks[i]);
+        at += gpuring_record_bytes((size_t) ranks[i]);
+        assert_int_equal(gpuring_records_prefix(records, *bytes, i + 1), at);
+    }
+    assert_int_equal(gpuring_records_prefix(records, *bytes, count + 1), 0);
+    return records;
+}
+
+/* Rank r tells r bytes: found wherever they stand; rank 0 tells none. */
+static void blocks_are_found_by_rank(void **state)
+{
+    static const int ranks[] = {3, 4, 9, 0, 1, 8, 2, 5, 7, 6};
+    struct gpuring_gathered gathered;
+    size_t bytes;
+    uint8_t *records = make_records(ranks, 10, &bytes);
+
+    (void) state;
+    assert_int_equal(gpuring_gathered_take(&gathered, 10, records, bytes), 0);
+    for (int rank = 0; rank < 10; rank++) {
+        const uint8_t *block = gpuring_gathered_block(&gathered, rank);
+
+        assert_int_equal(gathered.sizes[rank], rank);
+        assert_int_equal((uintptr_t) block % 8, 0);
+        for (int i = 0; i < rank; i++) {
+            assert_int_equal(block[i], 'a' + rank);
+        }
+    }
+    gpuring_gathered_clear(&gathered);
+}
+
+static void wrong_records_are_refused(void **state)
+{
+    static const int twice[] = {0, 1, 1}, beyond[] = {0, 1, 3}, good[] = {2, 1, 0};
+    struct gpuring_gathered gathered;
+    size_t bytes;
+    uint8_t *records;
+
+    (void) state;
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
+    records = make_records(twice, 3, &bytes);
+    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes), GPURING_ERR_PEER);
+    free(records);
+    records = make_records(beyond, 3, &bytes);
+    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes), GPURING_ERR_PEER);
+    free(records);
+    records = make_records(good, 3, &bytes);
+    assert_int_equal(gpuring_gathered_take(&gathered, 4, records, bytes), GPURING_ERR_PEER);
+    for (size_t cut = 1; cut < bytes; cut++) {
+        assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes - cut),
+                         GPURING_ERR_PEER);
+    }
+    free(records);
 }
 
 /* The channels of every size and number of nodes give plans that the checker accepts. */
 static void channels_give_valid_plans(void **state)
 {
-    static struct gpuring_hello hellos[RANKS];
     struct gpuring_plan *plans[2][RANKS];
     struct gpuring_members members;
     char text[256];
 
     (void) state;
     for (int n = 2; n <= 20; n++) {
-        fill_hellos(hellos, n, 1 + n % 3);
-        assert_int_equal(gpuring_members_find(hellos, n, &members), 0);
+        struct gpuring_gathered gathered = fill_hellos(n, 1 + n % 3);
+
+        assert_int_equal(gpuring_members_find(&gathered, &members), 0);
         for (int rank = 0; rank < n; rank++) {
             struct gpuring_channel channels[2];
 
@@ -260,6 +394,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_found_and_kept_together),
         cmocka_unit_test(disagreement_is_named),
+        cmocka_unit_test(a_malformed_hello_is_refused),
+        cmocka_unit_test(blocks_are_found_by_rank),
+        cmocka_unit_test(wrong_records_are_refused),
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),
         cmocka_unit_test(parameters_win_where_they_can),

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Lists of network devices, and reading them from a made-up /sys. */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +16,7 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/net/nics.h"
 #include "mca/coll_gpuring/util/status.h"
 
 static void test_selects(void **state)
@@ -111,6 +115,20 @@ static void put_link(const char *path, const char *target)
     assert_int_equal(symlink(target, full), 0);
 }
 
+static void put_gid(const char *device, int number, const char *gid, const char *type,
+                    const char *interface)
+{
+    static const char *const folders[] = {"gids", "gid_attrs/types", "gid_attrs/ndevs"};
+    const char *texts[] = {gid, type, interface};
+    char path[256];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "class/infiniband/%s/ports/1/%s/%d", device, folders[i],
+                 number);
+        put_file(path, texts[i]);
+    }
+}
+
 static int make_root(void **state)
 {
     (void) state;
@@ -136,6 +154,13 @@ static int make_root(void **state)
     put_file("class/infiniband/rxe0/node_guid", "5054:00ff:fe77:0001");
     put_file("class/infiniband/rxe0/ports/1/state", "4: ACTIVE");
     put_file("class/infiniband/rxe0/ports/1/rate", "2.5 Gb/sec (1X SDR)");
+    put_file("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand");
+    put_gid("mlx5_0", 0, "fec0:0000:0000:0007:0002:c903:00a1:b2c4", "IB/RoCE v1", "");
+    put_file("class/infiniband/rxe0/ports/1/link_layer", "Ethernet");
+    put_gid("rxe0", 0, "fe80:0000:0000:0000:5054:00ff:fe77:0001", "RoCE v2", "lo");
+    put_gid("rxe0", 1, "0000:0000:0000:0000:0000:ffff:7f00:0001", "IB/RoCE v1", "lo");
+    put_gid("rxe0", 2, "0000:0000:0000:0000:0000:ffff:7f00:0001", "RoCE v2", "lo");
+    put_gid("rxe0", 3, "0000:0000:0000:0000:0000:0000:0000:0000", "RoCE v2", "lo");
     return 0;
 }
 
@@ -191,6 +216,82 @@ static void test_ports(void **state)
     free(devices.device);
 }
 
+/* Prefix length of the network that holds 127.0.0.1 on lo, as the system under test says. */
+static int loopback_bits(void)
+{
+    struct ifaddrs *list = NULL;
+    int bits = 0;
+
+    assert_int_equal(getifaddrs(&list), 0);
+    for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
+        struct sockaddr_in address, mask;
+
+        if (entry->ifa_addr == NULL || entry->ifa_addr->sa_family != AF_INET ||
+            strcmp(entry->ifa_name, "lo") != 0) {
+            continue;
+        }
+        memcpy(&address, entry->ifa_addr, sizeof address);
+        memcpy(&mask, entry->ifa_netmask, sizeof mask);
+        if (address.sin_addr.s_addr == htonl(INADDR_LOOPBACK)) {
+            bits = __builtin_popcount(mask.sin_addr.s_addr);
+        }
+    }
+    freeifaddrs(list);
+    return bits;
+}
+
+/* What a process tells others of its ports. */
+static void test_nics(void **state)
+{
+    static const uint8_t infiniband[16] = {0xfe, 0xc0, 0,    0, 0, 0,    0,    7,
+                                           0,    2,    0xc9, 3, 0, 0xa1, 0xb2, 0xc4};
+    static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+    struct gpuring_nic nics[GPURING_NICS_MAX];
+
+    (void) state;
+    assert_int_equal(gpuring_nics_find(root, NULL, nics), 2);
+    assert_string_equal(nics[0].name, "mlx5_0");
+    assert_true(nics[0].guid == UINT64_C(0x0002c90300a1b2c3));
+    assert_memory_equal(nics[0].gid, infiniband, sizeof infiniband);
+    assert_int_equal(nics[0].link, GPURING_NIC_INFINIBAND);
+    assert_int_equal(nics[0].version, 0);
+    assert_int_equal(nics[0].port, 1);
+    assert_int_equal(nics[0].mbit, 200000);
+    assert_int_equal(nics[0].pci, 0x3b << 8);
+    assert_int_equal(nics[0].network_bits, 0);
+    assert_string_equal(nics[1].name, "rxe0");
+    assert_int_equal(nics[1].link, GPURING_NIC_ETHERNET);
+    assert_int_equal(nics[1].version, 2); /* version 1 with the same address is passed over */
+    assert_memory_equal(nics[1].gid, loopback, sizeof loopback);
+    assert_int_equal(nics[1].network_bits, loopback_bits());
+    assert_int_equal(nics[1].pci, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(gpuring_nic_valid(&nics[i]));
+    }
+    assert_int_equal(gpuring_nics_find(root, "rxe0", nics), 1);
+    assert_string_equal(nics[0].name, "rxe0");
+    assert_int_equal(gpuring_nics_find("/nowhere", NULL, nics), 0);
+}
+
+/* More ports than are told of: the first ones. */
+static void test_many_nics(void **state)
+{
+    struct gpuring_nic nics[GPURING_NICS_MAX];
+    char path[256];
+
+    (void) state;
+    for (int i = 10; i < 10 + GPURING_NICS_MAX + 2; i++) {
+        snprintf(path, sizeof path, "many/class/infiniband/ib%d/ports/1/state", i);
+        put_file(path, "4: ACTIVE");
+        snprintf(path, sizeof path, "many/class/infiniband/ib%d/ports/1/link_layer", i);
+        put_file(path, "InfiniBand");
+    }
+    snprintf(path, sizeof path, "%s/many", root);
+    assert_int_equal(gpuring_nics_find(path, NULL, nics), GPURING_NICS_MAX);
+    assert_string_equal(nics[0].name, "ib10");
+    assert_string_equal(nics[GPURING_NICS_MAX - 1].name, "ib25");
+}
+
 static void test_hidden_sys(void **state)
 {
     struct gpuring_net_devices devices = {.count = 0};
@@ -207,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_selects),    cmocka_unit_test(test_valid),
         cmocka_unit_test(test_interfaces), cmocka_unit_test(test_only_loopback),
         cmocka_unit_test(test_ports),      cmocka_unit_test(test_hidden_sys),
+        cmocka_unit_test(test_nics),       cmocka_unit_test(test_many_nics),
     };
 
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The transport between processes of one node: forked ranks exchange their blobs through a shared
- * page, connect, and run a ring allreduce; then what happens with wrong blobs and dead peers.
+ * The transport between processes of one node: forked ranks exchange their letters through a shared
+ * page, connect, and run a ring allreduce; then what happens with wrong letters and dead peers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,17 +23,16 @@
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/letters.h"
 
 #define MAX_RANKS  5
-#define BLOB_ROOM  16384
 #define COUNT      30011 /* elements of a vector: several windows, the last one odd */
 #define WAIT_LIMIT 60    /* seconds after which a test gives up */
 
-/* What the forked ranks share: their blobs and a barrier. */
+/* What the forked ranks share: their letters and a barrier. */
 struct exchange {
     pthread_barrier_t barrier;
-    size_t bytes[MAX_RANKS];
-    uint8_t blobs[MAX_RANKS][BLOB_ROOM];
+    struct letters letters;
 };
 
 struct rank {
@@ -86,26 +85,13 @@ static void rank_create(struct rank *self, int rank, int nranks)
                                      &self->transport) == GPURING_OK);
 }
 
-static int rank_connect(struct rank *self, int rank, int nranks, struct exchange *exchange)
+static int rank_connect(struct rank *self, int rank, struct exchange *exchange)
 {
-    size_t offsets[MAX_RANKS + 1], bytes;
-    uint8_t *all = malloc(sizeof exchange->blobs);
-    const void *blob;
     int status;
 
-    REQUIRE(all != NULL);
-    REQUIRE(gpuring_transport_blob(self->transport, &blob, &bytes) == GPURING_OK);
-    REQUIRE(bytes <= BLOB_ROOM);
-    memcpy(exchange->blobs[rank], blob, bytes);
-    exchange->bytes[rank] = bytes;
+    REQUIRE(letters_post(&exchange->letters, rank, self->transport));
     pthread_barrier_wait(&exchange->barrier);
-    offsets[0] = 0;
-    for (int r = 0; r < nranks; r++) {
-        memcpy(all + offsets[r], exchange->blobs[r], exchange->bytes[r]);
-        offsets[r + 1] = offsets[r] + exchange->bytes[r];
-    }
-    status = gpuring_transport_connect(self->transport, all, offsets);
-    free(all);
+    status = letters_connect(&exchange->letters, rank, self->transport);
     pthread_barrier_wait(&exchange->barrier);
     return status;
 }
@@ -199,7 +185,7 @@ static void ring_body(int rank, int nranks, struct exchange *exchange)
     struct rank self;
 
     rank_create(&self, rank, nranks);
-    REQUIRE(rank_connect(&self, rank, nranks, exchange) == GPURING_OK);
+    REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
     gpuring_transport_settle(self.transport);
     REQUIRE(strcmp(gpuring_transport_name(self.transport), "shm") == 0);
     for (int i = 0; i < 20; i++) {
@@ -221,29 +207,25 @@ static void ring_of_processes(void **state)
 static void garbage_body(int rank, int nranks, struct exchange *exchange)
 {
     struct rank self;
-    size_t offsets[3] = {0, 0, 0}, bytes;
-    const void *blob;
-    uint8_t *copy;
+    size_t whole;
 
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
     rank_create(&self, rank, nranks);
-    REQUIRE(gpuring_transport_blob(self.transport, &blob, &bytes) == GPURING_OK);
-    memcpy(exchange->blobs[rank], blob, bytes);
-    exchange->bytes[rank] = bytes;
+    REQUIRE(letters_post(&exchange->letters, rank, self.transport));
     pthread_barrier_wait(&exchange->barrier);
-    for (size_t cut = 0; rank == 0 && cut <= exchange->bytes[1]; cut += 8) {
+    whole = exchange->letters.bytes[1][0];
+    for (size_t cut = 0; rank == 0 && cut <= whole; cut += 8) {
         struct rank fresh;
+        uint8_t *copy = malloc(cut + 8); /* of its own size: so that reading beyond is noticed */
+        const void *letter = copy;
 
-        rank_create(&fresh, rank, nranks);
-        copy = malloc(bytes + cut + 8);
         REQUIRE(copy != NULL);
-        memcpy(copy + bytes, exchange->blobs[1], cut);
-        if (cut == exchange->bytes[1]) {
-            copy[bytes] ^= 0xff; /* whole, but not ours */
+        memcpy(copy, exchange->letters.text[1][0], cut);
+        if (cut == whole) {
+            copy[0] ^= 0xff; /* whole, but not ours */
         }
-        offsets[1] = bytes;
-        offsets[2] = bytes + cut;
-        REQUIRE(gpuring_transport_connect(fresh.transport, copy, offsets) == GPURING_ERR_PEER);
+        rank_create(&fresh, rank, nranks);
+        REQUIRE(gpuring_transport_connect(fresh.transport, &letter, &cut) == GPURING_ERR_PEER);
         free(copy);
         rank_destroy(&fresh);
     }
@@ -251,7 +233,7 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
     rank_destroy(&self);
 }
 
-static void garbage_in_a_blob_is_refused(void **state)
+static void garbage_in_a_letter_is_refused(void **state)
 {
     (void) state;
     in_ranks(2, garbage_body);
@@ -275,7 +257,7 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
 
     REQUIRE(data != NULL);
     rank_create(&self, rank, nranks);
-    REQUIRE(rank_connect(&self, rank, nranks, exchange) == GPURING_OK);
+    REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
     if (rank == 1) {
         gpuring_transport_publish(self.transport, 41, GPURING_ACTIVITY_OUTSIDE);
         pthread_barrier_wait(&exchange->barrier);
@@ -356,7 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_of_processes),
-        cmocka_unit_test(garbage_in_a_blob_is_refused),
+        cmocka_unit_test(garbage_in_a_letter_is_refused),
         cmocka_unit_test(dead_peer_is_noticed),
         cmocka_unit_test(impossible_rooms_are_refused),
     };

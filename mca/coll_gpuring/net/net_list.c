@@ -136,7 +136,7 @@ static void read_line(const char *root, const char *path, char *line, int size)
     fclose(file);
 }
 
-static void read_attribute(const char *root, const char *class, const char *name,
+void gpuring_net_attribute(const char *root, const char *class, const char *name,
                            const char *attribute, char *line, int size)
 {
     char path[PATH_MAX];
@@ -212,9 +212,9 @@ static int add_interface(const char *root, const char *name, const char *list,
     char state[32], type[32], speed[32];
     bool loopback;
 
-    read_attribute(root, "net", name, "operstate", state, sizeof state);
-    read_attribute(root, "net", name, "type", type, sizeof type);
-    read_attribute(root, "net", name, "speed", speed, sizeof speed);
+    gpuring_net_attribute(root, "net", name, "operstate", state, sizeof state);
+    gpuring_net_attribute(root, "net", name, "type", type, sizeof type);
+    gpuring_net_attribute(root, "net", name, "speed", speed, sizeof speed);
     loopback = strcmp(type, "772") == 0; /* ARPHRD_LOOPBACK; its state is "unknown" */
     if ((loopback && devices->count > 0) || !gpuring_net_list_selects(list, name, 1) ||
         (strcmp(state, "up") != 0 && strcmp(state, "unknown") != 0)) {
@@ -232,7 +232,7 @@ static bool is_loopback(const char *root, const struct gpuring_net_device *devic
 {
     char type[32];
 
-    read_attribute(root, "net", device->name, "type", type, sizeof type);
+    gpuring_net_attribute(root, "net", device->name, "type", type, sizeof type);
     return strcmp(type, "772") == 0;
 }
 
@@ -258,16 +258,16 @@ static int add_port(const char *root, const char *name, const char *port, const 
     char attribute[64], line[64];
 
     snprintf(attribute, sizeof attribute, "ports/%.16s/state", port);
-    read_attribute(root, "infiniband", name, attribute, line, sizeof line);
+    gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
     if (strncmp(line, "4:", 2) != 0 || !gpuring_net_list_selects(list, name, device.port)) {
         return GPURING_OK; /* 4: ACTIVE */
     }
     snprintf(attribute, sizeof attribute, "ports/%.16s/rate", port);
-    read_attribute(root, "infiniband", name, attribute, line, sizeof line);
+    gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
     if (atof(line) > 0) { /* "100 Gb/sec (4X EDR)" */
         device.speed = atof(line) / 8;
     }
-    read_attribute(root, "infiniband", name, "node_guid", line, sizeof line);
+    gpuring_net_attribute(root, "infiniband", name, "node_guid", line, sizeof line);
     if (sscanf(line, "%x:%x:%x:%x", &guid[0], &guid[1], &guid[2], &guid[3]) == 4) {
         device.guid = (uint64_t) guid[0] << 48 | (uint64_t) guid[1] << 32 |
                       (uint64_t) guid[2] << 16 | guid[3];

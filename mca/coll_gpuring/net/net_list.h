@@ -40,6 +40,10 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
 int gpuring_net_devices_rdma(const char *root, const char *list,
                              struct gpuring_net_devices *devices);
 
+/* First line of ROOT/class/CLASS/NAME/ATTRIBUTE, without its end; "" if there is none. */
+void gpuring_net_attribute(const char *root, const char *class, const char *name,
+                           const char *attribute, char *line, int size);
+
 /* PCI bus id of ROOT/class/CLASS/NAME ("" if it is not a PCI device); room for 16 characters. */
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id);
 

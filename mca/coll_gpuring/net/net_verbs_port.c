@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 
 #include "mca/coll_gpuring/net/net_verbs.h"
+#include "mca/coll_gpuring/net/nics.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -39,22 +40,8 @@ double gpuring_verbs_speed(unsigned active_speed, unsigned active_width)
 
 int gpuring_verbs_gid_rank(uint8_t link_layer, uint32_t gid_type, const union ibv_gid *gid)
 {
-    static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
-    static const union ibv_gid zero;
-
-    if (memcmp(gid, &zero, sizeof zero) == 0) {
-        return 0;
-    }
-    if (link_layer != IBV_LINK_LAYER_ETHERNET) {
-        return 1; /* InfiniBand: the first one; it is used between subnets only */
-    }
-    if (gid_type != IBV_GID_TYPE_ROCE_V2) {
-        return 0; /* version 1 is not routed, and many switches drop it */
-    }
-    if (memcmp(gid, v4_mapped, sizeof v4_mapped) == 0) {
-        return 4;
-    }
-    return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80 ? 2 : 3; /* link-local: needs luck */
+    return gpuring_nic_gid_rank(link_layer == IBV_LINK_LAYER_ETHERNET,
+                                gid_type == IBV_GID_TYPE_ROCE_V2, gid->raw);
 }
 
 /* The best GID of a port, the first one of equals. */

@@ -11,6 +11,16 @@
 
 #define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest: hundreds of bytes */
 
+size_t gpuring_blob_room(uint32_t nentries, bool remote)
+{
+    size_t bytes =
+        sizeof(struct gpuring_blob_header) + nentries * sizeof(struct gpuring_blob_entry);
+
+    return bytes +
+           (remote ? PROCESS_HANDLE_ROOM + (size_t) nentries * GPURING_NET_HANDLE_BYTES : 0);
+}
+
+/* What all letters of this rank begin with. */
 static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_header *header)
 {
     const struct gpuring_transport_config *config = &transport->config;
@@ -23,7 +33,6 @@ static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_
     memset(header, 0, sizeof *header);
     memcpy(header->gpu, identity.pci_bus_id, sizeof header->gpu);
     header->magic = GPURING_BLOB_MAGIC;
-    header->nentries = transport->nrecvs + transport->nsends;
     header->pid = (uint32_t) getpid();
     memcpy(header->id, config->unique_id, sizeof header->id);
     memcpy(header->hostname, transport->hostname, sizeof header->hostname);
@@ -39,74 +48,95 @@ static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_
     return status;
 }
 
-/* Append the process handle and the handle of every remote connection. */
-static int add_handles(struct gpuring_transport *transport, struct gpuring_blob_header *header,
-                       struct gpuring_blob_entry *entries, size_t room)
+static uint32_t count_conns(const struct gpuring_transport *transport, int peer)
 {
-    uint8_t *blob = transport->blob;
-    size_t at = sizeof *header + header->nentries * sizeof *entries;
-    size_t bytes;
-    int status;
+    uint32_t count = 0;
 
-    if (transport->nremote > 0) {
-        bytes = room - at;
-        header->process_offset = (uint32_t) at;
-        status =
-            transport->config.net_ops->process_handle(transport->config.net, blob + at, &bytes);
-        if (status != GPURING_OK) {
-            return status;
-        }
-        header->process_bytes = (uint32_t) bytes;
-        at += bytes;
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        count += transport->conns[i].peer == peer;
     }
-    for (uint32_t i = 0; i < header->nentries; i++) {
-        if (transport->conns[i].remote) {
-            bytes = room - at;
-            status = gpuring_remote_handle(&transport->conns[i], blob + at, &bytes);
-            if (status != GPURING_OK) {
-                return status;
-            }
-            entries[i].offset = at;
-            entries[i].handle_bytes = (uint32_t) bytes;
+    return count;
+}
+
+static int add_process_handle(const struct gpuring_transport *transport, uint8_t *blob, size_t *at,
+                              size_t room, struct gpuring_blob_header *header)
+{
+    size_t bytes = room - *at;
+    int status =
+        transport->config.net_ops->process_handle(transport->config.net, blob + *at, &bytes);
+
+    if (status == GPURING_OK) {
+        header->process_offset = (uint32_t) *at;
+        header->process_bytes = (uint32_t) bytes;
+        *at += bytes;
+    }
+    return status;
+}
+
+/* The letter to one peer, at `blob`. */
+static int build_letter(const struct gpuring_transport *transport,
+                        struct gpuring_blob_header header, struct gpuring_peer *peer, uint8_t *blob,
+                        size_t room)
+{
+    uint32_t count = count_conns(transport, peer->rank), entry = 0;
+    size_t at = sizeof header + count * sizeof(struct gpuring_blob_entry);
+    int status = GPURING_OK;
+
+    header.nentries = count;
+    if (peer->remote) {
+        status = add_process_handle(transport, blob, &at, room, &header);
+    }
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+        struct gpuring_blob_entry told = {.end = (uint16_t) conn->end,
+                                          .plan = (uint16_t) conn->plan,
+                                          .peer = (uint32_t) conn->peer,
+                                          .key = conn->key,
+                                          .offset = conn->offset};
+
+        if (conn->peer != peer->rank) {
+            continue;
+        }
+        if (conn->remote) {
+            size_t bytes = room - at;
+
+            status = gpuring_remote_handle(conn, blob + at, &bytes);
+            told.offset = at;
+            told.handle_bytes = (uint32_t) bytes;
             at += bytes;
         }
+        memcpy(blob + sizeof header + entry++ * sizeof told, &told, sizeof told);
     }
-    transport->blob_bytes = at;
-    return GPURING_OK;
+    memcpy(blob, &header, sizeof header);
+    peer->letter = blob;
+    peer->letter_bytes = at;
+    return status;
 }
 
 int gpuring_blob_build(struct gpuring_transport *transport)
 {
-    uint32_t count = transport->nrecvs + transport->nsends;
-    size_t fixed = sizeof(struct gpuring_blob_header) + count * sizeof(struct gpuring_blob_entry);
-    size_t room = fixed + (transport->nremote > 0 ? PROCESS_HANDLE_ROOM : 0) +
-                  (size_t) transport->nremote * GPURING_NET_HANDLE_BYTES;
     struct gpuring_blob_header header;
-    struct gpuring_blob_entry *entries = calloc(count + 1, sizeof *entries);
+    size_t total = 0, at = 0;
     int status = fill_header(transport, &header);
 
-    transport->blob = calloc(1, room);
-    if (transport->blob == NULL || entries == NULL) {
-        gpuring_error("out of memory for a wire-up message of %zu bytes", room);
-        status = GPURING_ERR_NOMEM;
-    }
-    for (uint32_t i = 0; status == GPURING_OK && i < count; i++) {
-        const struct gpuring_conn *conn = &transport->conns[i];
+    for (int i = 0; i < transport->npeers; i++) {
+        struct gpuring_peer *peer = &transport->peers[i];
 
-        entries[i] = (struct gpuring_blob_entry){.end = (uint16_t) conn->end,
-                                                 .plan = (uint16_t) conn->plan,
-                                                 .peer = (uint32_t) conn->peer,
-                                                 .key = conn->key,
-                                                 .offset = conn->offset};
+        peer->letter_room = gpuring_blob_room(count_conns(transport, peer->rank), peer->remote);
+        total += peer->letter_room;
     }
-    if (status == GPURING_OK) {
-        status = add_handles(transport, &header, entries, room);
+    transport->blob = calloc(1, total + 1);
+    if (transport->blob == NULL) {
+        gpuring_error("out of memory for letters of %zu bytes to %d ranks", total,
+                      transport->npeers);
+        return GPURING_ERR_NOMEM;
     }
-    if (status == GPURING_OK) {
-        memcpy(transport->blob, &header, sizeof header);
-        memcpy(transport->blob + sizeof header, entries, count * sizeof *entries);
+    for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
+        struct gpuring_peer *peer = &transport->peers[i];
+
+        status = build_letter(transport, header, peer, transport->blob + at, peer->letter_room);
+        at += peer->letter_room;
     }
-    free(entries);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What a rank tells the others in AllGather 2 about its connections: the blob.
+ * What a rank tells a neighbour about their connections: the blob in a letter.
  *
  *   | header | entry | entry | ... | process handle | link handles ... |
  *
@@ -49,7 +49,10 @@ struct gpuring_blob_entry {
 };
 _Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks");
 
-/* Build transport->blob. */
+/* The most that a letter has that tells of so many connections. */
+size_t gpuring_blob_room(uint32_t nentries, bool remote);
+
+/* Build the letters to all peers, in transport->blob. */
 int gpuring_blob_build(struct gpuring_transport *transport);
 
 /* Check a received blob's header (magic, id, lengths) and copy it out. 0 or GPURING_ERR_PEER. */

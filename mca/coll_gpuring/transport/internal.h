@@ -68,6 +68,8 @@ struct gpuring_peer {
     uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */
     struct gpuring_device_handle staged_handle;
     struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
+    const uint8_t *letter;            /* to it, until connected */
+    size_t letter_bytes, letter_room;
 };
 
 /* One plan: where its connections start in the tables, and its steps as executors see them. */
@@ -112,8 +114,7 @@ struct gpuring_transport {
     struct gpuring_status_page *page;
     bool page_reached; /* executors of the device can read the abort word */
 
-    uint8_t *blob;
-    size_t blob_bytes;
+    uint8_t *blob; /* letters to all peers; until connected */
     char name[32]; /* "shm+ucx" */
 };
 

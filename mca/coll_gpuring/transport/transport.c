@@ -310,25 +310,32 @@ fail:
     return status;
 }
 
-int gpuring_transport_blob(struct gpuring_transport *transport, const void **blob, size_t *bytes)
+int gpuring_transport_neighbours(const struct gpuring_transport *transport)
 {
-    *blob = transport->blob;
-    *bytes = transport->blob_bytes;
-    return GPURING_OK;
+    return transport->npeers;
 }
 
-int gpuring_transport_connect(struct gpuring_transport *transport, const void *blobs,
-                              const size_t *offsets)
+void gpuring_transport_letter(const struct gpuring_transport *transport, int neighbour,
+                              struct gpuring_transport_letter *letter)
+{
+    const struct gpuring_peer *peer = &transport->peers[neighbour];
+
+    *letter = (struct gpuring_transport_letter){.peer = peer->rank,
+                                                .data = peer->letter,
+                                                .bytes = peer->letter_bytes,
+                                                .room = peer->letter_room};
+}
+
+int gpuring_transport_connect(struct gpuring_transport *transport, const void *const *letters,
+                              const size_t *bytes)
 {
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
-        const uint8_t *blob = (const uint8_t *) blobs + offsets[peer->rank];
-        size_t bytes = offsets[peer->rank + 1] - offsets[peer->rank];
 
-        status = peer->remote ? gpuring_remote_connect(transport, peer, blob, bytes)
-                              : gpuring_peer_connect(transport, peer, blob, bytes);
+        status = peer->remote ? gpuring_remote_connect(transport, peer, letters[i], bytes[i])
+                              : gpuring_peer_connect(transport, peer, letters[i], bytes[i]);
     }
     free(transport->blob);
     transport->blob = NULL;

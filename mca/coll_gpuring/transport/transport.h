@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The connections of one communicator at one rank: creates the FIFOs that the plans name, tells
- * the others how to reach them (AllGather 2), connects, and binds plans to them for execution.
+ * the neighbours how to reach them (one letter each), connects, and binds plans to them for
+ * execution.
  *
  * Peers of the same node are connected through device memory that both map (transport/peer.c:
  * shared memory for the host device, CUDA IPC for GPUs) or, where GPUs do not reach each other,
@@ -10,7 +11,7 @@
  * (transport/remote.c). Each rank also has a status page in host memory that its peers
  * of the node map: what it is doing, and the abort word (transport/status_page.h).
  *
- * Order of calls: create, blob, (AllGather 2), connect, the probe if there is one, then bind as
+ * Order of calls: create, letter, (they travel), connect, the probe if there is one, then bind as
  * often as wanted, destroy.
  *
  * Threads: one at a time per transport, except the functions about the abort word.
@@ -56,15 +57,23 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
                              const struct gpuring_plan *const *plans, int nplans,
                              struct gpuring_transport **transport);
 
-/* This rank's contribution to AllGather 2; owned by the transport. */
-int gpuring_transport_blob(struct gpuring_transport *transport, const void **blob, size_t *bytes);
-
 /*
- * Connect with every peer. blobs: all ranks' contributions, rank r at blobs + offsets[r],
- * offsets[nranks] is the end. Only those of peers that the plans name are read.
+ * The ranks at the other ends of this rank's connections, its neighbours, and what it tells each of
+ * them. Neighbours are mutual: each letter is answered by one.
  */
-int gpuring_transport_connect(struct gpuring_transport *transport, const void *blobs,
-                              const size_t *offsets);
+struct gpuring_transport_letter {
+    int peer;         /* rank */
+    const void *data; /* to it; the transport's, until it is connected */
+    size_t bytes;
+    size_t room; /* the most that its letter to this rank has */
+};
+int gpuring_transport_neighbours(const struct gpuring_transport *transport);
+void gpuring_transport_letter(const struct gpuring_transport *transport, int neighbour,
+                              struct gpuring_transport_letter *letter);
+
+/* Connect with every neighbour: letters[i] of bytes[i] bytes came from neighbour i. */
+int gpuring_transport_connect(struct gpuring_transport *transport, const void *const *letters,
+                              const size_t *bytes);
 
 /*
  * The probe: memory of other GPUs is used only after a pattern, written by a kernel as all data

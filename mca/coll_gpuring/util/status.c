@@ -25,6 +25,8 @@ const char *gpuring_status_text(int status)
         return "peer process lost";
     case GPURING_ERR_NET:
         return "network error";
+    case GPURING_ERR_DISAGREE:
+        return "ranks disagree";
     case GPURING_ERR_DATA:
         return "wrong data found";
     case GPURING_ERR_MIXED:
