@@ -3,6 +3,9 @@
 #include "mca/coll_gpuring/eligible.h"
 
 #include <stddef.h>
+#include <string.h>
+
+#include "mpi-ext.h"
 
 #include "kernels/types.h"
 #include "mca/coll_gpuring/gpuring.h"
@@ -87,7 +90,6 @@ static struct {
     const void *handle;
     uint32_t type;
     uint32_t size;
-    bool device; /* kernels know the type */
 } handles[SLOTS];
 
 static size_t slot_of(const void *handle)
@@ -109,7 +111,6 @@ static void add_handle(MPI_Datatype handle, int type)
     handles[slot].handle = handle;
     handles[slot].type = (uint32_t) type;
     handles[slot].size = gpuring_type_info((uint32_t) type)->size;
-    handles[slot].device = gpuring_type_info((uint32_t) type)->device != 0;
 }
 
 static void add_sized(MPI_Datatype handle, enum representation representation)
@@ -184,6 +185,9 @@ static void add_kinds(void)
 #ifdef MPI_COMPLEX32
     KIND(MPI_COMPLEX32, COMPLEX)
 #endif
+#ifdef OMPI_HAVE_MPI_EXT_SHORTFLOAT
+    KIND(MPIX_C_FLOAT16, FLOATING)
+#endif
 #undef KIND
 }
 
@@ -214,6 +218,64 @@ static int find_op(MPI_Op op)
     return -1;
 }
 
+/*
+ * 16-bit floats, of which MPI has no types: a type of 2 bytes whose name says what is meant by an
+ * operation of the user's on it, "gpuring:float16:sum" or "gpuring:bfloat16:max". The user's
+ * function serves where we do not.
+ */
+#define NAMED_PREFIX "gpuring:"
+
+static bool find_named(const struct ompi_datatype_t *dtype, struct gpuring_call *call)
+{
+    static const uint32_t types[] = {GPURING_TYPE_FLOAT16, GPURING_TYPE_BFLOAT16};
+    const char *name = dtype->name + sizeof NAMED_PREFIX - 1;
+    size_t size = 0;
+
+    if (strncmp(dtype->name, NAMED_PREFIX, sizeof NAMED_PREFIX - 1) != 0 ||
+        opal_datatype_type_size(&dtype->super, &size) != OPAL_SUCCESS || size != 2 ||
+        dtype->super.ub - dtype->super.lb != 2 || dtype->super.lb != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const char *type = gpuring_type_info(types[i])->name;
+        size_t length = strlen(type);
+
+        for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
+            if (strncmp(name, type, length) == 0 && name[length] == ':' &&
+                strcmp(name + length + 1, gpuring_op_info(op)->name) == 0 &&
+                gpuring_op_allows(op, types[i])) {
+                call->type = types[i];
+                call->op = op;
+                call->element_size = 2;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Type and operation of ours. */
+static enum gpuring_reason find_reduction(const struct ompi_datatype_t *dtype, MPI_Op op,
+                                          struct gpuring_call *call)
+{
+    size_t slot = slot_of(dtype);
+    int found = find_op(op);
+
+    while (handles[slot].handle != dtype) {
+        if (handles[slot].handle == NULL) {
+            return found < 0 && find_named(dtype, call) ? GPURING_REASON_NONE : GPURING_REASON_TYPE;
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+    if (found < 0 || !gpuring_op_allows((uint32_t) found, handles[slot].type)) {
+        return GPURING_REASON_OP;
+    }
+    call->type = handles[slot].type;
+    call->op = (uint32_t) found;
+    call->element_size = handles[slot].size;
+    return GPURING_REASON_NONE;
+}
+
 /* Where the buffers are. */
 static void find_memory(struct gpuring_call *call)
 {
@@ -231,32 +293,22 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
 {
     bool host = gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
     bool agree = !host && gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS;
-    size_t slot = slot_of(dtype);
-    int found;
+    enum gpuring_reason reason;
 
     if (!host && !agree && !gpuring_memory_possible()) {
         return GPURING_REASON_MEMORY;
     }
-    while (handles[slot].handle != dtype) {
-        if (handles[slot].handle == NULL) {
-            return GPURING_REASON_TYPE;
-        }
-        slot = (slot + 1) % SLOTS;
+    reason = find_reduction(dtype, op, call);
+    if (reason != GPURING_REASON_NONE) {
+        return reason;
     }
-    found = find_op(op);
-    if (found < 0 || !gpuring_op_allows((uint32_t) found, handles[slot].type)) {
-        return GPURING_REASON_OP;
-    }
-    *call = (struct gpuring_call){
-        .input = sbuf == MPI_IN_PLACE ? rbuf : sbuf,
-        .output = rbuf,
-        .count = (uint64_t) count,
-        .type = handles[slot].type,
-        .op = (uint32_t) found,
-        .element_size = handles[slot].size,
-        .input_gpu = -1,
-        .output_gpu = -1,
-    };
+    call->input = sbuf == MPI_IN_PLACE ? rbuf : sbuf;
+    call->output = rbuf;
+    call->count = (uint64_t) count;
+    call->input_gpu = -1;
+    call->output_gpu = -1;
+    call->agree = false;
+    call->number = 0;
     if (host) {
         return GPURING_REASON_NONE;
     }
@@ -265,7 +317,7 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
         return GPURING_REASON_MEMORY;
     }
     find_memory(call);
-    if (!handles[slot].device) {
+    if (!gpuring_type_info(call->type)->device) {
         return gpuring_call_on_gpu(call) ? GPURING_REASON_HOST_TYPE : GPURING_REASON_MEMORY;
     }
     call->agree = agree;

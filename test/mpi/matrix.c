@@ -4,10 +4,11 @@
  * The correctness matrix of MPI_Allreduce: every type x operation that MPI allows, in place and
  * not, with guards around the receive buffer.
  *
- *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-s]
+ *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-m] [-s]
  *     -n 0,1,1024   counts (default 0,1,2,3,1023,1024,1025)
  *     -t, -o        only this type, this operation (MPI names)
  *     -f N          every N-th combination only, starting at a different one for each count
+ *     -m            misaligned buffers: at every offset from 0 to 15 in turn
  *     -s            the calls must be served by coll/gpuring: checks its counters
  */
 #include "harness.h"
@@ -23,7 +24,7 @@
 static const char *counts = "0,1,2,3,1023,1024,1025";
 static const char *only_type, *only_op;
 static int every = 1;
-static bool must_serve;
+static bool must_serve, misaligned;
 
 struct tally {
     long calls; /* with a nonzero count */
@@ -55,14 +56,20 @@ static void one_call(struct tally *tally, const struct harness_type *type,
                      const struct harness_op *op, size_t count, bool in_place)
 {
     size_t bytes = count * type->size, room = bytes + 2 * GUARD, first = 0, wrong;
+    /* Both buffers come to every offset, in many pairs. */
+    size_t at = misaligned ? (size_t) (tally->calls % 16) : 0;
+    size_t from = misaligned ? (size_t) (tally->calls / 16 + 3 * tally->calls) % 16 : 0;
     uint8_t *before = malloc(room), *after = malloc(room); /* what the buffers hold */
-    uint8_t *send = harness_alloc(bytes + 1), *memory = harness_alloc(room);
+    uint8_t *send = harness_alloc(bytes + 16), *memory = harness_alloc(room + 16);
+    void *send_base = send, *memory_base = memory;
     int status;
 
     if (before == NULL || after == NULL) {
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    send += from;
+    memory += at;
     memset(before, 0xc3, room);
     harness_write(memory, before, room);
     harness_fill(type, op, harness_rank, before, count);
@@ -86,8 +93,8 @@ static void one_call(struct tally *tally, const struct harness_type *type,
         }
     }
     tally->calls += count > 0;
-    harness_free(send);
-    harness_free(memory);
+    harness_free(send_base);
+    harness_free(memory_base);
     free(before);
     free(after);
 }
@@ -165,7 +172,7 @@ int main(int argc, char **argv)
     char *end;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    while ((option = getopt(argc, argv, "n:t:o:f:s")) != -1) {
+    while ((option = getopt(argc, argv, "n:t:o:f:ms")) != -1) {
         switch (option) {
         case 'n':
             counts = optarg;
@@ -178,6 +185,9 @@ int main(int argc, char **argv)
             break;
         case 'f':
             every = atoi(optarg) > 0 ? atoi(optarg) : 1;
+            break;
+        case 'm':
+            misaligned = true;
             break;
         case 's':
             must_serve = true;

@@ -7,6 +7,7 @@
  */
 #include "harness.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +230,75 @@ static void derived_types(void)
     MPI_Op_free(&op);
 }
 
+/*
+ * 16-bit floats by a named type and an operation of the user's. Small whole numbers, which both
+ * formats hold exactly: the bits above the fraction's FRACTION bits are the exponent.
+ */
+static int fraction_bits, bias;
+
+static uint16_t half_put(unsigned value)
+{
+    unsigned exponent = 0;
+
+    if (value == 0) {
+        return 0;
+    }
+    while (value >> (exponent + 1) != 0) {
+        exponent++;
+    }
+    return (uint16_t) (((exponent + (unsigned) bias) << fraction_bits) +
+                       ((value - (1u << exponent)) << fraction_bits >> exponent));
+}
+
+static unsigned half_get(uint16_t bits)
+{
+    unsigned exponent = (bits >> fraction_bits) - (unsigned) bias;
+    unsigned fraction = bits & ((1u << fraction_bits) - 1);
+
+    return bits == 0 ? 0 : (1u << exponent) + (fraction << exponent >> fraction_bits);
+}
+
+static void add_halves(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    uint16_t *to = inout;
+    const uint16_t *from = in;
+
+    (void) type;
+    for (int i = 0; i < *count; i++) {
+        to[i] = half_put(half_get(to[i]) + half_get(from[i]));
+    }
+}
+
+static void sixteen_bits(const char *name, int fraction, int exponent_bias, bool known)
+{
+    uint16_t data[COUNT], *buffer = harness_alloc(sizeof data);
+    MPI_Datatype type;
+    bool good;
+    MPI_Op op;
+
+    fraction_bits = fraction;
+    bias = exponent_bias;
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = half_put((unsigned) (i % 16 + harness_rank));
+    }
+    harness_write(buffer, data, sizeof data);
+    MPI_Type_dup(MPI_UINT16_T, &type);
+    MPI_Type_set_name(type, name);
+    MPI_Op_create(add_halves, 1, &op);
+    count_begin();
+    good = MPI_Allreduce(MPI_IN_PLACE, buffer, COUNT, type, op, MPI_COMM_WORLD) == MPI_SUCCESS;
+    harness_read(data, buffer, sizeof data);
+    for (int i = 0; i < COUNT && good; i++) {
+        good = half_get(data[i]) ==
+               (unsigned) (harness_size * (i % 16) + harness_size * (harness_size - 1) / 2);
+    }
+    harness_check(good && counted(known && harness_size > 1, !known && harness_size > 1),
+                  "a type of the name %s with an operation of the user's", name);
+    harness_free(buffer);
+    MPI_Op_free(&op);
+    MPI_Type_free(&type);
+}
+
 static void arguments(void)
 {
     int value = 5;
@@ -275,6 +345,10 @@ int main(int argc, char **argv)
     intercommunicator();
     own_operations();
     derived_types();
+    sixteen_bits("gpuring:float16:sum", 10, 15, true);
+    sixteen_bits("gpuring:bfloat16:sum", 7, 127, true);
+    sixteen_bits("gpuring:bfloat16:band", 7, 127, false);
+    sixteen_bits("gpuring:float16", 10, 15, false);
     arguments();
     other_collectives();
     MPI_Comm_dup(MPI_COMM_WORLD, &leaked);

@@ -49,7 +49,20 @@ for algorithm in ring tree direct; do
         done
     done
 done
-unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
+unset OMPI_MCA_coll_gpuring_algorithm
+
+# Lines of LL and LL128, slots (8 KiB here, 15 KiB of data with LL128), windows of them; one byte less
+# and more, from and to every offset.
+edges=15,16,17,119,120,121,127,128,129,239,241,255,257,511,513
+edges=$edges,8191,8192,8193,15359,15360,15361,16383,16385,24575,24577,46079,46081,65535,65537
+for protocol in simple ll ll128; do
+    export OMPI_MCA_coll_gpuring_protocol=$protocol
+    for algorithm in ring tree direct; do
+        OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -s
+        adopt_as_one "$algorithm, $protocol: misaligned buffers of counts around all bounds"
+    done
+done
+unset OMPI_MCA_coll_gpuring_protocol
 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 4 matrix -n 1048579 -f 100 -s
 adopt_as_one "4 ranks on 2 GPUs: every 100th combination, 1 Mi + 3 elements"
 
