@@ -88,6 +88,7 @@ test_unit_test_proxy_LDADD = $(core_test_libs)
 unit_tests += test/unit/test_soak
 thread_tests += test/unit/test_soak
 test_unit_test_soak_SOURCES = test/unit/test_soak.c test/unit/soak_world.c test/unit/soak_world.h \
+    test/unit/letters.h \
     test/unit/plans.c test/unit/plans.h test/unit/reference.c test/unit/reference.h \
     mca/coll_gpuring/net/net_mock.c mca/coll_gpuring/net/net_mock.h
 test_unit_test_soak_LDADD = $(core_test_libs) -lm

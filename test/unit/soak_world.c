@@ -12,6 +12,7 @@
 
 #include "mca/coll_gpuring/net/net_mock.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/letters.h"
 
 #define NSLOTS 4
 
@@ -92,29 +93,20 @@ static void member_bind(struct soak_member *member)
 
 static void group_connect(struct soak_group *group)
 {
-    size_t offsets[SOAK_RANKS + 1] = {0};
-    uint8_t *all = NULL;
+    struct letters *letters = calloc(1, sizeof *letters);
 
+    assert_non_null(letters);
     for (int rank = 0; rank < group->nranks; rank++) {
-        const void *blob;
-        size_t bytes;
-
-        assert_int_equal(gpuring_transport_blob(group->member[rank].transport, &blob, &bytes),
-                         GPURING_OK);
-        offsets[rank + 1] = offsets[rank] + bytes;
-        all = realloc(all, offsets[rank + 1]);
-        assert_non_null(all);
-        memcpy(all + offsets[rank], blob, bytes);
+        assert_true(letters_post(letters, rank, group->member[rank].transport));
     }
     for (int rank = 0; rank < group->nranks; rank++) {
-        assert_int_equal(gpuring_transport_connect(group->member[rank].transport, all, offsets),
-                         GPURING_OK);
+        assert_int_equal(letters_connect(letters, rank, group->member[rank].transport), GPURING_OK);
     }
     for (int rank = 0; rank < group->nranks; rank++) {
         gpuring_transport_settle(group->member[rank].transport);
         member_bind(&group->member[rank]);
     }
-    free(all);
+    free(letters);
 }
 
 static void group_open(struct soak_world *world, struct soak_group *group, const int *node)
