@@ -46,6 +46,11 @@ test_mpi_mixed_SOURCES = test/mpi/mixed.c $(mpi_harness)
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mixed_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/soak
+test_mpi_soak_SOURCES = test/mpi/soak.c $(mpi_harness)
+test_mpi_soak_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_soak_LDADD = $(MPI_LIBS) -lpthread
+
 mpi_test_programs += test/mpi/absent
 test_mpi_absent_SOURCES = test/mpi/absent.c $(mpi_harness)
 test_mpi_absent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -63,6 +68,7 @@ mpi_test_scripts += \
     test/mpi/test_matrix.sh \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
+    test/mpi/test_soak.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_watchdog.sh

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# A soak over UCX and shared memory: random calls of all forms on several communicators, with
+# algorithms and protocols of all kinds, ranks that hang for a while, ranks that die.
+#
+# GPURING_SOAK_SEED repeats a run (the seed is printed); GPURING_SOAK_COUNT: calls in all.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+seed=${GPURING_SOAK_SEED:-$(date +%s)}
+count=${GPURING_SOAK_COUNT:-4000}
+echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
+if ! grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
+    skip "built without UCX" "soak"
+    finish
+fi
+export OMPI_MCA_coll_gpuring_net=ucx
+
+soak() { # SHARE-OF-COUNT(1/n) RANKS NODES TEXT OPTIONS...
+    calls=$((count / $1)) ranks=$2 nodes=$3 soak_text=$4
+    shift 4
+    mpi 300 "$ranks" "n$nodes" soak -s "$seed" -c "$calls" "$@"
+    adopt_as_one "$ranks ranks on $nodes nodes, $calls calls, $soak_text"
+    seed=$((seed + 1))
+}
+
+soak 4 2 2 "auto"
+soak 5 4 2 "auto"
+export OMPI_MCA_coll_gpuring_algorithm=tree OMPI_MCA_coll_gpuring_protocol=ll
+soak 10 4 4 "tree, ll"
+export OMPI_MCA_coll_gpuring_algorithm=ring OMPI_MCA_coll_gpuring_protocol=ll128
+soak 10 3 3 "ring, ll128"
+export OMPI_MCA_coll_gpuring_algorithm=ring OMPI_MCA_coll_gpuring_protocol=simple
+export OMPI_MCA_coll_gpuring_buffer_size=16384
+soak 10 4 2 "ring, simple, small buffers"
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol \
+    OMPI_MCA_coll_gpuring_buffer_size
+GPURING_UCX_TLS=tcp soak 10 3 3 "TCP alone"
+soak 10 4 2 "ranks that hang for a while" -p
+GPURING_UCX_TLS=tcp soak 20 3 3 "TCP, ranks that hang for a while" -p
+
+killed() { # RANKS NODES TEXT
+    run 120 "$MPIRUN" -n "$1" --enable-recovery --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device host --mca coll_gpuring_timeout 10 \
+        "$top_srcdir/test/mpi/as_nodes.sh" "$2" "$1" "$programs/soak" -s "$seed" -c 100 -k
+    survivors=$(($1 - 1))
+    check "$3: the survivors' broken communicators refuse (seed $seed)" \
+        test "$(grep -c '^ok - rank [0-9]*: communicator [01] refuses$' "$work/out")" -eq \
+        $((2 * survivors))
+    check "$3: a communicator without the dead rank goes on" \
+        test "$(grep -c '^ok - rank [0-9]*: the others go on$' "$work/out")" -eq "$survivors"
+    check "$3: the job ends in time" test "$status" -ne 124
+    seed=$((seed + 1))
+}
+killed 4 2 "a rank dies amid calls, 4 ranks on 2 nodes"
+killed 3 3 "a rank dies amid calls, 3 ranks on 3 nodes"
+
+finish
