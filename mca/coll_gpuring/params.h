@@ -40,8 +40,9 @@
     V(MTU_AUTO, "auto")                                          \
     V(MTU_256, "256")                                            \
     V(MTU_512, "512")                                            \
-    V(MTU_1024, "1024") V(MTU_2048, "2048") V(MTU_4096, "409"    \
-                                                        "6")
+    V(MTU_1024, "1024")                                          \
+    V(MTU_2048, "2048") V(MTU_4096, "409"                        \
+                                    "6")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
@@ -62,9 +63,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(priority, 0, 1, LOCAL, 0, 100,                                                             \
         "Priority among the collective components; 0: not used, 90: recommended")                  \
     CHOICE(device, 0, 1, SHARED, device,                                                           \
-           "Whose memory is served: host (ordinary memory, plans run on the CPU), off (nothing); " \
-           "auto and cuda are for GPUs, which this version does not serve yet: auto does "         \
-           "nothing, cuda says so")                                                                \
+           "Whose memory is served: auto and cuda (GPU buffers; both leave host buffers to the "   \
+           "other components, and cuda says so where the build lacks CUDA), host (ordinary "       \
+           "memory, plans run on the CPU), off (nothing)")                                         \
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
            "Algorithm of reductions; auto chooses by size and number of ranks")                    \
     CHOICE(protocol, 0, 2, SHARED, protocol,                                                       \
@@ -137,10 +138,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
         "Seconds without progress after which a collective fails with an MPI error; 0: never, "    \
         "but a line is logged after 300 s")                                                        \
-    CHOICE(                                                                                        \
-        agree, 0, 3, SHARED, agree,                                                                \
-        "Kinds of memory in one call: symmetric (the same on all ranks) or always (any mixture)"   \
-        "; without effect in this version, which serves ordinary memory only")                     \
+    CHOICE(agree, 0, 3, SHARED, agree,                                                             \
+           "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
+           "always (any mixture, at the price of a small message round in front of each call)")    \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
            "plans: prove the plans of all ranks before use; data: compare every result with that " \
            "of a second, simple path (slow)")                                                      \
