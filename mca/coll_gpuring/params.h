@@ -41,8 +41,9 @@
     V(MTU_256, "256")                                            \
     V(MTU_512, "512")                                            \
     V(MTU_1024, "1024")                                          \
-    V(MTU_2048, "2048") V(MTU_4096, "409"                        \
-                                    "6")
+    V(MTU_2048, "2048")                                          \
+    V(MTU_4096, "409"                                            \
+                "6")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 

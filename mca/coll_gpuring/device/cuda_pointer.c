@@ -4,8 +4,17 @@
  * What kind of memory a user's pointer is: one driver call that asks for all properties at once.
  * While the application has not loaded the driver no pointer can be a device pointer and nothing
  * is asked. The driver answers for ordinary host memory with zeros and success.
+ *
+ * A driver that fails (after a kernel of anybody has faulted, every call does) tells nothing. No
+ * device pointer may be taken for a host's then: what this process cannot read is on a GPU.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* process_vm_readv */
+#endif
+#include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/device/cuda_internal.h"
 
@@ -35,11 +44,29 @@ static enum gpuring_pointer_kind kind_of(const struct attributes *a)
     return a->ipc_capable ? GPURING_POINTER_DEVICE : GPURING_POINTER_VMM;
 }
 
+/* The application has no GPU memory yet, or never had. */
+static bool nothing_there(CUresult result)
+{
+    return result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED ||
+           result == CUDA_ERROR_NO_DEVICE;
+}
+
+/* Tries to read in a way that is no fault where it fails; where that is not allowed: no answer. */
+static bool unreadable(const void *pointer)
+{
+    char byte;
+    struct iovec to = {.iov_base = &byte, .iov_len = 1};
+    struct iovec from = {.iov_base = (void *) (uintptr_t) pointer, .iov_len = 1};
+
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+}
+
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
 {
     const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
     struct gpuring_pointer found = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
     struct attributes a;
+    CUresult result;
     CUpointer_attribute names[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
         CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -55,8 +82,13 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
         return found;
     }
     memset(&a, 0, sizeof a);
-    if (driver->pointer_attributes(sizeof names / sizeof *names, names, values,
-                                   (CUdeviceptr) (uintptr_t) pointer) != CUDA_SUCCESS) {
+    result = driver->pointer_attributes(sizeof names / sizeof *names, names, values,
+                                        (CUdeviceptr) (uintptr_t) pointer);
+    if (result != CUDA_SUCCESS) {
+        if (!nothing_there(result) && unreadable(pointer)) {
+            found.kind = GPURING_POINTER_DEVICE;
+            found.ordinal = 0;
+        }
         return found;
     }
     found.kind = kind_of(&a);
