@@ -19,6 +19,7 @@
 #define STALE           5000000000ull /* no look for so long: another wait has begun */
 #define SECOND          1000000000ull /* nanoseconds */
 #define REPORT_SECONDS  300           /* with timeout 0: tell once */
+#define ASK_SECONDS     5             /* of wire-up: tell what may be the reason */
 
 static uint64_t now_ns(void)
 {
@@ -120,6 +121,19 @@ static void tell_failure(mca_coll_gpuring_module_t *module, int status, const ch
     module->watchdog.told = true;
 }
 
+/* Nobody has a status page yet where mixed.h could look. */
+static void ask_about_memory(const mca_coll_gpuring_module_t *module)
+{
+    char self[512], wait[512];
+
+    if (gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
+        gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS) {
+        describe_self(module, self, sizeof self);
+        gpuring_wireup_text(module, wait, sizeof wait);
+        gpuring_compat_help("no answer", self, wait);
+    }
+}
+
 /* Time to look: 0 or the error. */
 static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
 {
@@ -140,6 +154,11 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
             watchdog->told = true;
             return status;
         }
+    }
+    if (module->state == GPURING_STATE_WIRING && !watchdog->asked &&
+        waited >= ASK_SECONDS * SECOND) {
+        watchdog->asked = true;
+        ask_about_memory(module);
     }
     if (limit > 0 && waited >= limit) {
         tell_stall(module, waited, true);

@@ -20,6 +20,7 @@ struct gpuring_watchdog {
     uint64_t since;    /* time of the last progress */
     uint64_t progress; /* of the operation at that time */
     bool told;         /* the text of this stall was shown */
+    bool asked;        /* whether ranks have different kinds of memory, at the wire-up */
 };
 
 /*
