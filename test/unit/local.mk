@@ -148,6 +148,10 @@ test_unit_test_pci_corpus_SOURCES = test/unit/test_pci_corpus.c test/unit/pci_te
 test_unit_test_pci_corpus_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/test/fuzz
 test_unit_test_pci_corpus_LDADD = $(pci_test_libs)
 
+unit_tests += test/unit/test_pci_examples
+test_unit_test_pci_examples_SOURCES = test/unit/test_pci_examples.c test/unit/pci_test.h
+test_unit_test_pci_examples_LDADD = $(pci_test_libs)
+
 unit_tests += test/unit/test_pci_paths
 test_unit_test_pci_paths_SOURCES = test/unit/test_pci_paths.c test/unit/pci_test.h
 test_unit_test_pci_paths_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)

@@ -574,10 +574,9 @@ int main(void)
         cmocka_unit_test(test_nvlinks_of_driver), cmocka_unit_test(test_p2p_status),
         cmocka_unit_test(test_nvml_missing),      cmocka_unit_test(test_chip_to_chip),
         cmocka_unit_test(test_gdr_of_driver),     cmocka_unit_test(test_cuda_missing),
-        cmocka_unit_test(test_hidden_pci),
-        cmocka_unit_test(test_template),          cmocka_unit_test(test_hwloc_xml),
-        cmocka_unit_test(test_synthetic),         cmocka_unit_test(test_unreadable_input),
-        cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_hidden_pci),        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_hwloc_xml),         cmocka_unit_test(test_synthetic),
+        cmocka_unit_test(test_unreadable_input),  cmocka_unit_test(test_this_machine),
     };
 
     unsetenv("HWLOC_XMLFILE");
