@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_SEARCH 8000000u /* of one search; about two nanoseconds each */
-#define STEPS_PACK   2500000u /* of one choice of classes */
+#define STEPS_SEARCH 6000000u /* of one search; about two nanoseconds each */
+#define STEPS_PACK   2000000u /* of one choice of classes */
 #define STEPS_LEAST  100000u  /* of one choice when the search has spent all of its own */
 #define GAIN_CLASS   1.02     /* farther paths must gain this much */
 #define GAIN_PCI     1.25     /* leaving NVLink must gain this much */
