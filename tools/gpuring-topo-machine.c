@@ -31,7 +31,11 @@ static double lap(double *since)
 
 static int failure(const char *what, int code, const struct pci_error *error)
 {
-    topo_message("%s: %s", what, error && error->text[0] ? error->text : strerror(-code));
+    /* What E2BIG is about is not an argument list. */
+    const char *reason =
+        -E2BIG == code ? "too many GPUs, switches and processors" : strerror(-code);
+
+    topo_message("%s: %s", what, error && error->text[0] ? error->text : reason);
     return TOPO_EXIT_FAILURE;
 }
 
@@ -141,6 +145,10 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
     rc = options->topo ? pci_doc_read(options->topo, &machine->doc, &error)
                        : doc_discover(machine, &error);
     if (rc != 0) {
+        if (options->topo && error.text[0]) {
+            topo_message("%s", error.text); /* names the file */
+            return TOPO_EXIT_FAILURE;
+        }
         return failure(options->topo ? options->topo : "this machine", rc, &error);
     }
     if (options->ngpus > 0) {

@@ -148,13 +148,14 @@ static void drawings_free(struct pci_drawing *drawings)
 int topo_svg_print(FILE *out, const struct topo_machine *machine)
 {
     struct pci_drawing drawings[DRAWINGS] = {0};
+    uint32_t nets = pci_graph_count(machine->graph, PCI_NODE_NET);
     size_t count = 0;
     char title[320];
     int rc = 0;
 
-    snprintf(title, sizeof(title), "%s: %" PRIu32 " GPUs, %" PRIu32 " network ports%s, GB/s",
-             machine->name, machine->gpus, pci_graph_count(machine->graph, PCI_NODE_NET),
-             machine->options->nodes > 1 ? ", one of several nodes" : "");
+    snprintf(title, sizeof(title), "%s: %" PRIu32 " GPU%s, %" PRIu32 " network port%s%s, GB/s",
+             machine->name, machine->gpus, machine->gpus == 1 ? "" : "s", nets,
+             nets == 1 ? "" : "s", machine->options->nodes > 1 ? ", one of several nodes" : "");
     if (machine->searched && machine->gpus > 1) {
         rc = set_draw(machine, &machine->ring, "Rings", &drawings[count++]);
         rc = rc ? rc : set_draw(machine, &machine->tree, "Trees", &drawings[count++]);

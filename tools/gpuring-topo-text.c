@@ -32,15 +32,15 @@ static void set_print(FILE *out, const char *title, const struct topo_machine *m
     }
     fputc('\n', out);
     for (uint32_t c = 0; c < set->nchannels; c++) {
-        fprintf(out, "  %2" PRIu32 ": ", c);
+        fprintf(out, "  %2" PRIu32 ":", c);
         if (set->nets && set->nets[c][0] != PCI_NO_NET) {
-            fprintf(out, "NET%d ", net_dev(machine->graph, set->nets[c][0]));
+            fprintf(out, " NET%d", net_dev(machine->graph, set->nets[c][0]));
         }
         for (uint32_t i = 0; i < set->ngpus; i++) {
-            fprintf(out, "%" PRIu32 " ", set->intra[c * set->ngpus + i]);
+            fprintf(out, " %" PRIu32, set->intra[c * set->ngpus + i]);
         }
         if (set->nets && set->nets[c][1] != PCI_NO_NET) {
-            fprintf(out, "NET%d", net_dev(machine->graph, set->nets[c][1]));
+            fprintf(out, " NET%d", net_dev(machine->graph, set->nets[c][1]));
         }
         fputc('\n', out);
     }
@@ -123,6 +123,13 @@ static void size_text(uint64_t bytes, char *text, size_t size)
     snprintf(text, size, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, units[unit]);
 }
 
+/* Does the job offer this at all? Columns of what it does not offer are left out. */
+static bool offered(const struct topo_machine *machine, int algorithm, int protocol)
+{
+    return isfinite(pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) algorithm,
+                                   (enum pci_protocol) protocol, 1));
+}
+
 static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t bytes)
 {
     uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
@@ -139,8 +146,6 @@ static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t 
 
             if (isfinite(us)) {
                 fprintf(out, " %13.1f", us);
-            } else {
-                fprintf(out, " %13s", "-");
             }
         }
     }
@@ -166,15 +171,22 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine)
         free(sizes);
         return none_print(out);
     }
-    fprintf(out, "Microseconds of an allreduce on %" PRIu32 " GPUs of %" PRIu32 " nodes\n%8s",
-            machine->job.ranks, machine->job.nodes, "bytes");
+    if (machine->job.ranks < 2) {
+        free(sizes);
+        fputs("One GPU: there is nothing to exchange.\n", out);
+        return TOPO_EXIT_OK;
+    }
+    fprintf(out, "Microseconds of an allreduce on %" PRIu32 " GPUs of %" PRIu32 " node%s\n%8s",
+            machine->job.ranks, machine->job.nodes, machine->job.nodes == 1 ? "" : "s", "bytes");
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
             char label[32];
 
             snprintf(label, sizeof(label), "%s/%s", pci_algorithm_label((enum pci_algorithm) a),
                      pci_protocol_label((enum pci_protocol) p));
-            fprintf(out, " %13s", label);
+            if (offered(machine, a, p)) {
+                fprintf(out, " %13s", label);
+            }
         }
     }
     fputs("  best\n", out);

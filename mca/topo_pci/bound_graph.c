@@ -31,18 +31,51 @@ static bool takes_part(enum pci_node_type type, enum pci_flow_scope scope)
     }
 }
 
+/* How many neighbours of a node take part; *LAST is one of them. */
+static uint32_t neighbours(const struct pci_node *node, const bool *part, uint32_t *last)
+{
+    uint32_t count = 0;
+
+    for (uint32_t l = 0; l < node->nlinks; l++) {
+        if (part[node->links[l]->to->vertex]) {
+            *last = node->links[l]->to->vertex;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Relays that lead nowhere (empty slots, disks: a machine may have thousands) do not take part, nor
+ * do those that then lead to nothing else. */
+static void leave_out_leaves(const struct extract *extract, bool *part)
+{
+    for (uint32_t v = 0; v < pci_graph_vertices(extract->graph); v++) {
+        uint32_t at = v, next = v;
+
+        while (part[at] && PCI_NODE_GPU != pci_graph_vertex(extract->graph, at)->type &&
+               neighbours(pci_graph_vertex(extract->graph, at), part, &next) <= 1) {
+            part[at] = false;
+            at = next;
+        }
+    }
+}
+
 /* GPUs become vertices 0 .. in their order, everything else that takes part a relay. */
-static int extract_vertices(struct extract *extract)
+static int extract_vertices(struct extract *extract, bool *part)
 {
     uint32_t count = pci_graph_vertices(extract->graph);
 
+    for (uint32_t v = 0; v < count; v++) {
+        part[v] = takes_part(pci_graph_vertex(extract->graph, v)->type, extract->scope);
+    }
+    leave_out_leaves(extract, part);
     for (uint32_t v = 0; v < count; v++) {
         const struct pci_node *node = pci_graph_vertex(extract->graph, v);
 
         extract->vertex_of[v] = NO_VERTEX;
         if (PCI_NODE_GPU == node->type) {
             extract->vertex_of[v] = node->index;
-        } else if (takes_part(node->type, extract->scope)) {
+        } else if (part[v]) {
             int rc = pci_flow_add_relay(extract->flow, &extract->vertex_of[v]);
 
             if (0 != rc) {
@@ -145,13 +178,16 @@ int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope
 {
     struct pci_flow result;
     struct extract extract = {.graph = graph, .scope = scope, .flow = &result};
+    bool *part;
     int rc = pci_flow_init(&result, pci_graph_count(graph, PCI_NODE_GPU));
 
     if (0 != rc) {
         return rc;
     }
     extract.vertex_of = calloc(pci_graph_vertices(graph), sizeof(*extract.vertex_of));
-    rc = NULL == extract.vertex_of ? -ENOMEM : extract_vertices(&extract);
+    part = calloc(pci_graph_vertices(graph), sizeof(*part));
+    rc = NULL == extract.vertex_of || NULL == part ? -ENOMEM : extract_vertices(&extract, part);
+    free(part);
     if (0 == rc) {
         rc = extract_links(&extract);
     }

@@ -189,9 +189,19 @@ static void branch_up(struct branch *branch)
 
 static void counts_line(FILE *out, const struct pci_graph *graph)
 {
-    fprintf(out, "%u CPUs, %u GPUs, %u network ports, %u NVLink switches\n",
-            pci_graph_count(graph, PCI_NODE_CPU), pci_graph_count(graph, PCI_NODE_GPU),
-            pci_graph_count(graph, PCI_NODE_NET), pci_graph_count(graph, PCI_NODE_NVS));
+    static const struct {
+        enum pci_node_type type;
+        const char *name, *plural;
+    } counted[] = {{PCI_NODE_CPU, "CPU", "s"},
+                   {PCI_NODE_GPU, "GPU", "s"},
+                   {PCI_NODE_NET, "network port", "s"},
+                   {PCI_NODE_NVS, "NVLink switch", "es"}};
+    for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+        uint32_t count = pci_graph_count(graph, counted[i].type);
+        fprintf(out, "%s%u %s%s", i ? ", " : "", count, counted[i].name,
+                count == 1 ? "" : counted[i].plural);
+    }
+    fputc('\n', out);
 }
 
 /* Walks without recursion: down to the first child, else to the next beside, else up. */

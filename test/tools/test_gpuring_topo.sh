@@ -81,6 +81,15 @@ run simulate -t "$work/two.xml" -n 64 -f json
 check "simulate as JSON" says '"ranks":128'
 run report -t "$work/two.xml" -g 1
 check "one GPU of two" says '"ranks":1,'
+run predict -t "$work/two.xml" -g 1
+check "one GPU has nothing to exchange" says "^One GPU"
+run predict -t "$work/two.xml" -n 2
+check "predict shows only what is offered" says "^   bytes .*Ring/Simple.*best$"
+if grep -q Packed "$work/out"; then status=1; fi
+check "and not packed trees, which are for one node" ends 0
+run channels -t "$work/two.xml" -n 2
+if grep -q ' $' "$work/out"; then status=1; fi
+check "no line ends in a blank" ends 0
 HWLOC_SYNTHETIC="pack:2 [numa] core:2 pu:1" timeout 60 "$topo" show >"$work/out" 2>"$work/err"
 check "an invented machine" says "^2 CPUs, 0 GPUs"
 
@@ -109,6 +118,41 @@ check "a missing file is named" tells "missing.xml"
 printf '<system version="1"><cpu' >"$work/torn.xml"
 run show -t "$work/torn.xml"
 check "a torn file is a message, not a crash" ends 1
+# A machine of 8 sockets: GPUS GPUs on a switch, and DISKS disks on each socket.
+machine() { # GPUS DISKS
+    awk -v gpus="$1" -v disks="$2" 'BEGIN {
+        print "<system version=\"1\">"
+        for (c = 0; c < 8; c++) {
+            printf "<cpu numaid=\"%d\" arch=\"x86_64\" vendor=\"AuthenticAMD\">\n", c
+            for (g = c * gpus / 8; g < (c + 1) * gpus / 8; g++)
+                printf "<pci busid=\"%04x:01:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"%d\" sm=\"90\" rank=\"%d\" gdr=\"1\"><nvlink target=\"fffffff:ffff:ff\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>\n", g, g, g
+            for (d = 0; d < disks; d++)
+                printf "<pci busid=\"%04x:%02x:%02x.%d\" class=\"0x010802\" link_speed=\"32.0 GT/s PCIe\" link_width=\"4\" vendor=\"0x144d\" device=\"0xa80a\" subsystem_vendor=\"0x144d\" subsystem_device=\"0xa801\"/>\n", 8192 + c, d / 256, d / 8 % 32, d % 8
+            print "</cpu>"
+        }
+        print "</system>"
+    }'
+}
+machine 256 0 >"$work/many.xml"
+run report -t "$work/many.xml" -n 2
+check "256 GPUs on two nodes" says '"ranks":512,'
+machine 8 8000 >"$work/large.xml"
+check "10 MB of XML are made" [ "$(wc -c <"$work/large.xml")" -gt 10000000 ]
+run report -t "$work/large.xml"
+check "and answered: the disks do not matter" says '"ag_nvlink":211.885714,'
+machine 0 1 >"$work/none.xml"
+run report -t "$work/none.xml"
+check "no GPU" says '"ranks":0,'
+for bad in "cycle:below itself" "twice:belongs to two GPUs" "rank:same rank" "entity:line 2" \
+    "version:only version 1"; do
+    run report -t "${top_srcdir:-.}/test/data/topo/bad-${bad%%:*}.xml"
+    check "bad-${bad%%:*}.xml is a message" tells "${bad#*:}"
+done
+sed 's/target="0000:12:00.0"/target="0000:99:00.0"/' "$work/two.xml" >"$work/dangling.xml"
+run report -v -t "$work/dangling.xml"
+check "a dangling NVLink is told" grep -q "NVLink of GPU .* to 0000:99:00.0" "$work/err"
+check "and survived" ends 0
+
 run show -t "$work/two.xml" -g 7
 check "a GPU that is not there is told" ends 1
 run predict -t "$work/two.xml" -m "$work/missing.table"
