@@ -66,30 +66,77 @@ static void connect_rank(struct fabric *fabric, int rank, size_t *next)
     }
 }
 
+static void *host_alloc(size_t bytes, int wires)
+{
+    void *memory = NULL;
+
+    (void) wires;
+    assert_int_equal(posix_memalign(&memory, 128, bytes), 0);
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static void host_release(void *memory, int wires)
+{
+    (void) wires;
+    free(memory);
+}
+
+static const struct fabric_memory host_memory = {host_alloc, host_release};
+const struct fabric_memory *fabric_memory = &host_memory;
+
+/* Room for `count` things of `size` bytes, which the host writes and executors read. */
+static void *table(size_t count, size_t size)
+{
+    return fabric_memory->alloc((count + 1) * size, 0);
+}
+
+/* The tables of one rank; returns the number of its lanes. */
+static size_t create_rank(struct fabric_rank *rank, const struct gpuring_plan *plan)
+{
+    size_t nsteps = 0, nrefs = 0;
+
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        nsteps += plan->lanes[i].nsteps;
+        nrefs += plan->lanes[i].nrefs;
+    }
+    rank->sends = table(plan->nsends, sizeof *rank->sends);
+    rank->recvs = table(plan->nrecvs, sizeof *rank->recvs);
+    rank->steps = table(nsteps, sizeof *rank->steps);
+    rank->refs = table(nrefs, sizeof *rank->refs);
+    nsteps = nrefs = 0;
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        const struct gpuring_plan_lane *lane = &plan->lanes[i];
+
+        memcpy(rank->steps + nsteps, lane->steps, lane->nsteps * sizeof *lane->steps);
+        memcpy(rank->refs + nrefs, lane->refs, lane->nrefs * sizeof *lane->refs);
+        nsteps += lane->nsteps;
+        nrefs += lane->nrefs;
+    }
+    return plan->nlanes;
+}
+
 void fabric_create(struct fabric *fabric, const struct test_plans *plans,
                    enum gpuring_protocol protocol, uint64_t slot_bytes, uint32_t nslots)
 {
-    size_t nwires = 0, next = 0;
+    size_t nwires = 0, nlanes = 0, next = 0;
 
     *fabric = (struct fabric){
         .plans = plans, .protocol = protocol, .slot_bytes = slot_bytes, .nslots = nslots};
-    fabric->ranks = calloc((size_t) plans->nranks, sizeof *fabric->ranks);
-    assert_non_null(fabric->ranks);
+    fabric->ranks = table((size_t) plans->nranks, sizeof *fabric->ranks);
+    fabric->work = table(1, sizeof *fabric->work);
+    fabric->abort = table(1, sizeof *fabric->abort);
     for (int rank = 0; rank < plans->nranks; rank++) {
-        const struct gpuring_plan *plan = plans->plans[rank];
-        struct fabric_rank *own = &fabric->ranks[rank];
-
-        nwires += plan->nsends;
-        own->sends = calloc(plan->nsends + 1, sizeof *own->sends);
-        own->recvs = calloc(plan->nrecvs + 1, sizeof *own->recvs);
-        own->lanes = calloc(plan->nlanes, sizeof *own->lanes);
-        assert_non_null(own->sends);
-        assert_non_null(own->recvs);
-        assert_non_null(own->lanes);
+        nlanes += create_rank(&fabric->ranks[rank], plans->plans[rank]);
+        nwires += plans->plans[rank]->nsends;
     }
-    fabric->memory_bytes = nwires * wire_bytes(fabric);
-    assert_int_equal(posix_memalign(&fabric->memory, 128, fabric->memory_bytes), 0);
-    memset(fabric->memory, 0, fabric->memory_bytes);
+    fabric->lanes = table(nlanes, sizeof *fabric->lanes);
+    nlanes = 0;
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        fabric->ranks[rank].lanes = fabric->lanes + nlanes;
+        nlanes += plans->plans[rank]->nlanes;
+    }
+    fabric->memory = fabric_memory->alloc(nwires * wire_bytes(fabric), 1);
     for (int rank = 0; rank < plans->nranks; rank++) {
         connect_rank(fabric, rank, &next);
     }
@@ -98,12 +145,16 @@ void fabric_create(struct fabric *fabric, const struct test_plans *plans,
 void fabric_destroy(struct fabric *fabric)
 {
     for (int rank = 0; rank < fabric->plans->nranks; rank++) {
-        free(fabric->ranks[rank].sends);
-        free(fabric->ranks[rank].recvs);
-        free(fabric->ranks[rank].lanes);
+        fabric_memory->release(fabric->ranks[rank].sends, 0);
+        fabric_memory->release(fabric->ranks[rank].recvs, 0);
+        fabric_memory->release(fabric->ranks[rank].steps, 0);
+        fabric_memory->release(fabric->ranks[rank].refs, 0);
     }
-    free(fabric->ranks);
-    free(fabric->memory);
+    fabric_memory->release(fabric->lanes, 0);
+    fabric_memory->release(fabric->ranks, 0);
+    fabric_memory->release(fabric->work, 0);
+    fabric_memory->release(fabric->abort, 0);
+    fabric_memory->release(fabric->memory, 1);
 }
 
 void fabric_start_at(struct fabric *fabric, uint64_t step)
@@ -130,13 +181,15 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
     const struct gpuring_plan *plan = fabric->plans->plans[rank];
     struct fabric_rank *own = &fabric->ranks[rank];
     uint64_t size = gpuring_type_info(type)->size;
+    const struct gpuring_step *steps = own->steps;
+    const uint16_t *refs = own->refs;
 
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &plan->lanes[i];
 
         own->lanes[i] = (struct gpuring_lane){
-            .steps = lane->steps,
-            .refs = lane->refs,
+            .steps = steps,
+            .refs = refs,
             .recvs = own->recvs + lane->first_recv,
             .sends = own->sends + lane->first_send,
             .chunk = gpuring_chunk_max(fabric->protocol, fabric->slot_bytes, size),
@@ -145,6 +198,8 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
         };
         gpuring_plan_lane_range(plan, i, count, gpuring_chunk_align(size), &own->lanes[i].first,
                                 &own->lanes[i].count);
+        steps += lane->nsteps;
+        refs += lane->nrefs;
     }
     own->work = (struct gpuring_work){.input = input,
                                       .output = output,
@@ -153,6 +208,24 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
                                       .protocol = fabric->protocol,
                                       .nlanes = plan->nlanes,
                                       .lanes = own->lanes,
-                                      .abort = &fabric->abort,
+                                      .abort = fabric->abort,
                                       .patience = patience};
+}
+
+void fabric_work_all(struct fabric *fabric, uint32_t type, uint32_t op, uint64_t count,
+                     const void *input, void *output, uint64_t stride, uint64_t patience)
+{
+    uint32_t nlanes = 0;
+
+    for (int rank = 0; rank < fabric->plans->nranks; rank++) {
+        struct fabric_rank *own = &fabric->ranks[rank];
+
+        fabric_work(fabric, rank, type, op, count, input, output, patience);
+        for (uint32_t i = 0; i < own->work.nlanes; i++) {
+            own->lanes[i].first += (uint64_t) rank * stride;
+        }
+        nlanes += own->work.nlanes;
+    }
+    *fabric->work = fabric->ranks[0].work;
+    fabric->work->nlanes = nlanes;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The plans of all ranks connected within one process: FIFOs are ordinary memory. For the tests of
- * executors, which run the ranks' works in turn in one thread, or each in a thread of its own.
+ * The plans of all ranks connected within one process: FIFOs are ordinary memory, or that of a GPU.
+ * For the tests of executors, which run the ranks' works in turn in one thread, or each in a thread
+ * of its own, or all as lanes of one.
  */
 #ifndef GPURING_TEST_FABRIC_H
 #define GPURING_TEST_FABRIC_H
@@ -10,10 +11,22 @@
 #include "kernels/work.h"
 #include "test/unit/plans.h"
 
+/* Where fabrics lie: zeroed, 128-byte aligned. wires: slots and counters, which only executors
+ * touch; else what the host writes and executors read. */
+struct fabric_memory {
+    void *(*alloc)(size_t bytes, int wires);
+    void (*release)(void *memory, int wires);
+};
+
+/* For all fabrics that are created from then on; memory of the host at first. */
+extern const struct fabric_memory *fabric_memory;
+
 struct fabric_rank {
     struct gpuring_send *sends;
     struct gpuring_recv *recvs;
-    struct gpuring_lane *lanes;
+    struct gpuring_step *steps; /* of all lanes, one after the other */
+    uint16_t *refs;
+    struct gpuring_lane *lanes; /* those of all ranks follow each other */
     struct gpuring_work work;
 };
 
@@ -23,9 +36,10 @@ struct fabric {
     uint64_t slot_bytes;
     uint32_t nslots;
     struct fabric_rank *ranks;
-    void *memory; /* of all slots and counters */
-    size_t memory_bytes;
-    uint32_t abort;
+    struct gpuring_lane *lanes;
+    struct gpuring_work *work; /* of fabric_work_all */
+    void *memory;              /* of all slots and counters */
+    uint32_t *abort;
 };
 
 /* Connect the plans for one protocol; all counters and slots are zero. */
@@ -33,11 +47,16 @@ void fabric_create(struct fabric *fabric, const struct test_plans *plans,
                    enum gpuring_protocol protocol, uint64_t slot_bytes, uint32_t nslots);
 void fabric_destroy(struct fabric *fabric);
 
-/* Let all connections have carried `step` chunks already. */
+/* Let all connections have carried `step` chunks already; in memory of the host only. */
 void fabric_start_at(struct fabric *fabric, uint64_t step);
 
 /* Fill in the work of one rank; its lanes start anew. */
 void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, uint64_t count,
                  const void *input, void *output, uint64_t patience);
+
+/* Fill in one work whose lanes are those of all ranks; the vectors of rank r start r * stride
+ * elements after those of rank 0. */
+void fabric_work_all(struct fabric *fabric, uint32_t type, uint32_t op, uint64_t count,
+                     const void *input, void *output, uint64_t stride, uint64_t patience);
 
 #endif

@@ -161,7 +161,7 @@ static void test_abort(void **state)
         fabric_work(&fabric, 0, GPURING_TYPE_INT32, GPURING_OP_SUM, 1000, input, output, 10);
         assert_int_equal(run_block4(&fabric.ranks[0].work), GPURING_AGAIN);
         assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
-        fabric.abort = 6;
+        *fabric.abort = 6;
         assert_int_equal(run_block4(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
         fabric_destroy(&fabric);
     }

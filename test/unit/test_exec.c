@@ -157,7 +157,7 @@ static void test_abort(void **state)
     assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_AGAIN);
     assert_int_equal(fabric.ranks[0].lanes[0].wait, GPURING_WAIT_RECV);
     assert_int_equal(fabric.ranks[0].lanes[0].wait_ref, 0);
-    fabric.abort = 6;
+    *fabric.abort = 6;
     assert_int_equal(gpuring_work_run_host(&fabric.ranks[0].work), GPURING_ERR_ABORTED);
     fabric_destroy(&fabric);
     test_plans_free(&plans);

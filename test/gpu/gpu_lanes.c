@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * gpu_lanes [--gpu N] [--part I/N]: the kernels, with many ranks on one GPU in one process: as
+ * lanes of one launch, and as kernels on streams of their own. All types and operations over all
+ * protocols and algorithms; buffers at every misalignment with sizes around every chunk, window,
+ * line and batch of the kernels; every byte of the outputs and around them is checked. --part I/N:
+ * every N-th call, from the I-th on, for the tools that make everything slow. Prints TAP.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/image.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "test/gpu/gpu.h"
+#include "test/unit/calls.h"
+#include "test/unit/reference.h"
+
+#define GUARD       64
+#define GUARD_BYTE  0xa5
+#define ROOM        (UINT64_C(1) << 20) /* bytes of all ranks' vectors */
+#define SMALL_SLOT  1024
+#define LARGE_SLOT  (256 << 10)
+#define PATIENCE_NS 1000000
+
+/* Vectors of all ranks, and their images in pinned memory. */
+static uint8_t *input, *output, *input_image, *output_image;
+static unsigned long part, parts = 1, turn, calls;
+
+/* Where things lie in the memory of one call. */
+struct place {
+    size_t size, input, output, bytes;
+    uint64_t stride; /* elements from rank to rank */
+};
+
+static struct place place_of(const struct call *call, int nranks)
+{
+    struct place place = {.size = gpuring_type_info(call->type)->size};
+
+    place.stride = call->count + 5;
+    place.input = GUARD + call->shift % 16;
+    place.output = call->in_place ? place.input : GUARD + 15 - call->shift % 16;
+    place.bytes = (uint64_t) nranks * place.stride * place.size + 2 * GUARD + 16;
+    return place;
+}
+
+static void fill(const struct call *call, const struct place *place, int nranks)
+{
+    memset(input_image, GUARD_BYTE, place->bytes);
+    for (int rank = 0; rank < nranks; rank++) {
+        uint8_t *vector =
+            input_image + place->input + (uint64_t) rank * place->stride * place->size;
+
+        for (uint64_t i = 0; i < call->count; i++) {
+            reference_input(call->type, call->op, rank, i, vector + i * place->size);
+        }
+    }
+    gpu_copy(input, input_image, place->bytes);
+    if (!call->in_place) {
+        memset(output_image, GUARD_BYTE, place->bytes);
+        gpu_copy(output, output_image, place->bytes);
+    }
+}
+
+/* Every byte that is no element must still be the guard's. */
+static bool surroundings_hold(const uint8_t *image, size_t start, const struct call *call,
+                              const struct place *place, int nranks)
+{
+    size_t at = 0, vector = call->count * place->size;
+
+    for (int rank = 0; rank <= nranks; rank++) {
+        size_t next =
+            rank < nranks ? start + (size_t) rank * place->stride * place->size : place->bytes;
+
+        for (; at < next; at++) {
+            if (image[at] != GUARD_BYTE) {
+                return false;
+            }
+        }
+        at += vector;
+    }
+    return true;
+}
+
+static bool results_hold(const struct call *call, const struct place *place, int nranks)
+{
+    const uint8_t *image = call->in_place ? input_image : output_image;
+    uint8_t expected[64];
+
+    gpu_copy(input_image, input, place->bytes);
+    gpu_copy(output_image, output, place->bytes);
+    for (int rank = 0; rank < nranks; rank++) {
+        uint64_t offset = (uint64_t) rank * place->stride * place->size;
+
+        for (uint64_t i = 0; i < call->count; i++) {
+            reference_result(call->type, call->op, nranks, i, expected);
+            if (!reference_equal(call->type, expected,
+                                 image + place->output + offset + i * place->size)) {
+                printf("# rank %d: element %llu is wrong\n", rank, (unsigned long long) i);
+                return false;
+            }
+            reference_input(call->type, call->op, rank, i, expected);
+            if (!call->in_place &&
+                !reference_equal(call->type, expected,
+                                 input_image + place->input + offset + i * place->size)) {
+                printf("# rank %d: input %llu has changed\n", rank, (unsigned long long) i);
+                return false;
+            }
+        }
+    }
+    if (!surroundings_hold(image, place->output, call, place, nranks)) {
+        printf("# a byte beside the outputs has changed\n");
+        return false;
+    }
+    return true;
+}
+
+/* One call, every other one as a launch for each rank. */
+static bool run_call(struct fabric *fabric, const struct call *call)
+{
+    int nranks = fabric->plans->nranks, status;
+    struct place place = place_of(call, nranks);
+    bool streams = calls % 2 != 0;
+    uint8_t *to = call->in_place ? input : output;
+
+    if (turn++ % parts != part) {
+        return true;
+    }
+    calls++;
+    if (place.bytes > ROOM) {
+        printf("# a call of %zu bytes is too large for this program\n", place.bytes);
+        return false;
+    }
+    fill(call, &place, nranks);
+    if (streams) {
+        for (int rank = 0; rank < nranks; rank++) {
+            uint64_t offset = (uint64_t) rank * place.stride * place.size;
+
+            fabric_work(fabric, rank, call->type, call->op, call->count,
+                        input + place.input + offset, to + place.output + offset, PATIENCE_NS);
+        }
+        status = gpu_run_streams(fabric);
+    } else {
+        fabric_work_all(fabric, call->type, call->op, call->count, input + place.input,
+                        to + place.output, place.stride, PATIENCE_NS);
+        status = gpu_run(fabric->work);
+    }
+    if (status == GPURING_OK && results_hold(call, &place, nranks)) {
+        return true;
+    }
+    printf("# %s: algorithm %d, protocol %d, %d ranks as %s, %s %s, count %llu, %s, misaligned by "
+           "%zu\n",
+           gpuring_status_text(status), (int) fabric->plans->plans[0]->algorithm,
+           (int) fabric->protocol, nranks, streams ? "kernels on streams" : "lanes of one kernel",
+           gpuring_type_info(call->type)->name, gpuring_op_info(call->op)->name,
+           (unsigned long long) call->count, call->in_place ? "in place" : "out of place",
+           call->shift);
+    return false;
+}
+
+static const char *const algorithm_names[GPURING_ALGORITHM_COUNT] = {
+    [GPURING_ALGORITHM_RING] = "ring",
+    [GPURING_ALGORITHM_TREE] = "tree",
+    [GPURING_ALGORITHM_DIRECT] = "direct",
+    [GPURING_ALGORITHM_PACKED] = "packed",
+};
+static const char *const protocol_names[GPURING_PROTOCOL_COUNT] = {
+    [GPURING_PROTOCOL_SIMPLE] = "Simple",
+    [GPURING_PROTOCOL_LL] = "LL",
+    [GPURING_PROTOCOL_LL128] = "LL128",
+};
+
+static void all_types(enum gpuring_algorithm algorithm, enum gpuring_protocol protocol, int nranks,
+                      uint32_t nchannels)
+{
+    unsigned long before = calls, wrong = 0;
+    struct test_plans plans;
+    struct fabric fabric;
+    uint64_t counts[CALL_COUNTS];
+    size_t at = 0;
+
+    test_plans_build(&plans, algorithm, nranks, nchannels);
+    fabric_create(&fabric, &plans, protocol, SMALL_SLOT, 4);
+    for (uint32_t type = 0; type < GPURING_TYPE_COUNT; type++) {
+        size_t ncounts = call_counts(&fabric, type, counts);
+
+        for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
+            for (int i = 0; i < 3 && gpuring_kernel_name(type, op, protocol) != NULL; i++, at++) {
+                struct call call = {.type = type,
+                                    .op = op,
+                                    .count = counts[at % ncounts],
+                                    .in_place = at / ncounts % 2 != 0,
+                                    .shift = at % 16};
+
+                wrong += !run_call(&fabric, &call);
+            }
+        }
+    }
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+    gpu_check(wrong == 0, "all types and operations: %s, %s, %d ranks, %u channels: %lu calls",
+              algorithm_names[algorithm], protocol_names[protocol], nranks, nchannels,
+              calls - before);
+}
+
+/* Types of all sizes that a GPU folds. */
+static const uint32_t sizes[] = {GPURING_TYPE_UINT8, GPURING_TYPE_INT16, GPURING_TYPE_FLOAT,
+                                 GPURING_TYPE_DOUBLE, GPURING_TYPE_COMPLEX_DOUBLE};
+
+/* Every misalignment, in and out of place, with each of these counts. */
+static unsigned long every_offset(struct fabric *fabric, uint32_t type, const uint64_t *counts,
+                                  size_t ncounts)
+{
+    unsigned long wrong = 0;
+
+    for (size_t i = 0; i < 32 * ncounts; i++) {
+        struct call call = {.type = type,
+                            .op = GPURING_OP_SUM,
+                            .count = counts[i / 32],
+                            .in_place = (int) (i / 16 % 2),
+                            .shift = i % 16};
+
+        wrong += !run_call(fabric, &call);
+    }
+    return wrong;
+}
+
+static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol protocol)
+{
+    unsigned long before = calls, wrong = 0;
+    struct test_plans plans;
+    struct fabric fabric;
+    uint64_t counts[CALL_COUNTS];
+
+    test_plans_build(&plans, algorithm, 3, 1);
+    fabric_create(&fabric, &plans, protocol, SMALL_SLOT, 2);
+    for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
+        size_t ncounts = call_counts(&fabric, sizes[t], counts);
+
+        wrong += every_offset(&fabric, sizes[t], counts, ncounts);
+    }
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+    gpu_check(wrong == 0, "offsets 0..15 around chunks, windows and lines: %s, %s: %lu calls",
+              algorithm_names[algorithm], protocol_names[protocol], calls - before);
+}
+
+/*
+ * Sizes around what a whole block does at once within a chunk: rounds of Simple (2 or 4 packs of 16
+ * bytes for each thread), batches of LL (8 or 16 bytes for each) and of LL128 (2 lines for each
+ * eight).
+ */
+static void batches(enum gpuring_protocol protocol)
+{
+    const uint64_t threads = GPURING_KERNEL_THREADS;
+    unsigned long before = calls, wrong = 0;
+    struct test_plans plans;
+    struct fabric fabric;
+
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, 2, 1);
+    fabric_create(&fabric, &plans, protocol, LARGE_SLOT, 2);
+    for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
+        uint64_t size = gpuring_type_info(sizes[t])->size;
+        uint64_t unit = protocol == GPURING_PROTOCOL_SIMPLE ? 32 * threads
+                        : protocol == GPURING_PROTOCOL_LL   ? 8 * threads
+                                                          : threads / 4 * gpuring_line_bytes(size);
+        uint64_t counts[8];
+        size_t n = 0;
+
+        for (uint64_t k = 1; k <= 2; k++) { /* the two ranks' chunks: half of the vector each */
+            uint64_t whole = 2 * k * unit / size;
+
+            counts[n++] = whole - 1;
+            counts[n++] = whole;
+            counts[n++] = whole + 1;
+            counts[n++] = whole + 2 * gpuring_chunk_align(size) + 1;
+        }
+        wrong += every_offset(&fabric, sizes[t], counts, n);
+    }
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+    gpu_check(wrong == 0, "offsets 0..15 around the batches of a block: %s: %lu calls",
+              protocol_names[protocol], calls - before);
+}
+
+static void run_all(void)
+{
+    static const struct {
+        enum gpuring_algorithm algorithm;
+        int nranks;
+        uint32_t nchannels;
+    } shapes[] = {
+        {GPURING_ALGORITHM_RING, 2, 1},   {GPURING_ALGORITHM_RING, 5, 2},
+        {GPURING_ALGORITHM_RING, 8, 4},   {GPURING_ALGORITHM_TREE, 4, 2},
+        {GPURING_ALGORITHM_DIRECT, 2, 1}, {GPURING_ALGORITHM_DIRECT, 6, 1},
+        {GPURING_ALGORITHM_PACKED, 5, 3},
+    };
+
+    for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            all_types(shapes[i].algorithm, (enum gpuring_protocol) protocol, shapes[i].nranks,
+                      shapes[i].nchannels);
+        }
+        for (int algorithm = 0; algorithm < GPURING_ALGORITHM_COUNT; algorithm++) {
+            boundaries((enum gpuring_algorithm) algorithm, (enum gpuring_protocol) protocol);
+        }
+        batches((enum gpuring_protocol) protocol);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int ordinal = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--gpu") == 0 && i + 1 < argc) {
+            ordinal = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc &&
+                   sscanf(argv[i + 1], "%lu/%lu", &part, &parts) == 2 && parts > 0) {
+            i++;
+        } else {
+            fprintf(stderr, "usage: gpu_lanes [--gpu N] [--part I/N]\n");
+            return 2;
+        }
+    }
+    gpu_open(ordinal);
+    input = gpu_alloc(ROOM);
+    output = gpu_alloc(ROOM);
+    input_image = gpu_alloc_pinned(ROOM);
+    output_image = gpu_alloc_pinned(ROOM);
+    run_all();
+    gpu_free(input);
+    gpu_free(output);
+    gpu_free_pinned(input_image);
+    gpu_free_pinned(output_image);
+    gpu_close();
+    return gpu_finish();
+}
