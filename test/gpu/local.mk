@@ -7,9 +7,17 @@
 gpu_sources = test/gpu/gpu.c test/gpu/gpu.h test/gpu/plain/cmocka.h $(exec_test_sources)
 gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 
+EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh
 if GPURING_HAVE_CUDA
-check_PROGRAMS += test/gpu/gpu_lanes
+TESTS += test/gpu/test_gpu_suite.sh
+check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce
 test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c $(gpu_sources)
 test_gpu_gpu_lanes_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_lanes_LDADD = libgpuring_core.la -lpthread -lm
+test_gpu_gpu_bench_SOURCES = test/gpu/gpu_bench.c $(gpu_sources)
+test_gpu_gpu_bench_CPPFLAGS = $(gpu_cppflags)
+test_gpu_gpu_bench_LDADD = libgpuring_core.la -lpthread -lm
+test_gpu_gpu_allreduce_SOURCES = test/gpu/gpu_allreduce.c $(gpu_sources) $(mpi_harness)
+test_gpu_gpu_allreduce_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
+test_gpu_gpu_allreduce_LDADD = libgpuring_core.la $(MPI_LIBS) -lpthread -lm
 endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * gpu_bench [--gpu N] [--bytes N] [--rounds N]: what the kernels reach on one GPU, in one process,
+ * as Markdown for doc/results. Efficiency: the bytes that the kernels of a ring move through device
+ * memory in a second (every operand read, every result and slot written), against the same for
+ * copies within the device. Latency: an allreduce of 8 bytes, launch and completion included.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/status.h"
+#include "test/gpu/gpu.h"
+
+#define SLOT_BYTES   (512 << 10)
+#define SLOTS        4
+#define PATIENCE_NS  10000000
+#define SMALL_ROUNDS 200
+
+static size_t bytes = UINT64_C(256) << 20;
+static int rounds = 10;
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *) a, right = *(const double *) b;
+
+    return (left > right) - (left < right);
+}
+
+/* The median of n times. */
+static double median(double *times, int n)
+{
+    qsort(times, (size_t) n, sizeof *times, compare);
+    return times[n / 2];
+}
+
+static double *times_for(int n)
+{
+    double *times = calloc((size_t) n, sizeof *times);
+
+    if (times == NULL) {
+        printf("Bail out! out of memory\n");
+        exit(1);
+    }
+    return times;
+}
+
+/* Bytes read and written in a second by copies of the driver. */
+static double copy_rate(void)
+{
+    uint8_t *from = gpu_alloc(bytes), *to = gpu_alloc(bytes);
+    double *times = times_for(rounds), rate;
+
+    gpu_copy(to, from, bytes);
+    for (int i = 0; i < rounds; i++) {
+        double start = gpu_seconds();
+
+        gpu_copy(to, from, bytes);
+        times[i] = gpu_seconds() - start;
+    }
+    rate = 2.0 * (double) bytes / median(times, rounds);
+    free(times);
+    gpu_free(from);
+    gpu_free(to);
+    return rate;
+}
+
+/* Bytes that all lanes read and write for a vector of their plans' ranks. */
+static double traffic(const struct test_plans *plans, double vector)
+{
+    double moved = 0;
+
+    for (int rank = 0; rank < plans->nranks; rank++) {
+        const struct gpuring_plan *plan = plans->plans[rank];
+
+        for (uint32_t i = 0; i < plan->nlanes; i++) {
+            const struct gpuring_plan_lane *lane = &plan->lanes[i];
+            double chunk = vector * (double) (lane->part_end - lane->part_begin) /
+                           (double) plan->weight / lane->nchunks;
+
+            for (uint32_t s = 0; s < lane->nsteps; s++) {
+                moved += chunk * (lane->steps[s].noperands + lane->steps[s].nsends +
+                                  (lane->steps[s].flags & GPURING_STEP_STORE ? 1 : 0));
+            }
+        }
+    }
+    return moved;
+}
+
+/* The median time of allreduces over one fabric, all ranks as lanes of one kernel. */
+static double time_allreduce(struct fabric *fabric, uint64_t count, int n)
+{
+    uint64_t all = (uint64_t) fabric->plans->nranks * count * sizeof(float);
+    uint8_t *input = gpu_alloc(all), *output = gpu_alloc(all);
+    double *times = times_for(n), result;
+
+    for (int i = -1; i < n; i++) {
+        double start;
+        int status;
+
+        fabric_work_all(fabric, GPURING_TYPE_FLOAT, GPURING_OP_SUM, count, input, output, count,
+                        PATIENCE_NS);
+        start = gpu_seconds();
+        status = gpu_run(fabric->work);
+        if (status != GPURING_OK) {
+            printf("Bail out! the allreduce ended with: %s\n", gpuring_status_text(status));
+            exit(1);
+        }
+        if (i >= 0) {
+            times[i] = gpu_seconds() - start;
+        }
+    }
+    result = median(times, n);
+    free(times);
+    gpu_free(input);
+    gpu_free(output);
+    return result;
+}
+
+static void efficiency(int nranks, double copies)
+{
+    uint32_t channels = gpu.processors > nranks ? (uint32_t) (gpu.processors / nranks) : 1;
+    uint64_t count = bytes / sizeof(float);
+    struct test_plans plans;
+    struct fabric fabric;
+    double seconds, moved;
+
+    test_plans_build(&plans, GPURING_ALGORITHM_RING, nranks, channels);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, SLOTS);
+    seconds = time_allreduce(&fabric, count, rounds);
+    moved = traffic(&plans, (double) bytes);
+    printf("| %d ranks, %u blocks | %.1f | %.1f | %.0f |\n", nranks, channels * (uint32_t) nranks,
+           seconds * 1e3, moved / seconds / 1e9, 100 * moved / seconds / copies);
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+}
+
+static void latency(int nranks)
+{
+    struct test_plans plans;
+    struct fabric fabric;
+
+    test_plans_build(&plans, GPURING_ALGORITHM_DIRECT, nranks, 1);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_LL, 4096, SLOTS);
+    printf("| %d | %.1f |\n", nranks, time_allreduce(&fabric, 2, SMALL_ROUNDS) * 1e6);
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+}
+
+int main(int argc, char **argv)
+{
+    int ordinal = 0;
+    double copies;
+
+    for (int i = 1; i < argc; i++) {
+        if (i + 1 < argc && strcmp(argv[i], "--gpu") == 0) {
+            ordinal = atoi(argv[++i]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--bytes") == 0) {
+            bytes = strtoull(argv[++i], NULL, 0);
+        } else if (i + 1 < argc && strcmp(argv[i], "--rounds") == 0) {
+            rounds = atoi(argv[++i]);
+        } else {
+            fprintf(stderr, "usage: gpu_bench [--gpu N] [--bytes N] [--rounds N]\n");
+            return 2;
+        }
+    }
+    gpu_open(ordinal);
+    copies = copy_rate();
+    printf("\nCopies of %zu bytes within the device read and write %.1f GB/s (median of %d).\n\n",
+           bytes, copies / 1e9, rounds);
+    printf("| ring, Simple, float sum, %zu bytes per rank | ms | GB/s moved | %% of copies |\n"
+           "|---|--:|--:|--:|\n",
+           bytes);
+    for (int nranks = 2; nranks <= 8; nranks *= 2) {
+        efficiency(nranks, copies);
+    }
+    printf("\n| ranks in one kernel, direct, LL, 8 bytes | us |\n|--:|--:|\n");
+    for (int nranks = 2; nranks <= 8; nranks *= 2) {
+        latency(nranks);
+    }
+    gpu_close();
+    return 0;
+}

@@ -1,0 +1,416 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The GPU suite: for a machine with one or more NVIDIA GPUs, their driver, a CUDA toolkit and a C
+# compiler, and nothing else: no network, no Open MPI, no autotools. Builds, tests and measures, and
+# writes a report for doc/results. Works from a tree in which autogen.sh was run or from the
+# unpacked content of `make dist`.
+#
+#   test/gpu/run.sh [OPTION...]
+#
+#   --debs DIR      an Open MPI and the libraries for the build, as Debian packages in DIR, which are
+#                   only unpacked below the work folder. On a Debian system with a network:
+#                       cd DIR && apt-get download $(cat test/gpu/packages.txt)
+#                   Their C library must not be newer than that of the GPU's machine.
+#   --mpi DIR       an Open MPI installed below DIR (default: that of --debs, else of the PATH)
+#   --no-mpi        only what runs within one process
+#   --build DIR     a build folder of this tree, instead of configuring one for the MPI part
+#   --work DIR      where to build (default: gpu-suite in the current folder)
+#   --report FILE   the report (default: report.md in the work folder)
+#   --quick         a part of the correctness tests, small measurements
+#   --dry-run       on the tests' stand-in driver, without a GPU: tries this script and its programs,
+#                   quickly; its report says plainly that it holds no results
+#
+# Prints TAP and ends with 0 if nothing failed. What is not there is skipped with a reason, and the
+# report says so.
+set -u
+top=$(cd "$(dirname "$0")/../.." && pwd)
+debs='' mpi='' with_mpi=yes build='' work=$PWD/gpu-suite report='' quick='' dry='' built=''
+while [ $# -gt 0 ]; do
+    case $1 in
+    --debs | --mpi | --build | --work | --report)
+        [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
+        case $1 in
+        --debs) debs=$(cd "$2" && pwd) || exit 2 ;;
+        --mpi) mpi=$(cd "$2" && pwd) || exit 2 ;;
+        --build) build=$(cd "$2" && pwd) || exit 2 ;;
+        --work) work=$2 ;;
+        --report) report=$2 ;;
+        esac
+        shift ;;
+    --no-mpi) with_mpi=no ;;
+    --quick) quick=yes ;;
+    --dry-run) dry=yes quick=yes ;;
+    *) sed -n '/^#   test.gpu/,/^$/{/^#/s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
+    esac
+    shift
+done
+mkdir -p "$work/bin" "$work/log" || exit 2
+work=$(cd "$work" && pwd)
+report=${report:-$work/report.md}
+tests=$work/tests
+: >"$tests"
+checks=0 failed=0
+
+ok() { checks=$((checks + 1)); echo "ok $checks - $*"; echo "- passed: $*" >>"$tests"; }
+not_ok() {
+    checks=$((checks + 1)) failed=$((failed + 1))
+    echo "not ok $checks - $*"
+    echo "- **failed**: $*" >>"$tests"
+}
+skip() { # REASON TEXT
+    checks=$((checks + 1))
+    reason=$1
+    shift
+    echo "ok $checks - $* # SKIP $reason"
+    echo "- not run: $* ($reason)" >>"$tests"
+}
+# logged NAME SECONDS COMMAND...: output to log/NAME. SECONDS 0: a function of this script.
+logged() {
+    log=$work/log/$1 limit=$2
+    shift 2
+    if [ "$limit" -eq 0 ]; then
+        "$@" >"$log" 2>&1 </dev/null
+    else
+        echo "+ $*" >"$log.command"
+        timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+    fi
+}
+# step NAME SECONDS TEXT COMMAND...: one check; the log's end if it fails
+step() {
+    name=$1 limit=$2 text=$3
+    shift 3
+    status=0
+    logged "$name" "$limit" "$@" || status=$?
+    if [ "$status" -eq 0 ]; then
+        ok "$text"
+        return 0
+    fi
+    grep -v '^ok ' "$work/log/$name" | tail -n 25 | sed 's/^/# /'
+    not_ok "$text (status $status, 124: out of time; log/$name)"
+    return 1
+}
+
+# ---- What is here ---------------------------------------------------------------------------
+
+CC=${CC:-cc}
+# shellcheck disable=SC2086 # CC may hold a launcher
+$CC --version >/dev/null 2>&1 || CC=gcc
+nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin command -v nvcc)}
+[ -n "$nvcc" ] || { echo "Bail out! there is no nvcc: name it by CUDA_HOME or NVCC"; exit 1; }
+cuda=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
+gpus=1
+if [ -z "$dry" ]; then
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    [ "$gpus" -gt 0 ] || { echo "Bail out! nvidia-smi lists no GPU; --dry-run needs none"; exit 1; }
+fi
+capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+    sed -n '1s/\.//p')
+commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) ||
+    commit=$(sed -n 's/^AC_INIT(\[[^]]*\], *\[\([^]]*\)\].*/version \1/p' "$top/configure.ac")
+
+facts() {
+    echo "- date: $(date -u +%Y-%m-%d), commit: $commit"
+    if [ -n "$dry" ]; then
+        echo "- GPU: none"
+    else
+        nvidia-smi --query-gpu=name,driver_version,pci.bus_id,memory.total --format=csv,noheader |
+            sed 's/^/- GPU, driver, bus, memory: /'
+    fi
+    echo "- CUDA: $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p');" \
+        "compiler: $($CC --version | head -n 1)"
+    echo "- processor: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
+        "$(nproc) cores; $(uname -sr)"
+}
+
+# ---- Within one process: built by the compiler alone ------------------------------------------
+
+if [ -n "$dry" ]; then
+    part=0/40 sanitized=0/400 bench="--bytes 1048576 --rounds 3" fatbin=${build:+$build/kernels/kernels.fatbin}
+elif [ -n "$quick" ]; then
+    part=0/20 sanitized=0/800 bench="--bytes 67108864 --rounds 5" fatbin=
+else
+    part=0/1 sanitized=0/100 bench='' fatbin=
+fi
+plain=$work/plain
+mkdir -p "$plain/kernels" "$plain/standin"
+{
+    echo '#define GPURING_HAVE_CUDA 1'
+    echo '#define GPURING_HAVE_VERBS 0'
+    echo '#define GPURING_HAVE_UCX 0'
+} >"$plain/gpuring_config.h"
+
+kernels() {
+    if [ -n "$dry" ] && [ -s "$fatbin" ]; then
+        cp "$fatbin" "$plain/kernels/kernels.fatbin"
+    else
+        "$nvcc" -arch="sm_${capability:-90}" -std=c++17 -O3 -fmad=false -Werror all-warnings \
+            -I"$top" -I"$plain" -fatbin -o "$plain/kernels/kernels.fatbin" "$top/kernels/kernels.cu"
+    fi
+}
+
+compile() ( # OUTPUT FLAG... FILE...
+    cd "$plain" || exit 1
+    output=$1
+    shift
+    # shellcheck disable=SC2086
+    exec $CC -std=gnu11 -O2 -g -D_GNU_SOURCE= -fPIC -I"$top/test/gpu/plain" -I"$top" \
+        -I"$top/mca/topo_pci" -I. -isystem "$cuda/include" -o "$output" "$@" -ldl -lpthread -lrt -lm
+)
+
+# The core without nets' libraries: everything below these folders but what needs headers of others.
+core_sources() {
+    for file in "$top"/kernels/*.c "$top"/mca/coll_gpuring/util/*.c \
+        "$top"/mca/coll_gpuring/plan/*.c "$top"/mca/coll_gpuring/device/*.c \
+        "$top"/mca/coll_gpuring/transport/*.c "$top"/mca/coll_gpuring/net/*.c; do
+        case $file in
+        */net_verbs* | */net_ucx* | */net_mock*) ;;
+        *) echo "$file" ;;
+        esac
+    done
+}
+
+core() {
+    rm -rf "$plain/core" && mkdir -p "$plain/core" || return 1
+    for file in $(core_sources); do
+        compile "core/$(basename "$file" .c).o" -c "$file" || return 1
+    done
+}
+
+programs() {
+    helpers="$top/test/gpu/gpu.c $top/test/unit/calls.c $top/test/unit/fabric.c"
+    helpers="$helpers $top/test/unit/plans.c $top/test/unit/reference.c"
+    for program in gpu_lanes gpu_bench; do
+        # shellcheck disable=SC2086
+        compile "$program" "$top/test/gpu/$program.c" $helpers "$plain"/core/*.o || return 1
+    done
+    [ -z "$dry" ] ||
+        compile standin/libcuda.so.1 -shared "$top"/test/standin/*.c "$plain"/core/*.o
+}
+
+# gpu_step: as step, with the stand-in driver in a dry run.
+gpu_step() {
+    step_name=$1 step_limit=$2 step_text=$3
+    shift 3
+    [ -z "$dry" ] ||
+        set -- env LD_LIBRARY_PATH="$plain/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
+    step "$step_name" "$step_limit" "$step_text" "$@"
+}
+sanitizer() { # TOOL
+    if [ -n "$dry" ]; then
+        skip "dry run: there is no GPU" "compute-sanitizer $1"
+    elif ! [ -x "$cuda/bin/compute-sanitizer" ]; then
+        skip "the toolkit has no compute-sanitizer" "compute-sanitizer $1"
+    else
+        step "$1" 1200 "compute-sanitizer $1 finds nothing in gpu_lanes --part $sanitized" \
+            "$cuda/bin/compute-sanitizer" --tool "$1" --error-exitcode 99 \
+            "$plain/gpu_lanes" --part "$sanitized"
+    fi
+}
+
+# shellcheck disable=SC2086
+within_one_process() {
+    step kernels 0 "the kernels are built" kernels &&
+        step core 0 "the core is built by $CC alone" core &&
+        step programs 0 "the programs are built" programs || return
+    built=yes
+    gpu_step gpu_lanes 3000 \
+        "kernels: many ranks on one GPU in one process (gpu_lanes --part $part)" \
+        "$plain/gpu_lanes" --part "$part"
+    sanitizer memcheck
+    sanitizer racecheck
+    gpu_step gpu_bench 900 "measurements within one process" "$plain/gpu_bench" $bench
+}
+
+# ---- With MPI -----------------------------------------------------------------------------------
+
+# An Open MPI that was unpacked, not installed: its programs and libraries find their files by these.
+bring_mpi() {
+    root=$work/root
+    mkdir -p "$root" && for deb in "$debs"/*.deb; do
+        dpkg-deb -x "$deb" "$root" || return 1
+    done
+    triplet=$(cd "$root/usr/lib" && ls -d ./*-linux-gnu | head -n 1)
+    libraries=$root/usr/lib/${triplet#./}
+    # Debian's maintainer scripts make these links, which unpacking does not.
+    for name in mpicc mpirun ompi_info; do
+        { echo '#!/bin/sh'
+            echo "exec '$root/usr/bin/$([ $name = mpirun ] && echo orterun || echo "$name.openmpi")' \"\$@\""
+        } >"$work/bin/$name"
+        chmod +x "$work/bin/$name"
+    done
+    [ -e "$root/usr/bin/ompi_info.openmpi" ] ||
+        sed -i 's/ompi_info\.openmpi/ompi_info/' "$work/bin/ompi_info"
+    [ -x "$work/bin/pkg-config" ] || ln -sf "$root/usr/bin/pkgconf" "$work/bin/pkg-config"
+    PATH=$work/bin:$PATH:$root/usr/bin
+    LD_LIBRARY_PATH=$libraries:$libraries/openmpi/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    LIBRARY_PATH=$libraries:$libraries/openmpi/lib
+    PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1
+    PKG_CONFIG_LIBDIR=$libraries/pkgconfig:$root/usr/share/pkgconfig:$root/usr/lib/pkgconfig
+    OPAL_PREFIX=$root/usr OPAL_LIBDIR=$libraries
+    OPAL_PKGLIBDIR=$libraries/openmpi/lib/openmpi3 OPAL_DATADIR=$root/usr/share
+    PMIX_INSTALL_PREFIX=$libraries/pmix2
+    OMPI_CC=$CC
+    export PATH LD_LIBRARY_PATH LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR
+    export PKG_CONFIG_ALLOW_SYSTEM_LIBS PKG_CONFIG_ALLOW_SYSTEM_CFLAGS OMPI_CC
+    export OPAL_PREFIX OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_DATADIR PMIX_INSTALL_PREFIX
+    configure_more="--without-verbs --without-ucx"
+    mpirun --version && ompi_info --parsable --path pkglibdir
+}
+
+configured() (
+    mkdir -p "$work/build" && cd "$work/build" || exit 1
+    # shellcheck disable=SC2086
+    "$top/configure" CC="$CC" --with-cuda="$cuda" --with-cuda-arch="${capability:-90}" \
+        ${mpi:+--with-mpi="$mpi"} ${configure_more-} && make -j "$(nproc)" &&
+        make -j "$(nproc)" check TESTS=
+)
+
+# mpi_step NAME SECONDS TEXT RANKS PROGRAM ARGUMENT...
+mpi_step() {
+    mpi_name=$1 mpi_limit=$2 mpi_text=$3 mpi_ranks=$4 mpi_program=$build/$5
+    shift 5
+    gpu_step "$mpi_name" "$mpi_limit" "$mpi_text" "${MPIRUN:-mpirun}" -n "$mpi_ranks" \
+        --mca coll_gpuring_priority 90 --mca coll_gpuring_device cuda "$mpi_program" "$@"
+}
+
+correctness() {
+    fraction='-f 1'
+    [ -z "$quick" ] || fraction='-f 40'
+    [ -z "$dry" ] || fraction='-f 300'
+    for ranks in 2 4 8; do
+        # shellcheck disable=SC2086
+        mpi_step "matrix-$ranks" 1800 "$ranks ranks on one GPU by IPC: types, operations, sizes" \
+            "$ranks" test/mpi/matrix -n 1,1000,100003 $fraction -s
+    done
+    mpi_step semantics 600 "4 ranks on one GPU: MPI's rules" 4 test/mpi/semantics
+    mpi_step nonblocking 600 "4 ranks on one GPU: non-blocking calls" 4 test/mpi/nonblocking
+    if [ "$gpus" -lt 2 ]; then
+        skip "this machine has one GPU" "ranks on several GPUs"
+        return
+    fi
+    unset CUDA_VISIBLE_DEVICES
+    # shellcheck disable=SC2086
+    mpi_step matrix-gpus 1800 "$gpus ranks on $gpus GPUs: types, operations, sizes" "$gpus" \
+        test/mpi/matrix -n 1,1000,100003 $fraction -s
+}
+
+# measure NAME TEXT SIZE...
+measure() {
+    what=$1 what_text=$2
+    shift 2
+    for ranks in 2 4 8; do
+        mpi_step "$what-$ranks" 900 "$what_text, $ranks ranks on one GPU" "$ranks" \
+            test/gpu/gpu_allreduce "$@"
+    done
+}
+
+rows() { # NAME: the table of a measurement
+    printf '\n| ranks | bytes | gpuring us | by hand us | by hand / gpuring |\n|--:|--:|--:|--:|--:|\n'
+    for ranks in 2 4 8; do
+        [ ! -e "$work/log/$1-$ranks" ] || grep -h '^| ' "$work/log/$1-$ranks"
+    done
+}
+
+start_mps() {
+    CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
+    export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+    mkdir -p "$work/mps" && nvidia-cuda-mps-control -d && echo get_server_list | nvidia-cuda-mps-control
+}
+stop_mps() { echo quit | nvidia-cuda-mps-control >/dev/null 2>&1; }
+
+with_mpi() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    command -v ssh >/dev/null 2>&1 || export OMPI_MCA_plm=isolated
+    if [ -n "$debs" ]; then
+        # Not by step: its variables must hold here.
+        if bring_mpi >"$work/log/debs" 2>&1; then
+            ok "the Open MPI of $(basename "$debs") runs unpacked"
+        else
+            sed 's/^/# /' "$work/log/debs" | tail -n 20
+            not_ok "the Open MPI of $debs runs unpacked (log/debs)"
+            return
+        fi
+    fi
+    if [ -z "$build" ]; then
+        [ -n "$debs$mpi" ] || command -v mpicc >/dev/null 2>&1 || {
+            skip "there is no Open MPI: bring one by --debs or --mpi" "ranks in processes of their own"
+            return
+        }
+        step build 0 "the component and the tests are built" configured || return
+        build=$work/build
+    fi
+    [ -z "$mpi" ] || MPIRUN=$mpi/bin/mpirun
+    export OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT"
+    export GPURING_TEST_MEMORY=cuda GPURING_STANDIN_GPUS=1
+    # Several ranks on the first GPU, then all of them.
+    visible=${CUDA_VISIBLE_DEVICES-}
+    export CUDA_VISIBLE_DEVICES="${visible:-0}"
+    correctness
+    export CUDA_VISIBLE_DEVICES="${visible:-0}"
+    if [ -n "$dry" ]; then large="65536"; else large="1048576 4194304 16777216 67108864 268435456"; fi
+    measure small "8 bytes" 8
+    # shellcheck disable=SC2086
+    measure large "large vectors against staging by hand" $large
+    if [ -n "$dry" ]; then
+        skip "dry run: there is no GPU" "the same with MPS"
+    elif logged mps 0 start_mps; then
+        measure mps-small "8 bytes, with MPS" 8
+        # shellcheck disable=SC2086
+        measure mps-large "large vectors against staging by hand, with MPS" $large
+        stop_mps
+    else
+        skip "MPS does not start (log/mps)" "the same with MPS"
+    fi
+}
+
+# ---- The report -----------------------------------------------------------------------------------
+
+write_report() {
+    if [ -n "$dry" ]; then
+        printf '# DRY RUN ON THE STAND-IN DRIVER: NO RESULTS OF A GPU\n\n'
+        printf 'Made without a GPU to try the script; not a figure below means anything.\n\n'
+    else
+        printf '# The GPU suite\n\n'
+    fi
+    echo "Made by \`test/gpu/run.sh\`."
+    echo
+    facts
+    printf '\n## Tests\n\n'
+    cat "$tests"
+    if [ -s "$work/log/gpu_bench" ]; then
+        printf '\n## Kernels, in one process\n\n'
+        sed -n '/^Copies/,$p' "$work/log/gpu_bench"
+    fi
+    if [ -e "$work/log/small-2" ]; then
+        printf '\n## MPI_Allreduce on device memory, ranks on one GPU\n\n'
+        echo "By hand: a copy to pinned memory, Open MPI's own MPI_Allreduce, a copy back. Median of"
+        echo "the calls after barriers, of the slowest rank."
+        rows small
+        rows large
+    fi
+    if [ -e "$work/log/mps-small-2" ]; then
+        printf '\nWith MPS:\n'
+        rows mps-small
+        rows mps-large
+    fi
+    printf '\n## Commands\n\n'
+    for command in "$work"/log/*.command; do
+        sed -n 's/^+ /    /p' "$command"
+    done | sed "s,$work/,,g; s,$top/,,g"
+}
+
+within_one_process
+if [ "$with_mpi" = no ]; then
+    skip "--no-mpi" "ranks in processes of their own"
+elif [ -n "$dry" ] && [ -z "$built" ]; then
+    skip "the stand-in driver was not built" "ranks in processes of their own"
+else
+    with_mpi
+fi
+write_report >"$report"
+echo "# report: $report"
+echo "1..$checks"
+[ "$failed" -eq 0 ]
