@@ -56,6 +56,7 @@ struct gpuring_previous {
 };
 
 struct gpuring_exchange;
+struct gpuring_simple;
 struct gpuring_wireup;
 
 struct mca_coll_gpuring_module_t {
@@ -71,6 +72,7 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_service *service; /* READY: what runs operations */
     struct gpuring_wireup *wireup;   /* UNWIRED and WIRING */
     struct gpuring_exchange *exchange;
+    struct gpuring_simple *simple;
     struct gpuring_queue queue;
     struct gpuring_watchdog watchdog;
 

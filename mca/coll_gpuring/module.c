@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup.h"
@@ -16,6 +17,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->service = NULL;
     module->wireup = NULL;
     module->exchange = NULL;
+    module->simple = NULL;
     module->previous = (struct gpuring_previous){.allreduce = NULL};
     module->watchdog = (struct gpuring_watchdog){.looks = 0};
     module->link = NULL;
@@ -49,6 +51,7 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     pthread_mutex_unlock(&gpuring_process.lock);
     gpuring_queue_destroy(module);
     gpuring_wireup_free(module->wireup);
+    gpuring_simple_free(module->simple);
     gpuring_exchange_free(module->exchange);
     gpuring_service_destroy(module->service);
 #if !GPURING_COLL_SELF_INSTALLS
@@ -152,9 +155,11 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     module = OBJ_NEW(mca_coll_gpuring_module_t);
     if (module != NULL) {
         module->exchange = gpuring_exchange_create(comm);
+        module->simple = gpuring_simple_create(module->exchange, ompi_comm_size(comm));
         module->wireup = gpuring_wireup_create();
     }
-    if (module == NULL || module->exchange == NULL || module->wireup == NULL) {
+    if (module == NULL || module->exchange == NULL || module->simple == NULL ||
+        module->wireup == NULL) {
         gpuring_error("out of memory for a communicator; it is served by other components");
         if (module != NULL) {
             OBJ_RELEASE(module);

@@ -54,7 +54,7 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
 {
     struct gpuring_queue *queue = &module->queue;
 
-    gpuring_simple_free(item->simple);
+    gpuring_simple_stop(item->simple);
     item->simple = NULL;
     gpuring_run_discard(item);
     item->status = status;
@@ -75,8 +75,6 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
  */
 static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    int status = GPURING_OK;
-
     if (item->request == NULL) {
         return GPURING_ITEM_FALL_BACK;
     }
@@ -84,13 +82,10 @@ static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *i
         item->started = true;
         gpuring_fallback_count(module,
                                item->handed_on ? gpuring_agree_reason(item) : GPURING_REASON_DEAD);
-        status = gpuring_simple_start(module->exchange, module->nranks, &item->call, NULL,
-                                      &item->simple);
+        item->simple = module->simple;
+        gpuring_simple_start(item->simple, &item->call, NULL);
     }
-    if (status == GPURING_OK) {
-        status = gpuring_simple_progress(item->simple, item->call.output);
-    }
-    return status;
+    return gpuring_simple_progress(item->simple, item->call.output);
 }
 
 /* With the lock held: move the head on; its status, or GPURING_AGAIN. */

@@ -219,16 +219,14 @@ static int check_compare(mca_coll_gpuring_module_t *module, struct gpuring_item 
 
 static int run_check(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    int status = GPURING_OK;
+    int status;
 
     if (!item->check->running) {
         item->check->running = true;
-        status = gpuring_simple_start(module->exchange, module->nranks, &item->check->call,
-                                      item->check->scale, &item->simple);
+        item->simple = module->simple;
+        gpuring_simple_start(item->simple, &item->check->call, item->check->scale);
     }
-    if (status == GPURING_OK) {
-        status = gpuring_simple_progress(item->simple, item->check->expected);
-    }
+    status = gpuring_simple_progress(item->simple, item->check->expected);
     return status == GPURING_OK ? check_compare(module, item) : status;
 }
 

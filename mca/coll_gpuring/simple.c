@@ -26,12 +26,21 @@ struct gpuring_simple {
     bool gathering;
 };
 
-int gpuring_simple_start(struct gpuring_exchange *exchange, int nranks,
-                         const struct gpuring_call *call, double *scale,
-                         struct gpuring_simple **simple)
+struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange, int nranks)
 {
     struct gpuring_simple *created = calloc(1, sizeof *created);
-    uint64_t bytes = ALL_BYTES / (uint64_t) nranks;
+
+    if (created != NULL) {
+        created->exchange = exchange;
+        created->nranks = nranks;
+    }
+    return created;
+}
+
+void gpuring_simple_start(struct gpuring_simple *simple, const struct gpuring_call *call,
+                          double *scale)
+{
+    uint64_t bytes = ALL_BYTES / (uint64_t) simple->nranks;
 
     if (bytes > ONE_BYTES) {
         bytes = ONE_BYTES;
@@ -39,21 +48,16 @@ int gpuring_simple_start(struct gpuring_exchange *exchange, int nranks,
     if (bytes < call->element_size) {
         bytes = call->element_size;
     }
-    if (created != NULL) {
-        created->exchange = exchange;
-        created->nranks = nranks;
-        created->call = *call;
-        created->scale = scale;
-        created->piece = bytes / call->element_size;
-        created->staged = malloc(bytes);
-    }
-    if (created == NULL || created->staged == NULL) {
+    simple->call = *call;
+    simple->scale = scale;
+    simple->done = 0;
+    simple->gathering = false;
+    simple->piece = bytes / call->element_size;
+    simple->staged = malloc(bytes);
+    if (simple->staged == NULL) {
         gpuring_error("out of memory for the simple path");
-        free(created);
-        return GPURING_ERR_NOMEM;
+        gpuring_exchange_fail(simple->exchange, GPURING_ERR_NOMEM);
     }
-    *simple = created;
-    return GPURING_OK;
 }
 
 static uint64_t piece_count(const struct gpuring_simple *simple)
@@ -82,14 +86,16 @@ static void fold(const struct gpuring_simple *simple, const struct gpuring_gathe
     }
 }
 
-/* Give this rank's piece. */
+/* Give this rank's piece; without one, its failure. */
 static void piece_start(struct gpuring_simple *simple, size_t offset, size_t bytes)
 {
-    int status =
-        gpuring_process_copy(simple->staged, (const uint8_t *) simple->call.input + offset, bytes);
+    if (simple->staged != NULL) {
+        int status = gpuring_process_copy(simple->staged,
+                                          (const uint8_t *) simple->call.input + offset, bytes);
 
-    if (status != GPURING_OK) {
-        gpuring_exchange_fail(simple->exchange, status);
+        if (status != GPURING_OK) {
+            gpuring_exchange_fail(simple->exchange, status);
+        }
     }
     gpuring_exchange_gather(simple->exchange, simple->staged, bytes);
     simple->gathering = true;
@@ -151,12 +157,17 @@ int gpuring_simple_progress(struct gpuring_simple *simple, void *output)
                                                                              : GPURING_ERR_ABORTED;
 }
 
+void gpuring_simple_stop(struct gpuring_simple *simple)
+{
+    if (simple != NULL) {
+        free(simple->staged);
+        simple->staged = NULL;
+    }
+}
+
 void gpuring_simple_free(struct gpuring_simple *simple)
 {
-    if (simple == NULL) {
-        return;
-    }
-    free(simple->staged);
+    gpuring_simple_stop(simple);
     free(simple);
 }
 

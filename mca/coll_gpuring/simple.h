@@ -15,19 +15,24 @@
 struct gpuring_exchange;
 struct gpuring_simple;
 
+/* One a communicator, for its life, made with it: starting needs no memory that others wait for. */
+struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange, int nranks);
+
 /*
- * The call's input must stay until the end; the same order on all ranks as for exchanges. scale:
- * NULL, or room for the magnitudes of compare.h.
+ * Begin with a call; its input must stay until the end. The same order on all ranks as for
+ * exchanges. scale: NULL, or room for the magnitudes of compare.h.
  */
-int gpuring_simple_start(struct gpuring_exchange *exchange, int nranks,
-                         const struct gpuring_call *call, double *scale,
-                         struct gpuring_simple **simple);
+void gpuring_simple_start(struct gpuring_simple *simple, const struct gpuring_call *call,
+                          double *scale);
 
 /* Move on; the result goes to `output`, which may be the call's input. 0, GPURING_AGAIN, error. */
 int gpuring_simple_progress(struct gpuring_simple *simple, void *output);
 
 /* The rank whose message is awaited, for messages; -1: none. */
 int gpuring_simple_awaits(const struct gpuring_simple *simple);
+
+/* The call is over, in whatever way. NULL is allowed. */
+void gpuring_simple_stop(struct gpuring_simple *simple);
 
 void gpuring_simple_free(struct gpuring_simple *simple); /* NULL is allowed */
 

@@ -61,7 +61,19 @@ test_mpi_descriptors_SOURCES = test/mpi/descriptors.c $(mpi_harness)
 test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_descriptors_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/failures
+test_mpi_failures_SOURCES = test/mpi/failures.c test/mpi/scarce.h $(mpi_harness)
+test_mpi_failures_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_failures_LDADD = $(MPI_LIBS) -lpthread -ldl
+
+# Preloaded by test_failures.sh.
+check_LTLIBRARIES += test/mpi/scarce.la
+test_mpi_scarce_la_SOURCES = test/mpi/scarce.c test/mpi/scarce.h
+test_mpi_scarce_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+test_mpi_scarce_la_LIBADD = -ldl
+
 mpi_test_scripts += \
+    test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \

@@ -80,7 +80,8 @@ void gpuring_tables_unload(struct gpuring_transport *transport)
         unload(transport, transport->exec_recvs[p]);
         unload(transport, transport->exec_sends[p]);
     }
-    for (int plan = 0; transport->ends != NULL && plan < transport->nplans; plan++) {
+    for (int plan = 0;
+         transport->plans != NULL && transport->ends != NULL && plan < transport->nplans; plan++) {
         struct gpuring_plan_ends *ends = &transport->ends[plan];
 
         for (uint32_t i = 0; i < transport->plans[plan]->nlanes; i++) {

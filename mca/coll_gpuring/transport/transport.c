@@ -61,6 +61,7 @@ static int allocate_tables(struct gpuring_transport *transport)
     }
     if (!ok || transport->conns == NULL || transport->peers == NULL) {
         gpuring_error("out of memory for %u connections", total);
+        transport->nrecvs = transport->nsends = 0; /* there is no list of them to be destroyed */
         return GPURING_ERR_NOMEM;
     }
     return GPURING_OK;

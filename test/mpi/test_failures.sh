@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# One rank alone runs out of memory while a communicator is wired up, at each call for memory in
+# turn: no rank may wait for it.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
+export OMPI_MCA_coll_gpuring_timeout
+# The log tells of every failure.
+export OMPI_MCA_coll_gpuring_verbose=0
+
+# failures RANKS NODES RANK [nonblocking]
+failures() {
+    LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" \
+        mpi 300 "$1" "n$2" failures "$3" ${4:+"$4"}
+    adopt "$1 ranks on $2 nodes, rank $3 runs out of memory"
+    check "rank $3 of $1 on $2 nodes: no wait ran into its time limit" sh -c "! grep -q 'makes no progress' '$work/out'"
+}
+
+failures 3 1 0
+failures 4 1 2 nonblocking
+failures 3 3 1
+failures 4 2 3 nonblocking
+
+finish
