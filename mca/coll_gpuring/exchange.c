@@ -113,6 +113,11 @@ void gpuring_exchange_forget(struct gpuring_exchange *exchange)
     exchange->failure = (struct failure){.status = GPURING_OK};
 }
 
+bool gpuring_exchange_busy(const struct gpuring_exchange *exchange)
+{
+    return exchange->step != STEP_END;
+}
+
 static void begin(struct gpuring_exchange *x, bool broadcast)
 {
     x->number++;

@@ -60,6 +60,9 @@ uint64_t gpuring_exchange_agreed(const struct gpuring_exchange *exchange);
  */
 void gpuring_exchange_fail(struct gpuring_exchange *exchange, int status);
 
+/* Is an exchange under way? */
+bool gpuring_exchange_busy(const struct gpuring_exchange *exchange);
+
 /* Move on. 0: complete; GPURING_AGAIN; GPURING_ERR_NET or _PEER (logged): the ranks lost touch. */
 int gpuring_exchange_progress(struct gpuring_exchange *exchange);
 

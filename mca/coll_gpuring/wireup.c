@@ -483,7 +483,7 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     if (status != GPURING_OK) {
         gpuring_exchange_fail(module->exchange, status);
     }
-    if (gpuring_exchange_troubled(module->exchange)) {
+    if (gpuring_exchange_troubled(module->exchange) && !gpuring_exchange_busy(module->exchange)) {
         gpuring_exchange_agree(module->exchange, 0);
     }
 }

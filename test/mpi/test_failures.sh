@@ -9,15 +9,14 @@
 
 OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
 export OMPI_MCA_coll_gpuring_timeout
-# The log tells of every failure.
-export OMPI_MCA_coll_gpuring_verbose=0
 
 # failures RANKS NODES RANK [nonblocking]
 failures() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" \
         mpi 300 "$1" "n$2" failures "$3" ${4:+"$4"}
     adopt "$1 ranks on $2 nodes, rank $3 runs out of memory"
-    check "rank $3 of $1 on $2 nodes: no wait ran into its time limit" sh -c "! grep -q 'makes no progress' '$work/out'"
+    check "rank $3 of $1 on $2 nodes: no wait ran into its time limit" \
+        sh -c "! grep -q 'makes no progress' '$work/out'"
 }
 
 failures 3 1 0
