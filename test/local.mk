@@ -66,8 +66,14 @@ EXTRA_DIST += \
 EXTRA_PROGRAMS += test/bench/packed_table
 test_bench_packed_table_SOURCES = test/bench/packed_table.c
 test_bench_packed_table_LDADD = libpcigraph.la -lm
-.PHONY: packed_table
+.PHONY: packed_table parts_table
 packed_table: test/bench/packed_table
+
+# `make parts_table`: what the channel search reaches on parts of machines; for doc/results/search.md.
+EXTRA_PROGRAMS += test/bench/parts_table
+test_bench_parts_table_SOURCES = test/bench/parts_table.c
+test_bench_parts_table_LDADD = libpcigraph.la -lm
+parts_table: test/bench/parts_table
 
 # The tools from their command lines.
 TESTS += test/tools/test_fit.sh
