@@ -3,6 +3,7 @@
 /* MPI_Allreduce_init: persistent, MPIX_ in Open MPI 4.1. */
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/request.h"
+#include "mca/coll_gpuring/stage.h"
 
 int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_t count,
                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
@@ -18,6 +19,5 @@ int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_
         return gpuring_request_init(self, &call, request);
     }
     gpuring_fallback_count(self, reason);
-    return GPURING_CALL_PREVIOUS(self, allreduce_init, sbuf, rbuf, count, dtype, op, comm, info,
-                                 request);
+    return gpuring_stage_allreduce_init(sbuf, rbuf, count, dtype, op, comm, info, request, module);
 }

@@ -20,7 +20,9 @@
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/pml.h"
+#include "ompi/mca/topo/base/base.h"
 #include "ompi/request/request.h"
+#include "opal/datatype/opal_convertor.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/runtime/opal_progress.h"
@@ -39,6 +41,33 @@ typedef int gpuring_count_t;
 #define GPURING_COLL_SELF_INSTALLS 0
 typedef int gpuring_count_t;
 #endif
+
+/* Arrays of counts, of displacements in extents, and of displacements in bytes. */
+#if defined(MCA_COLL_BASE_VERSION_3_0_0)
+typedef ompi_count_array_t gpuring_counts_t;
+typedef ompi_disp_array_t gpuring_displs_t, gpuring_byte_displs_t;
+#define GPURING_COUNT_AT(counts, i)      ompi_count_array_get(counts, (size_t) (i))
+#define GPURING_DISPL_AT(displs, i)      ompi_disp_array_get(displs, (size_t) (i))
+#define GPURING_BYTE_DISPL_AT(displs, i) ompi_disp_array_get(displs, (size_t) (i))
+#else
+typedef const int *gpuring_counts_t, *gpuring_displs_t;
+typedef const MPI_Aint *gpuring_byte_displs_t;
+#define GPURING_COUNT_AT(counts, i)      ((size_t) (counts)[i])
+#define GPURING_DISPL_AT(displs, i)      ((ptrdiff_t) (displs)[i])
+#define GPURING_BYTE_DISPL_AT(displs, i) ((ptrdiff_t) (displs)[i])
+#endif
+
+/*
+ * What a request of a non-blocking or persistent collective begins with. When such a call has
+ * returned, Open MPI keeps references to its datatypes and its operation in the request, behind
+ * ompi_request_t, if they are not predefined ones, and expects NULL there before
+ * (ompi_coll_base_nbc_request_t, whose header needs files that are not installed: 40 bytes in 4.1,
+ * 48 in 5.0).
+ */
+struct gpuring_collective_request {
+    ompi_request_t super;
+    void *for_open_mpi[16];
+};
 
 /* A number of the communicator for messages: the same on all of its ranks where Open MPI has one
  * (4.1), local to the process else. */

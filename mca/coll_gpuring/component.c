@@ -9,6 +9,8 @@
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -35,10 +37,12 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuring_queue_close();
+    gpuring_stage_requests_close();
     if (gpuring_process.modules != NULL) {
         gpuring_warn("communicators are still alive when the component is closed: their "
                      "connections are left to the end of the process");
     } else {
+        gpuring_stage_finish();
         gpuring_process_close();
     }
     gpuring_log_close();

@@ -30,9 +30,11 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/queue.h"
 #include "mca/coll_gpuring/service.h"
+#include "mca/coll_gpuring/stage_list.h"
 #include "mca/coll_gpuring/watchdog.h"
 
-/* The collectives that this component serves: one entry file each. */
+/* The functions that this component serves: one entry file each. All others that get GPU memory
+ * are staged (stage_list.h). */
 #define GPURING_COLLECTIVES(X) \
     X(allreduce)               \
     X(iallreduce)              \
@@ -46,12 +48,15 @@ enum gpuring_state {
     GPURING_STATE_FAILED,
 };
 
-/* The functions that ours replaced, with the modules that they belong to (one reference each). */
+/* The functions that ours replaced, with the modules that they belong to (one reference each);
+ * NULL: not replaced. */
 struct gpuring_previous {
-#define GPURING_PREVIOUS(name)               \
-    mca_coll_base_module_##name##_fn_t name; \
+#define GPURING_PREVIOUS(name)                                       \
+    __typeof__(((mca_coll_base_module_t *) NULL)->coll_##name) name; \
     mca_coll_base_module_t *name##_module;
-    GPURING_COLLECTIVES(GPURING_PREVIOUS)
+#define GPURING_PREVIOUS_FORMS(name, list) GPURING_FORMS(GPURING_PREVIOUS, name)
+    GPURING_STAGED_COLLECTIVES(GPURING_PREVIOUS_FORMS) GPURING_PREVIOUS(reduce_local)
+#undef GPURING_PREVIOUS_FORMS
 #undef GPURING_PREVIOUS
 };
 
@@ -66,8 +71,11 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* FAILED: the gpuring_status that calls return */
     bool enabled;
+    bool serves; /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
+    bool stages; /* the others, and those where it does not serve */
     struct gpuring_previous previous;
     uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
+    uint32_t logged_staged;  /* and of enum gpuring_staged */
 
     struct gpuring_service *service; /* READY: what runs operations */
     struct gpuring_wireup *wireup;   /* UNWIRED and WIRING */

@@ -4,6 +4,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/request.h"
+#include "mca/coll_gpuring/stage.h"
 
 int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
                                 struct ompi_datatype_t *dtype, struct ompi_op_t *op,
@@ -26,5 +27,5 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
         return gpuring_request_start(self, &call, request);
     }
     gpuring_fallback_count(self, reason);
-    return GPURING_CALL_PREVIOUS(self, iallreduce, sbuf, rbuf, count, dtype, op, comm, request);
+    return gpuring_stage_iallreduce(sbuf, rbuf, count, dtype, op, comm, request, module);
 }

@@ -182,6 +182,20 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/service.h \
     mca/coll_gpuring/simple.c \
     mca/coll_gpuring/simple.h \
+    mca/coll_gpuring/stage.c \
+    mca/coll_gpuring/stage.h \
+    mca/coll_gpuring/stage_calls.c \
+    mca/coll_gpuring/stage_copy.c \
+    mca/coll_gpuring/stage_copy.h \
+    mca/coll_gpuring/stage_describe.c \
+    mca/coll_gpuring/stage_layout.c \
+    mca/coll_gpuring/stage_layout.h \
+    mca/coll_gpuring/stage_list.h \
+    mca/coll_gpuring/stage_memory.c \
+    mca/coll_gpuring/stage_memory.h \
+    mca/coll_gpuring/stage_pipeline.c \
+    mca/coll_gpuring/stage_request.c \
+    mca/coll_gpuring/stage_request.h \
     mca/coll_gpuring/watchdog.c \
     mca/coll_gpuring/watchdog.h \
     mca/coll_gpuring/wireup.c \

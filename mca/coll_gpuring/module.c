@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/simple.h"
+#include "mca/coll_gpuring/stage.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup.h"
@@ -13,7 +14,10 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->state = GPURING_STATE_UNWIRED;
     module->failure = GPURING_OK;
     module->enabled = false;
+    module->serves = false;
+    module->stages = false;
     module->logged_reasons = 0;
+    module->logged_staged = 0;
     module->service = NULL;
     module->wireup = NULL;
     module->exchange = NULL;
@@ -24,6 +28,9 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     gpuring_queue_init(&module->queue);
 }
 
+/* ACT(function) for every function that ours may replace. */
+#define ALL_FUNCTIONS(ACT_FORMS, ACT) GPURING_STAGED_COLLECTIVES(ACT_FORMS) ACT(reduce_local)
+
 /* Give back the references to the modules that ours replaced. Idempotent. */
 static void forget_previous(mca_coll_gpuring_module_t *module)
 {
@@ -33,7 +40,9 @@ static void forget_previous(mca_coll_gpuring_module_t *module)
         module->previous.name = NULL;                \
         module->previous.name##_module = NULL;       \
     }
-    GPURING_COLLECTIVES(FORGET)
+#define FORGET_FORMS(name, list) GPURING_FORMS(FORGET, name)
+    ALL_FUNCTIONS(FORGET_FORMS, FORGET)
+#undef FORGET_FORMS
 #undef FORGET
 }
 
@@ -68,16 +77,21 @@ OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_con
  */
 static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
 {
-#define SAVE(name)                                                                 \
-    module->previous.name = comm->c_coll->coll_##name;                             \
-    module->previous.name##_module = comm->c_coll->coll_##name##_module;           \
-    if (module->previous.name == NULL || module->previous.name##_module == NULL) { \
-        module->super.coll_##name = NULL;                                          \
-        module->previous.name##_module = NULL;                                     \
-    } else if (!GPURING_COLL_SELF_INSTALLS) {                                      \
-        OBJ_RETAIN(module->previous.name##_module);                                \
+#define SAVE(name)                                                                     \
+    if (module->super.coll_##name != NULL) {                                           \
+        module->previous.name = comm->c_coll->coll_##name;                             \
+        module->previous.name##_module = comm->c_coll->coll_##name##_module;           \
+        if (module->previous.name == NULL || module->previous.name##_module == NULL) { \
+            module->super.coll_##name = NULL;                                          \
+            module->previous.name = NULL;                                              \
+            module->previous.name##_module = NULL;                                     \
+        } else if (!GPURING_COLL_SELF_INSTALLS) {                                      \
+            OBJ_RETAIN(module->previous.name##_module);                                \
+        }                                                                              \
     }
-    GPURING_COLLECTIVES(SAVE)
+#define SAVE_FORMS(name, list) GPURING_FORMS(SAVE, name)
+    ALL_FUNCTIONS(SAVE_FORMS, SAVE)
+#undef SAVE_FORMS
 #undef SAVE
 }
 
@@ -89,18 +103,23 @@ static void install(mca_coll_gpuring_module_t *module, struct ompi_communicator_
         comm->c_coll->coll_##name = module->super.coll_##name; \
         comm->c_coll->coll_##name##_module = &module->super;   \
     }
-    GPURING_COLLECTIVES(INSTALL)
+#define INSTALL_FORMS(name, list) GPURING_FORMS(INSTALL, name)
+    ALL_FUNCTIONS(INSTALL_FORMS, INSTALL)
+#undef INSTALL_FORMS
 #undef INSTALL
 }
 
 static void uninstall(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
 {
 #define UNINSTALL(name)                                                      \
-    if (comm->c_coll->coll_##name##_module == &module->super) {              \
+    if (module->super.coll_##name != NULL &&                                 \
+        comm->c_coll->coll_##name##_module == &module->super) {              \
         comm->c_coll->coll_##name = module->previous.name;                   \
         comm->c_coll->coll_##name##_module = module->previous.name##_module; \
     }
-    GPURING_COLLECTIVES(UNINSTALL)
+#define UNINSTALL_FORMS(name, list) GPURING_FORMS(UNINSTALL, name)
+    ALL_FUNCTIONS(UNINSTALL_FORMS, UNINSTALL)
+#undef UNINSTALL_FORMS
 #undef UNINSTALL
 }
 #endif
@@ -141,25 +160,51 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
+/* What wire-up and the simple path need, so that they cannot fail at one rank alone later. */
+static bool prepare_to_serve(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
+{
+    module->exchange = gpuring_exchange_create(comm);
+    module->simple = gpuring_simple_create(module->exchange, ompi_comm_size(comm));
+    module->wireup = gpuring_wireup_create();
+    return module->exchange != NULL && module->simple != NULL && module->wireup != NULL;
+}
+
+/* The functions for the communicator's table, before it is known which it has. */
+static void offer(mca_coll_gpuring_module_t *module)
+{
+#define OFFER_STAGED(name)             module->super.coll_##name = gpuring_stage_##name;
+#define OFFER_STAGED_FORMS(name, list) GPURING_FORMS(OFFER_STAGED, name)
+    if (module->stages) {
+        ALL_FUNCTIONS(OFFER_STAGED_FORMS, OFFER_STAGED)
+        module->super.coll_bcast = gpuring_pipeline_bcast;
+        module->super.coll_reduce = gpuring_pipeline_reduce;
+    }
+#undef OFFER_STAGED_FORMS
+#undef OFFER_STAGED
+#define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;
+    if (module->serves) {
+        GPURING_COLLECTIVES(OFFER)
+    }
+#undef OFFER
+}
+
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
     mca_coll_gpuring_module_t *module;
+    bool serves = !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1, stages;
 
     if (comm == MPI_COMM_WORLD) {
         gpuring_process.world_rank = ompi_comm_rank(comm);
     }
-    if (gpuring_params.priority <= 0 || gpuring_process.device_ops == NULL ||
-        OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
+    if (gpuring_params.priority <= 0 || gpuring_process.device_ops == NULL) {
+        return NULL;
+    }
+    stages = gpuring_process.device_ops->kind != GPURING_DEVICE_HOST;
+    if (!serves && !stages) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_gpuring_module_t);
-    if (module != NULL) {
-        module->exchange = gpuring_exchange_create(comm);
-        module->simple = gpuring_simple_create(module->exchange, ompi_comm_size(comm));
-        module->wireup = gpuring_wireup_create();
-    }
-    if (module == NULL || module->exchange == NULL || module->simple == NULL ||
-        module->wireup == NULL) {
+    if (module == NULL || (serves && !prepare_to_serve(module, comm))) {
         gpuring_error("out of memory for a communicator; it is served by other components");
         if (module != NULL) {
             OBJ_RELEASE(module);
@@ -169,11 +214,11 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     module->comm = comm;
     module->rank = ompi_comm_rank(comm);
     module->nranks = ompi_comm_size(comm);
+    module->serves = serves;
+    module->stages = stages;
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
-#define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;
-    GPURING_COLLECTIVES(OFFER)
-#undef OFFER
+    offer(module);
     *priority = gpuring_params.priority;
     return &module->super;
 }

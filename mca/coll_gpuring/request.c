@@ -2,24 +2,26 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/request.h"
 
+#include <string.h>
+
 struct gpuring_request {
-    ompi_request_t super;
+    struct gpuring_collective_request super;
     struct gpuring_item item;
 };
 typedef struct gpuring_request gpuring_request_t;
 static OBJ_CLASS_INSTANCE(gpuring_request_t, ompi_request_t, NULL, NULL);
 
-static int request_free(ompi_request_t **request)
+int gpuring_request_free(ompi_request_t **request)
 {
-    gpuring_request_t *self = (gpuring_request_t *) *request;
+    ompi_request_t *self = *request;
 
-    if (!REQUEST_COMPLETE(*request)) {
+    if (!REQUEST_COMPLETE(self)) {
         return MPI_ERR_REQUEST; /* MPI allows no freeing of active collective requests */
     }
-    if (self->super.req_persistent) {
-        OBJ_RELEASE(self->super.req_mpi_object.comm);
+    if (self->req_persistent) {
+        OBJ_RELEASE(self->req_mpi_object.comm);
     }
-    OMPI_REQUEST_FINI(&self->super);
+    OMPI_REQUEST_FINI(self);
     OBJ_RELEASE(self);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
@@ -32,13 +34,42 @@ static int request_cancel(ompi_request_t *request, int flag)
     return MPI_ERR_REQUEST; /* collectives cannot be cancelled */
 }
 
-static void request_activate(gpuring_request_t *self)
+void gpuring_request_construct(struct gpuring_collective_request *self,
+                               struct ompi_communicator_t *comm, bool persistent,
+                               ompi_request_free_fn_t free_request, ompi_request_start_fn_t start)
 {
-    self->super.req_complete = REQUEST_PENDING;
-    self->super.req_state = OMPI_REQUEST_ACTIVE;
-    self->super.req_status = (ompi_status_public_t){
+    ompi_request_t *request = &self->super;
+
+    memset(self->for_open_mpi, 0, sizeof self->for_open_mpi);
+    OMPI_REQUEST_INIT(request, persistent);
+    request->req_type = OMPI_REQUEST_COLL;
+    request->req_mpi_object.comm = comm;
+    request->req_free = free_request;
+    request->req_cancel = request_cancel;
+    request->req_start = start;
+    request->req_f_to_c_index = MPI_UNDEFINED;
+    if (persistent) {
+        OBJ_RETAIN(comm); /* the request may outlive MPI_Comm_free */
+    }
+}
+
+void gpuring_request_activate(ompi_request_t *request)
+{
+    request->req_complete = REQUEST_PENDING;
+    request->req_state = OMPI_REQUEST_ACTIVE;
+    request->req_status = (ompi_status_public_t){
         .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS};
-    self->item.request = &self->super;
+}
+
+bool gpuring_request_active(ompi_request_t *request)
+{
+    return request->req_state == OMPI_REQUEST_ACTIVE && !REQUEST_COMPLETE(request);
+}
+
+static void request_push(gpuring_request_t *self)
+{
+    gpuring_request_activate(&self->super.super);
+    self->item.request = &self->super.super;
     gpuring_queue_push(self->item.module, &self->item);
 }
 
@@ -48,10 +79,10 @@ static int request_restart(size_t count, ompi_request_t **requests)
     for (size_t i = 0; i < count; i++) {
         gpuring_request_t *self = (gpuring_request_t *) requests[i];
 
-        if (self->super.req_state == OMPI_REQUEST_ACTIVE && !REQUEST_COMPLETE(&self->super)) {
+        if (gpuring_request_active(&self->super.super)) {
             return MPI_ERR_REQUEST;
         }
-        request_activate(self);
+        request_push(self);
     }
     return OMPI_SUCCESS;
 }
@@ -64,13 +95,8 @@ static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
     if (self == NULL) {
         return NULL;
     }
-    OMPI_REQUEST_INIT(&self->super, persistent);
-    self->super.req_type = OMPI_REQUEST_COLL;
-    self->super.req_mpi_object.comm = module->comm;
-    self->super.req_free = request_free;
-    self->super.req_cancel = request_cancel;
-    self->super.req_start = request_restart;
-    self->super.req_f_to_c_index = MPI_UNDEFINED;
+    gpuring_request_construct(&self->super, module->comm, persistent, gpuring_request_free,
+                              request_restart);
     self->item = (struct gpuring_item){.call = *call, .module = module};
     return self;
 }
@@ -83,8 +109,8 @@ int gpuring_request_start(mca_coll_gpuring_module_t *module, const struct gpurin
     if (self == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    *request = &self->super;
-    request_activate(self);
+    *request = &self->super.super;
+    request_push(self);
     return OMPI_SUCCESS;
 }
 
@@ -96,7 +122,6 @@ int gpuring_request_init(mca_coll_gpuring_module_t *module, const struct gpuring
     if (self == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    OBJ_RETAIN(module->comm); /* the request may outlive MPI_Comm_free */
-    *request = &self->super;
+    *request = &self->super.super;
     return OMPI_SUCCESS;
 }

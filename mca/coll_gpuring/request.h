@@ -7,6 +7,18 @@
 
 #include "mca/coll_gpuring/gpuring.h"
 
+/*
+ * What all our requests have in common. A persistent one keeps its communicator until it is freed
+ * by gpuring_request_free, which refuses active ones and is the last step of any other function to
+ * free a request.
+ */
+void gpuring_request_construct(struct gpuring_collective_request *self,
+                               struct ompi_communicator_t *comm, bool persistent,
+                               ompi_request_free_fn_t free_request, ompi_request_start_fn_t start);
+int gpuring_request_free(ompi_request_t **request);
+void gpuring_request_activate(ompi_request_t *request);
+bool gpuring_request_active(ompi_request_t *request);
+
 /* Start an operation; returns an MPI error code. */
 int gpuring_request_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           ompi_request_t **request);

@@ -41,6 +41,12 @@ test_mpi_processes_SOURCES = test/mpi/processes.c $(mpi_harness)
 test_mpi_processes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/staged
+test_mpi_staged_SOURCES = \
+    test/mpi/staged.c test/mpi/staged.h test/mpi/staged_calls.c $(mpi_harness)
+test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/mixed
 test_mpi_mixed_SOURCES = test/mpi/mixed.c $(mpi_harness)
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -81,6 +87,7 @@ mpi_test_scripts += \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
     test/mpi/test_soak.sh \
+    test/mpi/test_staged.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_watchdog.sh

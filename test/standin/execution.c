@@ -26,6 +26,7 @@ struct task {
     uint8_t *to;
     const uint8_t *from;
     size_t bytes;
+    size_t rows, to_pitch, from_pitch; /* of a copy */
     unsigned char value;
     struct gpuring_work *work;
     struct task *next;
@@ -160,7 +161,9 @@ static void run_kernel(struct gpuring_work *work)
 
 static void run_copy(const struct task *task)
 {
-    memmove(task->to, task->from, task->bytes);
+    for (size_t row = 0; row < task->rows; row++) {
+        memmove(task->to + row * task->to_pitch, task->from + row * task->from_pitch, task->bytes);
+    }
     if (task->bytes > 0 && imported(task->to) && standin_corrupts()) {
         task->to[task->bytes / 2] ^= 1;
     }
@@ -252,7 +255,29 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     return enqueue(stream, (struct task){.kind = TASK_COPY,
                                          .to = (uint8_t *) (uintptr_t) to,
                                          .from = (const uint8_t *) (uintptr_t) from,
-                                         .bytes = bytes});
+                                         .bytes = bytes,
+                                         .rows = 1});
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+    STANDIN_ENTER(copy_rows_async);
+    STANDIN_NEED_CONTEXT();
+    if (copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
+        copy->dstMemoryType != CU_MEMORYTYPE_UNIFIED || copy->WidthInBytes > copy->srcPitch ||
+        copy->WidthInBytes > copy->dstPitch || copy->srcPitch > INT32_MAX ||
+        copy->dstPitch > INT32_MAX) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return enqueue(stream, (struct task){.kind = TASK_COPY,
+                                         .to = (uint8_t *) (uintptr_t) copy->dstDevice +
+                                               copy->dstXInBytes + copy->dstY * copy->dstPitch,
+                                         .from = (const uint8_t *) (uintptr_t) copy->srcDevice +
+                                                 copy->srcXInBytes + copy->srcY * copy->srcPitch,
+                                         .bytes = copy->WidthInBytes,
+                                         .rows = copy->Height,
+                                         .to_pitch = copy->dstPitch,
+                                         .from_pitch = copy->srcPitch});
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
@@ -340,6 +365,18 @@ CUresult cuStreamSynchronize(CUstream stream)
     STANDIN_NEED_GPU(stream->gpu);
     wait_for_stream(stream);
     return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    bool idle;
+
+    STANDIN_ENTER(stream_query);
+    STANDIN_NEED_GPU(stream->gpu);
+    pthread_mutex_lock(&stream->lock);
+    idle = stream->finished == stream->queued;
+    pthread_mutex_unlock(&stream->lock);
+    return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned int flags)

@@ -45,9 +45,11 @@
     X(host_unregister, cuMemHostUnregister, (void *) )                                   \
     X(set_async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))        \
     X(copy_async, cuMemcpyAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))           \
+    X(copy_rows_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))            \
     X(stream_create, cuStreamCreate, (CUstream *, unsigned int) )                        \
     X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                    \
     X(stream_sync, cuStreamSynchronize, (CUstream))                                      \
+    X(stream_query, cuStreamQuery, (CUstream))                                           \
     X(event_create, cuEventCreate, (CUevent *, unsigned int) )                           \
     X(event_destroy, cuEventDestroy_v2, (CUevent))                                       \
     X(event_record, cuEventRecord, (CUevent, CUstream))                                  \

@@ -360,6 +360,43 @@ static int cuda_copy(struct gpuring_stream *stream, void *to, const void *from, 
     return status;
 }
 
+static int cuda_copy_rows(struct gpuring_stream *stream, void *to, const void *from, size_t bytes,
+                          size_t rows, size_t stride)
+{
+    struct gpuring_device *device = stream->device;
+    CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = (CUdeviceptr) (uintptr_t) from,
+        .srcPitch = stride,
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstDevice = (CUdeviceptr) (uintptr_t) to,
+        .dstPitch = stride,
+        .WidthInBytes = bytes,
+        .Height = rows,
+    };
+    int status = gpuring_cuda_enter(device);
+
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device, device->driver->copy_rows_async(&copy, stream->stream),
+                                    "copy rows between host and device");
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
+static int cuda_copied(struct gpuring_stream *stream)
+{
+    struct gpuring_device *device = stream->device;
+    int status = gpuring_cuda_enter(device);
+
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device, device->driver->stream_query(stream->stream),
+                                    "ask for the end of copies");
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
 static int cuda_synchronize(struct gpuring_stream *stream)
 {
     struct gpuring_device *device = stream->device;
@@ -397,6 +434,8 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .copy = cuda_copy,
+    .copy_rows = cuda_copy_rows,
+    .copied = cuda_copied,
     .launch = gpuring_cuda_launch,
     .poll = gpuring_cuda_poll,
     .synchronize = cuda_synchronize,

@@ -345,6 +345,16 @@ static int host_copy(struct gpuring_stream *stream, void *to, const void *from, 
     return GPURING_OK;
 }
 
+static int host_copy_rows(struct gpuring_stream *stream, void *to, const void *from, size_t bytes,
+                          size_t rows, size_t stride)
+{
+    (void) stream;
+    for (size_t row = 0; row < rows; row++) {
+        memcpy((char *) to + row * stride, (const char *) from + row * stride, bytes);
+    }
+    return GPURING_OK;
+}
+
 /* Nothing runs on its own here: poll does the work. */
 static int host_launch(struct gpuring_stream *stream, struct gpuring_work *work)
 {
@@ -389,6 +399,8 @@ const struct gpuring_device_ops gpuring_device_host = {
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .copy = host_copy,
+    .copy_rows = host_copy_rows,
+    .copied = host_synchronize,
     .launch = host_launch,
     .poll = host_poll,
     .synchronize = host_synchronize,

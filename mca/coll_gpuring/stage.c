@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/stage.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/memory.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/stage_copy.h"
+#include "mca/coll_gpuring/stage_memory.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define ALIGNMENT 64 /* a place lies as the user's buffer does modulo this */
+
+/* An address that is computed, not followed: places may begin outside of their blocks. */
+static const char *moved(const void *address, ptrdiff_t by)
+{
+    return (const char *) ((uintptr_t) address + (uintptr_t) by);
+}
+
+static bool on_gpu(const void *address)
+{
+    return gpuring_memory_on_gpu(gpuring_memory_of(address).kind);
+}
+
+/* MPI_BOTTOM: addresses are in the datatypes, and each may be anywhere. */
+static bool any_on_gpu(const struct gpuring_part *part)
+{
+    struct gpuring_runs runs;
+    bool found = gpuring_runs_build(&runs, part) != GPURING_OK;
+
+    for (size_t i = 0; i < runs.count && !found; i++) {
+        found = on_gpu(moved(MPI_BOTTOM, runs.run[i].offset));
+    }
+    gpuring_runs_free(&runs);
+    return found;
+}
+
+/* Where a buffer is, judged by a byte that is touched: its own address may be outside of it. */
+static bool part_on_gpu(const char *user, const struct gpuring_part *part)
+{
+    ptrdiff_t offset;
+
+    if (!gpuring_part_touches(part, &offset)) {
+        return false;
+    }
+    return user == MPI_BOTTOM ? any_on_gpu(part) : on_gpu(moved(user, offset));
+}
+
+static bool buffer_on_gpu(struct gpuring_stage_buffer *buffer)
+{
+    buffer->on_gpu = buffer->user != MPI_IN_PLACE && (part_on_gpu(buffer->user, &buffer->in) ||
+                                                      part_on_gpu(buffer->user, &buffer->out));
+    return buffer->on_gpu;
+}
+
+bool gpuring_stage_applies(struct gpuring_stage *stage)
+{
+    bool send = buffer_on_gpu(&stage->send), receive = buffer_on_gpu(&stage->receive);
+
+    return send || receive;
+}
+
+static void collective_text(enum gpuring_staged what, char *text, size_t size)
+{
+    static const char *const names[] = {
+#define NAME(name, arguments) #name,
+        GPURING_STAGED_COLLECTIVES(NAME) "reduce_local"
+#undef NAME
+    };
+
+    snprintf(text, size, "MPI_%c%s", toupper((unsigned char) names[what][0]), names[what] + 1);
+}
+
+void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
+{
+    uint32_t bit = UINT32_C(1) << what;
+    char name[64], text[256];
+
+    _Static_assert(GPURING_STAGED_COUNT <= 32, "bits of logged_staged");
+    gpuring_pvar_add(GPURING_PVAR_staged, 1);
+    if (what != GPURING_STAGED_allreduce || !module->serves) { /* else counted with its reason */
+        gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
+    }
+    if ((module->logged_staged & bit) != 0 || !gpuring_log_enabled(GPURING_LOG_INFO)) {
+        return;
+    }
+    module->logged_staged |= bit;
+    collective_text(what, name, sizeof name);
+    gpuring_module_text(module, text, sizeof text);
+    gpuring_info("%s: %s on GPU memory is staged through host memory: %s", text, name,
+                 what == GPURING_STAGED_allreduce && module->serves
+                     ? "this call does not run on the GPU"
+                     : "the collective does not run on the GPU");
+}
+
+static ptrdiff_t lower(const struct gpuring_stage_buffer *buffer)
+{
+    const struct gpuring_runs *in = &buffer->in_runs, *out = &buffer->out_runs;
+
+    return in->count == 0 || (out->count > 0 && out->low < in->low) ? out->low : in->low;
+}
+
+static ptrdiff_t upper(const struct gpuring_stage_buffer *buffer)
+{
+    const struct gpuring_runs *in = &buffer->in_runs, *out = &buffer->out_runs;
+
+    return in->count == 0 || (out->count > 0 && out->high > in->high) ? out->high : in->high;
+}
+
+static int lay_out(struct gpuring_stage_buffer *buffer)
+{
+    int status = GPURING_OK;
+
+    if (buffer->on_gpu) {
+        status = gpuring_runs_build(&buffer->in_runs, &buffer->in);
+        if (status == GPURING_OK) {
+            status = gpuring_runs_build(&buffer->out_runs, &buffer->out);
+        }
+    }
+    return status;
+}
+
+static int reserve_buffer(struct gpuring_stage_buffer *buffer)
+{
+    size_t span, shift;
+
+    if (!buffer->on_gpu) {
+        return GPURING_OK;
+    }
+    span = (size_t) (upper(buffer) - lower(buffer));
+    shift = (uintptr_t) moved(buffer->user, lower(buffer)) % ALIGNMENT;
+    buffer->block =
+        gpuring_stage_block_get(span + shift, buffer->in_runs.bytes + buffer->out_runs.bytes);
+    if (buffer->block == NULL) {
+        return GPURING_ERR_NOMEM;
+    }
+    buffer->place = moved(buffer->block->address, (ptrdiff_t) shift - lower(buffer));
+    return GPURING_OK;
+}
+
+/* Any byte of the call that is on a GPU: it tells which GPU to work with. */
+static const void *gpu_address(const struct gpuring_stage *stage)
+{
+    const struct gpuring_stage_buffer *buffer = stage->send.on_gpu ? &stage->send : &stage->receive;
+    const struct gpuring_runs *runs =
+        buffer->in_runs.count > 0 ? &buffer->in_runs : &buffer->out_runs;
+    const void *address = moved(buffer->user, runs->run[0].offset);
+
+    for (size_t i = 1; i < runs->count && buffer->user == MPI_BOTTOM && !on_gpu(address); i++) {
+        address = moved(buffer->user, runs->run[i].offset);
+    }
+    return address;
+}
+
+int gpuring_stage_reserve(struct gpuring_stage *stage)
+{
+    int status = lay_out(&stage->send);
+
+    if (status == GPURING_OK) {
+        status = lay_out(&stage->receive);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_process_attach(gpu_address(stage));
+    }
+    if (status == GPURING_OK) {
+        status = reserve_buffer(&stage->send);
+    }
+    if (status == GPURING_OK) {
+        status = reserve_buffer(&stage->receive);
+    }
+    return status;
+}
+
+int gpuring_stage_start_in(struct gpuring_stage *stage)
+{
+    struct gpuring_stage_buffer *const buffers[] = {&stage->send, &stage->receive};
+    int status = gpuring_stage_stream_get(&stage->stream);
+
+    for (int i = 0; i < 2 && status == GPURING_OK; i++) {
+        if (buffers[i]->on_gpu) {
+            status = gpuring_stage_copy_start(stage->stream, (char *) (uintptr_t) buffers[i]->place,
+                                              buffers[i]->user, &buffers[i]->in_runs);
+        }
+    }
+    return status;
+}
+
+int gpuring_stage_start_out(struct gpuring_stage *stage)
+{
+    struct gpuring_stage_buffer *buffer = &stage->receive;
+
+    return buffer->on_gpu
+               ? gpuring_stage_copy_start(stage->stream, (char *) (uintptr_t) buffer->user,
+                                          buffer->place, &buffer->out_runs)
+               : GPURING_OK;
+}
+
+int gpuring_stage_wait(struct gpuring_stage *stage)
+{
+    return gpuring_process.device_ops->synchronize(stage->stream);
+}
+
+int gpuring_stage_poll(struct gpuring_stage *stage)
+{
+    return gpuring_process.device_ops->copied(stage->stream);
+}
+
+void gpuring_stage_rest(struct gpuring_stage *stage)
+{
+    gpuring_stage_stream_put(stage->stream);
+    stage->stream = NULL;
+}
+
+static void release_buffer(struct gpuring_stage_buffer *buffer)
+{
+    gpuring_runs_free(&buffer->in_runs);
+    gpuring_runs_free(&buffer->out_runs);
+    gpuring_stage_block_put(buffer->block);
+    buffer->block = NULL;
+    buffer->place = buffer->user;
+}
+
+void gpuring_stage_release(struct gpuring_stage *stage)
+{
+    gpuring_stage_rest(stage);
+    release_buffer(&stage->send);
+    release_buffer(&stage->receive);
+}
+
+int gpuring_stage_prepare(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                          enum gpuring_staged what)
+{
+    int status = gpuring_stage_reserve(stage);
+
+    gpuring_stage_account(module, what);
+    if (status != GPURING_OK) {
+        gpuring_stage_release(stage);
+    }
+    return gpuring_compat_error(status);
+}
+
+int gpuring_stage_fetch(struct gpuring_stage *stage)
+{
+    int status = gpuring_stage_start_in(stage);
+
+    if (stage->stream != NULL) {
+        int waited = gpuring_stage_wait(stage);
+
+        status = status == GPURING_OK ? waited : status;
+    }
+    return status;
+}
+
+int gpuring_stage_open(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                       enum gpuring_staged what)
+{
+    int result = gpuring_stage_prepare(stage, module, what);
+
+    if (result == MPI_SUCCESS) {
+        int status = gpuring_stage_fetch(stage);
+
+        if (status != GPURING_OK) {
+            gpuring_stage_release(stage);
+        }
+        result = gpuring_compat_error(status);
+    }
+    return result;
+}
+
+int gpuring_stage_close(struct gpuring_stage *stage, int result)
+{
+    int status = GPURING_OK;
+
+    if (result == OMPI_SUCCESS) {
+        int waited;
+
+        status = gpuring_stage_start_out(stage);
+        waited = gpuring_stage_wait(stage);
+        status = status == GPURING_OK ? waited : status;
+    }
+    gpuring_stage_release(stage);
+    return result == OMPI_SUCCESS ? gpuring_compat_error(status) : result;
+}
+
+void gpuring_stage_finish(void)
+{
+    gpuring_stage_streams_close();
+    gpuring_stage_memory_close();
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Staging: every collective that does not run on the GPU itself, on GPU memory.
+ *
+ * The previous module gets host memory in place of each buffer that is on a GPU:
+ *
+ *     user's buffer (GPU)            place (pinned host memory)
+ *     +----+---+----+---+    copy    +----+---+----+---+
+ *     | a  |gap| b  |gap|  ------->  | a  | ? | b  | ? |   what the call reads, before it
+ *     +----+---+----+---+  <-------  +----+---+----+---+   what the call writes, after it
+ *
+ * at the same offsets, so that datatypes and displacements keep their meaning. Only the bytes that
+ * the datatypes touch are copied: gaps of the user's buffer may change meanwhile.
+ *
+ * A wrapper describes its buffers (stage_describe.c), asks whether any is on a GPU, and if so
+ * reserves places, copies, calls the previous module, and copies back. Non-blocking and persistent
+ * calls return a request of ours that holds the places until the previous module's request is
+ * complete (stage_request.c).
+ *
+ * Threads: as MPI's calls. Errors: the MPI functions return MPI error codes, the others 0 or a
+ * gpuring_status, logged.
+ */
+#ifndef GPURING_STAGE_H
+#define GPURING_STAGE_H
+
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/stage_layout.h"
+#include "mca/coll_gpuring/stage_list.h"
+
+struct mca_coll_gpuring_module_t;
+struct gpuring_stage_block;
+struct gpuring_stream;
+
+/* One buffer of a call. */
+struct gpuring_stage_buffer {
+    const char *user;
+    struct gpuring_part in, out; /* what the call reads and writes; may overlap */
+    bool on_gpu;
+
+    const char *place; /* what the previous module gets: `user`, or memory of ours */
+    struct gpuring_stage_block *block;
+    struct gpuring_runs in_runs, out_runs;
+};
+
+struct gpuring_stage {
+    struct gpuring_stage_buffer send, receive;
+    struct gpuring_stream *stream;
+};
+
+enum gpuring_staged {
+#define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
+    GPURING_STAGED_COLLECTIVES(GPURING_STAGED_ENUM) GPURING_STAGED_reduce_local,
+#undef GPURING_STAGED_ENUM
+    GPURING_STAGED_COUNT
+};
+
+/*
+ * The functions for Open MPI's tables: gpuring_stage_<name>, gpuring_stage_i<name>,
+ * gpuring_stage_<name>_init. They call the previous module's function, with buffers that are not on
+ * a GPU. gpuring_describe_<name> says what the call does with its buffers.
+ */
+#define GPURING_STAGE_DECLARE(name, list)                                                       \
+    int gpuring_stage_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING);                   \
+    int gpuring_stage_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING);               \
+    int gpuring_stage_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT);          \
+    void gpuring_describe_##name(struct gpuring_stage *stage, struct ompi_communicator_t *comm, \
+                                 GPURING_ARGUMENTS_##list);
+GPURING_STAGED_COLLECTIVES(GPURING_STAGE_DECLARE)
+#undef GPURING_STAGE_DECLARE
+
+int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t count,
+                               struct ompi_datatype_t *type, struct ompi_op_t *op,
+                               mca_coll_base_module_t *module);
+
+/* Blocking calls that are cut into chunks if they are large, see stage_pipeline.c. */
+int gpuring_pipeline_bcast(GPURING_ARGUMENTS_BCAST, GPURING_END_BLOCKING);
+int gpuring_pipeline_reduce(GPURING_ARGUMENTS_REDUCE, GPURING_END_BLOCKING);
+int gpuring_pipeline_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING);
+
+/* Find out which buffers are on a GPU; false: none, hand the call on as it is. */
+bool gpuring_stage_applies(struct gpuring_stage *stage);
+
+/* Count a call that is staged; the first of each collective on a communicator is logged. */
+void gpuring_stage_account(struct mca_coll_gpuring_module_t *module, enum gpuring_staged what);
+
+/*
+ * The steps of a stage that applies, in this order. reserve sets the places; release may follow
+ * any of them, also one that failed, if no copy runs. start_in and start_out begin copies, wait
+ * ends them, and poll tells GPURING_AGAIN until they have ended. After rest it can begin again with
+ * start_in.
+ */
+int gpuring_stage_reserve(struct gpuring_stage *stage);
+int gpuring_stage_start_in(struct gpuring_stage *stage);
+int gpuring_stage_start_out(struct gpuring_stage *stage);
+int gpuring_stage_wait(struct gpuring_stage *stage);
+int gpuring_stage_poll(struct gpuring_stage *stage);
+void gpuring_stage_rest(struct gpuring_stage *stage);
+void gpuring_stage_release(struct gpuring_stage *stage);
+
+/* start_in and wait. */
+int gpuring_stage_fetch(struct gpuring_stage *stage);
+
+/*
+ * The steps before a call (prepare: only to reserve, and to account for it; open: copied in, too)
+ * and after a blocking one; close's `result` is that of the call in between, and nothing is copied
+ * back if that is an error. They release what they could not do. MPI error codes.
+ */
+int gpuring_stage_prepare(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
+                          enum gpuring_staged what);
+int gpuring_stage_open(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
+                       enum gpuring_staged what);
+int gpuring_stage_close(struct gpuring_stage *stage, int result);
+
+/*
+ * Make *request of the previous module's `inner`, or clean up if `result` is an error. Takes over
+ * the stage. A persistent request copies in at each start. MPI error codes.
+ */
+int gpuring_stage_request(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
+                          int result, ompi_request_t *inner, ompi_request_t **request);
+
+/* At the end of the process: give back memory and streams. The device is still open. */
+void gpuring_stage_finish(void);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The process's host memory for staging: pinned blocks that are kept for the next call, up to a
+ * limit. Threads: any.
+ */
+#ifndef GPURING_STAGE_MEMORY_H
+#define GPURING_STAGE_MEMORY_H
+
+#include <stddef.h>
+
+struct gpuring_stage_block {
+    char *address;
+    size_t bytes;
+    enum { GPURING_BLOCK_PINNED, GPURING_BLOCK_PAGEABLE } kind;
+    struct gpuring_stage_block *next, **link; /* in the list of all, or of the free ones */
+};
+
+/*
+ * A block of at least `bytes` bytes, aligned to 64, of which at most `touched` are used. Pageable
+ * if pinned memory runs out (one warning), or if it is far larger than what is used of it (its
+ * other pages cost nothing then). NULL if there is none (an error is logged). The GPU is attached.
+ */
+struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched);
+void gpuring_stage_block_put(struct gpuring_stage_block *block); /* NULL is allowed */
+
+/* Give everything back, in use or not. Before the device is closed; from one thread. */
+void gpuring_stage_memory_close(void);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Requests of staged calls. Each holds the previous module's request on the places:
+ *
+ *     RUNNING  until that one is complete          COPYING  until the result is with the user
+ *
+ * The data is copied in before the previous module's function or its start is called, not
+ * asynchronously: the order of those calls is what pairs them with the other ranks'.
+ */
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/request.h"
+#include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_request.h"
+#include "mca/coll_gpuring/util/status.h"
+
+struct gpuring_stage_request {
+    struct gpuring_collective_request super;
+    struct gpuring_stage stage;
+    ompi_request_t *inner; /* the previous module's */
+    bool copying;
+    int error; /* MPI error code of the call */
+    struct gpuring_stage_request *next;
+};
+typedef struct gpuring_stage_request gpuring_stage_request_t;
+static OBJ_CLASS_INSTANCE(gpuring_stage_request_t, ompi_request_t, NULL, NULL);
+
+/* The active ones; under its lock. */
+static struct {
+    pthread_mutex_t lock;
+    gpuring_stage_request_t *first, **last;
+    bool registered;
+} active = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &active.first};
+
+static ompi_request_t *base_of(gpuring_stage_request_t *self)
+{
+    return &self->super.super;
+}
+
+/* A copy has ended or could not be started: the call is done. */
+static bool finish(gpuring_stage_request_t *self, int status)
+{
+    if (self->error == MPI_SUCCESS && status != GPURING_OK) {
+        self->error = gpuring_compat_error(status);
+    }
+    self->copying = false;
+    if (base_of(self)->req_persistent) {
+        gpuring_stage_rest(&self->stage);
+    } else {
+        gpuring_stage_release(&self->stage);
+    }
+    return true;
+}
+
+/* Move one on; true: it is done. */
+static bool advance(gpuring_stage_request_t *self)
+{
+    int status;
+
+    if (!self->copying) {
+        if (!REQUEST_COMPLETE(self->inner)) {
+            return false;
+        }
+        self->error = self->inner->req_status.MPI_ERROR;
+        if (base_of(self)->req_persistent) {
+            self->inner->req_state = OMPI_REQUEST_INACTIVE;
+        } else {
+            ompi_request_free(&self->inner);
+        }
+        if (self->error != MPI_SUCCESS) {
+            return finish(self, GPURING_OK);
+        }
+        status = gpuring_stage_start_out(&self->stage);
+        if (status != GPURING_OK) {
+            (void) gpuring_stage_wait(&self->stage); /* pieces that were started */
+            return finish(self, status);
+        }
+        self->copying = true;
+    }
+    status = gpuring_stage_poll(&self->stage);
+    return status == GPURING_AGAIN ? false : finish(self, status);
+}
+
+/* Tell Open MPI. Outside of the lock: it may end in a user's callback or free a communicator. */
+static int complete_all(gpuring_stage_request_t *done)
+{
+    int count = 0;
+
+    while (done != NULL) {
+        gpuring_stage_request_t *next = done->next;
+        struct ompi_communicator_t *comm = base_of(done)->req_mpi_object.comm;
+
+        base_of(done)->req_status.MPI_ERROR = done->error;
+        ompi_request_complete(base_of(done), true);
+        OBJ_RELEASE(comm); /* of the start */
+        count++;
+        done = next;
+    }
+    return count;
+}
+
+/* Called by opal_progress, by several threads at once. */
+static int progress_callback(void)
+{
+    gpuring_stage_request_t *done = NULL, **end = &done, **link = &active.first, *self;
+
+    if (__atomic_load_n(&active.first, __ATOMIC_RELAXED) == NULL ||
+        pthread_mutex_trylock(&active.lock) != 0) {
+        return 0;
+    }
+    while ((self = *link) != NULL) {
+        if (advance(self)) {
+            *link = self->next;
+            self->next = NULL;
+            *end = self;
+            end = &self->next;
+        } else {
+            link = &self->next;
+        }
+    }
+    active.last = link;
+    pthread_mutex_unlock(&active.lock);
+    return complete_all(done);
+}
+
+/* The previous module works on it now. */
+static void activate(gpuring_stage_request_t *self)
+{
+    self->next = NULL;
+    self->copying = false;
+    gpuring_request_activate(base_of(self));
+    OBJ_RETAIN(base_of(self)->req_mpi_object.comm); /* until it is complete */
+    pthread_mutex_lock(&active.lock);
+    __atomic_store_n(active.last, self, __ATOMIC_RELAXED);
+    active.last = &self->next;
+    if (!active.registered) {
+        active.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
+    }
+    pthread_mutex_unlock(&active.lock);
+}
+
+void gpuring_stage_requests_close(void)
+{
+    pthread_mutex_lock(&active.lock);
+    if (active.registered) {
+        opal_progress_unregister(progress_callback);
+        active.registered = false;
+    }
+    pthread_mutex_unlock(&active.lock);
+}
+
+static int restart(gpuring_stage_request_t *self)
+{
+    int status = gpuring_stage_fetch(&self->stage), result;
+
+    result = gpuring_compat_error(status);
+    /* A module that has nothing to do for a call gives a request without functions. */
+    if (status == GPURING_OK && self->inner->req_type != OMPI_REQUEST_NOOP) {
+        result = self->inner->req_start(1, &self->inner);
+    }
+    if (result == MPI_SUCCESS) {
+        activate(self);
+    } else {
+        gpuring_stage_rest(&self->stage);
+    }
+    return result;
+}
+
+/* MPI_Start and MPI_Startall. */
+static int request_start(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; i++) {
+        int result = gpuring_request_active(requests[i])
+                         ? MPI_ERR_REQUEST
+                         : restart((gpuring_stage_request_t *) requests[i]);
+
+        if (result != MPI_SUCCESS) {
+            return result;
+        }
+    }
+    return OMPI_SUCCESS;
+}
+
+static int request_free(ompi_request_t **request)
+{
+    gpuring_stage_request_t *self = (gpuring_stage_request_t *) *request;
+
+    if ((*request)->req_persistent && !gpuring_request_active(*request)) {
+        ompi_request_free(&self->inner);
+        gpuring_stage_release(&self->stage);
+    }
+    return gpuring_request_free(request);
+}
+
+int gpuring_stage_request(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                          int result, ompi_request_t *inner, ompi_request_t **request)
+{
+    gpuring_stage_request_t *self;
+
+    if (result != OMPI_SUCCESS) {
+        gpuring_stage_release(stage);
+        return result;
+    }
+    self = OBJ_NEW(gpuring_stage_request_t);
+    if (self == NULL) {
+        /* What runs on the places cannot be taken back: they stay. */
+        return MPI_ERR_NO_MEM;
+    }
+    gpuring_request_construct(&self->super, module->comm, inner->req_persistent, request_free,
+                              request_start);
+    self->stage = *stage;
+    self->inner = inner;
+    self->error = MPI_SUCCESS;
+    if (!inner->req_persistent) {
+        activate(self);
+    }
+    *request = base_of(self);
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Every collective on device memory, in every form, with types that have gaps and bounds of their
+ * own, against the same call on host memory: all bytes of both buffers must be equal afterwards,
+ * gaps included. The stand-in driver faults where device memory is followed on the host.
+ *
+ *   staged [-f N] [-l]    -f: every N-th combination; -l: large vectors, cut into chunks
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "staged.h"
+
+#define AREA   ((size_t) 32 << 10) /* bytes of a buffer */
+#define ORIGIN ((size_t) 8196)     /* where the buffers of calls begin in it */
+#define LARGE  ((size_t) 100003)   /* elements with -l */
+
+/* Which buffers are on the GPU. */
+enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, KINDS };
+
+static const struct type_layout {
+    int n;             /* ints of one element */
+    int at[6];         /* where they are, in ints */
+    int lower, extent; /* in ints */
+} layouts[] = {
+    {1, {0}, 0, 1},           {6, {0, 1, 4, 5, 8, 9}, 0, 10}, /* a vector */
+    {3, {-3, -2, 1}, -4, 9},                                  /* begins before its address */
+    {1, {1}, 0, 3},                                           /* a gap on either side */
+    {4, {5, 2, 0, 1}, -1, 7},                                 /* out of order */
+};
+#define TYPES ((int) (sizeof layouts / sizeof *layouts))
+
+static MPI_Datatype types[TYPES];
+static MPI_Op user_op;
+static int longest; /* elements that the operation got at once */
+
+static size_t area = AREA;
+static char *host_send, *host_receive;   /* of the reference */
+static char *gpu_send, *gpu_receive;     /* of the call under test, or: */
+static char *other_send, *other_receive; /* on the host */
+static char *seen;
+static long long staged_calls;
+
+static const struct type_layout *layout_of(MPI_Datatype type)
+{
+    for (int t = 0; t < TYPES; t++) {
+        if (types[t] == type) {
+            return &layouts[t];
+        }
+    }
+    printf("Bail out! the operation was called with an unknown type\n");
+    MPI_Abort(MPI_COMM_WORLD, 2);
+    return NULL;
+}
+
+/* a + 3 b modulo 2^32 would not be associative; this is, and is not commutative: the pair
+ * (factor, term) of 16 bits each stands for x -> factor * x + term. */
+static uint32_t compose(uint32_t a, uint32_t b)
+{
+    uint32_t factor = (a & 0xffff) * (b & 0xffff), term = (a >> 16) * (b & 0xffff) + (b >> 16);
+
+    return (factor & 0xffff) | term << 16;
+}
+
+static void combine(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    const struct type_layout *layout = layout_of(*type);
+    const uint32_t *a = in;
+    uint32_t *b = inout;
+
+    longest = *count > longest ? *count : longest;
+    for (int i = 0; i < *count; i++) {
+        for (int k = 0; k < layout->n; k++) {
+            int at = i * layout->extent + layout->at[k];
+
+            b[at] = compose(a[at], b[at]);
+        }
+    }
+}
+
+static void make_types(void)
+{
+    int ones[6] = {1, 1, 1, 1, 1, 1};
+
+    types[0] = MPI_INT;
+    for (int t = 1; t < TYPES; t++) {
+        const struct type_layout *layout = &layouts[t];
+        MPI_Datatype indexed;
+
+        MPI_Type_indexed(layout->n, ones, layout->at, MPI_INT, &indexed);
+        MPI_Type_create_resized(indexed, layout->lower * (MPI_Aint) sizeof(int),
+                                layout->extent * (MPI_Aint) sizeof(int), &types[t]);
+        MPI_Type_free(&indexed);
+        MPI_Type_commit(&types[t]);
+    }
+    MPI_Op_create(combine, 0, &user_op);
+}
+
+static void put_pattern(char *host, unsigned seed)
+{
+    for (size_t i = 0; i < area / sizeof(int); i++) {
+        int value = (int) ((i * 2654435761u + seed * 40503u) >> 7) & 0x3ffff;
+
+        memcpy(host + i * sizeof value, &value, sizeof value);
+    }
+}
+
+/* The number of elements that rank a sends to rank b: zeros among them. */
+static int pair_count(int a, int b)
+{
+    return a == MPI_PROC_NULL || b == MPI_PROC_NULL ? 1 : (a + b) % 3;
+}
+
+/* Between two ranks the type alternates; both know which it is. */
+static MPI_Datatype pair_type(MPI_Datatype type, int a, int b)
+{
+    return a != MPI_PROC_NULL && b != MPI_PROC_NULL && (a + b) % 2 ? MPI_INT : type;
+}
+
+/* The arguments that follow from who the peers are. */
+static void set_peers(struct call *x, const int *sources, const int *targets)
+{
+    int extent = layout_of(x->type)->extent;
+
+    x->count = 2;
+    x->give = x->rank + 1;
+    x->part = 12 / x->size;
+    for (int i = 0; i < x->size; i++) {
+        x->parts[i] = 12 / x->size;
+    }
+    for (int i = 0; i < x->sources; i++) {
+        int slot = (x->sources - 1 - i) * 5;
+
+        x->from_counts[i] = sources[i] == MPI_PROC_NULL ? 1 : sources[i] + 1;
+        x->from_displs[i] = slot;
+        x->r_counts[i] = pair_count(sources[i], x->rank);
+        x->r_displs[i] = slot;
+        x->r_bytes[i] = slot * extent * (int) sizeof(int);
+        x->r_aints[i] = x->r_bytes[i];
+        x->r_types[i] = pair_type(x->type, sources[i], x->rank);
+    }
+    for (int i = 0; i < x->targets; i++) {
+        x->s_counts[i] = pair_count(x->rank, targets[i]);
+        x->s_displs[i] = 4 * i;
+        x->s_bytes[i] = 4 * i * extent * (int) sizeof(int);
+        x->s_aints[i] = x->s_bytes[i];
+        x->s_types[i] = pair_type(x->type, x->rank, targets[i]);
+    }
+}
+
+/* A communicator to call on, with the peers of this rank there. */
+struct place {
+    const char *name;
+    MPI_Comm comm; /* MPI_COMM_NULL: not for this many ranks */
+    bool inter, topology;
+    bool first_group; /* between groups: the one that roots are in */
+    int nsources, ntargets, sources[PEERS], targets[PEERS];
+};
+
+static void all_are_peers(struct place *place)
+{
+    if (place->inter) {
+        MPI_Comm_remote_size(place->comm, &place->nsources);
+    } else {
+        MPI_Comm_size(place->comm, &place->nsources);
+    }
+    place->ntargets = place->nsources;
+    for (int i = 0; i < place->nsources; i++) {
+        place->sources[i] = place->targets[i] = i;
+    }
+}
+
+static struct place between_groups(void)
+{
+    struct place place = {.name = "between two groups", .comm = MPI_COMM_NULL, .inter = true};
+    int color = harness_rank % 2;
+    MPI_Comm half;
+
+    if (harness_size > 1) {
+        MPI_Comm_split(MPI_COMM_WORLD, color, harness_rank, &half);
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 5, &place.comm);
+        MPI_Comm_free(&half);
+        place.first_group = color == 0;
+        all_are_peers(&place);
+    }
+    return place;
+}
+
+/* A line: its ends have MPI_PROC_NULL as a neighbour. */
+static struct place on_a_line(void)
+{
+    struct place place = {.name = "on a line", .topology = true, .nsources = 2, .ntargets = 2};
+    int closed = 0;
+
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &harness_size, &closed, 0, &place.comm);
+    place.sources[0] = harness_rank > 0 ? harness_rank - 1 : MPI_PROC_NULL;
+    place.sources[1] = harness_rank + 1 < harness_size ? harness_rank + 1 : MPI_PROC_NULL;
+    memcpy(place.targets, place.sources, sizeof place.targets);
+    return place;
+}
+
+/* From every rank to all greater ones: as many sources as targets only in the middle. */
+static struct place on_a_graph(void)
+{
+    struct place place = {.name = "on a graph", .topology = true, .nsources = harness_rank};
+    int weights[PEERS] = {0};
+
+    place.ntargets = harness_size - 1 - harness_rank;
+    for (int i = 0; i < place.nsources; i++) {
+        place.sources[i] = i;
+    }
+    for (int i = 0; i < place.ntargets; i++) {
+        place.targets[i] = harness_rank + 1 + i;
+    }
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, place.nsources, place.sources, weights,
+                                   place.ntargets, place.targets, weights, MPI_INFO_NULL, 0,
+                                   &place.comm);
+    return place;
+}
+
+static bool complete_call(struct call *x, const struct collective *what)
+{
+    bool good = what->call(x) == MPI_SUCCESS;
+
+    if (x->form == NONBLOCKING) {
+        good = good && MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    } else if (x->form == PERSISTENT && good) {
+        good = MPI_Start(&x->request) == MPI_SUCCESS &&
+               MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    }
+    return good;
+}
+
+/* Once more with other data; then the request goes. */
+static bool again(struct call *x)
+{
+    return MPI_Start(&x->request) == MPI_SUCCESS &&
+           MPI_Wait(&x->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+static void *at(char *buffer)
+{
+    return buffer + ORIGIN;
+}
+
+/* The send buffer as this collective and rank want it. */
+static const void *sent(const struct collective *what, const struct call *x, bool in_place,
+                        char *buffer)
+{
+    bool here =
+        in_place && (what->flags & IN_PLACE) != 0 && ((what->flags & ROOTED) == 0 || x->root_here);
+
+    return here ? MPI_IN_PLACE : at(buffer);
+}
+
+static void *received(const struct collective *what, const struct call *x, bool in_place,
+                      char *buffer)
+{
+    return in_place && (what->flags & SCATTERS) != 0 && x->root_here ? MPI_IN_PLACE : at(buffer);
+}
+
+/* A buffer of the call under test: on the GPU, or host memory that takes its place. */
+struct buffer {
+    char *memory;
+    bool on_gpu;
+};
+
+static void fill(const struct buffer *buffer, char *reference, unsigned seed)
+{
+    put_pattern(reference, seed);
+    if (buffer->on_gpu) {
+        harness_write(buffer->memory, reference, area);
+    } else {
+        memcpy(buffer->memory, reference, area);
+    }
+}
+
+/* Equal to the reference up to a byte: stock components use the rest as they like. */
+static bool same(const struct buffer *buffer, const char *reference, size_t bytes)
+{
+    if (buffer->on_gpu) {
+        harness_read(seen, buffer->memory, area);
+    }
+    return memcmp(reference, buffer->on_gpu ? seen : buffer->memory, bytes) == 0;
+}
+
+/* In place, a scattered reduction leaves anything behind its result. */
+static size_t defined_bytes(const struct collective *what, const struct call *x, bool in_place)
+{
+    return in_place && strncmp(what->name, "reduce_scatter", 14) == 0
+               ? ORIGIN + (size_t) (x->part * layout_of(x->type)->extent) * sizeof(int) - 16
+               : area;
+}
+
+static bool on_gpu(enum kinds kinds, enum kinds alone)
+{
+    return kinds == BOTH_ON_GPU || kinds == alone || (kinds == EVEN_RANKS && harness_rank % 2 == 0);
+}
+
+/* One combination: on the host, on the GPU, and compared. */
+static bool compare(const struct collective *what, struct call x, enum kinds kinds, bool in_place)
+{
+    struct buffer s = {other_send, false}, r = {other_receive, false};
+    struct call reference = x;
+    bool good = true;
+
+    if (on_gpu(kinds, SEND_ON_GPU)) {
+        s = (struct buffer){gpu_send, true};
+    }
+    if (on_gpu(kinds, RECEIVE_ON_GPU)) {
+        r = (struct buffer){gpu_receive, true};
+    }
+    reference.send = sent(what, &x, in_place, host_send);
+    reference.receive = received(what, &x, in_place, host_receive);
+    x.send = sent(what, &x, in_place, s.memory);
+    x.receive = received(what, &x, in_place, r.memory);
+    for (unsigned round = 0; round < (x.form == PERSISTENT ? 2 : 1); round++) {
+        unsigned seed = 10 * (unsigned) harness_rank + 1000 * round;
+
+        fill(&s, host_send, seed + 1);
+        fill(&r, host_receive, seed + 2);
+        if (round == 0) {
+            good = complete_call(&reference, what) && complete_call(&x, what);
+        } else {
+            good = good && again(&reference) && again(&x);
+        }
+        good = good && same(&s, host_send, area) &&
+               same(&r, host_receive, defined_bytes(what, &x, in_place));
+    }
+    if (x.form == PERSISTENT) {
+        MPI_Request_free(&reference.request);
+        MPI_Request_free(&x.request);
+    }
+    return good;
+}
+
+/* A combination of everything by its number; false: there is no such. */
+struct choice {
+    int type, kinds, in_place, last_root, predefined;
+};
+
+static bool choose(struct choice *choice, unsigned number)
+{
+    choice->type = (int) (number % TYPES);
+    number /= TYPES;
+    choice->kinds = (int) (number % KINDS);
+    number /= KINDS;
+    choice->in_place = (int) (number % 2);
+    number /= 2;
+    choice->last_root = (int) (number % 2);
+    number /= 2;
+    choice->predefined = (int) number;
+    return number < 2;
+}
+
+static bool sensible(const struct choice *choice, const struct collective *what, bool inter)
+{
+    bool reduces = (what->flags & REDUCES) != 0;
+
+    return (!choice->in_place || ((what->flags & (IN_PLACE | SCATTERS)) != 0 && !inter)) &&
+           (!choice->last_root || (what->flags & ROOTED) != 0) &&
+           (!choice->predefined || (reduces && choice->type == 0)) &&
+           /* This one the component serves itself, and asks ranks to agree. */
+           !(strcmp(what->name, "allreduce") == 0 && choice->predefined &&
+             choice->kinds == EVEN_RANKS);
+}
+
+static struct call prepare(const struct place *place, const struct choice *choice, enum form form)
+{
+    struct call x = {.form = form,
+                     .comm = place->comm,
+                     .sources = place->nsources,
+                     .targets = place->ntargets,
+                     .type = types[choice->type],
+                     .op = choice->predefined ? MPI_SUM : user_op};
+    int root;
+
+    MPI_Comm_rank(x.comm, &x.rank);
+    MPI_Comm_size(x.comm, &x.size);
+    set_peers(&x, place->sources, place->targets);
+    root = choice->last_root ? x.size - 1 : 0;
+    x.root = root;
+    x.root_here = x.rank == root;
+    if (place->inter) {
+        root = choice->last_root ? (harness_size + 1) / 2 - 1 : 0; /* of the first group */
+        x.root_here = place->first_group && x.rank == root;
+        x.bystander = place->first_group && !x.root_here;
+        x.root = x.root_here ? MPI_ROOT : x.bystander ? MPI_PROC_NULL : root;
+    }
+    return x;
+}
+
+static void check_collective(const struct place *place, const struct collective *what,
+                             enum form form, unsigned every)
+{
+    static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
+    static unsigned running; /* over all collectives, so that each gets others */
+    long long before = harness_pvar("coll_gpuring_staged");
+    int combinations = 0;
+    bool good = true;
+    struct choice choice;
+
+    for (unsigned number = 0; choose(&choice, number); number++) {
+        if (!sensible(&choice, what, place->inter) || running++ % every != 0) {
+            continue;
+        }
+        combinations++;
+        if (!compare(what, prepare(place, &choice, form), (enum kinds) choice.kinds,
+                     choice.in_place)) {
+            printf("# rank %d: %s, type %d, buffers %d, in place %d, last root %d, predefined %d\n",
+                   harness_rank, what->name, choice.type, choice.kinds, choice.in_place,
+                   choice.last_root, choice.predefined);
+            good = false;
+        }
+    }
+    harness_check(good, "%s %s, %s: %d combinations", forms[form], what->name, place->name,
+                  combinations);
+    staged_calls += harness_pvar("coll_gpuring_staged") - before;
+}
+
+static void check_place(struct place place, unsigned every)
+{
+    for (const struct collective *what = collectives; place.comm != MPI_COMM_NULL && what->name;
+         what++) {
+        if (((what->flags & NEIGHBORS) != 0) != place.topology ||
+            ((what->flags & ONE_GROUP) != 0 && place.inter)) {
+            continue;
+        }
+        for (int form = BLOCKING; form < FORMS; form++) {
+            check_collective(&place, what, (enum form) form, every);
+        }
+    }
+}
+
+static void check_matrix(unsigned every)
+{
+    struct place world = {.name = "all ranks", .comm = MPI_COMM_WORLD};
+    struct place groups = between_groups(), line = on_a_line(), graph = on_a_graph();
+
+    all_are_peers(&world);
+    check_place(world, every);
+    check_place(groups, every);
+    check_place(line, every);
+    check_place(graph, every);
+    harness_check(!harness_on_gpu() || staged_calls > 0, "calls were staged: %s",
+                  staged_calls > 0 ? "yes" : "no");
+    if (groups.comm != MPI_COMM_NULL) {
+        MPI_Comm_free(&groups.comm);
+    }
+    MPI_Comm_free(&line.comm);
+    MPI_Comm_free(&graph.comm);
+}
+
+static void make_buffers(void)
+{
+    gpu_send = harness_alloc(area);
+    gpu_receive = harness_alloc(area);
+    host_send = malloc(area);
+    host_receive = malloc(area);
+    other_send = malloc(area);
+    other_receive = malloc(area);
+    seen = malloc(area);
+}
+
+static void free_buffers(void)
+{
+    harness_free(gpu_send);
+    harness_free(gpu_receive);
+    free(host_send);
+    free(host_receive);
+    free(other_send);
+    free(other_receive);
+    free(seen);
+    for (int t = 1; t < TYPES; t++) {
+        MPI_Type_free(&types[t]);
+    }
+    MPI_Op_free(&user_op);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned every = 1;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-f") == 0 && i + 1 < argc) {
+            every = (unsigned) atoi(argv[++i]);
+        }
+    }
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    make_types();
+    make_buffers();
+    check_matrix(every);
+    free_buffers();
+    return harness_finish();
+}

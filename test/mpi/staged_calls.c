@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "staged.h"
+
+#include <mpi-ext.h>
+#include <stddef.h>
+
+/* Insignificant arguments: to follow them is a fault. */
+#define NOWHERE ((void *) 64)
+#define NOTHING MPI_DATATYPE_NULL
+
+/* A call in its form. Persistent ones are MPIX_ until MPI 4.0. */
+#if MPI_VERSION >= 4
+#define INIT(name) MPI_##name##_init
+#else
+#define INIT(name) MPIX_##name##_init
+#endif
+#define CALL(x, name, iname, ...)                               \
+    ((x)->form == BLOCKING ? MPI_##name(__VA_ARGS__, (x)->comm) \
+     : (x)->form == NONBLOCKING                                 \
+         ? MPI_##iname(__VA_ARGS__, (x)->comm, &(x)->request)   \
+         : INIT(name)(__VA_ARGS__, (x)->comm, MPI_INFO_NULL, &(x)->request))
+
+static int call_bcast(struct call *x)
+{
+    return CALL(x, Bcast, Ibcast, x->bystander ? NOWHERE : x->receive, x->count, x->type, x->root);
+}
+
+static int call_reduce(struct call *x)
+{
+    return CALL(x, Reduce, Ireduce, x->bystander ? NOWHERE : x->send,
+                x->root_here ? x->receive : NOWHERE, x->count, x->type, x->op, x->root);
+}
+
+static int call_allreduce(struct call *x)
+{
+    return CALL(x, Allreduce, Iallreduce, x->send, x->receive, x->count, x->type, x->op);
+}
+
+static int call_scan(struct call *x)
+{
+    return CALL(x, Scan, Iscan, x->send, x->receive, x->count, x->type, x->op);
+}
+
+static int call_exscan(struct call *x)
+{
+    return CALL(x, Exscan, Iexscan, x->send, x->receive, x->count, x->type, x->op);
+}
+
+static int call_reduce_scatter_block(struct call *x)
+{
+    return CALL(x, Reduce_scatter_block, Ireduce_scatter_block, x->send, x->receive, x->part,
+                x->type, x->op);
+}
+
+static int call_reduce_scatter(struct call *x)
+{
+    return CALL(x, Reduce_scatter, Ireduce_scatter, x->send, x->receive, x->parts, x->type, x->op);
+}
+
+static int call_allgather(struct call *x)
+{
+    bool in_place = x->send == MPI_IN_PLACE;
+
+    return CALL(x, Allgather, Iallgather, x->send, in_place ? 0 : x->count,
+                in_place ? MPI_BYTE : x->type, x->receive, x->count, x->type);
+}
+
+static int call_allgatherv(struct call *x)
+{
+    bool in_place = x->send == MPI_IN_PLACE;
+
+    return CALL(x, Allgatherv, Iallgatherv, x->send, in_place ? 0 : x->give,
+                in_place ? MPI_BYTE : x->type, x->receive, x->from_counts, x->from_displs, x->type);
+}
+
+static int call_gather(struct call *x)
+{
+    return CALL(x, Gather, Igather, x->bystander ? NOWHERE : x->send, x->count, x->type,
+                x->root_here ? x->receive : NOWHERE, x->root_here ? x->count : -1,
+                x->root_here ? x->type : NOTHING, x->root);
+}
+
+static int call_gatherv(struct call *x)
+{
+    return CALL(x, Gatherv, Igatherv, x->bystander ? NOWHERE : x->send, x->give, x->type,
+                x->root_here ? x->receive : NOWHERE, x->root_here ? x->from_counts : NULL,
+                x->root_here ? x->from_displs : NULL, x->root_here ? x->type : NOTHING, x->root);
+}
+
+static int call_scatter(struct call *x)
+{
+    return CALL(x, Scatter, Iscatter, x->root_here ? x->send : NOWHERE,
+                x->root_here ? x->count : -1, x->root_here ? x->type : NOTHING,
+                x->bystander ? NOWHERE : x->receive, x->count, x->type, x->root);
+}
+
+static int call_scatterv(struct call *x)
+{
+    return CALL(x, Scatterv, Iscatterv, x->root_here ? x->send : NOWHERE,
+                x->root_here ? x->from_counts : NULL, x->root_here ? x->from_displs : NULL,
+                x->root_here ? x->type : NOTHING, x->bystander ? NOWHERE : x->receive, x->give,
+                x->type, x->root);
+}
+
+static int call_alltoall(struct call *x)
+{
+    bool in_place = x->send == MPI_IN_PLACE;
+
+    return CALL(x, Alltoall, Ialltoall, x->send, in_place ? 0 : x->count,
+                in_place ? MPI_BYTE : x->type, x->receive, x->count, x->type);
+}
+
+static int call_alltoallv(struct call *x)
+{
+    bool in_place = x->send == MPI_IN_PLACE;
+
+    return CALL(x, Alltoallv, Ialltoallv, x->send, in_place ? NULL : x->s_counts,
+                in_place ? NULL : x->s_displs, in_place ? MPI_BYTE : x->type, x->receive,
+                x->r_counts, x->r_displs, x->type);
+}
+
+static int call_alltoallw(struct call *x)
+{
+    bool in_place = x->send == MPI_IN_PLACE;
+
+    return CALL(x, Alltoallw, Ialltoallw, x->send, in_place ? NULL : x->s_counts,
+                in_place ? NULL : x->s_bytes, in_place ? NULL : x->s_types, x->receive, x->r_counts,
+                x->r_bytes, x->r_types);
+}
+
+static int call_neighbor_allgather(struct call *x)
+{
+    return CALL(x, Neighbor_allgather, Ineighbor_allgather, x->send, x->count, x->type, x->receive,
+                x->count, x->type);
+}
+
+static int call_neighbor_allgatherv(struct call *x)
+{
+    return CALL(x, Neighbor_allgatherv, Ineighbor_allgatherv, x->send, x->give, x->type, x->receive,
+                x->from_counts, x->from_displs, x->type);
+}
+
+static int call_neighbor_alltoall(struct call *x)
+{
+    return CALL(x, Neighbor_alltoall, Ineighbor_alltoall, x->send, x->count, x->type, x->receive,
+                x->count, x->type);
+}
+
+static int call_neighbor_alltoallv(struct call *x)
+{
+    return CALL(x, Neighbor_alltoallv, Ineighbor_alltoallv, x->send, x->s_counts, x->s_displs,
+                x->type, x->receive, x->r_counts, x->r_displs, x->type);
+}
+
+static int call_neighbor_alltoallw(struct call *x)
+{
+    return CALL(x, Neighbor_alltoallw, Ineighbor_alltoallw, x->send, x->s_counts, x->s_aints,
+                x->s_types, x->receive, x->r_counts, x->r_aints, x->r_types);
+}
+
+const struct collective collectives[] = {
+    {"bcast", ROOTED, call_bcast},
+    {"reduce", ROOTED | REDUCES | IN_PLACE, call_reduce},
+    {"allreduce", REDUCES | IN_PLACE, call_allreduce},
+    {"scan", REDUCES | IN_PLACE | ONE_GROUP, call_scan},
+    {"exscan", REDUCES | IN_PLACE | ONE_GROUP | FIRST_KEEPS, call_exscan},
+    {"reduce_scatter_block", REDUCES | IN_PLACE, call_reduce_scatter_block},
+    {"reduce_scatter", REDUCES | IN_PLACE, call_reduce_scatter},
+    {"allgather", IN_PLACE, call_allgather},
+    {"allgatherv", IN_PLACE, call_allgatherv},
+    {"gather", ROOTED | IN_PLACE, call_gather},
+    {"gatherv", ROOTED | IN_PLACE, call_gatherv},
+    {"scatter", ROOTED | SCATTERS, call_scatter},
+    {"scatterv", ROOTED | SCATTERS, call_scatterv},
+    {"alltoall", IN_PLACE, call_alltoall},
+    {"alltoallv", IN_PLACE, call_alltoallv},
+    {"alltoallw", IN_PLACE, call_alltoallw},
+    {"neighbor_allgather", NEIGHBORS, call_neighbor_allgather},
+    {"neighbor_allgatherv", NEIGHBORS, call_neighbor_allgatherv},
+    {"neighbor_alltoall", NEIGHBORS, call_neighbor_alltoall},
+    {"neighbor_alltoallv", NEIGHBORS, call_neighbor_alltoallv},
+    {"neighbor_alltoallw", NEIGHBORS, call_neighbor_alltoallw},
+    {NULL, 0, NULL},
+};
