@@ -63,6 +63,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/status_page.h \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \
+    mca/coll_gpuring/transport/try.c \
     mca/coll_gpuring/transport/transport.h
 
 # net; the libraries of verbs and UCX are loaded at run time, only their headers are needed here
@@ -73,6 +74,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/net_base.c \
     mca/coll_gpuring/net/net_base.h \
+    mca/coll_gpuring/net/net_choice.c \
+    mca/coll_gpuring/net/net_choice.h \
     mca/coll_gpuring/net/net_list.c \
     mca/coll_gpuring/net/net_list.h \
     mca/coll_gpuring/net/nics.c \

@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/network.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -16,32 +17,63 @@
 
 static struct gpuring_network networks[NETS_MAX]; /* under gpuring_process.lock */
 
-/* The net to use, or NULL with a line that says why there is none. */
-static const struct gpuring_net_ops *choose_net(uint32_t capabilities)
-{
-    int asked = gpuring_params.net;
+_Static_assert(GPURING_NET_WISH_AUTO == (int) GPURING_PARAM_NET_AUTO &&
+                   GPURING_NET_WISH_VERBS == (int) GPURING_PARAM_NET_VERBS &&
+                   GPURING_NET_WISH_UCX == (int) GPURING_PARAM_NET_UCX &&
+                   GPURING_NET_WISH_NONE == (int) GPURING_PARAM_NET_NONE,
+               "choices of the parameter in the order of the core");
 
+int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
+                           const char *failed, struct gpuring_net_choice *choice)
+{
+    static const char *const names[] = {"none", "verbs", "ucx"};
+    struct gpuring_net_place *places = calloc((size_t) hellos->nranks, sizeof *places);
+
+    if (places == NULL) {
+        gpuring_error("out of memory for a wire-up");
+        return GPURING_ERR_NOMEM;
+    }
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        places[i] = (struct gpuring_net_place){
+            .node = node[i],
+            .verbs = (hello->capabilities & GPURING_CAPABILITY_VERBS) != 0,
+            .ucx = (hello->capabilities & GPURING_CAPABILITY_UCX) != 0,
+            .nics = gpuring_hello_nics(hello),
+            .nnics = (int) hello->nnics,
+            .host = hello->hostname,
+        };
+    }
+    gpuring_net_choose((enum gpuring_net_wish) gpuring_params.net, places, hellos->nranks, failed,
+                       choice);
+    free(places);
+    if (choice->kind == GPURING_NET_KIND_NONE) {
+        if (rank == 0) {
+            gpuring_error("the ranks are on several nodes, and no network connects them: %s",
+                          choice->why);
+        }
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    if (rank == 0) {
+        gpuring_info("network %s between the nodes: %s", names[choice->kind], choice->why);
+    }
+    return GPURING_OK;
+}
+
+static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
+{
 #if GPURING_HAVE_VERBS
-    if (asked == GPURING_PARAM_NET_VERBS ||
-        (asked == GPURING_PARAM_NET_AUTO && (capabilities & GPURING_CAPABILITY_VERBS) != 0)) {
+    if (kind == GPURING_NET_KIND_VERBS) {
         return &gpuring_net_verbs;
     }
 #endif
 #if GPURING_HAVE_UCX
-    if (asked == GPURING_PARAM_NET_UCX ||
-        (asked == GPURING_PARAM_NET_AUTO && (capabilities & GPURING_CAPABILITY_UCX) != 0)) {
+    if (kind == GPURING_NET_KIND_UCX) {
         return &gpuring_net_ucx;
     }
 #endif
-    gpuring_error("the ranks are on several nodes, and no network connects them: "
-                  "coll_gpuring_net=%s, capabilities of all ranks: %s%s%s",
-                  asked == GPURING_PARAM_NET_NONE    ? "none"
-                  : asked == GPURING_PARAM_NET_VERBS ? "verbs"
-                  : asked == GPURING_PARAM_NET_UCX   ? "ucx"
-                                                     : "auto",
-                  (capabilities & GPURING_CAPABILITY_VERBS) != 0 ? "verbs " : "",
-                  (capabilities & GPURING_CAPABILITY_UCX) != 0 ? "ucx" : "",
-                  capabilities == 0 ? "none; build with verbs or UCX on all of them" : "");
+    (void) kind;
     return NULL;
 }
 
@@ -63,24 +95,26 @@ static void find_near(const struct gpuring_network *network, cpu_set_t *near)
     }
 }
 
-static int start_proxy(const struct gpuring_network *network, const uint32_t *pids, int npids)
+static int start_proxy(const struct gpuring_network *network, const struct gpuring_gathered *hellos,
+                       const int *node, int rank)
 {
     struct gpuring_proxy_config config = {.cores = gpuring_params.proxy_cpu,
                                           .spin_us = gpuring_params.proxy_spin,
                                           .yield_us = gpuring_params.proxy_yield};
 
     CPU_ZERO(&config.taken);
-    gpuring_cores_add_process(&config.taken, getpid());
-    for (int i = 0; i < npids; i++) {
-        gpuring_cores_add_process(&config.taken, (pid_t) pids[i]);
+    for (int i = 0; i < hellos->nranks; i++) {
+        if (node[i] == node[rank]) {
+            gpuring_cores_add_process(&config.taken, (pid_t) gpuring_hello_of(hellos, i)->pid);
+        }
     }
     find_near(network, &config.near);
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
 /* Under the lock. */
-static int open_net(const struct gpuring_net_ops *ops, const uint32_t *pids, int npids,
-                    struct gpuring_network *network)
+static int open_net(const struct gpuring_net_ops *ops, const struct gpuring_gathered *hellos,
+                    const int *node, int rank, struct gpuring_network *network)
 {
     const struct gpuring_net_config config = {
         .hca = gpuring_params.verbs_hca,
@@ -104,7 +138,7 @@ static int open_net(const struct gpuring_net_ops *ops, const uint32_t *pids, int
     }
     network->ops = ops;
     if (gpuring_process.proxy == NULL) {
-        status = start_proxy(network, pids, npids);
+        status = start_proxy(network, hellos, node, rank);
     }
     if (status == GPURING_OK) {
         status = gpuring_proxy_add_net(gpuring_process.proxy, ops, network->net);
@@ -116,10 +150,10 @@ static int open_net(const struct gpuring_net_ops *ops, const uint32_t *pids, int
     return status;
 }
 
-int gpuring_network_open(uint32_t capabilities, const uint32_t *pids, int npids,
-                         struct gpuring_network *network)
+int gpuring_network_open(enum gpuring_net_kind kind, const struct gpuring_gathered *hellos,
+                         const int *node, int rank, struct gpuring_network *network)
 {
-    const struct gpuring_net_ops *ops = choose_net(capabilities);
+    const struct gpuring_net_ops *ops = ops_of(kind);
     struct gpuring_network *at = networks;
     int status = GPURING_OK;
 
@@ -131,7 +165,7 @@ int gpuring_network_open(uint32_t capabilities, const uint32_t *pids, int npids,
         at++;
     }
     if (at->ops == NULL) {
-        status = open_net(ops, pids, npids, at);
+        status = open_net(ops, hellos, node, rank, at);
     }
     *network = *at;
     pthread_mutex_unlock(&gpuring_process.lock);

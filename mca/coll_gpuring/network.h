@@ -7,9 +7,9 @@
 #ifndef GPURING_NETWORK_H
 #define GPURING_NETWORK_H
 
-#include <stdint.h>
-
+#include "mca/coll_gpuring/gathered.h"
 #include "mca/coll_gpuring/net/net.h"
+#include "mca/coll_gpuring/net/net_choice.h"
 
 struct gpuring_network {
     const struct gpuring_net_ops *ops; /* NULL: not open */
@@ -17,12 +17,19 @@ struct gpuring_network {
 };
 
 /*
- * Open the net that coll_gpuring_net asks for among those that all ranks have (capability bits of
- * AllGather 1), and start the progress thread. `pids` are the ranks of this node: the thread keeps
- * off their cores if it can. Thread-safe; owned by the process.
+ * The net for a communicator whose ranks are on several nodes: what coll_gpuring_net asks for, or
+ * the best; decided alike on all ranks. failed: see gpuring_net_choose. Rank 0 logs the choice. 0,
+ * GPURING_ERR_NOMEM or GPURING_ERR_UNSUPPORTED (logged by rank 0): no network connects them.
  */
-int gpuring_network_open(uint32_t capabilities, const uint32_t *pids, int npids,
-                         struct gpuring_network *network);
+int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
+                           const char *failed, struct gpuring_net_choice *choice);
+
+/*
+ * Open a net and start the progress thread, which keeps off the cores of the ranks of this node if
+ * it can. Thread-safe; owned by the process.
+ */
+int gpuring_network_open(enum gpuring_net_kind kind, const struct gpuring_gathered *hellos,
+                         const int *node, int rank, struct gpuring_network *network);
 
 /* End the progress thread and close all nets, in bounded time. No service may exist any more. */
 void gpuring_network_close(void);

@@ -29,7 +29,11 @@
     X(HANDLES, "wire-up, AllGather 2 (handles of connections)") \
     X(WRITTEN, "wire-up, probe of peer memory (written)")       \
     X(ARRIVED, "wire-up, probe of peer memory (arrived)")       \
-    X(AGREE, "wire-up, agreement")
+    X(AGREE, "wire-up, agreement on connections")               \
+    X(TRY, "wire-up, first chunks between nodes")               \
+    X(TRIED, "wire-up, agreement on first chunks")
+
+#define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
 
 #define STAGE_NAME(name, text) STAGE_##name,
 enum wireup_stage { STAGES(STAGE_NAME) STAGE_COUNT };
@@ -43,6 +47,7 @@ struct gpuring_wireup {
     bool advised;                   /* all ranks have the same */
     struct gpuring_members members;
     struct gpuring_layout layout;
+    struct gpuring_net_choice net;   /* with several nodes */
     struct gpuring_service *service; /* handed to the module at the end */
     struct gpuring_letters letters;
 };
@@ -118,25 +123,14 @@ static int make_service(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     return status;
 }
 
-static int open_network(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
-                        struct gpuring_network *network)
+/* How long the first chunks may take: less than what fails the wire-up as a whole. */
+static double try_seconds(const struct gpuring_net_choice *net)
 {
-    const int *node = wireup->members.node;
-    uint32_t *pids = malloc((size_t) module->nranks * sizeof *pids);
-    int npids = 0, status;
+    double limit = net->spare ? TRY_SPARE_SECONDS : 0;
 
-    if (pids == NULL) {
-        gpuring_error("out of memory for a wire-up");
-        return GPURING_ERR_NOMEM;
-    }
-    for (int rank = 0; rank < module->nranks; rank++) {
-        if (node[rank] == node[module->rank]) {
-            pids[npids++] = gpuring_hello_of(&wireup->hellos, rank)->pid;
-        }
-    }
-    status = gpuring_network_open(gpuring_hello_common(&wireup->hellos), pids, npids, network);
-    free(pids);
-    return status;
+    return gpuring_params.timeout > 0 && (limit == 0 || gpuring_params.timeout < 2 * limit)
+               ? gpuring_params.timeout / 2.0
+               : limit;
 }
 
 static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
@@ -152,7 +146,8 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
 
     if (members->nnodes > 1) {
         struct gpuring_network network;
-        int status = open_network(module, wireup, &network);
+        int status = gpuring_network_open(wireup->net.kind, &wireup->hellos, members->node,
+                                          module->rank, &network);
 
         if (status != GPURING_OK) {
             return status;
@@ -160,6 +155,7 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
         config.net_ops = network.ops;
         config.net = network.net;
         config.proxy = gpuring_process.proxy;
+        config.try_seconds = try_seconds(&wireup->net);
     }
     return gpuring_service_transport(wireup->service, &config);
 }
@@ -264,6 +260,13 @@ static int after_hello(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     }
     if (status != GPURING_OK) {
         return status;
+    }
+    if (wireup->members.nnodes > 1) {
+        status = gpuring_network_choose(&wireup->hellos, wireup->members.node, module->rank, NULL,
+                                        &wireup->net);
+        if (status != GPURING_OK) {
+            return status;
+        }
     }
     if ((gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0) {
         return start_graph(module, wireup);
@@ -416,13 +419,29 @@ static int after_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     return status == GPURING_OK ? start_agreement(module, wireup) : status;
 }
 
-static int after_agree(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+static int after_tried(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     gpuring_transport_settle(wireup->service->transport);
     module->service = wireup->service;
     wireup->service = NULL;
     module->state = GPURING_STATE_READY;
     gpuring_pvar_add(GPURING_PVAR_wireups, 1);
+    return GPURING_OK;
+}
+
+static int after_agree(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    if (wireup->members.nnodes == 1) {
+        return after_tried(module, wireup);
+    }
+    wireup->stage = STAGE_TRY;
+    return GPURING_OK;
+}
+
+static int after_try(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    wireup->stage = STAGE_TRIED;
+    gpuring_exchange_agree(module->exchange, 0);
     return GPURING_OK;
 }
 
@@ -446,11 +465,61 @@ static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
     module->state = GPURING_STATE_DEAD;
 }
 
+/*
+ * The network that was chosen does not connect the ranks, as all of them know: begin anew with the
+ * one that can take its place. False if there is none, or it cannot begin.
+ */
+static bool try_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup, int rank,
+                      int status)
+{
+    char why[160];
+
+    if (!wireup->net.spare || status == GPURING_ERR_DISAGREE) {
+        return false;
+    }
+    snprintf(why, sizeof why, "rank %d on %s reports: %s", rank,
+             gpuring_hello_of(&wireup->hellos, rank)->hostname, gpuring_status_text(status));
+    wireup->net.spare = false;
+    gpuring_exchange_forget(module->exchange);
+    gpuring_letters_free(&wireup->letters);
+    gpuring_service_destroy(wireup->service);
+    wireup->service = NULL;
+    gpuring_layout_fini(&wireup->layout);
+    status = gpuring_network_choose(&wireup->hellos, wireup->members.node, module->rank, why,
+                                    &wireup->net);
+    if (status == GPURING_OK) {
+        status = start_ready(module, wireup);
+    }
+    if (status != GPURING_OK) { /* the others hear of it in their next agreement */
+        gpuring_exchange_fail(module->exchange, status);
+        gpuring_exchange_agree(module->exchange, 0);
+    }
+    return true;
+}
+
+/* The first chunks of this rank's connections: 0 when all have come and gone, GPURING_AGAIN, or
+ * the network does not carry them. */
+static int try_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    char text[640];
+    int status = gpuring_transport_try(wireup->service->transport, text, sizeof text);
+
+    if (status < 0) {
+        gpuring_warn("the network between the nodes does not work: %s", text);
+        gpuring_exchange_fail(module->exchange, status);
+        return GPURING_OK;
+    }
+    return status;
+}
+
 /* What is under way: 0 when it is complete, GPURING_AGAIN, or the ranks have lost touch. */
 static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     int status;
 
+    if (wireup->stage == STAGE_TRY && !gpuring_exchange_troubled(module->exchange)) {
+        return try_progress(module, wireup);
+    }
     if (wireup->stage != STAGE_HANDLES || gpuring_exchange_troubled(module->exchange)) {
         return gpuring_exchange_progress(module->exchange);
     }
@@ -469,12 +538,14 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
 static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     static int (*const after[])(mca_coll_gpuring_module_t *, struct gpuring_wireup *) = {
-        after_id,      after_hello,   after_graph,   after_ready,
-        after_handles, after_written, after_arrived, after_agree};
+        after_id,      after_hello,   after_graph, after_ready, after_handles,
+        after_written, after_arrived, after_agree, after_try,   after_tried};
     int rank = 0, status = gpuring_exchange_failure(module->exchange, &rank);
 
     if (status != GPURING_OK) {
-        give_up(module, rank, status);
+        if (!try_spare(module, wireup, rank, status)) {
+            give_up(module, rank, status);
+        }
         return;
     }
     if (!gpuring_exchange_troubled(module->exchange)) {
@@ -518,6 +589,10 @@ void gpuring_wireup_text(const mca_coll_gpuring_module_t *module, char *text, si
     const struct gpuring_wireup *wireup = module->wireup;
     bool letters = wireup->stage == STAGE_HANDLES && !gpuring_exchange_troubled(module->exchange);
 
+    if (wireup->stage == STAGE_TRY && !gpuring_exchange_troubled(module->exchange)) {
+        snprintf(text, size, "%s", stages[STAGE_TRY]);
+        return;
+    }
     snprintf(text, size, "%s: a message from or to rank %d", stages[wireup->stage],
              letters ? gpuring_letters_awaits(&wireup->letters)
                      : gpuring_exchange_awaits(module->exchange));

@@ -31,7 +31,7 @@
 #define GPURING_WIRE_VERSION 2 /* raised whenever what travels or lies in a FIFO changes */
 
 enum gpuring_capability {
-    GPURING_CAPABILITY_VERBS = 1, /* built with verbs, and this node has an RDMA device */
+    GPURING_CAPABILITY_VERBS = 1, /* built with verbs; the ports follow */
     GPURING_CAPABILITY_UCX = 2,   /* built with UCX */
     GPURING_CAPABILITY_GRAPH = 4, /* has a topology of GPUs, or a file that says so */
 };

@@ -98,6 +98,10 @@ thread_tests += test/unit/test_cores
 test_unit_test_cores_SOURCES = test/unit/test_cores.c
 test_unit_test_cores_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_net_choice
+test_unit_test_net_choice_SOURCES = test/unit/test_net_choice.c
+test_unit_test_net_choice_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_net_list
 test_unit_test_net_list_SOURCES = test/unit/test_net_list.c
 test_unit_test_net_list_LDADD = $(core_test_libs)

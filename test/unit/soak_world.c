@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "test/unit/soak_world.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -91,6 +92,27 @@ static void member_bind(struct soak_member *member)
     }
 }
 
+/* The first chunks: all members wait for each other, so they look in turn. */
+static void group_try(struct soak_group *group)
+{
+    int waiting = group->nranks;
+
+    while (waiting > 0) {
+        waiting = 0;
+        for (int rank = 0; rank < group->nranks; rank++) {
+            struct soak_member *member = &group->member[rank];
+            int status = member->tried ? GPURING_OK
+                                       : gpuring_transport_try(member->transport, member->text,
+                                                               sizeof member->text);
+
+            assert_true(status == GPURING_OK || status == GPURING_AGAIN);
+            member->tried = status == GPURING_OK;
+            waiting += !member->tried;
+        }
+        sched_yield();
+    }
+}
+
 static void group_connect(struct soak_group *group)
 {
     struct letters *letters = calloc(1, sizeof *letters);
@@ -102,6 +124,7 @@ static void group_connect(struct soak_group *group)
     for (int rank = 0; rank < group->nranks; rank++) {
         assert_int_equal(letters_connect(letters, rank, group->member[rank].transport), GPURING_OK);
     }
+    group_try(group);
     for (int rank = 0; rank < group->nranks; rank++) {
         gpuring_transport_settle(group->member[rank].transport);
         member_bind(&group->member[rank]);

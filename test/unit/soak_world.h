@@ -34,6 +34,7 @@ struct soak_member {
     struct gpuring_transport *transport;
     struct gpuring_lane *lanes[SOAK_ALGORITHMS][GPURING_PROTOCOL_COUNT];
     pthread_t thread;
+    bool tried;
     int status; /* of the first collective that failed */
     int calls;  /* that ended well */
     char text[512];

@@ -28,6 +28,9 @@
 #define GPURING_TRANSPORT_PAGE 4096 /* of slots; any power of two that is a multiple of 128 */
 #define GPURING_HOSTNAME_BYTES 64
 
+/* Step 0 of protocol simple is the first chunk of a connection between nodes, see try.c. */
+#define GPURING_TRY_STEPS 1
+
 enum gpuring_end { GPURING_END_RECV, GPURING_END_SEND };
 
 /* Byte offsets within a block; a part that does not exist has offset 0 of no meaning. */
@@ -109,6 +112,7 @@ struct gpuring_transport {
     uint8_t *marks;      /* this rank's part of a report of the probe: a bit per place */
     uint8_t *net_region;
     size_t net_region_bytes;
+    double try_until;            /* when gpuring_transport_try gives up; 0: not begun */
     struct gpuring_device *host; /* for the status page; the device itself if that is the host's */
     bool own_host;
     struct gpuring_status_page *page;

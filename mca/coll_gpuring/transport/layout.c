@@ -58,6 +58,11 @@ struct gpuring_fifo_head *gpuring_block_head(uint8_t *block,
     return (struct gpuring_fifo_head *) (void *) (block + layout->head) + protocol;
 }
 
+static uint64_t first_step(const struct gpuring_conn *conn, unsigned protocol)
+{
+    return conn->remote && protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
+}
+
 void gpuring_conn_bind_recv(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                             uint8_t *own_block, const struct gpuring_block_layout *layout,
                             uint8_t *head_block, const struct gpuring_block_layout *head_layout)
@@ -66,6 +71,8 @@ void gpuring_conn_bind_recv(struct gpuring_transport *transport, const struct gp
     uint32_t at = transport->ends[conn->plan].first_recv + conn->index;
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        uint64_t step = first_step(conn, p);
+
         transport->recvs[p][at] = (struct gpuring_recv){
             .slots = own_block + layout->slots[p],
             .tail = gpuring_block_tail(own_block, layout, p),
@@ -73,6 +80,8 @@ void gpuring_conn_bind_recv(struct gpuring_transport *transport, const struct gp
             .slot_bytes = fifo->slot_bytes[p],
             .nslots = fifo->nslots,
             .local = conn->remote,
+            .step = step,
+            .seen = step,
         };
     }
 }
@@ -85,6 +94,8 @@ void gpuring_conn_bind_send(struct gpuring_transport *transport, const struct gp
     uint32_t at = transport->ends[conn->plan].first_send + conn->index;
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        uint64_t step = first_step(conn, p);
+
         transport->sends[p][at] = (struct gpuring_send){
             .slots = slots_block + layout->slots[p],
             .tail = gpuring_block_tail(slots_block, layout, p),
@@ -92,6 +103,8 @@ void gpuring_conn_bind_send(struct gpuring_transport *transport, const struct gp
             .slot_bytes = fifo->slot_bytes[p],
             .nslots = fifo->nslots,
             .local = conn->remote,
+            .step = step,
+            .seen = step,
         };
     }
 }

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/net/proxy_thread.h"
 #include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define REMOVE_SECONDS 2.0 /* what destroy grants posts and credits in flight */
+#define REMOVE_SECONDS 2.0 /* what destroy grants posts and credits in flight, in all */
 
 struct gpuring_remote_end {
     struct gpuring_net_link *link;
@@ -21,6 +22,11 @@ struct gpuring_remote_end {
     int failed; /* written by the proxy with release, read by health with acquire */
     const struct gpuring_net_ops *ops;
 };
+
+static double monotonic(void)
+{
+    return (double) gpuring_proxy_now() * 1e-9;
+}
 
 static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                       const struct gpuring_block_layout *layout)
@@ -190,12 +196,16 @@ void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 
 void gpuring_remote_destroy(struct gpuring_transport *transport)
 {
+    double until = monotonic() + REMOVE_SECONDS;
+
     for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
         struct gpuring_remote_end *end = transport->conns[i].link;
 
         if (end != NULL) {
             if (end->proxied != NULL) {
-                gpuring_proxy_remove(end->proxied, REMOVE_SECONDS);
+                double left = until - monotonic();
+
+                gpuring_proxy_remove(end->proxied, left > 0 ? left : 0);
             }
             end->ops->link_close(end->link);
             free(end);

@@ -50,6 +50,7 @@ struct gpuring_transport_config {
     struct gpuring_net *net;
     int net_device;              /* which of the net's devices new links use, by lane: first one */
     struct gpuring_proxy *proxy; /* needed with net_ops */
+    double try_seconds;          /* gpuring_transport_try gives up after so long; 0: default */
 };
 
 /* plans: every plan that may ever be bound; they must outlive the transport. */
@@ -95,6 +96,14 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
 /* After the probe: some pair of ranks of the communicator, on whatever node, goes through host
  * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
 bool gpuring_transport_staged(const struct gpuring_transport *transport);
+
+/*
+ * All ranks have connected (the caller knows that from an agreement): send a first chunk over each
+ * connection between nodes, and wait for those of others. To be called until it is not
+ * GPURING_AGAIN, and before any operation. An error (`text` then says what and with whom) means
+ * that the network does not connect the ranks.
+ */
+int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_t size);
 
 /*
  * All ranks have connected (the caller knows that from an agreement): gives back what only

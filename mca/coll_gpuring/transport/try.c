@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The first chunk of every connection between nodes, before any operation: does the network carry
+ * it, and to the right end? It is step 0 of the FIFO of protocol simple; operations begin with
+ * step 1 there.
+ *
+ *   0        16     20   24       28    32
+ *   | id[2]  | from | to | plan   | key |
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define TRY_SECONDS 20.0 /* several timeouts of the nets' own, which say more */
+
+struct note {
+    uint64_t id[2]; /* of the communicator */
+    int32_t from, to;
+    int32_t plan;
+    uint32_t key;
+};
+_Static_assert(sizeof(struct note) == 32, "travels between ranks");
+
+static double now(void)
+{
+    return (double) gpuring_proxy_now() * 1e-9;
+}
+
+static struct note make_note(const struct gpuring_transport *transport,
+                             const struct gpuring_conn *conn)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    bool sends = conn->end == GPURING_END_SEND;
+
+    return (struct note){.id = {config->unique_id[0], config->unique_id[1]},
+                         .from = sends ? config->rank : conn->peer,
+                         .to = sends ? conn->peer : config->rank,
+                         .plan = conn->plan,
+                         .key = conn->key};
+}
+
+static const struct gpuring_send *send_of(const struct gpuring_transport *transport,
+                                          const struct gpuring_conn *conn)
+{
+    return &transport->sends[GPURING_PROTOCOL_SIMPLE]
+                            [transport->ends[conn->plan].first_send + conn->index];
+}
+
+static const struct gpuring_recv *recv_of(const struct gpuring_transport *transport,
+                                          const struct gpuring_conn *conn)
+{
+    return &transport->recvs[GPURING_PROTOCOL_SIMPLE]
+                            [transport->ends[conn->plan].first_recv + conn->index];
+}
+
+static void begin(struct gpuring_transport *transport)
+{
+    gpuring_transport_begin(transport);
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+
+        if (conn->remote && conn->end == GPURING_END_SEND) {
+            const struct gpuring_send *send = send_of(transport, conn);
+            const struct note note = make_note(transport, conn);
+
+            memcpy(send->slots, &note, sizeof note);
+            send->tail->size[0] = sizeof note;
+            /* Partner: the proxy's acquire load. */
+            __atomic_store_n(&send->tail->tail, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+/* 0: the chunk is out and its slot free again, or it has come; GPURING_AGAIN; or it is wrong. */
+static int look(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    const struct note note = make_note(transport, conn);
+    const struct gpuring_recv *recv;
+
+    /* Partners: the proxy's release stores. */
+    if (conn->end == GPURING_END_SEND) {
+        return __atomic_load_n(&send_of(transport, conn)->head->head, __ATOMIC_ACQUIRE) > 0
+                   ? GPURING_OK
+                   : GPURING_AGAIN;
+    }
+    recv = recv_of(transport, conn);
+    if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {
+        return GPURING_AGAIN;
+    }
+    if (recv->tail->size[0] != sizeof note || memcmp(recv->slots, &note, sizeof note) != 0) {
+        return GPURING_ERR_DATA;
+    }
+    __atomic_store_n(&recv->head->head, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
+    return GPURING_OK;
+}
+
+static int look_at_all(struct gpuring_transport *transport, const struct gpuring_conn **which)
+{
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_conn *conn = &transport->conns[i];
+        int status = conn->remote ? look(transport, conn) : GPURING_OK;
+
+        if (status != GPURING_OK) {
+            *which = conn;
+            return status;
+        }
+    }
+    return GPURING_OK;
+}
+
+int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_t size)
+{
+    const struct gpuring_conn *which = NULL;
+    double limit = transport->config.try_seconds > 0 ? transport->config.try_seconds : TRY_SECONDS;
+    int status;
+
+    if (transport->nremote == 0 ||
+        transport->config.fifo.slot_bytes[GPURING_PROTOCOL_SIMPLE] == 0) {
+        return GPURING_OK;
+    }
+    if (transport->try_until == 0) {
+        transport->try_until = now() + limit;
+        begin(transport);
+    }
+    gpuring_transport_help(transport);
+    status = look_at_all(transport, &which);
+    if (status == GPURING_ERR_DATA) {
+        snprintf(text, size, "%s delivered another message than rank %d sent",
+                 transport->config.net_ops->name, which->peer);
+    } else if (status == GPURING_AGAIN) {
+        status = gpuring_remote_health(transport, text, size);
+        if (status == GPURING_OK && now() < transport->try_until) {
+            return GPURING_AGAIN;
+        }
+        if (status == GPURING_OK) {
+            const struct gpuring_peer *peer = gpuring_transport_peer(transport, which->peer);
+
+            snprintf(
+                text, size, "%s %s rank %d on %s within %.1f s", transport->config.net_ops->name,
+                which->end == GPURING_END_SEND ? "delivered nothing to" : "delivered nothing from",
+                which->peer, peer->hostname, limit);
+            status = GPURING_ERR_TIMEOUT;
+        }
+    }
+    gpuring_transport_end(transport);
+    return status;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Which network connects the nodes, from what all ranks tell. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/net_choice.h"
+
+static struct gpuring_nic port(enum gpuring_nic_link link, const char *gid, const char *name)
+{
+    struct gpuring_nic nic = {.port = 1, .link = (uint8_t) link};
+
+    nic.version = link == GPURING_NIC_ETHERNET ? 2 : 0;
+    assert_int_equal(inet_pton(AF_INET6, gid, nic.gid), 1);
+    snprintf(nic.name, sizeof nic.name, "%s", name);
+    return nic;
+}
+
+static struct gpuring_net_place place(int node, const char *host, const struct gpuring_nic *nics,
+                                      int nnics)
+{
+    return (struct gpuring_net_place){
+        .node = node, .verbs = true, .ucx = true, .nics = nics, .nnics = nnics, .host = host};
+}
+
+static void test_reach(void **state)
+{
+    struct gpuring_nic ib = port(GPURING_NIC_INFINIBAND, "fe80::1", "mlx5_0");
+    struct gpuring_nic ib_same = port(GPURING_NIC_INFINIBAND, "fe80::2:3", "mlx5_0");
+    struct gpuring_nic ib_other = port(GPURING_NIC_INFINIBAND, "fec0::1", "mlx5_1");
+    struct gpuring_nic v4 = port(GPURING_NIC_ETHERNET, "::ffff:10.0.0.1", "rxe0");
+    struct gpuring_nic v4_far = port(GPURING_NIC_ETHERNET, "::ffff:192.168.7.1", "rxe0");
+    struct gpuring_nic v6 = port(GPURING_NIC_ETHERNET, "2001:db8::1", "rxe0");
+    struct gpuring_nic local = port(GPURING_NIC_ETHERNET, "fe80::1", "rxe0");
+    struct gpuring_nic v1 = v4;
+
+    (void) state;
+    v1.version = 1;
+    assert_true(gpuring_nic_reaches(&ib, &ib_same));
+    assert_false(gpuring_nic_reaches(&ib, &ib_other));
+    assert_false(gpuring_nic_reaches(&ib, &local)); /* the same GID on another wire */
+    assert_true(gpuring_nic_reaches(&v4, &v4_far)); /* perhaps by a router: trying tells */
+    assert_false(gpuring_nic_reaches(&v4, &v6));
+    assert_false(gpuring_nic_reaches(&v4, &v1));
+    assert_false(gpuring_nic_reaches(&local, &v6));
+    assert_true(gpuring_nic_reaches(&local, &local));
+}
+
+static struct gpuring_nic ethernet[2], infiniband[2], both[2];
+
+static void fill(void)
+{
+    ethernet[0] = port(GPURING_NIC_ETHERNET, "::ffff:10.0.0.1", "rxe0");
+    ethernet[1] = port(GPURING_NIC_ETHERNET, "2001:db8::1", "rxe1");
+    infiniband[0] = port(GPURING_NIC_INFINIBAND, "fe80::1", "mlx5_0");
+    infiniband[1] = port(GPURING_NIC_INFINIBAND, "fec0::1", "mlx5_1");
+    both[0] = infiniband[0];
+    both[1] = ethernet[0];
+}
+
+static void expect(enum gpuring_net_wish wish, const struct gpuring_net_place *places, int nranks,
+                   const char *failed, enum gpuring_net_kind kind, bool spare, const char *why)
+{
+    struct gpuring_net_choice choice;
+
+    gpuring_net_choose(wish, places, nranks, failed, &choice);
+    assert_int_equal(choice.kind, kind);
+    assert_int_equal(choice.spare, spare);
+    if (strstr(choice.why, why) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", why, choice.why);
+    }
+}
+
+static void test_auto(void **state)
+{
+    struct gpuring_net_place places[4];
+
+    (void) state;
+    fill();
+    for (int i = 0; i < 4; i++) {
+        places[i] = place(i / 2, i < 2 ? "a" : "b", ethernet, 2);
+    }
+    expect(GPURING_NET_WISH_AUTO, places, 4, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
+
+    /* It was tried in vain. */
+    expect(GPURING_NET_WISH_AUTO, places, 4, "rank 3 on b reports: timed out", GPURING_NET_KIND_UCX,
+           false, "verbs did not connect the ranks: rank 3 on b reports: timed out");
+
+    /* One rank without a port, or without verbs, is enough. */
+    places[3].nnics = 0;
+    expect(GPURING_NET_WISH_AUTO, places, 4, NULL, GPURING_NET_KIND_UCX, false,
+           "b has no active RDMA port");
+    places[3] = place(1, "b", ethernet, 2);
+    places[1].verbs = false;
+    expect(GPURING_NET_WISH_AUTO, places, 4, NULL, GPURING_NET_KIND_UCX, false,
+           "rank 1 on a has coll/gpuring without verbs");
+
+    /* Nothing to fall back to. */
+    places[1].verbs = true;
+    places[2].ucx = false;
+    expect(GPURING_NET_WISH_AUTO, places, 4, NULL, GPURING_NET_KIND_VERBS, false, "rxe0");
+    places[3].nnics = 0;
+    expect(GPURING_NET_WISH_AUTO, places, 4, NULL, GPURING_NET_KIND_NONE, false,
+           "rank 2 on b has coll/gpuring without UCX");
+}
+
+/* Ports of different networks: pairs on different nodes count, wherever they are in the list. */
+static void test_networks(void **state)
+{
+    struct gpuring_net_place places[6];
+
+    (void) state;
+    fill();
+    places[0] = place(0, "a", infiniband, 2);
+    places[1] = place(1, "b", ethernet, 2);
+    expect(GPURING_NET_WISH_AUTO, places, 2, NULL, GPURING_NET_KIND_UCX, false,
+           "no RDMA port of a is of the same network as one of b");
+    places[0] = place(0, "a", both, 2);
+    expect(GPURING_NET_WISH_AUTO, places, 2, NULL, GPURING_NET_KIND_VERBS, true, "mlx5_0");
+
+    /* a reaches b and c, but b and c do not reach each other. */
+    places[2] = place(2, "c", infiniband, 1);
+    expect(GPURING_NET_WISH_AUTO, places, 3, NULL, GPURING_NET_KIND_UCX, false,
+           "no RDMA port of b is of the same network as one of c");
+
+    /* Ranks of a node need not reach each other by the network; other nodes' ranks must. */
+    places[0] = place(0, "a", infiniband, 1);
+    places[1] = place(0, "a", infiniband + 1, 1);
+    places[2] = place(1, "b", infiniband, 1);
+    expect(GPURING_NET_WISH_AUTO, places, 2, NULL, GPURING_NET_KIND_VERBS, true, "");
+    expect(GPURING_NET_WISH_AUTO, places, 3, NULL, GPURING_NET_KIND_UCX, false, "of rank 1");
+    places[2] = place(1, "b", infiniband, 2);
+    expect(GPURING_NET_WISH_AUTO, places, 3, NULL, GPURING_NET_KIND_VERBS, true, "");
+}
+
+/* Every rank decides alike, whatever it is that its own list begins with: the list is the same. */
+static void test_asked(void **state)
+{
+    struct gpuring_net_place places[2];
+
+    (void) state;
+    fill();
+    places[0] = place(0, "a", ethernet, 1);
+    places[1] = place(1, "b", ethernet, 0);
+    expect(GPURING_NET_WISH_UCX, places, 2, NULL, GPURING_NET_KIND_UCX, false, "asks");
+    expect(GPURING_NET_WISH_VERBS, places, 2, NULL, GPURING_NET_KIND_NONE, false,
+           "b has no active RDMA port");
+    expect(GPURING_NET_WISH_NONE, places, 2, NULL, GPURING_NET_KIND_NONE, false,
+           "coll_gpuring_net=none");
+    places[1] = place(1, "b", ethernet, 1);
+    expect(GPURING_NET_WISH_VERBS, places, 2, NULL, GPURING_NET_KIND_VERBS, false, "asks");
+    places[1].ucx = false;
+    expect(GPURING_NET_WISH_UCX, places, 2, NULL, GPURING_NET_KIND_NONE, false, "without UCX");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reach), cmocka_unit_test(test_auto),
+                                       cmocka_unit_test(test_networks),
+                                       cmocka_unit_test(test_asked)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
