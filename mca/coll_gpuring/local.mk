@@ -207,7 +207,9 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup_check.h \
     mca/coll_gpuring/wireup_format.h \
     mca/coll_gpuring/wireup_hello.c \
-    mca/coll_gpuring/wireup_hello.h
+    mca/coll_gpuring/wireup_hello.h \
+    mca/coll_gpuring/wireup_service.c \
+    mca/coll_gpuring/wireup_service.h
 
 dist_pkgdata_DATA += mca/coll_gpuring/help-mpi-coll-gpuring.txt
 

@@ -17,8 +17,8 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup_check.h"
 #include "mca/coll_gpuring/wireup_hello.h"
+#include "mca/coll_gpuring/wireup_service.h"
 
 /* What is under way, in this order: its text for messages. */
 #define STAGES(X)                                               \
@@ -72,55 +72,6 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     module->state = GPURING_STATE_WIRING;
     wireup->stage = STAGE_ID;
     gpuring_exchange_broadcast(module->exchange, wireup->id);
-}
-
-static int param_or_auto(int value)
-{
-    return value - 1; /* auto is 0; the others follow the core's order */
-}
-_Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING &&
-                   GPURING_PARAM_ALGORITHM_PACKED - 1 == (int) GPURING_ALGORITHM_PACKED &&
-                   GPURING_PARAM_PROTOCOL_SIMPLE - 1 == (int) GPURING_PROTOCOL_SIMPLE &&
-                   GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
-               "choices of the parameters in the order of the core");
-
-static int make_service(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    struct gpuring_channel channels[GPURING_MAX_CHANNELS];
-    struct gpuring_advice_places packed = {.count = 0};
-    const struct gpuring_members *members = &wireup->members;
-    const struct gpuring_layout *layout = &wireup->layout;
-    struct gpuring_service_config config = {
-        .rank = module->rank,
-        .nranks = module->nranks,
-        .nnodes = members->nnodes,
-        .nrings = layout->nrings,
-        .ntrees = layout->ntrees,
-        .channels = channels,
-        .advice = layout->advice,
-        .packed = &packed,
-        .oversubscribed =
-            gpuring_members_local(members, module->rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
-        .gpu = gpuring_process.gpu,
-        .shared_gpu = gpuring_members_sharing(&wireup->hellos, module->rank) > 1,
-        .patience_us = gpuring_params.patience,
-        .algorithm = param_or_auto(gpuring_params.algorithm),
-        .protocol = param_or_auto(gpuring_params.protocol),
-        .buffer_bytes = gpuring_params.buffer_size,
-        .chunk_bytes = gpuring_params.chunk_size,
-    };
-    int status;
-
-    gpuring_layout_channels(layout, module->rank, channels);
-    if (layout->advice != NULL) {
-        gpuring_advice_place(layout->advice, members, module->rank, &packed);
-    }
-    status = gpuring_service_create(&config, gpuring_process.device_ops, gpuring_process.device,
-                                    &wireup->service);
-    if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-        status = gpuring_wireup_check_plans(layout);
-    }
-    return status;
 }
 
 /* How long the first chunks may take: less than what fails the wire-up as a whole. */
@@ -193,7 +144,8 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     if (module->rank == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_layout_dump(&wireup->layout);
     }
-    status = make_service(module, wireup);
+    status = gpuring_wireup_service(module, &wireup->members, &wireup->layout, &wireup->hellos,
+                                    &wireup->service);
     if (status == GPURING_OK) {
         status = make_transport(module, wireup);
     }

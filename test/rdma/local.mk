@@ -16,6 +16,7 @@ rdma_tests = test/rdma/test_rdma.sh test/rdma/test_rdma_two.sh
 TESTS += $(rdma_tests)
 
 EXTRA_DIST += \
+    test/rdma/auto.sh \
     test/rdma/machine-init \
     test/rdma/machine-main \
     test/rdma/on-host \

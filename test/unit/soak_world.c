@@ -64,7 +64,8 @@ static void member_create(struct soak_world *world, struct soak_group *group, co
                                               .device = world->device,
                                               .net_ops = &gpuring_net_mock,
                                               .net = world->process[rank].net,
-                                              .proxy = world->process[rank].proxy};
+                                              .proxy = world->process[rank].proxy,
+                                              .try_seconds = world->try_seconds};
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         config.fifo.slot_bytes[p] = soak_slot_bytes((enum gpuring_protocol) p);
@@ -124,7 +125,6 @@ static void group_connect(struct soak_group *group)
     for (int rank = 0; rank < group->nranks; rank++) {
         assert_int_equal(letters_connect(letters, rank, group->member[rank].transport), GPURING_OK);
     }
-    group_try(group);
     for (int rank = 0; rank < group->nranks; rank++) {
         gpuring_transport_settle(group->member[rank].transport);
         member_bind(&group->member[rank]);
@@ -143,7 +143,15 @@ static void group_open(struct soak_world *world, struct soak_group *group, const
     group_connect(group);
 }
 
-void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group)
+void soak_world_try(struct soak_world *world)
+{
+    for (int g = 0; g < world->ngroups; g++) {
+        group_try(&world->group[g]);
+    }
+}
+
+void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group,
+                     double try_seconds)
 {
     /* Every rank on a node of its own; two nodes of two ranks; three ranks on two nodes. */
     static const struct {
@@ -153,6 +161,7 @@ void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_grou
         {"4 nodes", 4, {0, 1, 2, 3}}, {"2 x 2", 4, {0, 0, 1, 1}}, {"2 + 1", 3, {0, 1, 0}}};
 
     memset(world, 0, sizeof *world);
+    world->try_seconds = try_seconds;
     assert_int_equal(gpuring_device_host.open(&world->device), GPURING_OK);
     for (int i = 0; i < SOAK_RANKS; i++) {
         process_open(&world->process[i], i, &seed);

@@ -54,13 +54,17 @@ struct soak_world {
     struct soak_process process[SOAK_RANKS];
     struct soak_group group[SOAK_GROUPS];
     int ngroups;
+    double try_seconds;
 };
 
 /* splitmix64, by its published recurrence. */
 uint64_t soak_random(uint64_t *state);
 
 /* Open everything; fails the test if that fails. Faults of the mock net must not forbid it. */
-void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group);
+void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_group,
+                     double try_seconds);
+/* The first chunks of all connections, which must come. */
+void soak_world_try(struct soak_world *world);
 /* Joins no threads; those of the members must have ended. */
 void soak_world_close(struct soak_world *world);
 

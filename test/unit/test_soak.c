@@ -264,11 +264,13 @@ static int soak_round(uint64_t *random, int calls)
     int hurt = 0, complete;
 
     fault = fault < FAULT_KINDS ? fault : FAULT_NONE;
-    if (fault == FAULT_LOSS) {
-        faults.lose_post = 1 + soak_random(random) % (uint64_t) (calls * 10);
-    }
     gpuring_mock_reset(&faults);
-    soak_world_open(&world, soak_random(random), calls / SOAK_GROUPS + 1);
+    soak_world_open(&world, soak_random(random), calls / SOAK_GROUPS + 1, 0);
+    soak_world_try(&world);
+    if (fault == FAULT_LOSS) { /* counted from here on */
+        faults.lose_post = 1 + soak_random(random) % (uint64_t) (calls * 10);
+        gpuring_mock_reset(&faults);
+    }
     for (int g = 0; g < world.ngroups; g++) {
         for (int rank = 0; rank < world.group[g].nranks; rank++) {
             struct soak_member *member = &world.group[g].member[rank];
@@ -315,9 +317,59 @@ static void test_soak(void **state)
     }
 }
 
+/* The first chunk: one that does not come is noticed in time, and one that is lost at once. */
+static int try_member(struct soak_member *member)
+{
+    int status;
+
+    do {
+        status = gpuring_transport_try(member->transport, member->text, sizeof member->text);
+        sched_yield();
+    } while (status == GPURING_AGAIN);
+    return status;
+}
+
+static void test_first_chunk_does_not_come(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct soak_world world;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    soak_world_open(&world, 1, 0, 0.2);
+    gpuring_mock_stall(world.process[2].net, true);
+    assert_int_equal(try_member(&world.group[0].member[0]), GPURING_ERR_TIMEOUT);
+    assert_non_null(strstr(world.group[0].member[0].text, "mock delivered nothing"));
+    gpuring_mock_stall(world.process[2].net, false);
+    soak_world_close(&world);
+}
+
+static void test_first_chunk_is_lost(void **state)
+{
+    const struct gpuring_mock_faults faults = {.seed = 1, .lose_post = 1};
+    struct soak_world world;
+    int failed = 0;
+
+    (void) state;
+    gpuring_mock_reset(&faults);
+    soak_world_open(&world, 1, 0, 0.5);
+    for (int rank = 0; rank < world.group[0].nranks; rank++) {
+        struct soak_member *member = &world.group[0].member[rank];
+
+        if (try_member(member) == GPURING_ERR_NET) {
+            assert_non_null(strstr(member->text, "a chunk was lost"));
+            failed++;
+        }
+    }
+    assert_true(failed > 0); /* the others wait in vain */
+    soak_world_close(&world);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_soak)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_chunk_does_not_come),
+                                       cmocka_unit_test(test_first_chunk_is_lost),
+                                       cmocka_unit_test(test_soak)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* From what the ranks told to the service of a communicator. */
+#ifndef GPURING_WIREUP_SERVICE_H
+#define GPURING_WIREUP_SERVICE_H
+
+#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/layout.h"
+
+/* Plans and FIFO sizes of this rank; the transport is still to be added. */
+int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
+                           const struct gpuring_members *members,
+                           const struct gpuring_layout *layout,
+                           const struct gpuring_gathered *hellos, struct gpuring_service **service);
+
+#endif

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+# shellcheck shell=sh disable=SC2154
+#
+# coll_gpuring_net=auto between two hosts of one emulated machine; sourced by one_machine.sh.
+
+auto() { # TEXT ARGUMENTS-OF-MPIRUN...
+    auto_text=$1
+    shift
+    # UCX has no path of its own over rxe.
+    run 200 env OMPI_MCA_coll_gpuring_net=auto GPURING_UCX_TLS=tcp,self "$MPIRUN" "$@"
+    adopt_as_one "net=auto, $auto_text"
+}
+matrix="$programs/matrix -n 1,1000 -f 40 -s"
+
+# shellcheck disable=SC2086
+auto "both hosts have an active port" --host a,b -n 2 $matrix
+check "net=auto: verbs, and the log says why" \
+    says 'gpuring INFO network verbs between the nodes: all 2 ranks have active RDMA ports'
+
+# shellcheck disable=SC2086
+auto "one host has no active port" --host a -n 1 $matrix : \
+    --host b -n 1 env OMPI_MCA_coll_gpuring_verbs_hca=^rxe0 $matrix
+check "net=auto: ucx, and the log names the host without a port" \
+    says 'gpuring INFO network ucx between the nodes: b has no active RDMA port'
+
+# A host that has a port, but may not register memory: all ranks begin anew, together.
+cat >"$work/locked" <<'END'
+#!/bin/sh
+ulimit -l 64
+exec setpriv --bounding-set=-ipc_lock "$@"
+END
+chmod +x "$work/locked"
+# shellcheck disable=SC2086
+auto "one host cannot register memory" --host a -n 1 $matrix : --host b -n 1 "$work/locked" $matrix
+check "net=auto: verbs is tried first" says 'gpuring INFO network verbs between the nodes'
+check "net=auto: the host says what is wrong" says '\(ulimit -l\) is 64 KiB'
+check "net=auto: then ucx on all ranks" \
+    says 'gpuring INFO network ucx between the nodes: verbs did not connect the ranks: rank 1 on b'
