@@ -47,6 +47,11 @@ test_mpi_staged_SOURCES = \
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/staged_cases
+test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c $(mpi_harness)
+test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_cases_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/mixed
 test_mpi_mixed_SOURCES = test/mpi/mixed.c $(mpi_harness)
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

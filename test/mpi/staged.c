@@ -5,7 +5,7 @@
  * own, against the same call on host memory: all bytes of both buffers must be equal afterwards,
  * gaps included. The stand-in driver faults where device memory is followed on the host.
  *
- *   staged [-f N] [-l]    -f: every N-th combination; -l: large vectors, cut into chunks
+ *   staged [-f N]    every N-th combination
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,6 @@
 
 #define AREA   ((size_t) 32 << 10) /* bytes of a buffer */
 #define ORIGIN ((size_t) 8196)     /* where the buffers of calls begin in it */
-#define LARGE  ((size_t) 100003)   /* elements with -l */
 
 /* Which buffers are on the GPU. */
 enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, KINDS };
@@ -36,9 +35,7 @@ static const struct type_layout {
 
 static MPI_Datatype types[TYPES];
 static MPI_Op user_op;
-static int longest; /* elements that the operation got at once */
 
-static size_t area = AREA;
 static char *host_send, *host_receive;   /* of the reference */
 static char *gpu_send, *gpu_receive;     /* of the call under test, or: */
 static char *other_send, *other_receive; /* on the host */
@@ -57,8 +54,8 @@ static const struct type_layout *layout_of(MPI_Datatype type)
     return NULL;
 }
 
-/* a + 3 b modulo 2^32 would not be associative; this is, and is not commutative: the pair
- * (factor, term) of 16 bits each stands for x -> factor * x + term. */
+/* Associative, but not commutative: a pair of 16 bits each, (factor, term), stands for the function
+ * x -> factor * x + term. */
 static uint32_t compose(uint32_t a, uint32_t b)
 {
     uint32_t factor = (a & 0xffff) * (b & 0xffff), term = (a >> 16) * (b & 0xffff) + (b >> 16);
@@ -72,7 +69,6 @@ static void combine(void *in, void *inout, int *count, MPI_Datatype *type)
     const uint32_t *a = in;
     uint32_t *b = inout;
 
-    longest = *count > longest ? *count : longest;
     for (int i = 0; i < *count; i++) {
         for (int k = 0; k < layout->n; k++) {
             int at = i * layout->extent + layout->at[k];
@@ -102,7 +98,7 @@ static void make_types(void)
 
 static void put_pattern(char *host, unsigned seed)
 {
-    for (size_t i = 0; i < area / sizeof(int); i++) {
+    for (size_t i = 0; i < AREA / sizeof(int); i++) {
         int value = (int) ((i * 2654435761u + seed * 40503u) >> 7) & 0x3ffff;
 
         memcpy(host + i * sizeof value, &value, sizeof value);
@@ -273,9 +269,9 @@ static void fill(const struct buffer *buffer, char *reference, unsigned seed)
 {
     put_pattern(reference, seed);
     if (buffer->on_gpu) {
-        harness_write(buffer->memory, reference, area);
+        harness_write(buffer->memory, reference, AREA);
     } else {
-        memcpy(buffer->memory, reference, area);
+        memcpy(buffer->memory, reference, AREA);
     }
 }
 
@@ -283,7 +279,7 @@ static void fill(const struct buffer *buffer, char *reference, unsigned seed)
 static bool same(const struct buffer *buffer, const char *reference, size_t bytes)
 {
     if (buffer->on_gpu) {
-        harness_read(seen, buffer->memory, area);
+        harness_read(seen, buffer->memory, AREA);
     }
     return memcmp(reference, buffer->on_gpu ? seen : buffer->memory, bytes) == 0;
 }
@@ -293,7 +289,7 @@ static size_t defined_bytes(const struct collective *what, const struct call *x,
 {
     return in_place && strncmp(what->name, "reduce_scatter", 14) == 0
                ? ORIGIN + (size_t) (x->part * layout_of(x->type)->extent) * sizeof(int) - 16
-               : area;
+               : AREA;
 }
 
 static bool on_gpu(enum kinds kinds, enum kinds alone)
@@ -328,7 +324,7 @@ static bool compare(const struct collective *what, struct call x, enum kinds kin
         } else {
             good = good && again(&reference) && again(&x);
         }
-        good = good && same(&s, host_send, area) &&
+        good = good && same(&s, host_send, AREA) &&
                same(&r, host_receive, defined_bytes(what, &x, in_place));
     }
     if (x.form == PERSISTENT) {
@@ -338,11 +334,11 @@ static bool compare(const struct collective *what, struct call x, enum kinds kin
     return good;
 }
 
-/* A combination of everything by its number; false: there is no such. */
 struct choice {
     int type, kinds, in_place, last_root, predefined;
 };
 
+/* A combination of everything by its number; false: there is no such. */
 static bool choose(struct choice *choice, unsigned number)
 {
     choice->type = (int) (number % TYPES);
@@ -457,13 +453,13 @@ static void check_matrix(unsigned every)
 
 static void make_buffers(void)
 {
-    gpu_send = harness_alloc(area);
-    gpu_receive = harness_alloc(area);
-    host_send = malloc(area);
-    host_receive = malloc(area);
-    other_send = malloc(area);
-    other_receive = malloc(area);
-    seen = malloc(area);
+    gpu_send = harness_alloc(AREA);
+    gpu_receive = harness_alloc(AREA);
+    host_send = malloc(AREA);
+    host_receive = malloc(AREA);
+    other_send = malloc(AREA);
+    other_receive = malloc(AREA);
+    seen = malloc(AREA);
 }
 
 static void free_buffers(void)

@@ -2,17 +2,65 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Collectives on device memory that do not run on the GPU, on the stand-in driver (test/standin):
-# every one of them, against the same call on host memory.
+# Collectives on device memory that do not run on the GPU, on the stand-in driver (test/standin),
+# which faults where a host follows device memory: every one of them, in every form, against the
+# same call on host memory.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-# The test itself: on host memory, with the stock components alone.
-run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged" -f 7
+# The tests themselves: on host memory, with the stock components alone.
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged" -f 29
 adopt_as_one "3 ranks without the component, on host memory"
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged_cases"
+adopt_as_one "3 ranks without the component, on host memory: cases"
 
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     skip "built without CUDA: there is no device layer to test" "collectives on device memory"
     finish
 fi
+
+use_gpus 2
+export OMPI_MCA_coll_gpuring_buffer_size=64k
+export GPURING_STANDIN_REPORT="$work/report"
+nothing_left() { # TEXT: the last runs gave back all that they took from the driver
+    if [ ! -s "$GPURING_STANDIN_REPORT" ]; then
+        ok "$1"
+    else
+        cp "$GPURING_STANDIN_REPORT" "$work/out"
+        not_ok "$1"
+    fi
+    rm -f "$GPURING_STANDIN_REPORT"
+}
+
+mpi 120 1 staged -f 3
+adopt_as_one "1 rank: every 3rd combination"
+for ranks in 2 3 4; do
+    mpi 240 "$ranks" staged -f $((ranks * ranks * 3 - 1))
+    adopt_as_one "$ranks ranks: combinations of collectives, forms, types, buffers, in place, roots"
+done
+nothing_left "all memory of staging is given back"
+
+for ranks in 1 2 4; do
+    OMPI_MCA_coll_gpuring_stage_size=4096 OMPI_MCA_coll_gpuring_verbose=1 mpi 120 "$ranks" staged_cases
+    adopt "$ranks ranks"
+done
+check "the log names what is staged" \
+    says 'gpuring INFO .*: MPI_Bcast on GPU memory is staged through host memory'
+nothing_left "all memory of the cases is given back"
+mpi 120 3 staged_cases
+adopt_as_one "3 ranks, vectors in one piece"
+
+# Faults. Rows are copied by staging alone: before a call the first, after it the second.
+for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=3 cuMemcpy2DAsync_v2=4; do
+    GPURING_STANDIN_FAULTS=$fault:700 mpi 60 1 staged_cases -e
+    adopt "$fault"
+    check "$fault: the log says what failed" says 'cannot copy rows between host and device'
+done
+GPURING_STANDIN_FAULTS=cuStreamQuery=1:700 mpi 60 1 staged_cases -e
+adopt "cuStreamQuery"
+nothing_left "failed calls leave nothing behind"
+GPURING_STANDIN_FAULTS=cuMemHostAlloc=1:2 mpi 60 2 staged_cases
+adopt_as_one "no pinned memory"
+check "no pinned memory: the log warns" says 'gpuring WARN .*could not be pinned'
+nothing_left "nor does pageable memory"
 finish
