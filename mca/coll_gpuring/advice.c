@@ -52,6 +52,7 @@ void gpuring_advice_find(const struct pci_graph *graph, int nnodes, const struct
         advice->pack.ntrees = 0;
     }
     predict(graph, nnodes, ring, tree, advice);
+    gpuring_routes_find(graph, ring, tree, &advice->routes);
 }
 
 /* FNV-1a, 64 bits. */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/members.h"
+#include "mca/coll_gpuring/routes.h"
 #include "mca/topo_pci/pci_channels.h"
 #include "mca/topo_pci/pci_pack.h"
 
@@ -23,6 +24,7 @@ struct gpuring_advice {
     bool predicted;       /* the tables are filled: */
     int8_t algorithm[GPURING_ADVICE_SIZES]; /* enum gpuring_algorithm, -1: none */
     int8_t protocol[GPURING_ADVICE_SIZES];  /* enum gpuring_protocol */
+    struct gpuring_routes routes; /* this node's; not compared, and good also if others' differ */
 };
 
 /* Pack trees and ask the cost model. What fails is left out, with a line at verbose 2. */

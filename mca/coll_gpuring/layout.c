@@ -105,6 +105,22 @@ void gpuring_layout_channels(const struct gpuring_layout *layout, int rank,
     }
 }
 
+void gpuring_layout_devices(const struct gpuring_layout *layout, int rank,
+                            const struct gpuring_routes *routes,
+                            const struct gpuring_net_device *devices, int ndevices,
+                            struct gpuring_route_devices *result)
+{
+    const struct pci_agreed *agreed = &layout->connect.agreed;
+
+    if (layout->engine) {
+        gpuring_routes_devices(routes, agreed->rings, agreed->trees,
+                               agreed->swap && layout->members->node[rank] % 2 == 1, devices,
+                               ndevices, result);
+    } else {
+        gpuring_routes_devices(NULL, 0, 0, false, devices, ndevices, result);
+    }
+}
+
 /* One ring in its order, or one tree as "rank<parent" pairs; all ranks' channels are given. */
 static void dump_channel(FILE *file, const struct gpuring_channel *all, int nranks, uint32_t stride,
                          uint32_t c, bool ring)

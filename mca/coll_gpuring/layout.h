@@ -50,6 +50,12 @@ void gpuring_layout_fini(struct gpuring_layout *layout);
 void gpuring_layout_channels(const struct gpuring_layout *layout, int rank,
                              struct gpuring_channel *channels);
 
+/* Which of the net's devices carry the channels in and out of the node of `rank`. */
+void gpuring_layout_devices(const struct gpuring_layout *layout, int rank,
+                            const struct gpuring_routes *routes,
+                            const struct gpuring_net_device *devices, int ndevices,
+                            struct gpuring_route_devices *result);
+
 /* Write all channels as XML to coll_gpuring_graph_dump_file; failures are reported. */
 void gpuring_layout_dump(const struct gpuring_layout *layout);
 

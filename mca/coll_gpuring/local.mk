@@ -179,6 +179,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/queue.h \
     mca/coll_gpuring/request.c \
     mca/coll_gpuring/request.h \
+    mca/coll_gpuring/routes.c \
+    mca/coll_gpuring/routes.h \
     mca/coll_gpuring/run.c \
     mca/coll_gpuring/run.h \
     mca/coll_gpuring/service.c \

@@ -84,9 +84,35 @@ static double try_seconds(const struct gpuring_net_choice *net)
                : limit;
 }
 
+static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+                             enum gpuring_net_direction direction)
+{
+    const struct gpuring_route_devices *devices = context;
+    int way = direction == GPURING_NET_SEND ? GPURING_ROUTE_OUT : GPURING_ROUTE_IN;
+
+    channel %= GPURING_MAX_CHANNELS;
+    return algorithm == GPURING_ALGORITHM_TREE ? devices->tree[channel][way]
+                                               : devices->ring[channel][way];
+}
+
+static void find_devices(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_wireup *wireup, const struct gpuring_network *network,
+                         struct gpuring_route_devices *result)
+{
+    const struct gpuring_net_device *devices = NULL;
+    int count = 0;
+
+    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
+        count = 0;
+    }
+    gpuring_layout_devices(&wireup->layout, module->rank, &wireup->advice.routes, devices, count,
+                           result);
+}
+
 static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_members *members = &wireup->members;
+    struct gpuring_route_devices devices;
     struct gpuring_transport_config config = {
         .rank = module->rank,
         .nranks = module->nranks,
@@ -103,6 +129,9 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
         if (status != GPURING_OK) {
             return status;
         }
+        find_devices(module, wireup, &network, &devices);
+        config.net_device = device_of_channel;
+        config.net_device_context = &devices;
         config.net_ops = network.ops;
         config.net = network.net;
         config.proxy = gpuring_process.proxy;

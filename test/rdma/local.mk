@@ -12,7 +12,7 @@ test_rdma_net_pair_SOURCES = \
     test/unit/net_lane.h
 test_rdma_net_pair_LDADD = libgpuring_core.la -lpthread -lm
 
-rdma_tests = test/rdma/test_rdma.sh test/rdma/test_rdma_two.sh
+rdma_tests = test/rdma/test_rdma.sh test/rdma/test_rdma_two.sh test/rdma/test_rdma_failover.sh
 TESTS += $(rdma_tests)
 
 EXTRA_DIST += \
@@ -23,6 +23,7 @@ EXTRA_DIST += \
     test/rdma/prepare \
     test/rdma/run \
     test/rdma/switch.py \
+    test/rdma/failover.sh \
     test/rdma/one_machine.sh \
     test/rdma/two_machines.sh \
     $(rdma_tests)

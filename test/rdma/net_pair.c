@@ -73,6 +73,7 @@ static int usage(void)
         stderr,
         "usage: net-pair [--net ucx|verbs] [--hca LIST] [--device N] [--links N] [--slots N]\n"
         "                [--slot-bytes N] [--timeout EXP] [--retry N] [--spin US] [--yield US]\n"
+        "                [--qps N] [--spares N]\n"
         "                [--serve PORT | --to HOST:PORT] [--verbose]\n"
         "                check|latency|bandwidth|both [COUNT]\n");
     return 2;
@@ -85,7 +86,8 @@ static int parse(int argc, char **argv, struct options *o)
         {"links", 1, NULL, 'l'},   {"slots", 1, NULL, 's'},     {"slot-bytes", 1, NULL, 'b'},
         {"serve", 1, NULL, 'S'},   {"to", 1, NULL, 'T'},        {"timeout", 1, NULL, 't'},
         {"retry", 1, NULL, 'r'},   {"spin", 1, NULL, 'p'},      {"yield", 1, NULL, 'y'},
-        {"verbose", 0, NULL, 'v'}, {"die-after", 1, NULL, 'D'}, {NULL, 0, NULL, 0}};
+        {"verbose", 0, NULL, 'v'}, {"die-after", 1, NULL, 'D'}, {"qps", 1, NULL, 'q'},
+        {"spares", 1, NULL, 'e'},  {NULL, 0, NULL, 0}};
     int option;
 
     *o = (struct options){.ops = NULL,
@@ -133,6 +135,12 @@ static int parse(int argc, char **argv, struct options *o)
             break;
         case 'y':
             o->waits.yield_us = atoi(optarg);
+            break;
+        case 'q':
+            o->net.verbs_qps = atoi(optarg);
+            break;
+        case 'e':
+            o->net.verbs_spares = atoi(optarg);
             break;
         case 'D':
             o->die_after = atof(optarg);

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # Verbs on one emulated machine with several hosts (test/rdma/run), or on two machines where this is
-# called as test_rdma_two.sh. Skipped with a reason where the machines cannot be had.
+# called as test_rdma_two.sh or test_rdma_failover.sh. Skipped with a reason where the machines cannot be had.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 top_srcdir=$(cd "$top_srcdir" && pwd)
@@ -28,6 +28,7 @@ if ! grep -q 'GPURING_HAVE_VERBS 1' "$top_builddir/gpuring_config.h"; then
 fi
 case $0 in
 *two*) machines two_machines -n 2 ;;
+*failover*) machines failover -n 2 ;;
 *) machines one_machine -n 1 ;;
 esac
 finish

@@ -19,6 +19,12 @@ test_unit_test_decisions_SOURCES = test/unit/test_decisions.c mca/coll_gpuring/c
 test_unit_test_decisions_CPPFLAGS = $(AM_CPPFLAGS)
 test_unit_test_decisions_LDADD = $(core_test_libs) -lm
 
+unit_tests += test/unit/test_routes
+test_unit_test_routes_SOURCES = test/unit/test_routes.c mca/coll_gpuring/routes.c \
+    mca/coll_gpuring/routes.h test/unit/pci_test.h
+test_unit_test_routes_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/mca/topo_pci
+test_unit_test_routes_LDADD = libgpuring_core.la libpcigraph.la $(CMOCKA_LIBS) -lpthread -lm
+
 unit_tests += test/unit/test_pci_bound
 test_unit_test_pci_bound_SOURCES = test/unit/test_pci_bound.c test/unit/pci_cube.h
 test_unit_test_pci_bound_LDADD = $(pci_test_libs)

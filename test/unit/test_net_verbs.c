@@ -226,6 +226,25 @@ static void test_closed_peer(void **state)
     world_close(&world);
 }
 
+/* One end gives up and says why; the other's operation ends with that. */
+static void test_abort(void **state)
+{
+    struct world world;
+
+    (void) state;
+    world_open(&world, &world_roce, 1, 2, NULL);
+    world_transfer_well(&world, 0, 20);
+    gpuring_proxy_abort(world.send[0].conn, GPURING_ERR_TIMEOUT);
+    until_failed(&world.recv[0]);
+    assert_int_equal(world.recv[0].failed, GPURING_ERR_ABORTED);
+    assert_non_null(strstr(gpuring_proxy_conn_error(world.recv[0].conn),
+                           gpuring_status_text(GPURING_ERR_TIMEOUT)));
+    gpuring_proxy_abort(world.recv[1].conn, GPURING_ERR_PEER); /* against the stream */
+    until_failed(&world.send[1]);
+    assert_int_equal(world.send[1].failed, GPURING_ERR_ABORTED);
+    world_close(&world);
+}
+
 /* Whatever call fails first, the error says so and nothing is left behind. */
 static void test_failing_calls(void **state)
 {
@@ -316,6 +335,7 @@ int main(void)
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
         cmocka_unit_test_setup(test_events, clear_log),
         cmocka_unit_test_setup(test_closed_peer, clear_log),
+        cmocka_unit_test_setup(test_abort, clear_log),
         cmocka_unit_test_setup(test_failing_calls, clear_log),
         cmocka_unit_test_setup(test_refused_sends, clear_log),
         cmocka_unit_test_setup(test_refused_probes, clear_log),

@@ -228,6 +228,8 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
                        uint32_t bytes);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
+/* Tell the peer that this end gives up. */
+void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
 /* Take what has completed; returns how much. */
 int gpuring_verbs_completions(struct gpuring_net *net);
 /* Look after rails on which nothing happens. */
@@ -239,10 +241,15 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
                             uint64_t step, uint32_t bytes);
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               enum gpuring_protocol protocol, uint64_t head);
-enum gpuring_verbs_control { GPURING_VERBS_BYE, GPURING_VERBS_ARRIVED, GPURING_VERBS_LOST };
+enum gpuring_verbs_control {
+    GPURING_VERBS_BYE,
+    GPURING_VERBS_ARRIVED,
+    GPURING_VERBS_LOST,
+    GPURING_VERBS_ABORT, /* the number is the status, positive */
+};
 int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
-                               uint64_t arrived);
+                               uint64_t number);
 /* The slot of this step has left. */
 void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
 

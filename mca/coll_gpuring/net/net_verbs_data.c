@@ -3,6 +3,7 @@
 /* The data path of the net `verbs`. The formats of the immediate value stand in net_verbs.h. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_verbs.h"
@@ -12,7 +13,7 @@
 #define IMM_CONTROL      3u
 #define IMM_STEP_BITS    23
 #define IMM_HEAD_BITS    30
-#define IMM_ARRIVED_BITS 22
+#define IMM_NUMBER_BITS  22
 #define IMM_KIND_AT      27
 #define IMM_RAIL_AT      24
 #define IMM_PROTOCOL_AT  22
@@ -217,14 +218,27 @@ int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol pr
 
 int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
-                               uint64_t arrived)
+                               uint64_t number)
 {
     const struct gpuring_verbs_sent sent = {.kind = GPURING_VERBS_PROBE};
 
     return post_empty(link, on, IBV_WR_RDMA_WRITE_WITH_IMM,
                       IMM_CONTROL << 30 | (uint32_t) kind << IMM_KIND_AT | rail << IMM_RAIL_AT |
-                          protocol << IMM_PROTOCOL_AT | LOW(arrived, IMM_ARRIVED_BITS),
+                          protocol << IMM_PROTOCOL_AT | LOW(number, IMM_NUMBER_BITS),
                       &sent);
+}
+
+void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
+{
+    struct gpuring_verbs_rail *on;
+
+    gpuring_gate_enter(&link->base.net->gate);
+    on = gpuring_verbs_first_up(link);
+    if (link->base.status == GPURING_OK && !link->peer_closed && on != NULL) {
+        /* Where there is no room for it, the peer runs into its timeout. */
+        gpuring_verbs_post_control(link, on, GPURING_VERBS_ABORT, 0, 0, (uint64_t) -status);
+    }
+    gpuring_gate_leave(&link->base.net->gate);
 }
 
 static void probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
@@ -348,8 +362,10 @@ static void credit_arrived(struct gpuring_net_link *link, unsigned protocol, uin
     }
 }
 
-static void control_arrived(struct gpuring_net_link *link, uint32_t imm)
+static void control_arrived(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on,
+                            uint32_t imm)
 {
+    char why[160];
     unsigned rail = imm >> IMM_RAIL_AT & 7, protocol = imm >> IMM_PROTOCOL_AT & 3;
 
     switch (imm >> IMM_KIND_AT & 7) {
@@ -360,8 +376,13 @@ static void control_arrived(struct gpuring_net_link *link, uint32_t imm)
     case GPURING_VERBS_ARRIVED:
         if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
             link->rail[rail].peer_arrived[protocol] =
-                nearest(link->base.count[protocol].done, imm, IMM_ARRIVED_BITS);
+                nearest(link->base.count[protocol].done, imm, IMM_NUMBER_BITS);
         }
+        break;
+    case GPURING_VERBS_ABORT:
+        snprintf(why, sizeof why, "the peer has given up: %s",
+                 gpuring_status_text(-(int) LOW(imm, IMM_NUMBER_BITS)));
+        gpuring_verbs_link_fail(link, on, GPURING_ERR_ABORTED, why, "see its output");
         break;
     default:
         if (rail < link->nrails) {
@@ -377,7 +398,7 @@ static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     unsigned protocol = imm >> 30;
 
     if (protocol == IMM_CONTROL) {
-        control_arrived(link, imm);
+        control_arrived(link, rail, imm);
     } else if (link->base.direction == GPURING_NET_RECV) {
         data_arrived(link, rail, protocol, imm, wc->byte_len);
     } else {

@@ -87,6 +87,9 @@ int gpuring_plan_build_direct(int rank, int nranks, struct gpuring_plan **plan);
 int gpuring_plan_build_packed(int rank, int nranks, const struct gpuring_packed_place *places,
                               uint32_t ntrees, struct gpuring_plan **plan);
 
+/* The channel, or for plans without channels another number, that a connection belongs to. */
+uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);
+
 void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */
 
 /*

@@ -13,6 +13,13 @@ uint32_t gpuring_writer_key(enum gpuring_algorithm algorithm, uint32_t index, ui
     return (uint32_t) algorithm << 28 | index << 1 | down;
 }
 
+uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key)
+{
+    uint32_t index = (key & UINT32_C(0xfffffff)) >> 1;
+
+    return plan->algorithm == GPURING_ALGORITHM_TREE ? index / 2 : index; /* two trees a channel */
+}
+
 static void *no_memory(struct gpuring_writer *writer)
 {
     if (writer->status == GPURING_OK) {

@@ -28,6 +28,18 @@ static double monotonic(void)
     return (double) gpuring_proxy_now() * 1e-9;
 }
 
+static int choose_device(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                         enum gpuring_net_direction direction)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    const struct gpuring_plan *plan = transport->plans[conn->plan];
+
+    return config->net_device == NULL
+               ? 0
+               : config->net_device(config->net_device_context, plan->algorithm,
+                                    gpuring_plan_channel(plan, conn->key), direction);
+}
+
 static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                       const struct gpuring_block_layout *layout)
 {
@@ -35,6 +47,8 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
     struct gpuring_net_memory memory = {.base = transport->net_region,
                                         .bytes = transport->net_region_bytes};
     uint8_t *block = transport->net_region + conn->offset;
+    enum gpuring_net_direction direction =
+        conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV;
     int status;
 
     conn->link = calloc(1, sizeof *conn->link);
@@ -49,10 +63,8 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
                                                        .nslots = config->fifo.nslots};
         }
     }
-    status = config->net_ops->link_create(config->net, config->net_device,
-                                          conn->end == GPURING_END_SEND ? GPURING_NET_SEND
-                                                                        : GPURING_NET_RECV,
-                                          &memory, &conn->link->link);
+    status = config->net_ops->link_create(config->net, choose_device(transport, conn, direction),
+                                          direction, &memory, &conn->link->link);
     if (status != GPURING_OK) {
         free(conn->link);
         conn->link = NULL;

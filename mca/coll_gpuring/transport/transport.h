@@ -48,7 +48,11 @@ struct gpuring_transport_config {
     struct gpuring_device *device;
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
-    int net_device;              /* which of the net's devices new links use, by lane: first one */
+    /* Which of the net's devices a connection of this channel of the plan uses; read during create
+     * only. NULL: the first one. */
+    int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+                      enum gpuring_net_direction direction);
+    void *net_device_context;
     struct gpuring_proxy *proxy; /* needed with net_ops */
     double try_seconds;          /* gpuring_transport_try gives up after so long; 0: default */
 };

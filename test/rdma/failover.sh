@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# On two emulated machines with two verbs ports each (run by test_rdma.sh): one port goes, by an
+# interface that is taken down or a network that loses everything, and the data come by the other.
+# The second port is a macvlan interface: it has an address of its own on the same cable. Prints TAP.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
+pair=$top_builddir/test/rdma/net_pair
+export OMPI_MCA_coll_gpuring_verbs_timeout=16 OMPI_MCA_coll_gpuring_verbs_retry_count=3
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
+export OMPI_MCA_btl_tcp_if_include=eth0
+export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
+export OMPI_MCA_coll_gpuring_verbose=1
+
+second_port() { # NUMBER
+    echo "ip link add mv0 link eth0 mtu 4200 type macvlan mode bridge &&
+        ip addr add 10.92.0.$1/24 dev mv0 && ip link set mv0 up && rdma link add rxe1 type rxe netdev mv0"
+}
+run 60 sh -c "$(second_port 1)"
+run 60 on-host vm1 "$(second_port 2)"
+sleep 3 # for the addresses to become GIDs
+run 60 ibv_devinfo -d rxe1
+check "a second port" says 'PORT_ACTIVE'
+
+# Of both processes, this one and the one on vm1, for some seconds of which a port is gone.
+pairs() { # SECONDS OPTIONS...
+    limit=$1
+    shift
+    timeout -k 5 "$limit" on-host vm1 "$pair --net verbs --to vm0:7000 $*" >"$work/second" 2>&1 &
+    run "$limit" "$pair" --net verbs --serve 7000 "$@"
+    wait
+    cat "$work/second" >>"$work/out"
+}
+spare="--timeout 16 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
+
+# Nothing comes through any more at vm0's second port, and nobody says so.
+(sleep 4; tc qdisc add dev mv0 root netem loss 100%) &
+# shellcheck disable=SC2086
+pairs 200 $spare check 1500
+check "a port that loses everything: all chunks come by the other" \
+    says '^check: 6 lanes of 1500 chunks right'
+check "which port failed, why, and which one serves now" \
+    says 'device rxe1 port 1 failed: .*; it goes on by device rxe0 port 1'
+tc qdisc del dev mv0 root
+
+# The interface of vm1's second port goes down: its device says so.
+(sleep 4; on-host vm1 "ip link set mv0 down") >/dev/null 2>&1 &
+# shellcheck disable=SC2086
+pairs 200 $spare --qps 2 check 1500
+check "a port that goes down, two queue pairs: all chunks come by the other" \
+    says '^check: 6 lanes of 1500 chunks right'
+check "the device tells of its port" says 'device rxe1 port 1 is down'
+on-host vm1 "ip link set mv0 up"
+sleep 3
+
+(sleep 6; tc qdisc add dev mv0 root netem loss 100%) &
+OMPI_MCA_coll_gpuring_verbs_spares=1 OMPI_MCA_coll_gpuring_verbs_hca='rxe1,rxe0' \
+    run 200 "$MPIRUN" --host vm0,vm1 -n 2 "$programs/matrix" -n 0,1,1023,65537 -f 200 -s
+adopt_as_one "MPI_Allreduce while a port goes"
+finish

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Which network device each channel uses: the engine's choice, and what is done without one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/plan/plan.h"
+#include "mca/coll_gpuring/plan/writer.h"
+#include "mca/coll_gpuring/routes.h"
+#include "test/unit/pci_test.h"
+
+static const struct gpuring_net_device devices[] = {
+    {.name = "mlx5_1", .port = 1}, {.name = "mlx5_0", .port = 1}, {.name = "mlx5_0", .port = 2}};
+
+static const struct gpuring_routes routes = {
+    .nrings = 2,
+    .ntrees = 1,
+    .ring = {{{"mlx5_0", 1}, {"mlx5_0", 2}}, {{"mlx5_1", 1}, {"mlx5_9", 1}}},
+    .tree = {{{"mlx5_1", 0}, {"mlx5_0", 0}}}};
+
+static void test_names(void **state)
+{
+    struct gpuring_route_devices found;
+
+    (void) state;
+    gpuring_routes_devices(&routes, 2, 1, false, devices, 3, &found);
+    for (int c = 0; c < GPURING_MAX_CHANNELS; c += 2) { /* again and again */
+        assert_int_equal(found.ring[c][GPURING_ROUTE_IN], 1);
+        assert_int_equal(found.ring[c][GPURING_ROUTE_OUT], 2);
+        assert_int_equal(found.ring[c + 1][GPURING_ROUTE_IN], 0);
+        /* The net has no mlx5_9: in turn. */
+        assert_int_equal(found.ring[c + 1][GPURING_ROUTE_OUT], (c + 1) % 3);
+    }
+    for (int c = 0; c < GPURING_MAX_CHANNELS; c++) {
+        assert_int_equal(found.tree[c][GPURING_ROUTE_IN], 0);
+        assert_int_equal(found.tree[c][GPURING_ROUTE_OUT], 1);
+    }
+    gpuring_routes_devices(&routes, 2, 1, true, devices, 3, &found); /* NICs swapped in pairs */
+    assert_int_equal(found.ring[0][GPURING_ROUTE_IN], 0);
+    assert_int_equal(found.ring[1][GPURING_ROUTE_IN], 1);
+    assert_int_equal(found.ring[1][GPURING_ROUTE_OUT], 2);
+    assert_int_equal(found.tree[0][GPURING_ROUTE_IN], 0);
+    gpuring_routes_devices(&routes, 1, 1, false, devices, 3, &found); /* others have one ring */
+    assert_int_equal(found.ring[1][GPURING_ROUTE_IN], 1);
+}
+
+static void test_in_turn(void **state)
+{
+    struct gpuring_route_devices found;
+
+    (void) state;
+    gpuring_routes_devices(NULL, 0, 0, false, devices, 3, &found);
+    for (int c = 0; c < GPURING_MAX_CHANNELS; c++) {
+        assert_int_equal(found.ring[c][GPURING_ROUTE_IN], c % 3);
+        assert_int_equal(found.ring[c][GPURING_ROUTE_OUT], c % 3);
+        assert_int_equal(found.tree[c][GPURING_ROUTE_OUT], c % 3);
+    }
+    gpuring_routes_devices(&routes, 2, 1, false, NULL, 0, &found); /* no device at all */
+    assert_int_equal(found.ring[1][GPURING_ROUTE_OUT], 0);
+}
+
+/* On two sockets with a NIC and GPUs each, every NIC is used, each by its own socket's GPUs. */
+static void test_engine(void **state)
+{
+    struct pci_graph *graph = graph_of_file("two-sockets.xml", NULL);
+    struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
+    struct pci_fabric fabric = {.ngpus = 0};
+    struct gpuring_routes found;
+    struct pci_search search;
+
+    (void) state;
+    assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
+    pci_search_init(&search);
+    search.nodes = 2;
+    assert_int_equal(pci_channels_search(&fabric, &search, &ring), 0);
+    search.pattern = PCI_PATTERN_BALANCED_TREE;
+    assert_int_equal(pci_channels_search(&fabric, &search, &tree), 0);
+    gpuring_routes_find(graph, &ring, &tree, &found);
+    assert_int_equal(found.nrings, ring.nchannels);
+    assert_int_equal(found.ntrees, tree.nchannels);
+    assert_true(ring.nchannels > 0);
+    for (uint32_t c = 0; c < ring.nchannels; c++) {
+        for (int way = 0; way < GPURING_ROUTE_WAYS; way++) {
+            const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, ring.nets[c][way]);
+
+            assert_string_equal(found.ring[c][way].name, net->net.name);
+            assert_int_equal(found.ring[c][way].port, net->net.port);
+            assert_true(found.ring[c][way].name[0] != '\0');
+        }
+    }
+    pci_channels_fini(&ring);
+    pci_channels_fini(&tree);
+    pci_fabric_fini(&fabric);
+    pci_graph_free(graph);
+}
+
+/* Connections tell their channels: rings by number, and both trees of a channel. */
+static void test_channels_of_connections(void **state)
+{
+    struct gpuring_channel channels[3];
+    struct gpuring_plan *plan = NULL;
+
+    (void) state;
+    memset(channels, 0, sizeof channels);
+    for (int c = 0; c < 3; c++) {
+        channels[c].ring = (struct gpuring_ring_place){.prev = 1, .next = 1, .index = 0};
+        for (int t = 0; t < 2; t++) {
+            channels[c].tree[t] = (struct gpuring_tree_place){.up = -1, .down = {1, -1, -1}};
+        }
+    }
+    assert_int_equal(gpuring_plan_build_ring(0, 2, channels, 3, &plan), 0);
+    assert_int_equal(plan->nsends, 3);
+    for (uint32_t c = 0; c < 3; c++) {
+        assert_int_equal(gpuring_plan_channel(plan, plan->sends[c].key), c);
+        assert_int_equal(gpuring_plan_channel(plan, plan->recvs[c].key), c);
+    }
+    gpuring_plan_free(plan);
+    assert_int_equal(gpuring_plan_build_tree(0, 2, channels, 3, &plan), 0);
+    assert_int_equal(plan->nsends, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i / 2);
+    }
+    gpuring_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_in_turn),
+        cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_channels_of_connections),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
