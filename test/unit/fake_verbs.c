@@ -297,7 +297,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
                                  .pd = pd,
                                  .send_cq = attr->send_cq,
                                  .recv_cq = attr->recv_cq,
-                                 .qp_num = ++fake.next_number};
+                                 .qp_num = ++fake.next_qp[number_of(pd->context->device)]};
         qp->send_room = attr->cap.max_send_wr;
         qp->receive_room = attr->cap.max_recv_wr;
         qp->receive_id = calloc(qp->receive_room, sizeof(*qp->receive_id));
@@ -306,6 +306,20 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     }
     UNLOCK;
     return qp != NULL ? &qp->qp : NULL;
+}
+
+/* The device that an address means. */
+static int device_at(const struct ibv_ah_attr *address)
+{
+    for (int i = 0; i < fake.ndevices && address->is_global; i++) {
+        for (int g = 0; g < FAKE_GIDS; g++) {
+            if (memcmp(fake.device[i].gid[g], address->grh.dgid.raw, 16) == 0 &&
+                fake.device[i].gid_type[g] == IBV_GID_TYPE_ROCE_V2) {
+                return i;
+            }
+        }
+    }
+    return address->dlid - 1;
 }
 
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -322,6 +336,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
             fake_enter_error(mine);
         }
         mine->peer = (mask & IBV_QP_DEST_QPN) != 0 ? attr->dest_qp_num : mine->peer;
+        mine->peer_device = (mask & IBV_QP_AV) != 0 ? device_at(&attr->ah_attr) : mine->peer_device;
     }
     UNLOCK;
     return error;

@@ -8,11 +8,17 @@
 
 #include "test/unit/fake_verbs_internal.h"
 
-static struct fake_qp *find_qp(uint32_t number)
+static int device_of(const struct fake_qp *qp)
+{
+    return (int) (qp->qp.context->device - fake.handle);
+}
+
+/* Numbers of queue pairs are unique within a device only. */
+static struct fake_qp *find_qp(int device, uint32_t number)
 {
     struct fake_qp *qp = fake.qps;
 
-    while (qp != NULL && qp->qp.qp_num != number) {
+    while (qp != NULL && (qp->qp.qp_num != number || device_of(qp) != device)) {
         qp = qp->next;
     }
     return qp;
@@ -50,7 +56,7 @@ static void push_status(struct fake_qp *qp, uint64_t wr_id, enum ibv_wc_status s
 void fake_enter_error(struct fake_qp *qp)
 {
     qp->state = IBV_QPS_ERR;
-    while (qp->receives > 0 && !fake.mute[qp->qp.context->device - fake.handle]) {
+    while (qp->receives > 0 && !fake.mute[device_of(qp)]) {
         push_status(qp, qp->receive_id[qp->first_receive], IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
         qp->first_receive = (qp->first_receive + 1) % qp->receive_room;
         qp->receives--;
@@ -70,17 +76,17 @@ static bool registered(uint32_t key, bool remote, uint64_t address, uint32_t byt
 }
 
 /* What a responder does with a write; the status that the sender sees. */
-static enum ibv_wc_status respond(uint32_t from, uint32_t number, const struct ibv_send_wr *wr,
-                                  const void *data, uint32_t bytes)
+static enum ibv_wc_status respond(int from_device, uint32_t from, struct fake_qp *to,
+                                  const struct ibv_send_wr *wr, const void *data, uint32_t bytes)
 {
-    struct fake_qp *to = find_qp(number);
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS,
                         .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
                         .byte_len = bytes,
                         .imm_data = wr->imm_data,
                         .wc_flags = IBV_WC_WITH_IMM};
 
-    if (to == NULL || to->peer != from || to->state < IBV_QPS_RTR || to->state == IBV_QPS_ERR) {
+    if (to == NULL || to->peer != from || to->peer_device != from_device ||
+        to->state < IBV_QPS_RTR || to->state == IBV_QPS_ERR) {
         return IBV_WC_RETRY_EXC_ERR;
     }
     if (bytes > 0 && !registered(wr->wr.rdma.rkey, true, wr->wr.rdma.remote_addr, bytes)) {
@@ -113,7 +119,7 @@ static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_s
         fake.violations++;
         return IBV_WC_LOC_PROT_ERR;
     }
-    return respond(from->qp.qp_num, from->peer, wr,
+    return respond(device_of(from), from->qp.qp_num, find_qp(from->peer_device, from->peer), wr,
                    bytes > 0 ? (const void *) (uintptr_t) piece->addr : NULL, bytes);
 }
 
@@ -147,7 +153,7 @@ static int doom(const struct fake_qp *qp)
 {
     uint64_t random;
 
-    if ((fake.faults.doomed >> (qp->qp.context->device - fake.handle) & 1) == 0) {
+    if ((fake.faults.doomed >> (device_of(qp)) & 1) == 0) {
         return 0;
     }
     random = next_random();
@@ -285,7 +291,8 @@ void fake_verbs_haunt(void)
         struct held_send *late = fake.late;
 
         fake.late = late->next;
-        respond(late->number, late->peer, &late->wr, late->bytes, late->length);
+        respond(late->device, late->number, find_qp(late->peer_device, late->peer), &late->wr,
+                late->bytes, late->length);
         free(late);
     }
     UNLOCK;

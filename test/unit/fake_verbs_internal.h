@@ -15,6 +15,7 @@ struct held_send { /* on a device without a cable */
     struct fake_qp *qp;
     uint32_t number; /* of the queue pair, which may be gone */
     uint32_t peer;
+    int device, peer_device;
     struct ibv_send_wr wr;
     uint32_t length;
     uint8_t bytes[FAKE_SLOT_BYTES];
@@ -32,6 +33,7 @@ struct fake_qp {
     struct fake_qp *next;
     enum ibv_qp_state state;
     uint32_t peer;
+    int peer_device;
     unsigned send_room, receive_room, receives;
     unsigned unreported; /* sends since the last reported one */
     uint64_t *receive_id;
@@ -61,7 +63,7 @@ struct fake {
     struct fake_mr *mrs;
     struct held_send *held, *late;
     unsigned kills; /* by doom */
-    uint32_t next_number;
+    uint32_t next_number, next_qp[FAKE_DEVICES];
     int objects;
     unsigned sends, reported, inlined, violations;
 };

@@ -27,14 +27,16 @@ _Static_assert(GPURING_PROTOCOL_COUNT <= IMM_CONTROL, "two bits of the immediate
 _Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
 
 /*
- * Work request ids:  | place of the link in the table | receive | low bits of the send's number |
- *                     63                            32    31      30                           0
+ * Work request ids:  | place of the link in the table | rail | receive | low bits of a number |
+ *                     63                            32 31  29 28        27                    0
  */
-#define ID_RECEIVE (UINT64_C(1) << 31)
+#define ID_RAIL_AT 29
+#define ID_RECEIVE (UINT64_C(1) << 28)
 
-static uint64_t make_id(const struct gpuring_net_link *link, uint64_t low)
+static uint64_t make_id(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                        uint64_t low)
 {
-    return (link->base.id & UINT32_MAX) << 32 | low;
+    return (link->base.id & UINT32_MAX) << 32 | (uint64_t) (rail - link->rail) << ID_RAIL_AT | low;
 }
 
 /* The count next to `known` that has these low bits: a little more, or a little less. */
@@ -55,7 +57,7 @@ int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_r
         unsigned batch = count < RECEIVE_BATCH ? count : RECEIVE_BATCH;
 
         for (unsigned i = 0; i < batch; i++) {
-            list[i] = (struct ibv_recv_wr){.wr_id = make_id(link, ID_RECEIVE),
+            list[i] = (struct ibv_recv_wr){.wr_id = make_id(link, rail, ID_RECEIVE),
                                            .next = i + 1 < batch ? &list[i + 1] : NULL};
         }
         error = ibv_post_recv(rail->qp, list, &bad);
@@ -103,7 +105,7 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
         sent->kind == GPURING_VERBS_PROBE) {
         wr->send_flags |= IBV_SEND_SIGNALED;
     }
-    wr->wr_id = make_id(link, rail->sq_posted & (ID_RECEIVE - 1));
+    wr->wr_id = make_id(link, rail, rail->sq_posted & (ID_RECEIVE - 1));
     error = ibv_post_send(rail->qp, wr, &bad);
     if (error == ENOMEM) {
         return GPURING_AGAIN;
@@ -415,25 +417,31 @@ static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     }
 }
 
-static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link, uint32_t qp_num)
+/* Whose completion is it? NULL: of a link that was closed meanwhile. Numbers of queue pairs are
+ * unique within a device only. */
+static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
+                                          const struct gpuring_verbs_adapter *adapter,
+                                          const struct ibv_wc *wc)
 {
-    for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].qp != NULL && link->rail[r].qp->qp_num == qp_num) {
-            return &link->rail[r];
-        }
-    }
-    return NULL;
+    unsigned number = (unsigned) (wc->wr_id >> ID_RAIL_AT & 7);
+    struct gpuring_verbs_rail *rail = &link->rail[number];
+
+    return number < link->nrails && rail->qp != NULL && rail->qp->qp_num == wc->qp_num &&
+                   rail->port->adapter == adapter
+               ? rail
+               : NULL;
 }
 
-static void completed(struct gpuring_net *net, const struct ibv_wc *wc, uint64_t now)
+static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
+                      const struct ibv_wc *wc, uint64_t now)
 {
     struct gpuring_net_link *link =
         (struct gpuring_net_link *) gpuring_net_base_at(&net->base, (uint32_t) (wc->wr_id >> 32));
-    struct gpuring_verbs_rail *rail = link != NULL ? rail_of(link, wc->qp_num) : NULL;
+    struct gpuring_verbs_rail *rail = link != NULL ? rail_of(link, adapter, wc) : NULL;
     uint64_t low = wc->wr_id & (ID_RECEIVE - 1);
 
     if (rail == NULL) {
-        return; /* of a link that was closed meanwhile */
+        return;
     }
     rail->receives -= (wc->wr_id & ID_RECEIVE) != 0;
     if (wc->status != IBV_WC_SUCCESS) {
@@ -465,7 +473,7 @@ int gpuring_verbs_completions(struct gpuring_net *net)
                 now = gpuring_proxy_now();
             }
             for (int i = 0; i < count; i++) {
-                completed(net, &wc[i], now);
+                completed(net, adapter, &wc[i], now);
             }
             total += count > 0 ? count : 0;
         }
