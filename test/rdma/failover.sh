@@ -14,8 +14,10 @@ export OMPI_MCA_btl_tcp_if_include=eth0
 export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
 export OMPI_MCA_coll_gpuring_verbose=1
 
+# Each interface answers for its own address only, though both are on one cable.
 second_port() { # NUMBER
-    echo "ip link add mv0 link eth0 mtu 4200 type macvlan mode bridge &&
+    echo "sysctl -q -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 &&
+        ip link add mv0 link eth0 mtu 4200 type macvlan mode bridge &&
         ip addr add 10.92.0.$1/24 dev mv0 && ip link set mv0 up && rdma link add rxe1 type rxe netdev mv0"
 }
 run 60 sh -c "$(second_port 1)"
@@ -55,8 +57,16 @@ check "the device tells of its port" says 'device rxe1 port 1 is down'
 on-host vm1 "ip link set mv0 up"
 sleep 3
 
-(sleep 6; tc qdisc add dev mv0 root netem loss 100%) &
-OMPI_MCA_coll_gpuring_verbs_spares=1 OMPI_MCA_coll_gpuring_verbs_hca='rxe1,rxe0' \
-    run 200 "$MPIRUN" --host vm0,vm1 -n 2 "$programs/matrix" -n 0,1,1023,65537 -f 200 -s
-adopt_as_one "MPI_Allreduce while a port goes"
+# Two channels, one on each port; the second port is dead from the first packet on.
+sent() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"; }
+before=$(sent rxe1)
+run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_min_channels 2 \
+    "$programs/matrix" -n 0,1,1023,65537 -f 20 -s
+adopt_as_one "MPI_Allreduce over two ports"
+check "both ports sent" test $(($(sent rxe1) - before)) -gt 100
+tc qdisc add dev mv0 root netem loss 100%
+run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_min_channels 2 \
+    "$programs/matrix" -n 0,1,1023,65537 -f 20 -s
+adopt_as_one "MPI_Allreduce over two ports, one of which is dead"
+check "the channel of the dead port has moved" says 'it goes on by device rxe0 port 1'
 finish

@@ -206,6 +206,77 @@ static void test_events(void **state)
     world_close(&world);
 }
 
+/* Every event that there is: those of a queue pair or a device end links, no other does. */
+static void test_each_event(void **state)
+{
+    static const struct {
+        enum ibv_event_type type;
+        bool ends[2]; /* links 0 (of older queue pairs) and 1 */
+    } events[] = {{IBV_EVENT_CQ_ERR, {true, true}},
+                  {IBV_EVENT_QP_FATAL, {false, true}},
+                  {IBV_EVENT_QP_REQ_ERR, {false, true}},
+                  {IBV_EVENT_QP_ACCESS_ERR, {false, true}},
+                  {IBV_EVENT_DEVICE_FATAL, {true, true}},
+                  {IBV_EVENT_COMM_EST, {false, false}},
+                  {IBV_EVENT_SQ_DRAINED, {false, false}},
+                  {IBV_EVENT_PATH_MIG, {false, false}},
+                  {IBV_EVENT_LID_CHANGE, {false, false}},
+                  {IBV_EVENT_PKEY_CHANGE, {false, false}},
+                  {IBV_EVENT_SM_CHANGE, {false, false}},
+                  {IBV_EVENT_GID_CHANGE, {false, false}},
+                  {IBV_EVENT_CLIENT_REREGISTER, {false, false}}};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        struct world world;
+
+        world_open(&world, &world_roce, 1, 2, NULL);
+        fake_verbs_event(0, events[i].type);
+        fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE); /* when this is told, the other is done */
+        until_logged("port 1 is up again");
+        for (int link = 0; link < 2; link++) {
+            if (events[i].ends[link]) {
+                until_failed(&world.recv[link]);
+                assert_non_null(
+                    strstr(gpuring_proxy_conn_error(world.recv[link].conn), "device roce0 port 1"));
+            } else {
+                world_transfer_well(&world, link, 20);
+            }
+        }
+        world_close(&world);
+        clear_log(NULL);
+    }
+}
+
+static void test_partition_and_mtu(void **state)
+{
+    struct gpuring_net_config config = world_defaults;
+    struct gpuring_net *net;
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    config.verbs_pkey = 0x123;
+    config.verbs_mtu = IBV_MTU_1024;
+    config.verbs_gid_index = 1 + 2;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+    assert_int_equal(net->ports[0].pkey_index, 1);
+    assert_int_equal(net->ports[0].mtu, IBV_MTU_1024);
+    assert_int_equal(net->ports[0].gid_index, 2);
+    gpuring_net_verbs.close(net);
+    config.verbs_pkey = 0x124;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("roce0:1 has no partition key coll_gpuring_verbs_pkey"));
+    config = world_defaults;
+    config.verbs_gid_index = 1 + 100;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("roce0:1 has no GID number coll_gpuring_verbs_gid_index"));
+    config = world_defaults;
+    config.verbs_qps = GPURING_VERBS_MAX_QPS + 1;
+    assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_ERR_ARG);
+    assert_true(log_has("coll_gpuring_verbs_qps is 5, it must be in 0..4"));
+    assert_int_equal(fake_verbs_objects(), 0);
+}
+
 /* The receiver has closed in good order: no error, until somebody wants to send to it. */
 static void test_closed_peer(void **state)
 {
@@ -334,6 +405,8 @@ int main(void)
         cmocka_unit_test_setup(test_completion_errors, clear_log),
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
         cmocka_unit_test_setup(test_events, clear_log),
+        cmocka_unit_test_setup(test_each_event, clear_log),
+        cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
         cmocka_unit_test_setup(test_closed_peer, clear_log),
         cmocka_unit_test_setup(test_abort, clear_log),
         cmocka_unit_test_setup(test_failing_calls, clear_log),
