@@ -8,7 +8,7 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
 pair=$top_builddir/test/rdma/net_pair
-export OMPI_MCA_coll_gpuring_verbs_timeout=16 OMPI_MCA_coll_gpuring_verbs_retry_count=3
+export OMPI_MCA_coll_gpuring_verbs_timeout=19 OMPI_MCA_coll_gpuring_verbs_retry_count=3
 export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
 export OMPI_MCA_btl_tcp_if_include=eth0
 export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
