@@ -43,6 +43,7 @@ static const char usage[] =
     "  -r, --root RANK         root of bcast and reduce (default: 0)\n"
     "  -n, --iterations N      timed calls per size (default: 10 to 1000 by size)\n"
     "  -w, --warmup N          calls before them (default: 5)\n"
+    "      --settle MS         calls for so long before the first size (default: 200)\n"
     "  -p, --in-place          pass MPI_IN_PLACE\n"
     "      --barrier           barrier before each timed call, outside its time\n"
     "      --no-check          do not check results\n"
@@ -261,7 +262,7 @@ static int select_collective(const char *name, struct perf_options *options)
     return 0;
 }
 
-enum { OPTION_BARRIER = 256, OPTION_NO_CHECK, OPTION_PERCENTILES };
+enum { OPTION_BARRIER = 256, OPTION_NO_CHECK, OPTION_PERCENTILES, OPTION_SETTLE };
 
 static const struct option long_options[] = {
     {"collective", required_argument, NULL, 'c'},
@@ -274,6 +275,7 @@ static const struct option long_options[] = {
     {"root", required_argument, NULL, 'r'},
     {"iterations", required_argument, NULL, 'n'},
     {"warmup", required_argument, NULL, 'w'},
+    {"settle", required_argument, NULL, OPTION_SETTLE},
     {"in-place", no_argument, NULL, 'p'},
     {"barrier", no_argument, NULL, OPTION_BARRIER},
     {"no-check", no_argument, NULL, OPTION_NO_CHECK},
@@ -307,6 +309,8 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         return parse_count("--root", value, 0, &options->root);
     case 'n':
         return parse_count("--iterations", value, 1, &options->iterations);
+    case OPTION_SETTLE:
+        return parse_count("--settle", value, 0, &options->settle_ms);
     case 'w':
         return parse_count("--warmup", value, 0, &options->warmup);
     case 'p':
@@ -379,6 +383,7 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         .max_bytes = (size_t) 64 << 20,
         .factor = 2,
         .warmup = 5,
+        .settle_ms = 200,
         .check = true,
     };
     if (select_types("float", options) != 0 || select_ops("sum", options) != 0) {

@@ -3,7 +3,8 @@
 /*
  * gpuring-perf: measures MPI collectives and checks their results at every position.
  *
- * For each size: fill, one call whose result is checked, warm-up, timed calls, then again fill, a
+ * For each size: fill, one call whose result is checked, warm-up (before the first size for some
+ * time, so that the processes have settled), timed calls, then again fill, a
  * call and a check, so that what warmed up is checked too. Time is the slowest rank's mean over
  * the timed calls; percentiles are over the calls, each taken at its slowest rank.
  */
@@ -24,6 +25,7 @@ struct bench {
     void *host;        /* staging: the larger of both */
     double *times, *slowest;
     int max_iterations;
+    bool settled; /* the calls before the first size are done */
     long long wrong;
 };
 
@@ -204,6 +206,24 @@ static struct perf_call call_of(struct bench *bench, const struct perf_case *wha
     };
 }
 
+/*
+ * Calls for a while, before the first size: processes that have just started often share a core
+ * until the scheduler has spread them, which takes longer than any number of small calls.
+ */
+static int settle(struct bench *bench, const struct perf_case *what, struct perf_call *call)
+{
+    double end = MPI_Wtime() + bench->options->settle_ms * 1e-3;
+    int status = 0;
+
+    bench->settled = true;
+    while (all_well(status == 0 && MPI_Wtime() < end)) {
+        for (int i = 0; i < 8 && status == 0; i++) {
+            status = what->collective->run(call) == MPI_SUCCESS ? 0 : -1;
+        }
+    }
+    return status;
+}
+
 /* One line of the table. */
 static int measure(struct bench *bench, const struct perf_case *what, size_t bytes)
 {
@@ -224,6 +244,9 @@ static int measure(struct bench *bench, const struct perf_case *what, size_t byt
         return -1;
     }
     status = checked_call(bench, what, &call, &wrong);
+    if (status == 0 && !bench->settled) {
+        status = settle(bench, what, &call);
+    }
     for (int i = 0; i < bench->options->warmup && status == 0; i++) {
         status = what->collective->run(&call) == MPI_SUCCESS ? 0 : -1;
     }

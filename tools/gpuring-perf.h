@@ -120,6 +120,7 @@ struct perf_options {
     size_t nops;
     int root;
     int warmup;
+    int settle_ms;  /* of calls before the first size */
     int iterations; /* 0: by size */
     int in_place;   /* 0 no, 1 yes */
     bool barrier;   /* before each timed call, outside its time */

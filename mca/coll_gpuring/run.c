@@ -23,6 +23,8 @@ struct gpuring_run_check {
     bool running;  /* the operation is done, the second path runs */
 };
 
+#define LOOKS_PER_CORE 16 /* vain looks between questions whether a peer shares our core */
+
 /* The one line that says that the component is at work, at the first call of a communicator. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
@@ -79,11 +81,16 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
 {
     struct gpuring_service *service = module->service;
     struct gpuring_pause pause = {.vain = 0};
+    bool crowded = service->oversubscribed;
+    unsigned looks = 0;
     int status;
 
     do {
         opal_progress();
-        gpuring_pause(&pause, gpuring_operation_progress(service), service->oversubscribed);
+        if (!service->oversubscribed && looks++ % LOOKS_PER_CORE == 0) {
+            crowded = gpuring_transport_shares_core(service->transport);
+        }
+        gpuring_pause(&pause, gpuring_operation_progress(service), crowded);
         status = gpuring_operation_poll(service, call);
         if (status == GPURING_AGAIN) {
             int health = gpuring_watchdog_look(module);

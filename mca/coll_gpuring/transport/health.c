@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Who is at the other end, is it alive, what was it last seen doing; and how to stop everybody. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -104,6 +105,23 @@ void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t ope
 {
     __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELAXED);
     __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
+    if (activity == GPURING_ACTIVITY_RUNNING) {
+        __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
+    }
+}
+
+bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
+{
+    uint32_t core = (uint32_t) (sched_getcpu() + 1);
+
+    for (int i = 0; core != 0 && i < transport->npeers; i++) {
+        const struct gpuring_status_page *page = transport->peers[i].page;
+
+        if (page != NULL && __atomic_load_n(&page->core, __ATOMIC_RELAXED) == core) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)

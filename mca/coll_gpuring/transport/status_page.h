@@ -27,7 +27,7 @@ struct gpuring_status_page {
     uint32_t pid;       /* constant after creation */
     uint64_t operation; /* written by the owner (relaxed), read by peers for messages only */
     uint32_t activity;  /* likewise */
-    uint32_t reserved;
+    uint32_t core;      /* likewise: where it last entered an operation, + 1; 0: not known */
     /* Numbers of the last calls on this communicator with host buffers and with GPU buffers, as all
      * ranks count them; written by the owner, on_hosts with release after an earlier on_gpu. */
     uint64_t on_hosts, on_gpu;

@@ -157,6 +157,13 @@ void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t c
 /* A rank of this node that gave host buffers to this call; -1: none that is known. */
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
+/*
+ * True if a peer was last seen on the core that this thread runs on: who waits for it should give
+ * the core away at once. So it is when processes have just started, until the scheduler spreads
+ * them.
+ */
+bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
+
 /* What a peer was last seen doing; text "unknown (other node)" where it cannot be seen. */
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
                                   size_t size);
