@@ -41,6 +41,7 @@ enum wireup_stage { STAGES(STAGE_NAME) STAGE_COUNT };
 struct gpuring_wireup {
     enum wireup_stage stage;
     uint64_t id[2];
+    int attached; /* this rank to its GPU: told after the broadcast, which carries no failures */
     struct gpuring_gathered hellos; /* AllGather 1, complete */
     struct pci_wire *wires;         /* of all ranks, from STAGE_GRAPH; NULL if left out */
     struct gpuring_advice advice;   /* this rank's */
@@ -60,12 +61,9 @@ struct gpuring_wireup *gpuring_wireup_create(void)
 void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_wireup *wireup = module->wireup;
-    int status = gpuring_process_attach(
-        call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output);
 
-    if (status != GPURING_OK) {
-        gpuring_exchange_fail(module->exchange, status);
-    }
+    wireup->attached = gpuring_process_attach(
+        call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output);
     if (module->rank == 0) {
         gpuring_identity_unique(wireup->id);
     }
@@ -220,8 +218,11 @@ static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 static int after_id(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_hello_block block;
-    int status = gpuring_hello_fill(&block);
+    int status = wireup->attached;
 
+    if (status == GPURING_OK) {
+        status = gpuring_hello_fill(&block);
+    }
     if (status == GPURING_OK) {
         wireup->stage = STAGE_HELLO;
         gpuring_exchange_gather(module->exchange, &block, gpuring_hello_bytes(block.hello.nnics));

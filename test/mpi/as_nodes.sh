@@ -15,5 +15,8 @@ fi
 if [ -n "${GPURING_TEST_DRIVER-}" ]; then
     LD_LIBRARY_PATH=$GPURING_TEST_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH
+    # Faults of the driver at one rank only.
+    [ "${GPURING_TEST_FAULT_RANK-$OMPI_COMM_WORLD_RANK}" = "$OMPI_COMM_WORLD_RANK" ] ||
+        unset GPURING_STANDIN_FAULTS
 fi
 exec "$@"

@@ -86,6 +86,7 @@ test_mpi_scarce_la_LIBADD = -ldl
 mpi_test_scripts += \
     test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
+    test/mpi/test_gpu_faults.sh \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \

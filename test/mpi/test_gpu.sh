@@ -89,11 +89,22 @@ unset GPURING_STANDIN_PROTECT
 use_gpus 2
 mpi 120 3 mixed
 adopt "3 ranks on 2 GPUs"
+OMPI_MCA_coll_gpuring_agree=always mpi 120 3 mixed -a
+adopt_as_one "3 ranks, agree=always: any mixture of host and GPU buffers"
 OMPI_MCA_coll_gpuring_agree=always mpi 120 3 nonblocking
 adopt_as_one "3 ranks, agree=always: non-blocking and persistent"
+mpi 120 3 mixed -e
+adopt "3 ranks, a mixture without agree=always"
+check "a mixture without agree=always: the message names the ranks" \
+    says 'rank 2: all buffers in host memory'
+check "a mixture without agree=always: the message names the remedy" says 'agree=always'
+
 # The stock components do the work where no buffer is on a GPU, and without a driver.
+unset OMPI_MCA_coll_gpuring_buffer_size
+mpi 120 3 semantics
+adopt_as_one "3 ranks: communicators, operations and types around it"
 device=auto
-GPURING_TEST_MEMORY=host mpi 60 3 semantics
+GPURING_TEST_MEMORY=host mpi 120 3 semantics
 adopt_as_one "3 ranks, device auto with a driver, host buffers"
 
 finish
