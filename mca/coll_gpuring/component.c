@@ -13,6 +13,7 @@
 #include "mca/coll_gpuring/stage_request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/view.h"
 
 static int component_register(void)
 {
@@ -44,6 +45,7 @@ static int component_close(void)
     } else {
         gpuring_stage_finish();
         gpuring_process_close();
+        gpuring_view_close();
     }
     gpuring_log_close();
     return OMPI_SUCCESS;

@@ -17,13 +17,13 @@ struct failure {
     int32_t status;
     int32_t rank;
     uint32_t since; /* the gathering after which all ranks know it */
+    uint32_t mark;
 };
 
 struct header {
     uint32_t magic;
     uint32_t number; /* of the exchange in its communicator */
     struct failure failure;
-    uint32_t reserved;
     uint64_t bytes;    /* of the message with the blocks that follows; 0: there is none */
     uint64_t words[2]; /* of a broadcast; of an agreement: the bits known so far */
 };
@@ -41,6 +41,7 @@ struct gpuring_exchange {
     enum step step;
     int distance; /* gathering: of the round; broadcast: to the child */
     bool agreement;
+    uint32_t mark;
     struct failure failure;
     uint64_t *words;
 
@@ -82,8 +83,10 @@ static void learn(struct gpuring_exchange *x, const struct failure *failure)
 
 void gpuring_exchange_fail(struct gpuring_exchange *exchange, int status)
 {
-    struct failure failure = {
-        .status = status, .rank = exchange->rank, .since = exchange->number + 1};
+    struct failure failure = {.status = status,
+                              .rank = exchange->rank,
+                              .since = exchange->number + 1,
+                              .mark = exchange->mark};
 
     if (exchange->failure.status == GPURING_OK) {
         learn(exchange, &failure);
@@ -106,6 +109,16 @@ int gpuring_exchange_failure(const struct gpuring_exchange *exchange, int *rank)
         *rank = failure->rank;
     }
     return failure->status;
+}
+
+void gpuring_exchange_mark(struct gpuring_exchange *exchange, uint32_t mark)
+{
+    exchange->mark = mark;
+}
+
+uint32_t gpuring_exchange_marked(const struct gpuring_exchange *exchange)
+{
+    return exchange->failure.mark;
 }
 
 void gpuring_exchange_forget(struct gpuring_exchange *exchange)

@@ -76,6 +76,13 @@ bool gpuring_exchange_troubled(const struct gpuring_exchange *exchange);
 int gpuring_exchange_failure(const struct gpuring_exchange *exchange, int *rank);
 void gpuring_exchange_forget(struct gpuring_exchange *exchange);
 
+/*
+ * A number that this rank's failures carry from now on (0 at first), and that of the failure which
+ * all ranks know: what the failing rank had done before.
+ */
+void gpuring_exchange_mark(struct gpuring_exchange *exchange, uint32_t mark);
+uint32_t gpuring_exchange_marked(const struct gpuring_exchange *exchange);
+
 /* What the last gathering brought, taken over by the caller; empty after a failure. */
 struct gpuring_gathered gpuring_exchange_take(struct gpuring_exchange *exchange);
 

@@ -17,17 +17,18 @@
 #include "mca/coll_gpuring/members.h"
 #include "mca/topo_pci/pci_connect.h"
 
-/* True if this process has a topology of GPUs: a topology file, or GPUs. */
-bool gpuring_machine_known(void);
+/* Write the topology to coll_gpuring_topo_dump_file; failures are reported. */
+void gpuring_machine_dump(const struct pci_doc *doc);
 
 /*
- * What this rank tells the others of its node's channels: its GPU is the one at place `local` of
- * `nlocal` (topology file), or that of `identities` (one a local rank, in order); and what the
- * topology advises (zeroed where it cannot). A topology that cannot be used is reported once, and
- * wire->version is 0 then. Writes coll_gpuring_topo_dump_file if `dump`.
+ * What this rank tells the others of its node's channels, by the node's topology (which is
+ * changed): its GPU is the one at place `local` of `nlocal` (ranks that take a file's GPUs in their
+ * order), or that of `identities` (one a local rank, in order); and what the topology advises
+ * (zeroed where it cannot). A topology that cannot be used is reported once, and wire->version is 0
+ * then.
  */
-void gpuring_machine_wire(uint32_t node, int nnodes, int local, int nlocal,
-                          const struct gpuring_device_identity *identities, bool dump,
+void gpuring_machine_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nnodes, int local,
+                          int nlocal, const struct gpuring_device_identity *identities,
                           struct pci_wire *wire, struct gpuring_advice *advice);
 
 struct gpuring_layout {

@@ -201,6 +201,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage_pipeline.c \
     mca/coll_gpuring/stage_request.c \
     mca/coll_gpuring/stage_request.h \
+    mca/coll_gpuring/view.c \
+    mca/coll_gpuring/view.h \
     mca/coll_gpuring/watchdog.c \
     mca/coll_gpuring/watchdog.h \
     mca/coll_gpuring/wireup.c \
@@ -211,7 +213,9 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup_hello.c \
     mca/coll_gpuring/wireup_hello.h \
     mca/coll_gpuring/wireup_service.c \
-    mca/coll_gpuring/wireup_service.h
+    mca/coll_gpuring/wireup_service.h \
+    mca/coll_gpuring/wireup_views.c \
+    mca/coll_gpuring/wireup_views.h
 
 dist_pkgdata_DATA += mca/coll_gpuring/help-mpi-coll-gpuring.txt
 

@@ -9,18 +9,9 @@
 #include "mca/coll_gpuring/layout.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
-#include "mca/topo_pci/pci_discover.h"
-#include "mca/topo_pci/pci_cuda.h"
-#include "mca/topo_pci/pci_nvml.h"
-
-bool gpuring_machine_known(void)
-{
-    return gpuring_param_given(gpuring_params.topo_file) ||
-           gpuring_params.device != GPURING_PARAM_DEVICE_HOST;
-}
 
 /* Write to whatever the path names, without replacing it (it may be a device). */
-static void dump_document(const struct pci_doc *doc)
+void gpuring_machine_dump(const struct pci_doc *doc)
 {
     const char *path = gpuring_params.topo_dump_file;
     struct pci_error error = {.text = ""};
@@ -42,60 +33,6 @@ static void dump_document(const struct pci_doc *doc)
         gpuring_warn("coll_gpuring_topo_dump_file: cannot write %s: %s", path, strerror(errno));
     }
     free(text);
-}
-
-static int discover(struct pci_doc **doc, struct pci_error *error)
-{
-    struct pci_discover_options options = {.nets = PCI_NETS_AUTO};
-    struct pci_nvml *nvml = NULL;
-    struct pci_cuda *cuda = NULL;
-    char why[256] = "";
-    int status;
-
-    if (gpuring_params.device != GPURING_PARAM_DEVICE_HOST &&
-        pci_nvml_open(NULL, &nvml, why, sizeof why) == 0) {
-        options.hooks = pci_nvml_hooks(nvml);
-        /* Only where the application has loaded the driver anyway. */
-        if (pci_cuda_open(NULL, true, &cuda) == 0) {
-            pci_cuda_hook(cuda, &options.hooks);
-        }
-    } else if (why[0] != '\0') {
-        gpuring_debug("NVLinks are not known: %s", why);
-    }
-    status = pci_discover(&options, doc, error);
-    pci_cuda_close(cuda);
-    pci_nvml_close(nvml);
-    return status;
-}
-
-/* The file that was asked for, else (it is bad, or not given) this machine. */
-static int load_document(struct pci_doc **doc, bool *from_file)
-{
-    static bool told; /* one text a process is enough */
-    struct pci_error error = {.text = ""};
-    int status;
-
-    *from_file = gpuring_param_given(gpuring_params.topo_file);
-    if (*from_file) {
-        status = pci_doc_read(gpuring_params.topo_file, doc, &error);
-        if (status == 0) {
-            return 0;
-        }
-        if (!told) {
-            gpuring_warn("coll_gpuring_topo_file=%s cannot be used: %s; the topology of this "
-                         "machine is used instead",
-                         gpuring_params.topo_file, error.text);
-            told = true;
-        }
-        *from_file = false;
-    }
-    status = discover(doc, &error);
-    if (status != 0) {
-        gpuring_warn("the topology of this machine cannot be found: %s; ranks are connected in "
-                     "their order",
-                     error.text);
-    }
-    return status;
 }
 
 /* GPUs of the ranks, in their order: numbers for pci_doc_keep_gpus. 0 or -1. */
@@ -215,27 +152,18 @@ static int make_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nno
     return status;
 }
 
-void gpuring_machine_wire(uint32_t node, int nnodes, int local, int nlocal,
-                          const struct gpuring_device_identity *identities, bool dump,
+void gpuring_machine_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nnodes, int local,
+                          int nlocal, const struct gpuring_device_identity *identities,
                           struct pci_wire *wire, struct gpuring_advice *advice)
 {
     static bool told;
     struct pci_error error = {.text = ""};
-    struct pci_doc *doc = NULL;
-    bool from_file;
     int status;
 
     memset(wire, 0, sizeof *wire);
     memset(advice, 0, sizeof *advice);
-    if (load_document(&doc, &from_file) != 0) {
-        return;
-    }
-    if (dump && gpuring_param_given(gpuring_params.topo_dump_file)) {
-        dump_document(doc);
-    }
     if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
-        pci_doc_free(doc); /* ranks without GPUs: nothing to search */
-        return;
+        return; /* ranks without GPUs: nothing to search */
     }
     status =
         make_wire(doc, from_file, node, nnodes, local, nlocal, identities, wire, advice, &error);
@@ -249,5 +177,4 @@ void gpuring_machine_wire(uint32_t node, int nnodes, int local, int nlocal,
             told = true;
         }
     }
-    pci_doc_free(doc);
 }

@@ -142,7 +142,7 @@ static bool well_formed(const struct gpuring_gathered *hellos, int rank)
 
     if (hellos->sizes[rank] < sizeof *hello || hello->magic != GPURING_HELLO_MAGIC ||
         hello->version != GPURING_WIRE_VERSION || hello->bytes != sizeof *hello ||
-        hello->nnics > GPURING_NICS_MAX ||
+        hello->nnics > GPURING_NICS_MAX || hello->view_bytes > GPURING_VIEW_BYTES_MAX ||
         hellos->sizes[rank] != gpuring_hello_bytes(hello->nnics) ||
         memchr(hello->hostname, '\0', sizeof hello->hostname) == NULL) {
         return false;

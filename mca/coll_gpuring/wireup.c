@@ -19,11 +19,14 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_hello.h"
 #include "mca/coll_gpuring/wireup_service.h"
+#include "mca/coll_gpuring/wireup_views.h"
 
 /* What is under way, in this order: its text for messages. */
 #define STAGES(X)                                               \
     X(ID, "wire-up, broadcast of the unique id")                \
     X(HELLO, "wire-up, AllGather 1 (who is where)")             \
+    X(VIEWS_READY, "wire-up, agreement before views of nodes")  \
+    X(VIEWS, "wire-up, views of this node")                     \
     X(GRAPH, "wire-up, AllGather 2 (channels)")                 \
     X(READY, "wire-up, AllGather 2 (agreement on channels)")    \
     X(HANDLES, "wire-up, AllGather 2 (handles of connections)") \
@@ -32,6 +35,8 @@
     X(AGREE, "wire-up, agreement on connections")               \
     X(TRY, "wire-up, first chunks between nodes")               \
     X(TRIED, "wire-up, agreement on first chunks")
+
+#define MARK_CONNECTING 1 /* of failures after AllGather 1 and 2 */
 
 #define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
 
@@ -138,32 +143,12 @@ static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wire
     return gpuring_service_transport(wireup->service, &config);
 }
 
-/* Room for the letters to and from all neighbours: before they are relied upon. */
-static int make_letters(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    const struct gpuring_transport *transport = wireup->service->transport;
-    int count = gpuring_transport_neighbours(transport), status;
-    struct gpuring_transport_letter letter;
-    size_t bytes = 0;
-
-    for (int i = 0; i < count; i++) {
-        gpuring_transport_letter(transport, i, &letter);
-        bytes += letter.bytes + letter.room;
-    }
-    status = gpuring_letters_init(&wireup->letters, module->comm, 2 * count, bytes);
-    for (int i = 0; status == GPURING_OK && i < count; i++) {
-        gpuring_transport_letter(transport, i, &letter);
-        gpuring_letters_expect(&wireup->letters, letter.peer, letter.room);
-        gpuring_letters_send(&wireup->letters, letter.peer, letter.data, letter.bytes);
-    }
-    return status;
-}
-
 /* Channels are known as far as they can be: make plans and connections' ends; can all go on? */
 static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     int status;
 
+    gpuring_exchange_mark(module->exchange, MARK_CONNECTING);
     gpuring_layout_init(&wireup->layout, &wireup->members, wireup->wires);
     if (wireup->layout.engine && wireup->advised) {
         wireup->layout.advice = &wireup->advice;
@@ -177,7 +162,7 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = make_transport(module, wireup);
     }
     if (status == GPURING_OK) {
-        status = make_letters(module, wireup);
+        status = gpuring_wireup_letters(wireup->service->transport, module->comm, &wireup->letters);
     }
     if (status == GPURING_OK) {
         wireup->stage = STAGE_READY;
@@ -186,28 +171,54 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     return status;
 }
 
-/* Search this node's channels and tell this rank's places in them. */
-static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+/* The channels of this node, by its topology, and this rank's places in them. */
+static int find_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                         struct pci_doc *doc, bool from_file, struct pci_wire *wire)
 {
     const struct gpuring_members *members = &wireup->members;
     struct gpuring_device_identity *identities;
-    struct gpuring_graph_offer offer = {.advice = 0};
-    int place = 0, nlocal = gpuring_members_local(members, module->rank, &place), found = 0;
+    int place = 0, nlocal = gpuring_members_local(members, module->rank, &place);
+    const int *mates = members->order + members->position[module->rank] - place;
 
     identities = malloc((size_t) nlocal * sizeof *identities);
     if (identities == NULL) {
         gpuring_error("out of memory for the devices of %d ranks", nlocal);
         return GPURING_ERR_NOMEM;
     }
-    for (int rank = 0; rank < module->nranks; rank++) {
-        if (members->node[rank] == members->node[module->rank]) {
-            identities[found++] = gpuring_hello_of(&wireup->hellos, rank)->device;
-        }
+    for (int i = 0; i < nlocal; i++) {
+        identities[i] = gpuring_hello_of(&wireup->hellos, mates[i])->device;
     }
-    gpuring_machine_wire((uint32_t) members->node[module->rank], members->nnodes, place, nlocal,
-                         identities, module->rank == 0, &offer.wire, &wireup->advice);
-    offer.advice = gpuring_advice_fingerprint(&wireup->advice);
+    gpuring_machine_wire(doc, from_file, (uint32_t) members->node[module->rank], members->nnodes,
+                         place, nlocal, identities, wire, &wireup->advice);
     free(identities);
+    return GPURING_OK;
+}
+
+/* The views of this node are here: what follows from its topology. */
+static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_graph_offer offer = {.advice = 0};
+    struct pci_doc *doc;
+    bool from_file, graph;
+    int status = gpuring_views_document(&wireup->hellos, &wireup->members, module->rank,
+                                        &wireup->letters, &doc, &from_file);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    gpuring_letters_free(&wireup->letters);
+    if (module->rank == 0 && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
+        gpuring_machine_dump(doc);
+    }
+    graph = (gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0;
+    if (graph && doc != NULL) {
+        status = find_channels(module, wireup, doc, from_file, &offer.wire);
+    }
+    pci_doc_free(doc);
+    if (status != GPURING_OK || !graph) {
+        return status != GPURING_OK ? status : start_ready(module, wireup);
+    }
+    offer.advice = gpuring_advice_fingerprint(&wireup->advice);
     wireup->stage = STAGE_GRAPH;
     gpuring_exchange_gather(module->exchange, &offer, sizeof offer);
     return GPURING_OK;
@@ -240,26 +251,28 @@ static int after_hello(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     if (status == GPURING_OK) {
         status = gpuring_members_find(&wireup->hellos, &wireup->members);
     }
-    if (status != GPURING_OK) {
-        return status;
-    }
-    if (wireup->members.nnodes > 1) {
+    if (status == GPURING_OK && wireup->members.nnodes > 1) {
         status = gpuring_network_choose(&wireup->hellos, wireup->members.node, module->rank, NULL,
                                         &wireup->net);
-        if (status != GPURING_OK) {
-            return status;
-        }
     }
-    if ((gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0) {
-        return start_graph(module, wireup);
+    if (status != GPURING_OK || !gpuring_views_differ(&wireup->hellos, &wireup->members)) {
+        return status != GPURING_OK ? status : start_graph(module, wireup);
     }
-    if (module->rank == 0 && gpuring_param_given(gpuring_params.topo_dump_file)) {
-        struct pci_wire unused;
+    status = gpuring_views_letters(&wireup->hellos, &wireup->members, module->rank, module->comm,
+                                   &wireup->letters);
+    if (status == GPURING_OK) {
+        wireup->stage = STAGE_VIEWS_READY;
+        gpuring_exchange_agree(module->exchange, 0);
+    }
+    return status;
+}
 
-        gpuring_machine_wire(0, 1, 0, 1, &gpuring_hello_of(&wireup->hellos, 0)->device, true,
-                             &unused, &wireup->advice);
-    }
-    return start_ready(module, wireup);
+/* All ranks have room for the letters of their node. */
+static int after_views_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    (void) module;
+    wireup->stage = STAGE_VIEWS;
+    return GPURING_OK;
 }
 
 static int after_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
@@ -331,26 +344,13 @@ static int start_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup
 
 static int after_handles(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    int count = gpuring_transport_neighbours(wireup->service->transport), status;
-    const void **letters = malloc(((size_t) count + 1) * sizeof *letters);
-    size_t *bytes = malloc(((size_t) count + 1) * sizeof *bytes);
+    struct gpuring_transport *transport = wireup->service->transport;
+    int status = gpuring_wireup_connect(transport, &wireup->letters);
 
-    if (letters == NULL || bytes == NULL) {
-        gpuring_error("out of memory to connect with %d ranks", count);
-        status = GPURING_ERR_NOMEM;
-    } else {
-        for (int i = 0; i < count; i++) {
-            letters[i] = wireup->letters.letter[2 * i].data;
-            bytes[i] = wireup->letters.letter[2 * i].bytes;
-        }
-        status = gpuring_transport_connect(wireup->service->transport, letters, bytes);
-    }
-    free(letters);
-    free(bytes);
     if (status != GPURING_OK) {
         return status;
     }
-    return gpuring_transport_probe_bytes(wireup->service->transport) > 0
+    return gpuring_transport_probe_bytes(transport) > 0
                ? start_report(module, wireup, STAGE_WRITTEN)
                : start_agreement(module, wireup);
 }
@@ -449,14 +449,15 @@ static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
 
 /*
  * The network that was chosen does not connect the ranks, as all of them know: begin anew with the
- * one that can take its place. False if there is none, or it cannot begin.
+ * one that can take its place. False if there is none, or a rank failed before it came to that: it
+ * may not even know the others.
  */
 static bool try_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup, int rank,
                       int status)
 {
     char why[160];
 
-    if (!wireup->net.spare || status == GPURING_ERR_DISAGREE) {
+    if (!wireup->net.spare || gpuring_exchange_marked(module->exchange) != MARK_CONNECTING) {
         return false;
     }
     snprintf(why, sizeof why, "rank %d on %s reports: %s", rank,
@@ -494,6 +495,15 @@ static int try_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     return status;
 }
 
+/* Are letters under way, or an exchange? */
+static bool by_letters(const mca_coll_gpuring_module_t *module)
+{
+    enum wireup_stage stage = module->wireup->stage;
+
+    return (stage == STAGE_VIEWS || stage == STAGE_HANDLES) &&
+           !gpuring_exchange_troubled(module->exchange);
+}
+
 /* What is under way: 0 when it is complete, GPURING_AGAIN, or the ranks have lost touch. */
 static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
@@ -502,7 +512,7 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (wireup->stage == STAGE_TRY && !gpuring_exchange_troubled(module->exchange)) {
         return try_progress(module, wireup);
     }
-    if (wireup->stage != STAGE_HANDLES || gpuring_exchange_troubled(module->exchange)) {
+    if (!by_letters(module)) {
         return gpuring_exchange_progress(module->exchange);
     }
     status = gpuring_letters_progress(&wireup->letters);
@@ -520,8 +530,8 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
 static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     static int (*const after[])(mca_coll_gpuring_module_t *, struct gpuring_wireup *) = {
-        after_id,      after_hello,   after_graph, after_ready, after_handles,
-        after_written, after_arrived, after_agree, after_try,   after_tried};
+        after_id,      after_hello,   after_views_ready, start_graph, after_graph, after_ready,
+        after_handles, after_written, after_arrived,     after_agree, after_try,   after_tried};
     int rank = 0, status = gpuring_exchange_failure(module->exchange, &rank);
 
     if (status != GPURING_OK) {
@@ -569,15 +579,14 @@ void gpuring_wireup_text(const mca_coll_gpuring_module_t *module, char *text, si
 #define STAGE_TEXT(name, text) text,
     static const char *const stages[] = {STAGES(STAGE_TEXT)};
     const struct gpuring_wireup *wireup = module->wireup;
-    bool letters = wireup->stage == STAGE_HANDLES && !gpuring_exchange_troubled(module->exchange);
 
     if (wireup->stage == STAGE_TRY && !gpuring_exchange_troubled(module->exchange)) {
         snprintf(text, size, "%s", stages[STAGE_TRY]);
         return;
     }
     snprintf(text, size, "%s: a message from or to rank %d", stages[wireup->stage],
-             letters ? gpuring_letters_awaits(&wireup->letters)
-                     : gpuring_exchange_awaits(module->exchange));
+             by_letters(module) ? gpuring_letters_awaits(&wireup->letters)
+                                : gpuring_exchange_awaits(module->exchange));
 }
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup)

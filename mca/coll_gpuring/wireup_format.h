@@ -8,6 +8,8 @@
  *   AllGather 1     struct gpuring_hello, and behind it the ports of the network devices that the
  *                   process may use (net/nics.h), one block a rank: who and where it is, what it
  *                   can, the parameters that all must share
+ *   views           on nodes of which the ranks see different things: each different view, to the
+ *                   node's ranks that do not have it (view.h)
  *   AllGather 2     where all have a topology of GPUs: struct gpuring_graph_offer, one a rank: its
  *                   place in the channels of its node (pci_connect.h); version 0: its topology does
  *                   not serve
@@ -27,18 +29,21 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/topo_pci/pci_connect.h"
 
-#define GPURING_HELLO_MAGIC  UINT32_C(0x67707268) /* "gprh" */
-#define GPURING_WIRE_VERSION 2 /* raised whenever what travels or lies in a FIFO changes */
+#define GPURING_HELLO_MAGIC    UINT32_C(0x67707268) /* "gprh" */
+#define GPURING_VIEW_BYTES_MAX (64u << 20)
+
+#define GPURING_WIRE_VERSION 3 /* raised whenever what travels or lies in a FIFO changes */
 
 enum gpuring_capability {
     GPURING_CAPABILITY_VERBS = 1, /* built with verbs; the ports follow */
     GPURING_CAPABILITY_UCX = 2,   /* built with UCX */
     GPURING_CAPABILITY_GRAPH = 4, /* has a topology of GPUs, or a file that says so */
+    GPURING_CAPABILITY_FILE = 8,  /* it comes from a file */
 };
 
 /*
- *  0        4         8       12     16     24    28             32         96
- *  | magic  | version | bytes | nics | node | pid | capabilities | hostname | device | ...
+ *  0       4         8       12     16     24    28             32         48         112
+ *  | magic | version | bytes | nics | node | pid | capabilities | view ... | hostname | device ..
  */
 struct gpuring_hello {
     uint32_t magic;
@@ -48,11 +53,14 @@ struct gpuring_hello {
     uint64_t node;  /* hash of the node's identity: equal means memory can be shared */
     uint32_t pid;
     uint32_t capabilities; /* enum gpuring_capability */
+    uint64_t view;         /* fingerprint of what it sees of its node (view.h); 0: nothing */
+    uint32_t view_bytes;
+    uint32_t reserved;
     char hostname[64];
     struct gpuring_device_identity device;
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
-_Static_assert(sizeof(struct gpuring_hello) == 144 + 8 * GPURING_SHARED_COUNT,
+_Static_assert(sizeof(struct gpuring_hello) == 160 + 8 * GPURING_SHARED_COUNT,
                "travels between ranks");
 
 /* Bytes of a rank's block, and its parts once gpuring_members_compare has found it well formed. */

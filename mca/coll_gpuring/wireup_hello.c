@@ -7,13 +7,14 @@
 
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/identity.h"
-#include "mca/coll_gpuring/layout.h"
 #include "mca/coll_gpuring/members.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/view.h"
 
 int gpuring_hello_fill(struct gpuring_hello_block *block)
 {
     struct gpuring_hello *hello = &block->hello;
+    struct gpuring_view view;
     int nnics = gpuring_nics_find("/sys", gpuring_params.verbs_hca, block->nics);
 
     *hello = (struct gpuring_hello){
@@ -25,9 +26,13 @@ int gpuring_hello_fill(struct gpuring_hello_block *block)
         .pid = (uint32_t) getpid(),
         .capabilities = gpuring_identity_capabilities(),
     };
-    if (gpuring_machine_known()) {
-        hello->capabilities |= GPURING_CAPABILITY_GRAPH;
+    gpuring_view_own(&view);
+    if (view.bytes > 0 && view.bytes <= GPURING_VIEW_BYTES_MAX) {
+        hello->view = view.fingerprint;
+        hello->view_bytes = (uint32_t) view.bytes;
     }
+    hello->capabilities |= gpuring_view_of_gpus() ? GPURING_CAPABILITY_GRAPH : 0;
+    hello->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
     gpuring_identity_hostname(hello->hostname, sizeof hello->hostname);
     gpuring_params_shared(hello->shared);
     if (nnics < 0) {

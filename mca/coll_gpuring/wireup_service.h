@@ -6,11 +6,20 @@
 
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/layout.h"
+#include "mca/coll_gpuring/letters.h"
 
 /* Plans and FIFO sizes of this rank; the transport is still to be added. */
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
                            const struct gpuring_members *members,
                            const struct gpuring_layout *layout,
                            const struct gpuring_gathered *hellos, struct gpuring_service **service);
+
+/* Room for the letters to and from all neighbours: before they are relied upon. */
+int gpuring_wireup_letters(const struct gpuring_transport *transport,
+                           struct ompi_communicator_t *comm, struct gpuring_letters *letters);
+
+/* They are complete: connect. */
+int gpuring_wireup_connect(struct gpuring_transport *transport,
+                           const struct gpuring_letters *letters);
 
 #endif

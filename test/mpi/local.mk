@@ -97,7 +97,7 @@ mpi_test_scripts += \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_watchdog.sh
-EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/two_hosts.sh
+EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/two_hosts.sh
 
 check_PROGRAMS += $(mpi_test_programs)
 TESTS += $(mpi_test_scripts)

@@ -24,4 +24,13 @@ failures 4 1 2 nonblocking
 failures 3 3 1
 failures 4 2 3 nonblocking
 
+# The same while the ranks put together what they see of their node.
+LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" run 300 "$MPIRUN" -n 4 \
+    --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    "$top_srcdir/test/mpi/as_views.sh" "$top_srcdir/test/data/topo/nvswitch.xml" "$work" \
+    "$programs/failures" 1
+adopt "4 ranks that see one GPU each, rank 1 runs out of memory"
+check "ranks that see one GPU each: no wait ran into its time limit" \
+    sh -c "! grep -q 'makes no progress' '$work/out'"
+
 finish

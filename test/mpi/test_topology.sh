@@ -38,4 +38,28 @@ check "the topology dump can be read again" \
     "$top_builddir/tools/gpuring-topo" show --topo "$work/dump.xml"
 check "the graph dump names the channels" grep -q channel "$work/graph.xml"
 
+# Each rank sees its own GPU only: together they see the whole machine.
+unset OMPI_MCA_coll_gpuring_topo_file
+views() { # as the last run, with the parameters given
+    run 120 "$MPIRUN" -n 8 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_verbose 2 --mca coll_gpuring_topo_dump_file "$work/views.xml" \
+        --mca coll_gpuring_graph_dump_file "$work/views-graph.xml" --mca coll_gpuring_check plans \
+        "$top_srcdir/test/mpi/as_views.sh" "$GPURING_TOPOLOGIES/azure-ndv2.xml" "$work" \
+        "$programs/matrix" -n 1000 -f 47 -s
+}
+views
+adopt_as_one "eight ranks that see one GPU each"
+sed -n 's/.*topology of this node: \(8 views of 8 ranks, fingerprint .*\)/\1/p' "$work/out" \
+    >"$work/views"
+check "all of them have the same topology, of eight views" \
+    test "$(wc -l <"$work/views")" -ge 8 -a "$(sort -u "$work/views" | wc -l)" -eq 1
+check "it is the whole machine's" cmp "$work/dump.xml" "$work/views.xml"
+check "and so are the channels" cmp "$work/graph.xml" "$work/views-graph.xml"
+
+GPURING_TEST_STRANGER=5 views
+adopt_as_one "a rank that sees another machine"
+check "it is told, once" test "$(grep -c 'see different machines' "$work/out")" -eq 1
+check "ranks are connected in their order then" grep -q 'source="order of ranks"' \
+    "$work/views-graph.xml"
+
 finish

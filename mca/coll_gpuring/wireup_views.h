@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The ranks of a node tell each other what they see of it (view.h). Each view goes once to each
+ * rank that does not have it; where all see the same, which AllGather 1 tells, nothing travels.
+ */
+#ifndef GPURING_WIREUP_VIEWS_H
+#define GPURING_WIREUP_VIEWS_H
+
+#include "mca/coll_gpuring/letters.h"
+#include "mca/coll_gpuring/members.h"
+#include "mca/coll_gpuring/wireup_format.h"
+
+/* Do the ranks of some node see different things? The same on all ranks. */
+bool gpuring_views_differ(const struct gpuring_gathered *hellos,
+                          const struct gpuring_members *members);
+
+/* This rank's letters. 0 or GPURING_ERR_NOMEM. */
+int gpuring_views_letters(const struct gpuring_gathered *hellos,
+                          const struct gpuring_members *members, int rank,
+                          struct ompi_communicator_t *comm, struct gpuring_letters *letters);
+
+/*
+ * One document of all views of the node, from the letters (complete, or none where nothing had to
+ * travel); *from_file: all are from files. *doc is NULL where none sees anything, or they do not
+ * fit together, which is logged by the node's first rank. The same on all ranks of the node, but
+ * for GPURING_ERR_NOMEM and GPURING_ERR_PEER.
+ */
+int gpuring_views_document(const struct gpuring_gathered *hellos,
+                           const struct gpuring_members *members, int rank,
+                           const struct gpuring_letters *letters, struct pci_doc **doc,
+                           bool *from_file);
+
+#endif
