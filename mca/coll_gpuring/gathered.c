@@ -110,3 +110,19 @@ void gpuring_gathered_clear(struct gpuring_gathered *gathered)
     free(gathered->sizes);
     *gathered = (struct gpuring_gathered){.nranks = 0};
 }
+
+void *gpuring_gathered_even(const struct gpuring_gathered *gathered, size_t bytes)
+{
+    uint8_t *blocks = malloc((size_t) gathered->nranks * bytes + 1);
+
+    for (int rank = 0; rank < gathered->nranks; rank++) {
+        if (blocks == NULL || gathered->sizes[rank] != bytes) {
+            gpuring_error("out of memory for %d blocks of %zu bytes, or rank %d sent %u",
+                          gathered->nranks, bytes, rank, gathered->sizes[rank]);
+            free(blocks);
+            return NULL;
+        }
+        memcpy(blocks + (size_t) rank * bytes, gpuring_gathered_block(gathered, rank), bytes);
+    }
+    return blocks;
+}

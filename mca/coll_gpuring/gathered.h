@@ -44,6 +44,10 @@ int gpuring_gathered_take(struct gpuring_gathered *gathered, int nranks, void *r
                           size_t bytes);
 void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
+/* The blocks in the order of the ranks without gaps, for the caller to free; NULL with a log line:
+ * no memory, or a block that is not of `bytes` bytes. */
+void *gpuring_gathered_even(const struct gpuring_gathered *gathered, size_t bytes);
+
 static inline const void *gpuring_gathered_block(const struct gpuring_gathered *gathered, int rank)
 {
     return gathered->data + gathered->offsets[rank];

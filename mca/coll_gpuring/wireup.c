@@ -355,25 +355,14 @@ static int after_handles(mca_coll_gpuring_module_t *module, struct gpuring_wireu
                : start_agreement(module, wireup);
 }
 
-/* All ranks' reports in their order; the caller frees them. NULL: no memory, or not reports. */
+/* All ranks' reports in their order; the caller frees them. */
 static void *take_reports(mca_coll_gpuring_module_t *module, const struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered gathered = gpuring_exchange_take(module->exchange);
-    size_t bytes = gpuring_transport_probe_bytes(wireup->service->transport);
-    uint8_t *reports = malloc((size_t) module->nranks * bytes);
+    void *reports =
+        gpuring_gathered_even(&gathered, gpuring_transport_probe_bytes(wireup->service->transport));
 
-    for (int rank = 0; reports != NULL && rank < module->nranks; rank++) {
-        if (gathered.sizes[rank] != bytes) {
-            free(reports);
-            reports = NULL;
-            break;
-        }
-        memcpy(reports + (size_t) rank * bytes, gpuring_gathered_block(&gathered, rank), bytes);
-    }
     gpuring_gathered_clear(&gathered);
-    if (reports == NULL) {
-        gpuring_error("out of memory for the probe of peer memory, or reports of another size");
-    }
     return reports;
 }
 

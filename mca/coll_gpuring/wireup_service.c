@@ -2,9 +2,11 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/wireup_service.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_check.h"
 

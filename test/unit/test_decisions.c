@@ -185,6 +185,29 @@ static void blocks_are_found_by_rank(void **state)
             assert_int_equal(block[i], 'a' + rank);
         }
     }
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusal is expected */
+    assert_null(gpuring_gathered_even(&gathered, 8));    /* they differ */
+    gpuring_gathered_clear(&gathered);
+}
+
+static void even_blocks_stand_side_by_side(void **state)
+{
+    uint8_t *records = malloc(3 * gpuring_record_bytes(3));
+    struct gpuring_gathered gathered;
+    char *blocks;
+
+    (void) state;
+    assert_non_null(records);
+    for (int i = 0; i < 3; i++) {
+        const char text[3] = {'a', 'b', (char) ('0' + 2 - i)};
+
+        gpuring_record_put(records + (size_t) i * gpuring_record_bytes(3), 2 - i, text, 3);
+    }
+    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, 3 * gpuring_record_bytes(3)), 0);
+    blocks = gpuring_gathered_even(&gathered, 3);
+    assert_non_null(blocks);
+    assert_memory_equal(blocks, "ab0ab1ab2", 9);
+    free(blocks);
     gpuring_gathered_clear(&gathered);
 }
 
@@ -396,6 +419,7 @@ int main(void)
         cmocka_unit_test(disagreement_is_named),
         cmocka_unit_test(a_malformed_hello_is_refused),
         cmocka_unit_test(blocks_are_found_by_rank),
+        cmocka_unit_test(even_blocks_stand_side_by_side),
         cmocka_unit_test(wrong_records_are_refused),
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),
