@@ -34,9 +34,10 @@ static const unsigned jobs_default[] = {1, 16, 256, 2048, 16384};
 struct figures {
     int rc;
     uint32_t nodes, ranks, rings, trees;
-    uint64_t hello_bytes; /* AllGather 1, of all ranks */
-    uint64_t wire_bytes;  /* AllGather 2: channels and offers */
-    uint64_t blob_bytes;  /* AllGather 2: connection handles, at most */
+    uint64_t hello_bytes;  /* AllGather 1, of all ranks */
+    uint64_t wire_bytes;   /* AllGather 2: channels */
+    uint64_t letter_bytes; /* this rank's handles, to its neighbours, at most */
+    uint32_t neighbours;
     uint64_t plan_bytes;  /* of this rank's ring and tree plans */
     uint32_t connections; /* of this rank */
     double compare_ms, connect_ms, plan_ms;
@@ -162,26 +163,35 @@ static uint64_t plan_bytes(const struct gpuring_plan *plan)
     return bytes;
 }
 
-/* Handles of the connections of a plan, at most: those to other nodes carry a net's handle. */
-static uint64_t handle_bytes(const struct gpuring_plan *plan, uint32_t gpus)
+static int by_peer(const void *a, const void *b)
 {
-    uint64_t bytes = 0;
+    int left = ((const struct gpuring_plan_conn *) a)->peer;
+    int right = ((const struct gpuring_plan_conn *) b)->peer;
 
-    for (uint32_t i = 0; i < plan->nrecvs + plan->nsends; i++) {
-        const struct gpuring_plan_conn *conn =
-            i < plan->nrecvs ? &plan->recvs[i] : &plan->sends[i - plan->nrecvs];
-
-        bytes += sizeof(struct gpuring_blob_entry);
-        if ((uint32_t) conn->peer / gpus != (uint32_t) plan->rank / gpus) {
-            bytes += GPURING_NET_HANDLE_BYTES;
-        }
-    }
-    return bytes;
+    return (left > right) - (left < right);
 }
 
-/* Builds the plans of RANK; adds what its blob would hold to *BLOB. */
+/* The letters to all neighbours, at most: CONNS are this rank's connections, and are sorted. */
+static void letters_count(struct figures *figures, struct gpuring_plan_conn *conns, uint32_t rank,
+                          uint32_t gpus)
+{
+    uint32_t same = 0;
+
+    qsort(conns, figures->connections, sizeof(*conns), by_peer);
+    for (uint32_t i = 0; i < figures->connections; i++) {
+        same++;
+        if (i + 1 == figures->connections || conns[i + 1].peer != conns[i].peer) {
+            figures->letter_bytes +=
+                gpuring_blob_room(same, (uint32_t) conns[i].peer / gpus != rank / gpus);
+            figures->neighbours++;
+            same = 0;
+        }
+    }
+}
+
+/* Builds the plans of RANK, and reckons up what it tells its neighbours. */
 static int plans_build(struct figures *figures, const struct pci_connect *connect, uint32_t rank,
-                       uint32_t gpus, uint64_t *blob)
+                       uint32_t gpus)
 {
     static int (*const builders[])(int, int, const struct gpuring_channel *, uint32_t,
                                    struct gpuring_plan **) = {gpuring_plan_build_ring,
@@ -189,27 +199,78 @@ static int plans_build(struct figures *figures, const struct pci_connect *connec
     uint32_t counts[] = {connect->agreed.rings, connect->agreed.trees};
     uint32_t most = counts[0] > counts[1] ? counts[0] : counts[1];
     struct gpuring_channel *places = calloc(most, sizeof(*places));
+    struct gpuring_plan_conn *conns = NULL;
     int rc = places ? 0 : -ENOMEM;
 
-    figures->plan_bytes = 0;
-    figures->connections = 0;
-    *blob += sizeof(struct gpuring_blob_header) + GPURING_NET_HANDLE_BYTES;
     if (rc == 0) {
         places_fill(connect, rank, most, places);
     }
     for (size_t b = 0; rc == 0 && connect->nranks > 1 && b < 2; b++) {
+        struct gpuring_plan_conn *grown;
         struct gpuring_plan *plan;
+        size_t more;
 
         rc = builders[b]((int) rank, (int) connect->nranks, places, counts[b], &plan);
-        if (rc == 0) {
-            figures->plan_bytes += plan_bytes(plan);
-            figures->connections += plan->nrecvs + plan->nsends;
-            *blob += handle_bytes(plan, gpus);
-            gpuring_plan_free(plan);
+        if (rc != 0) {
+            break;
         }
+        more = plan->nrecvs + plan->nsends;
+        figures->plan_bytes += plan_bytes(plan);
+        grown = realloc(conns, (figures->connections + more + 1) * sizeof(*conns));
+        if (grown) {
+            conns = grown;
+            memcpy(conns + figures->connections, plan->recvs, plan->nrecvs * sizeof(*conns));
+            memcpy(conns + figures->connections + plan->nrecvs, plan->sends,
+                   plan->nsends * sizeof(*conns));
+            figures->connections += (uint32_t) more;
+        } else {
+            rc = -ENOMEM;
+        }
+        gpuring_plan_free(plan);
     }
+    if (rc == 0) {
+        letters_count(figures, conns, rank, gpus);
+    }
+    free(conns);
     free(places);
     return rc;
+}
+
+/* What AllGather 2 would bring, as it travels. */
+static uint8_t *offers_make(const struct pci_wire *wires, uint32_t ranks, size_t *bytes)
+{
+    size_t each = gpuring_record_bytes(sizeof(struct gpuring_graph_offer));
+    uint8_t *records = malloc(ranks * each);
+
+    for (size_t r = 0; records && r < ranks; r++) {
+        struct gpuring_graph_offer offer = {.wire = wires[r], .advice = 1};
+
+        gpuring_record_put(records + r * each, (int) r, &offer, sizeof(offer));
+    }
+    *bytes = ranks * each;
+    return records;
+}
+
+/* What AllGather 2 brought -> WIRES, as the component does. */
+static int offers_consume(struct figures *figures, struct pci_wire *wires)
+{
+    struct gpuring_gathered offers = {0};
+    size_t bytes;
+    uint8_t *records = offers_make(wires, figures->ranks, &bytes);
+
+    figures->wire_bytes = bytes;
+    memset(wires, 0, figures->ranks * sizeof(*wires));
+    if (!records || gpuring_gathered_take(&offers, (int) figures->ranks, records, bytes) != 0) {
+        free(records);
+        return -ENOMEM;
+    }
+    for (uint32_t r = 0; r < figures->ranks; r++) {
+        const struct gpuring_graph_offer *offer = gpuring_gathered_block(&offers, (int) r);
+
+        wires[r] = offer->wire;
+    }
+    gpuring_gathered_clear(&offers);
+    return 0;
 }
 
 /* As a rank does after AllGather 2. */
@@ -218,28 +279,26 @@ static int wires_consume(const struct topo_machine *machine, struct figures *fig
     struct pci_connect connect = {0};
     struct pci_error error = {""};
     struct pci_wire *wires;
-    uint32_t gpus = machine->gpus, first = figures->nodes / 2 * gpus;
-    uint64_t node_blobs = 0;
+    uint32_t gpus = machine->gpus, rank = figures->nodes / 2 * gpus + gpus - 1;
     double since;
     int rc = topo_wires_make(machine, figures->nodes, &wires);
 
     if (rc != 0) {
         return rc;
     }
-    figures->wire_bytes =
-        (uint64_t) figures->ranks * gpuring_record_bytes(sizeof(struct gpuring_graph_offer));
     since = cpu_ms();
-    rc = pci_connect_init(&connect, wires, figures->ranks, &error);
+    rc = offers_consume(figures, wires);
+    if (rc == 0) {
+        rc = pci_connect_init(&connect, wires, figures->ranks, &error);
+    }
     figures->connect_ms = cpu_ms() - since;
     figures->rings = connect.agreed.rings;
     figures->trees = connect.agreed.trees;
-    /* All ranks of one node, for what the node adds to the handles; the last one is timed. */
-    for (uint32_t g = 0; rc == 0 && g < gpus; g++) {
-        since = cpu_ms();
-        rc = plans_build(figures, &connect, first + g, gpus, &node_blobs);
-        figures->plan_ms = cpu_ms() - since;
+    since = cpu_ms();
+    if (rc == 0) {
+        rc = plans_build(figures, &connect, rank, gpus);
     }
-    figures->blob_bytes = node_blobs * figures->nodes;
+    figures->plan_ms = cpu_ms() - since;
     pci_connect_fini(&connect);
     free(wires);
     return rc;
@@ -293,31 +352,32 @@ static void text_row(FILE *out, const struct figures *f)
 {
     fprintf(out, "%7" PRIu32 " %8" PRIu32 " %6" PRIu32 " %6" PRIu32 " %10.2f %10.2f %10.2f",
             f->nodes, f->ranks, f->rings, f->trees, (double) f->hello_bytes / 0x100000,
-            (double) f->wire_bytes / 0x100000, (double) f->blob_bytes / 0x100000);
-    fprintf(out, " %11.2f %11.2f %9.2f %9.2f %6" PRIu32 " %11.1f\n", f->compare_ms, f->connect_ms,
-            f->plan_ms, (double) f->plan_bytes / 0x100000, f->connections, f->memory_mib);
+            (double) f->wire_bytes / 0x100000, (double) f->letter_bytes / 0x400);
+    fprintf(out, " %11.2f %11.2f %9.2f %9.2f %6" PRIu32 " %6" PRIu32 " %11.1f\n", f->compare_ms,
+            f->connect_ms, f->plan_ms, (double) f->plan_bytes / 0x100000, f->connections,
+            f->neighbours, f->memory_mib);
 }
 
 static void text_head(FILE *out, const struct topo_machine *machine)
 {
     fprintf(out,
             "One rank's start of a job on copies of %s (%" PRIu32 " GPUs): MiB gathered, CPU ms, "
-            "memory\n%7s %8s %6s %6s %10s %10s %10s %11s %11s %9s %9s %6s %11s\n",
+            "memory\n%7s %8s %6s %6s %10s %10s %10s %11s %11s %9s %9s %6s %6s %11s\n",
             machine->name, machine->gpus, "nodes", "ranks", "rings", "trees", "who MiB",
-            "chans MiB", "links MiB", "compare ms", "connect ms", "plans ms", "plans MiB", "conns",
-            "memory MiB");
+            "chans MiB", "told KiB", "compare ms", "connect ms", "plans ms", "plans MiB", "conns",
+            "peers", "memory MiB");
 }
 
 static json_t *json_row(const struct figures *f)
 {
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f}", "nodes",
-                     (json_int_t) f->nodes, "ranks", (json_int_t) f->ranks, "rings",
-                     (json_int_t) f->rings, "trees", (json_int_t) f->trees, "hello_bytes",
-                     (json_int_t) f->hello_bytes, "wire_bytes", (json_int_t) f->wire_bytes,
-                     "blob_bytes", (json_int_t) f->blob_bytes, "plan_bytes",
-                     (json_int_t) f->plan_bytes, "connections", (json_int_t) f->connections,
-                     "compare_ms", f->compare_ms, "connect_ms", f->connect_ms, "plan_ms",
-                     f->plan_ms, "memory_mib", f->memory_mib);
+    return json_pack(
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f}", "nodes", (json_int_t) f->nodes,
+        "ranks", (json_int_t) f->ranks, "rings", (json_int_t) f->rings, "trees",
+        (json_int_t) f->trees, "hello_bytes", (json_int_t) f->hello_bytes, "wire_bytes",
+        (json_int_t) f->wire_bytes, "letter_bytes", (json_int_t) f->letter_bytes, "neighbours",
+        (json_int_t) f->neighbours, "plan_bytes", (json_int_t) f->plan_bytes, "connections",
+        (json_int_t) f->connections, "compare_ms", f->compare_ms, "connect_ms", f->connect_ms,
+        "plan_ms", f->plan_ms, "memory_mib", f->memory_mib);
 }
 
 static int failed(uint32_t nodes, int rc)
