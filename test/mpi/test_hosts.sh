@@ -3,34 +3,99 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # Two real hosts (network namespaces with addresses and host names of their own), one mpirun over
-# both: nothing is simulated by parameters, ranks find out themselves who is where.
+# both: nothing is simulated by parameters, ranks find out themselves who is where. The whole matrix
+# over UCX, every algorithm and protocol, ranks that die or do not come, two cables, and a network
+# that delays, drops, doubles and reorders, where the kernel can make one.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
+options= # of mpirun, by words
 hosts() { # SECONDS RANKS-PER-HOST PROGRAM ARGS...
     limit=$1 each=$2 program=$3
     shift 3
+    # shellcheck disable=SC2086
     run "$limit" "$top_srcdir/test/mpi/two_hosts.sh" -n $((2 * each)) \
         --host "gpra:$each,gprb:$each" --map-by slot --mca pml ob1 --mca btl self,vader,tcp \
         -x OMPI_MCA_mca_base_component_path --mca coll_gpuring_priority 90 \
-        --mca coll_gpuring_device host --mca coll_gpuring_verbose 1 "$programs/$program" "$@"
+        --mca coll_gpuring_device host --mca coll_gpuring_verbose 1 $options \
+        "$programs/$program" "$@"
 }
 
-hosts 120 1 matrix -n 0,1,2,3,1023,1024,1025 -s
+# In a namespace of its own, so that nothing is left behind.
+two_hosts_can_netem() {
+    unshare --net sh -c 'ip link set lo up && tc qdisc add dev lo root netem delay 1ms' \
+        >"$work/netem.log" 2>&1
+}
+small=0,1,2,3,1023,1024,1025
+
+hosts 240 1 matrix -n $small -s
 if [ "$status" -eq 77 ]; then
     skip "$(tail -n 1 "$work/out")" "two hosts"
     finish
 fi
 adopt_as_one "2 ranks on 2 hosts: all types and operations"
-check "the log says that the network carries it" says 'gpuring INFO .*(ucx|verbs)'
-hosts 120 2 matrix -n 0,1,2,3,1023,1024,1025 -f 2 -s
-adopt_as_one "4 ranks on 2 hosts"
+check "the log says which network was chosen, and why" \
+    says 'gpuring INFO network (ucx|verbs) between the nodes: [^ ]+ [^ ]+'
+check "the log says that the network carries it" says 'gpuring INFO .*transport (ucx|verbs)'
+hosts 240 2 matrix -n $small -s
+adopt_as_one "4 ranks on 2 hosts: all types and operations"
 check "the log says shared memory inside, network outside" says 'gpuring INFO .*shm\+(ucx|verbs)'
-hosts 120 2 matrix -n 1048579 -f 60 -s
+hosts 240 2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 hosts, 1 Mi + 3 elements"
+for algorithm in ring tree direct; do
+    for protocol in simple ll ll128; do
+        options="--mca coll_gpuring_algorithm $algorithm --mca coll_gpuring_protocol $protocol"
+        hosts 240 2 matrix -n $small,300001 -f 31 -s
+        adopt_as_one "4 ranks on 2 hosts, $algorithm $protocol"
+    done
+done
+options=
 hosts 120 2 nonblocking
 adopt_as_one "4 ranks on 2 hosts, non-blocking and persistent"
 hosts 120 2 threads
 adopt_as_one "4 ranks on 2 hosts, threads"
+
+# A rank that dies or does not come: all others get an error, and go on with other communicators.
+for how in killed late; do
+    options="--enable-recovery --mca coll_gpuring_timeout 8"
+    hosts 120 2 absent $how
+    check "a $how rank on another host: all others get an MPI error" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq 3
+    check "a $how rank on another host: the broken communicator refuses further calls" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error again' "$work/out")" -eq 3
+    check "a $how rank on another host: another communicator still works" \
+        test "$(grep -c '^ok - rank [0-9]* still uses' "$work/out")" -eq 3
+done
+options=
+
+# Two cables: UCX spreads large chunks over both, where it is told so.
+export TWO_HOSTS_CABLES=2
+options="--mca coll_gpuring_ucx_rails 2 --mca coll_gpuring_net ucx -x GPURING_UCX_TLS=tcp,self"
+export TWO_HOSTS_COUNTERS="$work/counters"
+hosts 240 1 matrix -n 1048579 -f 60 -s
+adopt_as_one "2 cables, 1 Mi + 3 elements"
+sed 's/^/# /' "$work/counters"
+check "both cables carried megabytes" \
+    test "$(awk '$2 > 1000000' "$work/counters" | wc -l)" -eq 2
+unset TWO_HOSTS_CABLES TWO_HOSTS_COUNTERS
+options=
+
+# What the network may do to packets. TCP repairs it; what is tested is that nothing above relies
+# on times.
+cat >"$work/netem" <<'END'
+#!/bin/sh
+for space in "$1" "$2"; do
+    ip netns exec "$space" tc qdisc add dev "$3" root netem $NETEM || exit 1
+done
+END
+chmod +x "$work/netem"
+for netem in "delay 5ms 4ms" "loss 2%" "duplicate 5%" "delay 2ms reorder 20% 50%"; do
+    if ! command -v tc >/dev/null || ! two_hosts_can_netem; then
+        skip "this kernel has no sch_netem, or the command tc is missing" "a network with $netem"
+        continue
+    fi
+    NETEM=$netem TWO_HOSTS_SETUP="$work/netem" hosts 240 2 matrix -n 1,1025,30000 -f 60 -s
+    adopt_as_one "4 ranks on 2 hosts, a network with $netem"
+done
 
 finish

@@ -6,6 +6,8 @@
 # network namespace with its own address, host name and /dev/shm; a veth pair is the cable. Ranks go
 # by --host gpra:N,gprb:N. Exit status 77: namespaces cannot be made here (the reason is printed).
 #
+# TWO_HOSTS_CABLES: how many cables there are (default 1). TWO_HOSTS_COUNTERS: a file for the bytes
+# that the first host has sent, a line for each cable: its interface and the number.
 # TWO_HOSTS_SETUP: a command that is run with the names of both namespaces and of the two
 # interfaces once they are up (to add delay, loss and so on).
 set -u
@@ -36,20 +38,32 @@ ip netns add "$a" 2>"$folder/err" || cannot "$(cat "$folder/err")"
 ip netns add "$b" || exit 1
 ip link add "e$tag" netns "$a" type veth peer name "e$tag" netns "$b" 2>"$folder/err" ||
     cannot "$(cat "$folder/err")"
+cable=1
+while [ "$cable" -lt "${TWO_HOSTS_CABLES:-1}" ]; do
+    ip link add "e$tag$cable" netns "$a" type veth peer name "e$tag$cable" netns "$b" || exit 1
+    cable=$((cable + 1))
+done
+interfaces=$(ip -n "$a" -o link show type veth | sed 's/^[0-9]*: \([^@:]*\).*/\1/')
 number=1
 for host in "$a" "$b"; do
     ip -n "$host" link set lo up
-    ip -n "$host" addr add "10.213.7.$number/24" dev "e$tag"
-    ip -n "$host" link set "e$tag" up
+    net=7
+    for interface in $interfaces; do
+        ip -n "$host" addr add "10.213.$net.$number/24" dev "$interface"
+        ip -n "$host" link set "$interface" up
+        net=$((net + 1))
+    done
     number=$((number + 1))
 done
 # The kernel reports a new cable up to a second late; UCX and Open MPI ignore interfaces until then.
 for host in "$a" "$b"; do
-    tries=0
-    until ip -n "$host" link show dev "e$tag" | grep -q 'state UP'; do
-        tries=$((tries + 1))
-        [ "$tries" -lt 100 ] || cannot "the interface e$tag does not come up"
-        sleep 0.1
+    for interface in $interfaces; do
+        tries=0
+        until ip -n "$host" link show dev "$interface" | grep -q 'state UP'; do
+            tries=$((tries + 1))
+            [ "$tries" -lt 100 ] || cannot "the interface $interface does not come up"
+            sleep 0.1
+        done
     done
 done
 [ -z "${TWO_HOSTS_SETUP:-}" ] || $TWO_HOSTS_SETUP "$a" "$b" "e$tag" || exit 1
@@ -73,3 +87,10 @@ for argument in "$@"; do
 done
 "$folder/enter" gpra "$MPIRUN --mca plm_rsh_agent '$folder/enter' --mca plm_rsh_no_tree_spawn 1 \
     --mca oob_tcp_if_include e$tag --mca btl_tcp_if_include e$tag $quoted"
+status=$?
+if [ -n "${TWO_HOSTS_COUNTERS:-}" ]; then
+    for interface in $interfaces; do
+        echo "$interface $(ip netns exec "$a" cat "/sys/class/net/$interface/statistics/tx_bytes")"
+    done >"$TWO_HOSTS_COUNTERS"
+fi
+exit $status
