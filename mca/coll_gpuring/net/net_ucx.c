@@ -50,6 +50,17 @@ static int set_option(const struct gpuring_net *net, ucp_config_t *config,
     return GPURING_ERR_UNSUPPORTED;
 }
 
+/* Before its protocols were written anew (in use from 1.16 on), UCX was seen to move rendezvous
+ * data over one device of several where they are reached by TCP (1.13.1), but eager data over all.
+ */
+static bool rendezvous_takes_one_device(void)
+{
+    unsigned major, minor, release;
+
+    gpuring_ucx.ucp_get_version(&major, &minor, &release);
+    return minor < 16;
+}
+
 /*
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
  * after it now and then, by default so rarely that applications would seem to hang.
@@ -71,6 +82,10 @@ static int configure(const struct gpuring_net *net, ucp_config_t *config, int ra
     }
     if (rails > 0 && status == GPURING_OK) {
         status = set_option(net, config, eager, value);
+    }
+    if (rails > 1 && status == GPURING_OK && rendezvous_takes_one_device() &&
+        option_given("RNDV_THRESH") == NULL) {
+        gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
     }
     return status;
 }
