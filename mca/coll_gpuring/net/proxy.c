@@ -108,16 +108,17 @@ static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_na
 }
 
 /* True after a nap that was taken because other threads do the work. */
-static bool stand_back(struct gpuring_proxy *proxy, uint64_t *seen)
+static bool stand_back(struct gpuring_proxy *proxy, uint64_t *seen, uint64_t *ns)
 {
     /* Only a hint, hence relaxed. */
     uint64_t helped = __atomic_load_n(&proxy->helped, __ATOMIC_RELAXED);
 
     if (helped == *seen) {
+        *ns = 0;
         return false;
     }
     *seen = helped;
-    gpuring_proxy_bell_stand_back(&proxy->bell);
+    gpuring_proxy_bell_stand_back(&proxy->bell, ns);
     return true;
 }
 
@@ -125,7 +126,7 @@ static void *proxy_main(void *argument)
 {
     struct gpuring_proxy *proxy = argument;
     struct gpuring_proxy_wait wait;
-    uint64_t helped = 0;
+    uint64_t helped = 0, back_ns = 0;
 
     gpuring_proxy_wait_init(&wait, &proxy->config, gpuring_proxy_thread_setup(&proxy->config));
     for (;;) {
@@ -136,7 +137,7 @@ static void *proxy_main(void *argument)
         /* Partner: the store in bell_stop. */
         int stop = __atomic_load_n(&proxy->bell.stop, __ATOMIC_ACQUIRE);
 
-        if (!stop && stand_back(proxy, &helped)) {
+        if (!stop && stand_back(proxy, &helped, &back_ns)) {
             continue;
         }
         gpuring_gate_reenter(&proxy->gate);

@@ -8,11 +8,11 @@
  *   sending end                                    receiving end
  *   lane raised tail: post steps while the peer    RECEIVED(s): publish size, then tail = s + 1
  *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when a
- *   SENT(s): raise the lane's head to s + 1          quarter of the ring is to be given back
+ *   SENT(s): raise the lane's head to s + 1          half of the ring is to be given back
  *   CREDIT(h): more slots at the peer
  *
- * Giving back a quarter at a time halves the messages of small operations, and cannot starve the
- * sender: its lane has nslots slots of its own besides the three quarters at the peer.
+ * Giving back half at a time spares small operations most of these messages, and cannot starve the
+ * sender: its lane has nslots slots of its own besides the half at the peer.
  *
  * The thread sleeps, at no cost, when nothing is in flight: begin/end bracket every operation that
  * uses the network, and after the last end it stays awake only until its own posts and credits are
@@ -87,7 +87,7 @@ void gpuring_proxy_end(struct gpuring_proxy *proxy);
 /*
  * For a thread that waits for an operation's end and has nothing better to do: one pass of the
  * proxy's work in the caller, without waiting for anything. The proxy's own thread steps back while
- * somebody helps, and takes over within a millisecond when nobody does. Where threads outnumber
+ * somebody helps, and takes over within milliseconds when nobody does. Where threads outnumber
  * cores this saves two changes of thread for each message.
  */
 void gpuring_proxy_help(struct gpuring_proxy *proxy);

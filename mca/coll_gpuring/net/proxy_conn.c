@@ -53,7 +53,7 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
 
 static uint64_t credit_batch(const struct gpuring_proxy_ring *ring)
 {
-    return ring->nslots >= 8 ? ring->nslots / 4 : 1;
+    return ring->nslots >= 4 ? ring->nslots / 2 : 1;
 }
 
 static int pump_recv(struct gpuring_proxy_conn *conn, enum gpuring_protocol protocol,

@@ -22,7 +22,8 @@
 #define YIELD_US      200
 #define NAP_MIN_NS    20000
 #define NAP_MAX_NS    200000    /* an operation runs: a lane may produce at any time */
-#define NAP_BACK_NS   500000    /* others do the work: how soon they may stop unnoticed */
+#define BACK_MIN_NS   500000    /* others do the work: how soon they may stop unnoticed, at first */
+#define BACK_MAX_NS   4000000   /* and when they have done it for a while */
 #define NAP_FD_NS     100000000 /* draining only: the nets' descriptors tell everything */
 #define NAP_BLIND_NS  1000000   /* draining, but a net has no descriptor */
 
@@ -209,13 +210,14 @@ static void wait_nap(struct gpuring_proxy_bell *bell, const struct gpuring_proxy
     }
 }
 
-void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell)
+void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns)
 {
     const struct gpuring_proxy_nap nap = {.nfds = 0};
 
     __atomic_store_n(&bell->sleeping, GPURING_PROXY_STANDING_BACK, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&bell->stop, __ATOMIC_SEQ_CST) == 0) {
-        wait_nap(bell, &nap, NAP_BACK_NS);
+        *ns = *ns == 0 ? BACK_MIN_NS : *ns * 2 < BACK_MAX_NS ? *ns * 2 : BACK_MAX_NS;
+        wait_nap(bell, &nap, *ns);
     }
     bell_awake(bell);
 }

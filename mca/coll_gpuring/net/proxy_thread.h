@@ -75,8 +75,9 @@ bool gpuring_proxy_bell_ended(const struct gpuring_proxy_bell *bell, uint64_t be
 /* Sleep until rung; not at all if an operation has begun since. */
 void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun);
 
-/* Nap shortly because other threads do the work; only a ring ends it sooner. */
-void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell);
+/* Nap because other threads do the work; only a ring ends it sooner. *ns: how long the last such
+ * nap was, 0 at first; they become longer. */
+void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns);
 bool gpuring_proxy_bell_stands_back(const struct gpuring_proxy_bell *bell);
 
 void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
