@@ -21,7 +21,8 @@
 #define NOT_OURS "no such request is made here, so this is a bug of the driver: see dmesg"
 #define VERBS_STATUSES(S)                                                                          \
     S(LOC_LEN_ERR, false, OUR_MEMORY)                                                              \
-    S(LOC_QP_OP_ERR, true, BAD_DEVICE)                                                             \
+    S(LOC_QP_OP_ERR, true,                                                                         \
+      "the port or interface is down (see ibv_devinfo), or the device failed (see dmesg)")         \
     S(LOC_EEC_OP_ERR, true, NOT_OURS)                                                              \
     S(LOC_PROT_ERR, false, OUR_MEMORY)                                                             \
     S(WR_FLUSH_ERR, true, "the queue pair was in error already: an earlier message says why")      \
