@@ -12,13 +12,38 @@ test_rdma_net_pair_SOURCES = \
     test/unit/net_lane.h
 test_rdma_net_pair_LDADD = libgpuring_core.la -lpthread -lm
 
-rdma_tests = test/rdma/test_rdma.sh test/rdma/test_rdma_two.sh test/rdma/test_rdma_failover.sh
+check_PROGRAMS += test/rdma/steady test/rdma/idle
+test_rdma_steady_SOURCES = test/rdma/steady.c $(mpi_harness)
+test_rdma_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_rdma_steady_LDADD = $(MPI_LIBS) -lpthread
+test_rdma_idle_SOURCES = test/rdma/idle.c $(mpi_harness)
+test_rdma_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_rdma_idle_LDADD = $(MPI_LIBS) -lpthread
+
+# Preloaded into processes whose device is to fail.
+if GPURING_HAVE_VERBS
+check_LTLIBRARIES += test/rdma/libfault_verbs.la
+test_rdma_libfault_verbs_la_SOURCES = test/rdma/fault_verbs.c
+test_rdma_libfault_verbs_la_LDFLAGS = $(AM_LDFLAGS) -shared -module -avoid-version -rpath /nowhere
+test_rdma_libfault_verbs_la_LIBADD = -ldl -lpthread
+endif
+
+rdma_tests = \
+    test/rdma/test_rdma.sh \
+    test/rdma/test_rdma_bed.sh \
+    test/rdma/test_rdma_failover.sh \
+    test/rdma/test_rdma_faults.sh \
+    test/rdma/test_rdma_matrix.sh \
+    test/rdma/test_rdma_two.sh
 TESTS += $(rdma_tests)
 
 EXTRA_DIST += \
     test/rdma/auto.sh \
+    test/rdma/faults_machine.sh \
+    test/rdma/lib.sh \
     test/rdma/machine-init \
     test/rdma/machine-main \
+    test/rdma/matrix_machine.sh \
     test/rdma/on-host \
     test/rdma/prepare \
     test/rdma/run \

@@ -4,22 +4,17 @@
 #
 # On one emulated machine with a verbs device (run by test_rdma.sh): the net alone, then MPI between
 # two hosts of it, then what must fail with a good message. Prints TAP.
-# shellcheck source=test/mpi/lib.sh
-. "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
-pair=$top_builddir/test/rdma/net_pair
-counters=/sys/class/infiniband/rxe0/ports/1/hw_counters
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
-export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
-export OMPI_MCA_coll_gpuring_verbose=1
+# shellcheck source=test/rdma/lib.sh
+. "${top_srcdir:?run this by test_rdma.sh}/test/rdma/lib.sh"
 
 run 100 "$pair" --net verbs --links 2 --slot-bytes 16384 check 30
 check "chunks of all sizes over two links each way" says '^check: 12 lanes of 30 chunks right'
 
-before=$(cat $counters/sent_pkts)
+before=$(packets)
 run 200 "$MPIRUN" --host a,b -n 2 "$programs/matrix" -n 0,1,2,1023,65537 -f 24 -s
 adopt_as_one "MPI_Allreduce between two hosts"
 check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
-after=$(cat $counters/sent_pkts)
+after=$(packets)
 echo "# packets sent by the device: $before before, $after after" | tee "$work/out"
 check "the device has sent the data" test $((after - before)) -gt 100
 

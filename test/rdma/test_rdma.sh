@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Verbs on one emulated machine with several hosts (test/rdma/run), or on two machines where this is
-# called as test_rdma_two.sh or test_rdma_failover.sh. Skipped with a reason where the machines cannot be had.
+# Verbs on emulated machines (test/rdma/run); the others of this folder's tests source this one and
+# differ by their names: what runs inside, and on how many machines. Skipped with a reason where
+# the machines cannot be had.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 top_srcdir=$(cd "$top_srcdir" && pwd)
@@ -13,7 +14,8 @@ export top_srcdir top_builddir MPIRUN
 machines() { # NAME RUN-OPTIONS...: run NAME.sh inside and take over its checks
     name=$1
     shift
-    run 560 "$top_srcdir/test/rdma/run" -t 540 -e top_srcdir -e top_builddir -e MPIRUN "$@" -- \
+    # Two or three minutes, but for a machine that is busy with other things.
+    run 1220 "$top_srcdir/test/rdma/run" -t 1200 -e top_srcdir -e top_builddir -e MPIRUN "$@" -- \
         sh "$top_srcdir/test/rdma/$name.sh"
     if [ "$status" -eq 77 ]; then
         skip "$(grep -m 1 SKIPPED "$work/out" | sed 's/.*SKIPPED, //')" "$name"
@@ -29,6 +31,8 @@ fi
 case $0 in
 *two*) machines two_machines -n 2 ;;
 *failover*) machines failover -n 2 ;;
+*matrix*) machines matrix_machine -n 1 ;;
+*faults*) machines faults_machine -n 1 -d 1 -x dummy0 ;;
 *) machines one_machine -n 1 ;;
 esac
 finish

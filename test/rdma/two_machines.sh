@@ -4,14 +4,10 @@
 #
 # On two emulated machines with a link between (run by test_rdma.sh): the net, MPI, and a network
 # that loses, delays, doubles and reorders packets. Prints TAP.
-# shellcheck source=test/mpi/lib.sh
-. "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
-pair=$top_builddir/test/rdma/net_pair
+# shellcheck source=test/rdma/lib.sh
+. "${top_srcdir:?run this by test_rdma.sh}/test/rdma/lib.sh"
 # The emulated link is slow when the real machine is busy: patience before packets are repeated.
 export OMPI_MCA_coll_gpuring_verbs_timeout=20
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
-export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
-export OMPI_MCA_coll_gpuring_verbose=1
 
 pairs() { # SECONDS OPTIONS...: the first process here, the second on vm1
     limit=$1
@@ -25,9 +21,11 @@ pairs() { # SECONDS OPTIONS...: the first process here, the second on vm1
 pairs 120 --timeout 20 --links 2 --slot-bytes 16384 check 20
 check "chunks of all sizes between two machines" says '^check: 12 lanes of 20 chunks right'
 
+before=$(packets)
 run 200 "$MPIRUN" --host vm0,vm1 -n 2 "$programs/matrix" -n 0,1,1023,65537 -f 40 -s
 adopt_as_one "MPI_Allreduce between two machines"
 check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+check "the device has sent the data" test $(($(packets) - before)) -gt 100
 
 # What a bad network does to packets is mended below verbs; the data stay right.
 for trouble in 'loss 1%' 'delay 2ms 1ms' 'duplicate 5%' 'delay 1ms reorder 25% 50%'; do
@@ -35,8 +33,24 @@ for trouble in 'loss 1%' 'delay 2ms 1ms' 'duplicate 5%' 'delay 1ms reorder 25% 5
     tc qdisc add dev eth0 root netem $trouble
     pairs 200 --timeout 15 --slot-bytes 4096 check 10
     check "right over a network with $trouble" says '^check: 6 lanes of 10 chunks right'
+    run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_verbs_timeout 17 \
+        "$programs/matrix" -n 1,2001 -f 97 -s
+    adopt_as_one "MPI_Allreduce over a network with $trouble"
     tc qdisc del dev eth0 root
 done
+
+# All RDMA packets are lost from some moment on, while MPI's own messages arrive.
+lose_rdma() {
+    tc qdisc add dev eth0 root handle 1: prio
+    tc qdisc add dev eth0 parent 1:3 handle 30: netem loss 100%
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 4791 0xffff flowid 1:3
+}
+under_way 60 vm0,vm1 lose_rdma --mca coll_gpuring_verbs_timeout 15 \
+    --mca coll_gpuring_verbs_retry_count 3
+each 2 "RDMA packets are lost for good: an MPI error on both machines" "$broken"
+check "RDMA packets are lost for good: the text names hosts, device, port, status and remedy" \
+    says 'from vm[01] to rank [01] .*vm[01].*, device rxe0 port 1, failed: .*\(status 12, .*the peer does not answer'
+tc qdisc del dev eth0 root
 
 # The other machine's interface goes down for good: an error within the retries, on both ends.
 timeout -k 5 100 on-host vm1 "sleep 4; ip link set eth0 down" >/dev/null 2>&1 &

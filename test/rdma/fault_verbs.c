@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Faults of a verbs device on demand, for a process that is preloaded with this: it stands between
+ * a provider library and libibverbs, whose functions towards the kernel the providers call.
+ *
+ *   GPURING_FAULT=KIND        what
+ *   GPURING_FAULT_RANK=N      in the process with this rank of MPI only (default: in all)
+ *   GPURING_FAULT_FILE=PATH   for the first two kinds: when this file appears
+ *
+ *   qp-error       all queue pairs of the process go into the error state
+ *   no-access      they refuse to be written to
+ *   no-memory      memory cannot be registered: ENOMEM
+ *   no-qp, no-cq   queue pairs, completion queues cannot be made: ENOMEM
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST 1024
+
+/* Private between libibverbs and its providers, hence in no installed header; pointers that are
+ * only handed on are void. */
+int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
+                      void *cmd, size_t cmd_size, void *resp, size_t resp_size);
+int ibv_cmd_destroy_qp(struct ibv_qp *qp);
+int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
+                      int vector, struct ibv_cq *cq, void *cmd, size_t cmd_size, void *resp,
+                      size_t resp_size);
+int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int flags,
+                   struct ibv_mr *mr, void *cmd, size_t cmd_size, void *resp, size_t resp_size);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *qps[MOST];
+static bool started;
+
+/* The function of libibverbs that has the name, into the pointer to a function at `pointer`. */
+static void find(const char *name, void *pointer)
+{
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *function = library != NULL ? dlsym(library, name) : NULL;
+
+    if (function == NULL) {
+        fprintf(stderr, "fault_verbs: libibverbs has no %s\n", name);
+        abort();
+    }
+    dlclose(library);
+    memcpy(pointer, &function, sizeof function);
+}
+
+#define REAL(name)                 \
+    __typeof__(&name) real = NULL; \
+    find(#name, &real)
+
+static bool wanted(const char *kind)
+{
+    const char *fault = getenv("GPURING_FAULT"), *rank = getenv("GPURING_FAULT_RANK");
+    const char *mine = getenv("OMPI_COMM_WORLD_RANK");
+
+    return fault != NULL && strcmp(fault, kind) == 0 &&
+           (rank == NULL || (mine != NULL && strcmp(rank, mine) == 0));
+}
+
+/* Note a queue pair (from == NULL), or (to == NULL) forget it. Under the lock. */
+static void replace(const void *from, void *to)
+{
+    for (int i = 0; i < MOST; i++) {
+        if (qps[i] == from) {
+            qps[i] = to;
+            return;
+        }
+    }
+}
+
+static void break_qps(struct ibv_qp_attr attr, int mask)
+{
+    REAL(ibv_modify_qp);
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MOST; i++) {
+        if (qps[i] != NULL && real(qps[i], &attr, mask) != 0) {
+            fprintf(stderr, "fault_verbs: a queue pair does not change: %s\n", strerror(errno));
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void *later(void *argument)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+
+    (void) argument;
+    while (access(getenv("GPURING_FAULT_FILE"), F_OK) != 0) {
+        nanosleep(&pause, NULL);
+    }
+    if (wanted("qp-error")) {
+        break_qps((struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE);
+    } else {
+        break_qps((struct ibv_qp_attr){.qp_access_flags = 0}, IBV_QP_ACCESS_FLAGS);
+    }
+    return NULL;
+}
+
+int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
+                      void *cmd, size_t cmd_size, void *resp, size_t resp_size)
+{
+    int error;
+    REAL(ibv_cmd_create_qp);
+
+    if (wanted("no-qp")) {
+        errno = ENOMEM;
+        return ENOMEM;
+    }
+    error = real(pd, qp, attr, cmd, cmd_size, resp, resp_size);
+    if (error == 0) {
+        pthread_t thread;
+
+        pthread_mutex_lock(&lock);
+        replace(NULL, qp);
+        if (!started && getenv("GPURING_FAULT_FILE") != NULL &&
+            (wanted("qp-error") || wanted("no-access"))) {
+            started =
+                pthread_create(&thread, NULL, later, NULL) == 0 && pthread_detach(thread) == 0;
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    return error;
+}
+
+int ibv_cmd_destroy_qp(struct ibv_qp *qp)
+{
+    REAL(ibv_cmd_destroy_qp);
+
+    pthread_mutex_lock(&lock);
+    replace(qp, NULL);
+    pthread_mutex_unlock(&lock);
+    return real(qp);
+}
+
+int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
+                      int vector, struct ibv_cq *cq, void *cmd, size_t cmd_size, void *resp,
+                      size_t resp_size)
+{
+    REAL(ibv_cmd_create_cq);
+
+    if (wanted("no-cq")) {
+        errno = ENOMEM;
+        return ENOMEM;
+    }
+    return real(context, cqe, channel, vector, cq, cmd, cmd_size, resp, resp_size);
+}
+
+int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int flags,
+                   struct ibv_mr *mr, void *cmd, size_t cmd_size, void *resp, size_t resp_size)
+{
+    REAL(ibv_cmd_reg_mr);
+
+    if (wanted("no-memory")) {
+        errno = ENOMEM;
+        return ENOMEM;
+    }
+    return real(pd, addr, length, hca_va, flags, mr, cmd, cmd_size, resp, resp_size);
+}

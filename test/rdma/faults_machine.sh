@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Faults over verbs between hosts of one emulated machine (run by test_rdma_faults.sh): the right
+# result, or an MPI error on every rank with a text that helps; never a hang, never wrong data. The
+# device rxe0 is on an interface of its own, dummy0, so that it can be broken while mpirun and MPI's
+# own messages go on. doc/results/faults.md lists what is shown where. Prints TAP.
+# shellcheck source=test/rdma/lib.sh
+. "${top_srcdir:?run this by test_rdma_faults.sh}/test/rdma/lib.sh"
+
+# Dead connections are given up after 4 repeats of a tenth of a second.
+export OMPI_MCA_coll_gpuring_verbs_timeout=14 OMPI_MCA_coll_gpuring_verbs_retry_count=3
+names='verbs connection from [abc] to rank [0-9] on [abc], device rxe0 port 1, failed: '
+
+# The process of a rank.
+rank_pid() {
+    for pid in $(pgrep -x steady); do
+        ! grep -qz "^OMPI_COMM_WORLD_RANK=$1\$" "/proc/$pid/environ" || echo "$pid"
+    done
+}
+stand_still() { # RANK SECONDS
+    pid=$(rank_pid "$1")
+    kill -STOP "$pid" && sleep "$2" && kill -CONT "$pid" && echo "# $pid stood still" >>"$work/stood"
+}
+
+under_way 5 a,b true
+each 2 "nothing is wrong: data are right" '[1-9][0-9]* operations right$'
+
+run 100 "$MPIRUN" --host a,b "$rdma_programs/steady" 5 5000 50
+each 2 "a slow receiver: data are right" '[1-9][0-9]* operations right$'
+
+under_way 20 a,b 'stand_still 1 4'
+check "a peer was stopped and went on" test -s "$work/stood"
+each 2 "a peer that stands still for 4 seconds: data are right" '[1-9][0-9]* operations right$'
+
+preload="-x LD_PRELOAD=$rdma_programs/.libs/libfault_verbs.so"
+for fault in qp-error:5 no-access:9; do
+    status_of=${fault#*:} fault=${fault%:*}
+    export GPURING_FAULT="$fault" GPURING_FAULT_RANK=1 GPURING_FAULT_FILE="$work/$fault"
+    # shellcheck disable=SC2086
+    under_way 60 a,b,c 'touch "$GPURING_FAULT_FILE"' $preload
+    each 3 "$fault on one of 3 ranks: an MPI error on each" "$broken"
+    check "$fault: the text names hosts, device, port, status and remedy" \
+        says "$names.*\\(status $status_of, vendor 0x[0-9a-f]+\\); [a-z]"
+done
+
+under_way 60 a,b,c 'ip link set dummy0 down'
+each 3 "a port goes down: an MPI error on each of 3 ranks" "$broken"
+check "a port goes down: the text names hosts, device, port, status and remedy" \
+    says "$names.*\\(status 2, .*is down"
+ip link set dummy0 up
+run 100 "$MPIRUN" --host a,b "$programs/matrix" -n 1,20000 -f 97 -s
+adopt_as_one "a port that is up again serves a new job"
+
+# What cannot be had when connections are made: all ranks hand on, with a reason.
+for fault in no-memory no-qp no-cq; do
+    export GPURING_FAULT=$fault GPURING_FAULT_RANK=1
+    # shellcheck disable=SC2086
+    run 100 "$MPIRUN" --host a,b $preload "$rdma_programs/steady" 2
+    each 2 "$fault on one rank: served otherwise, data are right" '[1-9][0-9]* operations right$'
+    check "$fault: the text names host, device and cause" \
+        says 'b cannot .* (on |with |by )?device rxe0.*: Cannot allocate memory'
+done
+unset GPURING_FAULT GPURING_FAULT_RANK
+cat >"$work/limited.sh" <<'END'
+#!/bin/sh
+[ "$OMPI_COMM_WORLD_RANK" != 1 ] || ulimit -l 64
+exec setpriv --bounding-set=-ipc_lock "$@"
+END
+chmod 755 "$work/limited.sh"
+run 100 "$MPIRUN" --host a,b "$work/limited.sh" "$rdma_programs/steady" 2
+each 2 "a low limit of locked memory on one rank: data are right" '[1-9][0-9]* operations right$'
+check "a low limit of locked memory: the text names host, device and remedy" \
+    says 'b cannot register [0-9]* bytes .*rxe0: .*\(ulimit -l\) is 64 KiB'
+
+# Peers that are gone, or stopped for good.
+export OMPI_MCA_coll_gpuring_verbs_timeout=14 OMPI_MCA_coll_gpuring_verbs_retry_count=3
+for how in killed stopped; do
+    run 60 "$MPIRUN" --host a,b,c --enable-recovery --mca coll_gpuring_timeout 5 \
+        "$programs/absent" $how
+    check "a $how rank on a host of its own: the 2 others get an MPI error" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq 2
+    check "a $how rank: the broken communicator keeps failing at once" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error again' "$work/out")" -eq 2
+    check "a $how rank: another communicator still works" \
+        test "$(grep -c '^ok - rank [0-9]* still uses' "$work/out")" -eq 2
+    check "a $how rank: the text names it" says 'rank 2'
+done
+
+run 100 "$MPIRUN" --host a:2,b "$rdma_programs/idle"
+check "idle: the component's threads take no time on any of 3 ranks" \
+    test "$(grep -c '^ok - rank [0-9]: [1-9][0-9]* threads' "$work/out")" -eq 3
+sed -n 's/^ok - /# /p' "$work/out"
+
+# Who removes the device has to wait for those who use it (as long as the kernel keeps it for them).
+removal=''
+under_way 5 a,b 'rdma link delete rxe0 & removal=$!'
+each 2 "a device that is to be removed, in use: data are right" '[1-9][0-9]* operations right$'
+wait "$removal"
+check "it is removed afterwards" test ! -e /sys/class/infiniband/rxe0
+finish

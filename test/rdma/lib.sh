@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+# shellcheck shell=sh
+#
+# What the scripts on the emulated machines share; sourced there.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:?run this by one of test/rdma/test_*.sh}/test/mpi/lib.sh"
+rdma_programs=$top_builddir/test/rdma
+# shellcheck disable=SC2034
+pair=$rdma_programs/net_pair
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self,vader OMPI_MCA_coll_gpuring_priority=90
+export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
+export OMPI_MCA_coll_gpuring_verbose=1
+
+# How many packets the machine's first device has sent.
+packets() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
+
+# each RANKS TEXT PATTERN: that many ranks have printed an "ok" line that matches.
+each() {
+    check "$2" test "$(grep -Ec -- "^ok - rank [0-9]*: $3" "$work/out")" -eq "$1"
+}
+
+# What steady says on a rank whose communicator has failed.
+# shellcheck disable=SC2034
+broken='an error after [1-9][0-9]* operations'
+
+# Run steady on HOSTS for SECONDS, and ACTION (a command) once data have flowed.
+under_way() { # SECONDS HOSTS ACTION [OPTIONS-OF-MPIRUN...]
+    seconds=$1 hosts=$2 action=$3
+    shift 3
+    before=$(packets)
+    timeout -k 10 90 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" "$seconds" \
+        >"$work/out" 2>&1 </dev/null &
+    job=$!
+    for _ in $(seq 300); do
+        [ $(($(packets) - before)) -lt 300 ] || break
+        sleep 0.1
+    done
+    eval "$action"
+    status=0
+    wait $job || status=$?
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The correctness matrix over verbs, on one emulated machine as several hosts (run by
+# test_rdma_matrix.sh): types x operations x counts x ranks x hosts, every algorithm and protocol.
+# Each run must have moved bytes by the device. Prints TAP.
+# shellcheck source=test/rdma/lib.sh
+. "${top_srcdir:?run this by test_rdma_matrix.sh}/test/rdma/lib.sh"
+
+small=0,1,2,3,1023,1024,1025
+
+# matrix TEXT HOSTS OPTIONS...: one check for the results, one for the device.
+matrix() {
+    text=$1 hosts=$2
+    shift 2
+    before=$(packets)
+    run 200 "$MPIRUN" --host "$hosts" "$programs/matrix" "$@" -s
+    adopt_as_one "$text"
+    sent=$(($(packets) - before))
+    check "$text: the device has sent $sent packets" test "$sent" -gt 100
+}
+
+matrix "2 ranks on 2 hosts: all types and operations, counts 1,1025" a,b -n 1,1025
+check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+matrix "2 ranks on 2 hosts: counts 0,2,3,1023,1024" a,b -n 0,2,3,1023,1024 -f 11
+matrix "3 ranks on 3 hosts: counts $small" a,b,c -n $small -f 29
+matrix "5 ranks on 5 hosts: counts $small" a,b,c,d,e -n $small -f 47
+for hosts in a:2,b:2 a:4,b:4; do
+    matrix "hosts $hosts: counts $small" $hosts -n $small -f 59
+    check "hosts $hosts: shared memory inside, verbs outside" \
+        says 'gpuring INFO .*transport shm\+verbs'
+done
+matrix "2 hosts, 1 Mi + 3 elements" a,b -n 1048579 -f 150
+matrix "hosts a:2,b:2, 1 Mi + 3 elements" a:2,b:2 -n 1048579 -f 300
+
+for algorithm in ring tree direct; do
+    for protocol in simple ll ll128; do
+        export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
+        matrix "$algorithm $protocol, hosts a:2,b,c" a:2,b,c -n 1,20000 -f 97
+    done
+done
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
+
+export OMPI_MCA_coll_gpuring_min_channels=4 OMPI_MCA_coll_gpuring_max_channels=4
+matrix "4 channels, hosts a:2,b:2" a:2,b:2 -n 1,1000,100003 -f 97
+unset OMPI_MCA_coll_gpuring_min_channels OMPI_MCA_coll_gpuring_max_channels
+export OMPI_MCA_coll_gpuring_buffer_size=8192 OMPI_MCA_coll_gpuring_chunk_size=200
+matrix "chunks of 200 bytes, 3 hosts" a,b,c -n 1,49,50,51,1000,10011 -f 97
+unset OMPI_MCA_coll_gpuring_buffer_size OMPI_MCA_coll_gpuring_chunk_size
+
+for program in semantics nonblocking threads processes; do
+    before=$(packets)
+    run 200 "$MPIRUN" --host a:2,b:2 "$programs/$program"
+    adopt_as_one "$program on hosts a:2,b:2"
+    check "$program: the device has sent the data" test $(($(packets) - before)) -gt 100
+done
+finish
