@@ -49,7 +49,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 .PHONY: exec_bench
 exec_bench: test/bench/exec_bench
 
-# Programs and scripts that compare and measure; see test/bench/compare.sh and overhead.sh.
+# Programs and scripts that compare and measure; see compare.sh, overhead.sh and verbs.sh there.
 EXTRA_PROGRAMS += test/bench/overhead
 test_bench_overhead_SOURCES = test/bench/overhead.c
 test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -59,7 +59,10 @@ EXTRA_DIST += \
     test/bench/compare.py \
     test/bench/compare.sh \
     test/bench/overhead.sh \
-    test/bench/search_table.py
+    test/bench/search_table.py \
+    test/bench/verbs.py \
+    test/bench/verbs.sh \
+    test/bench/verbs_machine.sh
 
 # `make packed_table`: what rings, trees and packed trees reach on every set of a machine's GPUs; not a
 # test. Writes doc/results/packed-trees.md, see there.

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+"""verbs.py FOLDER: the files of verbs.sh to Markdown on standard output."""
+import collections
+import glob
+import json
+import os
+import statistics
+import sys
+
+LARGE = 4 << 20  # bytes: from here on an allreduce is a matter of bandwidth
+
+
+def allreduces(folder, name):
+    """{bytes: [seconds]}: of each round the median over the calls."""
+    times = collections.defaultdict(list)
+    for path in glob.glob(os.path.join(folder, name + ".*.json")):
+        with open(path, encoding="utf-8") as file:
+            for row in json.load(file)["results"]:
+                if row["wrong"]:
+                    sys.exit(f"verbs.py: {row['wrong']} wrong elements in {path}")
+                times[row["size"]].append(row["p50_us"] / 1e6)
+    return times
+
+
+def perftest(folder, name, column):
+    """Of each run the column of its only line of figures."""
+    values = []
+    for path in glob.glob(os.path.join(folder, name + ".*.perftest")):
+        with open(path, encoding="utf-8") as file:
+            rows = [line.split() for line in file]
+        values += [float(row[column]) for row in rows
+                   if len(row) > 3 and row[0].isdigit() and row[1].isdigit()]
+    return values
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    ours, tcp = allreduces(sys.argv[1], "gpuring"), allreduces(sys.argv[1], "tcp")
+    latency = perftest(sys.argv[1], "write_lat", 4)  # typical, microseconds
+    bandwidth = [b / 2 for b in perftest(sys.argv[1], "write_bw", 3)]  # MB/s, of each direction
+    if not ours or not tcp or not latency or not bandwidth:
+        sys.exit("verbs.py: a measurement is missing")
+    middle = statistics.median
+    print("| bytes | TCP / gpuring | allreduce / ib_write_lat | of ib_write_bw -b |")
+    print("|---:|---:|---:|---:|")
+    for size in sorted(ours):
+        mine = middle(ours[size])
+        small = f"{mine * 1e6 / middle(latency):.2f}" if size <= 4096 else ""
+        # Two ranks: each sends and receives the vector once.
+        large = f"{size / mine / (middle(bandwidth) * (1 << 20)):.2f}" if size >= LARGE else ""
+        print(f"| {size} | {middle(tcp[size]) / mine:.2f} | {small} | {large} |")
+    print(f"\n{len(latency)} runs of ib_write_lat, slowest / fastest "
+          f"{max(latency) / min(latency):.1f}; {len(bandwidth)} of ib_write_bw, "
+          f"{max(bandwidth) / min(bandwidth):.1f}.")
+
+
+main()
