@@ -41,6 +41,7 @@ static char *gpu_send, *gpu_receive;     /* of the call under test, or: */
 static char *other_send, *other_receive; /* on the host */
 static char *seen;
 static long long staged_calls;
+static unsigned fills; /* so that no two calls have the same data */
 
 static const struct type_layout *layout_of(MPI_Datatype type)
 {
@@ -314,8 +315,8 @@ static bool compare(const struct collective *what, struct call x, enum kinds kin
     reference.receive = received(what, &x, in_place, host_receive);
     x.send = sent(what, &x, in_place, s.memory);
     x.receive = received(what, &x, in_place, r.memory);
-    for (unsigned round = 0; round < (x.form == PERSISTENT ? 2 : 1); round++) {
-        unsigned seed = 10 * (unsigned) harness_rank + 1000 * round;
+    for (int round = 0; round < (x.form == PERSISTENT ? 2 : 1); round++) {
+        unsigned seed = 10 * (unsigned) harness_rank + 1000 * ++fills;
 
         fill(&s, host_send, seed + 1);
         fill(&r, host_receive, seed + 2);

@@ -6,8 +6,10 @@
  * vectors in chunks, failing copies.
  *
  *   staged_cases       all of these
+ *   staged_cases -t    threads
  *   staged_cases -e    one rank, one fault in the copies of rows: one call fails, the others do not
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -302,17 +304,78 @@ static void count_failures(void)
                   wrong);
 }
 
+#define THREADS 3
+#define ROUNDS  40
+
+struct job {
+    pthread_t thread;
+    MPI_Comm comm;
+    int number, *in, *out;
+    bool good;
+};
+
+/* Non-blocking calls, several at once, on a communicator of this thread's own. */
+static void *thread_main(void *argument)
+{
+    struct job *job = argument;
+    int data[64], result[64];
+
+    job->good = true;
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Request requests[2];
+        int all = job->number + round;
+
+        for (int i = 0; i < 64; i++) {
+            data[i] = harness_rank == 0 ? all * 64 + i : -1;
+        }
+        harness_write(job->in, data, sizeof data);
+        MPI_Ibcast(job->in, 32, MPI_INT, 0, job->comm, &requests[0]);
+        MPI_Ibcast(job->in + 32, 32, MPI_INT, 0, job->comm, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        MPI_Scan(job->in, job->out, 64, MPI_INT, MPI_SUM, job->comm);
+        harness_read(result, job->out, sizeof result);
+        for (int i = 0; i < 64; i++) {
+            job->good = job->good && result[i] == (harness_rank + 1) * (all * 64 + i);
+        }
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    struct job jobs[THREADS];
+    bool good = true;
+
+    for (int t = 0; t < THREADS; t++) {
+        jobs[t] = (struct job){
+            .number = 1000 * t, .in = gpu + 64 * t, .out = gpu_too + 64 * t, .good = false};
+        MPI_Comm_dup(MPI_COMM_WORLD, &jobs[t].comm);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        pthread_create(&jobs[t].thread, NULL, thread_main, &jobs[t]);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        pthread_join(jobs[t].thread, NULL);
+        MPI_Comm_free(&jobs[t].comm);
+        good = good && jobs[t].good;
+    }
+    harness_check(good, "%d threads with calls on communicators of their own", THREADS);
+}
+
 int main(int argc, char **argv)
 {
     bool faults = argc > 1 && strcmp(argv[1], "-e") == 0;
+    bool threaded = argc > 1 && strcmp(argv[1], "-t") == 0;
     const char *size = getenv("OMPI_MCA_coll_gpuring_stage_size");
 
-    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    harness_start(&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     gpu = harness_alloc(2 * LARGE * sizeof *gpu);
     gpu_too = harness_alloc(2 * LARGE * sizeof *gpu);
     host = malloc(2 * LARGE * sizeof *host);
     if (faults) {
         count_failures();
+    } else if (threaded) {
+        threads();
     } else {
         interleaved();
         gaps_change();

@@ -9,9 +9,9 @@
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
 # The tests themselves: on host memory, with the stock components alone.
-run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged" -f 29
+run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged" -f 29
 adopt_as_one "3 ranks without the component, on host memory"
-run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged_cases"
+run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/staged_cases"
 adopt_as_one "3 ranks without the component, on host memory: cases"
 
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
@@ -32,7 +32,7 @@ nothing_left() { # TEXT: the last runs gave back all that they took from the dri
     rm -f "$GPURING_STANDIN_REPORT"
 }
 
-mpi 120 1 staged -f 3
+mpi 240 1 staged -f 3
 adopt_as_one "1 rank: every 3rd combination"
 for ranks in 2 3 4; do
     mpi 240 "$ranks" staged -f $((ranks * ranks * 3 - 1))
@@ -41,25 +41,28 @@ done
 nothing_left "all memory of staging is given back"
 
 for ranks in 1 2 4; do
-    OMPI_MCA_coll_gpuring_stage_size=4096 OMPI_MCA_coll_gpuring_verbose=1 mpi 120 "$ranks" staged_cases
+    OMPI_MCA_coll_gpuring_stage_size=4096 OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" staged_cases
     adopt "$ranks ranks"
 done
 check "the log names what is staged" \
     says 'gpuring INFO .*: MPI_Bcast on GPU memory is staged through host memory'
 nothing_left "all memory of the cases is given back"
-mpi 120 3 staged_cases
+mpi 240 3 staged_cases
 adopt_as_one "3 ranks, vectors in one piece"
+mpi 240 2 staged_cases -t
+adopt "2 ranks"
+nothing_left "all memory of threads is given back"
 
 # Faults. Rows are copied by staging alone: before a call the first, after it the second.
 for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=3 cuMemcpy2DAsync_v2=4; do
-    GPURING_STANDIN_FAULTS=$fault:700 mpi 60 1 staged_cases -e
+    GPURING_STANDIN_FAULTS=$fault:700 mpi 240 1 staged_cases -e
     adopt "$fault"
     check "$fault: the log says what failed" says 'cannot copy rows between host and device'
 done
-GPURING_STANDIN_FAULTS=cuStreamQuery=1:700 mpi 60 1 staged_cases -e
+GPURING_STANDIN_FAULTS=cuStreamQuery=1:700 mpi 240 1 staged_cases -e
 adopt "cuStreamQuery"
 nothing_left "failed calls leave nothing behind"
-GPURING_STANDIN_FAULTS=cuMemHostAlloc=1:2 mpi 60 2 staged_cases
+GPURING_STANDIN_FAULTS=cuMemHostAlloc=1:2 mpi 240 2 staged_cases
 adopt_as_one "no pinned memory"
 check "no pinned memory: the log warns" says 'gpuring WARN .*could not be pinned'
 nothing_left "nor does pageable memory"
