@@ -246,13 +246,14 @@ bring_mpi() {
     PATH=$work/bin:$PATH:$root/usr/bin
     LD_LIBRARY_PATH=$libraries:$libraries/openmpi/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     LIBRARY_PATH=$libraries:$libraries/openmpi/lib
+    CPATH=$root/usr/include:$root/usr/include/${triplet#./}
     PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1
     PKG_CONFIG_LIBDIR=$libraries/pkgconfig:$root/usr/share/pkgconfig:$root/usr/lib/pkgconfig
     OPAL_PREFIX=$root/usr OPAL_LIBDIR=$libraries
     OPAL_PKGLIBDIR=$libraries/openmpi/lib/openmpi3 OPAL_DATADIR=$root/usr/share
     PMIX_INSTALL_PREFIX=$libraries/pmix2
     OMPI_CC=$CC
-    export PATH LD_LIBRARY_PATH LIBRARY_PATH PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR
+    export PATH LD_LIBRARY_PATH LIBRARY_PATH CPATH PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR
     export PKG_CONFIG_ALLOW_SYSTEM_LIBS PKG_CONFIG_ALLOW_SYSTEM_CFLAGS OMPI_CC
     export OPAL_PREFIX OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_DATADIR PMIX_INSTALL_PREFIX
     configure_more="--without-verbs --without-ucx"

@@ -83,6 +83,11 @@ test_mpi_scarce_la_SOURCES = test/mpi/scarce.c test/mpi/scarce.h
 test_mpi_scarce_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 test_mpi_scarce_la_LIBADD = -ldl
 
+mpi_test_programs += test/mpi/standin_faults
+test_mpi_standin_faults_SOURCES = test/mpi/standin_faults.c $(mpi_harness)
+test_mpi_standin_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_standin_faults_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_scripts += \
     test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
@@ -94,6 +99,7 @@ mpi_test_scripts += \
     test/mpi/test_semantics.sh \
     test/mpi/test_soak.sh \
     test/mpi/test_staged.sh \
+    test/mpi/test_standin_faults.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_watchdog.sh

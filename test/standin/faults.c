@@ -20,7 +20,7 @@ static const char *const symbols[] = {
 #undef SYMBOL
 };
 
-/* Written once by parse. */
+/* Written by parse and gpuring_standin_arm only. */
 static struct fault faults[STANDIN_CALLS];
 static unsigned long sticky_at, corrupt_at;
 static unsigned int slow;
@@ -69,9 +69,8 @@ static void parse_one(char *text)
     }
 }
 
-static void parse(void)
+static void parse_list(const char *list)
 {
-    const char *list = getenv("GPURING_STANDIN_FAULTS");
     char *copy, *next, *rest;
 
     if (list == NULL || list[0] == '\0') {
@@ -85,6 +84,41 @@ static void parse(void)
         parse_one(next);
     }
     free(copy);
+}
+
+static void parse(void)
+{
+    parse_list(getenv("GPURING_STANDIN_FAULTS"));
+}
+
+void gpuring_standin_arm(const char *list)
+{
+    pthread_once(&parsed, parse);
+    memset(faults, 0, sizeof faults);
+    sticky_at = corrupt_at = 0;
+    slow = 0;
+    no_peers = false;
+    for (int call = 0; call < STANDIN_CALLS; call++) {
+        atomic_store(&counts[call], 0);
+    }
+    atomic_store(&writes, 0);
+    atomic_store(&broken, false);
+    parse_list(list);
+}
+
+int gpuring_standin_reached(void)
+{
+    for (int call = 0; call < STANDIN_CALLS; call++) {
+        if (faults[call].at > atomic_load(&counts[call])) {
+            return 0;
+        }
+    }
+    return sticky_at <= atomic_load(&counts[STANDIN_launch]) && corrupt_at <= atomic_load(&writes);
+}
+
+long gpuring_standin_held(void)
+{
+    return standin_held_blocks() + standin_held_objects();
 }
 
 /* What goes on working in a context that an error has broken. */

@@ -110,6 +110,18 @@ bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu)
     return block != NULL;
 }
 
+long standin_held_blocks(void)
+{
+    long count = 0;
+
+    pthread_mutex_lock(&memory_lock);
+    for (const struct block *block = blocks; block != NULL; block = block->next) {
+        count++;
+    }
+    pthread_mutex_unlock(&memory_lock);
+    return count;
+}
+
 static CUresult add(struct block description)
 {
     struct block *block = malloc(sizeof *block);

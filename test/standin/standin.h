@@ -23,6 +23,9 @@
  *   GPURING_STANDIN_REPORT=FILE   append, one line each: what was left behind at exit ("leaks"),
  *                                 what no driver would let pass ("misuses"), and faults that were
  *                                 not reached ("never calls SYMBOL N times")
+ *
+ * Besides the driver's entry points it exports what is declared here as gpuring_standin_*, for a
+ * program that wants many faults in one process.
  */
 #ifndef GPURING_STANDIN_H
 #define GPURING_STANDIN_H
@@ -47,13 +50,25 @@ struct CUctx_st {
     int references; /* of the primary context; guarded by the lock of context.c */
 };
 
-/* faults.c: every entry point begins with this; not CUDA_SUCCESS: return it. */
+/* faults.c. Other faults from now on (a list as in the environment, NULL: none), all calls counted
+ * from zero, no context broken any more. While no other thread uses the driver. */
+void gpuring_standin_arm(const char *list);
+/* 1 if every fault that was armed has struck. */
+int gpuring_standin_reached(void);
+/* All that was made and not released: memory, registrations, mappings, streams, events, modules. */
+long gpuring_standin_held(void);
+
+/* Every entry point begins with this; not CUDA_SUCCESS: return it. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
 bool standin_corrupts(void); /* counts what is written into other processes' memory */
 bool standin_refuses_peers(void);
 /* One line in the report. */
 void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* memory.c and execution.c: what is held of each. */
+long standin_held_blocks(void);
+long standin_held_objects(void);
 
 /* execution.c: all that was queued before has run. */
 void standin_wait_for_streams(void);

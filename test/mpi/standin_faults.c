@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * MPI_Allreduce on device memory while the stand-in driver (test/standin) fails: every entry point
+ * at its n-th call, broken contexts, slow kernels, corrupted and refused peer memory, at one rank
+ * or at all. Each fault meets a communicator from its wire-up to its end. A call must return the
+ * right result or an error, never hang, and the communicator must leave nothing behind.
+ *
+ *   standin_faults FAULT...   an entry point of the list below (at each of its calls), contexts
+ *                             (broken from the n-th launch on), paths (slow kernels, memory of
+ * other GPUs that is changed or refused)
+ */
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 3
+
+static const int counts[ROUNDS] = {40000, 3, 20000};
+static float *input[ROUNDS], *output[ROUNDS], *host;
+
+static void (*arm)(const char *list);
+static int (*reached)(void);
+static long (*held)(void);
+
+static struct {
+    long trials, errors, wrong, leaks, unreached;
+} seen;
+
+static void *symbol(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+
+    if (found == NULL) {
+        printf("Bail out! the driver is not the stand-in: it has no %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    return found;
+}
+
+static void find_standin(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *found;
+
+    if (library == NULL) {
+        printf("Bail out! no driver is loaded\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    found = symbol(library, "gpuring_standin_arm");
+    memcpy(&arm, &found, sizeof found);
+    found = symbol(library, "gpuring_standin_reached");
+    memcpy(&reached, &found, sizeof found);
+    found = symbol(library, "gpuring_standin_held");
+    memcpy(&held, &found, sizeof found);
+}
+
+static float contribution(int rank, int round, int i)
+{
+    return (float) (rank + 2 * round + i % 50);
+}
+
+static void prepare(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t bytes = (size_t) counts[round] * sizeof(float);
+
+        for (int i = 0; i < counts[round]; i++) {
+            host[i] = contribution(harness_rank, round, i);
+        }
+        harness_write(input[round], host, bytes);
+        memset(host, 0xff, bytes);
+        harness_write(output[round], host, bytes);
+    }
+}
+
+static int is_wrong(int round)
+{
+    harness_read(host, output[round], (size_t) counts[round] * sizeof(float));
+    for (int i = 0; i < counts[round]; i++) {
+        float expected = 0;
+
+        for (int rank = 0; rank < harness_size; rank++) {
+            expected += contribution(rank, round, i);
+        }
+        if (host[i] != expected) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* One communicator with this fault on the ranks that `everywhere` says; 1 if it was reached. */
+static int trial(const char *fault, bool everywhere)
+{
+    int culprit = harness_size - 1, struck, status[ROUNDS];
+    long before;
+    MPI_Comm comm;
+
+    prepare();
+    MPI_Barrier(MPI_COMM_WORLD);
+    before = held();
+    arm(everywhere || harness_rank == culprit ? fault : NULL);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int round = 0; round < ROUNDS; round++) {
+        status[round] =
+            MPI_Allreduce(input[round], output[round], counts[round], MPI_FLOAT, MPI_SUM, comm);
+    }
+    MPI_Comm_free(&comm);
+    struck = reached();
+    arm(NULL);
+    seen.trials++;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (status[round] != MPI_SUCCESS) {
+            seen.errors++;
+        } else if (is_wrong(round)) {
+            seen.wrong++;
+            printf("# rank %d: %s: call %d returned success and wrong data\n", harness_rank, fault,
+                   round + 1);
+        }
+    }
+    if (held() > before) {
+        seen.leaks++;
+        printf("# rank %d: %s: %ld things more are held than before\n", harness_rank, fault,
+               held() - before);
+    }
+    MPI_Bcast(&struck, 1, MPI_INT, culprit, MPI_COMM_WORLD);
+    seen.unreached += !struck;
+    return struck;
+}
+
+static void reset(void)
+{
+    memset(&seen, 0, sizeof seen);
+}
+
+static void verdict(const char *fault, bool must_be_right)
+{
+    harness_check(seen.wrong == 0, "%s: no wrong result in %ld trials", fault, seen.trials);
+    harness_check(seen.leaks == 0, "%s: nothing left behind", fault);
+    if (must_be_right) {
+        harness_check(seen.errors == 0, "%s: no error either", fault);
+    }
+}
+
+static void every_call(const char *name, const char *code, int most)
+{
+    char fault[96];
+    int n = 1;
+
+    reset();
+    do {
+        snprintf(fault, sizeof fault, "%s=%d:%s", name, n, code);
+    } while (trial(fault, false) && ++n <= most);
+    verdict(name, false);
+    harness_check(n > 1, "%s: is called at all", name);
+}
+
+static void one_fault(const char *fault, bool everywhere, bool must_be_right)
+{
+    reset();
+    harness_check(trial(fault, everywhere), "%s at %s: strikes", fault,
+                  everywhere ? "all ranks" : "one rank");
+    verdict(fault, must_be_right);
+}
+
+/* Entry points, the error that they answer with, and how many of their calls are tried. */
+static const struct {
+    const char *name, *code;
+    int most;
+} calls[] = {
+    {"cuMemAlloc_v2", "2", 50},           {"cuMemHostAlloc", "2", 50},
+    {"cuMemHostRegister_v2", "2", 20},    {"cuStreamCreate", "2", 20},
+    {"cuEventCreate", "2", 20},           {"cuIpcGetMemHandle", "201", 10},
+    {"cuIpcOpenMemHandle_v2", "217", 10}, {"cuMemcpyAsync", "700", 12},
+    {"cuMemsetD8Async", "700", 6},        {"cuStreamSynchronize", "700", 12},
+    {"cuEventRecord", "700", 6},          {"cuEventQuery", "719", 6},
+    {"cuLaunchKernel", "719", 6},         {"cuPointerGetAttributes", "1", 6},
+    {"cuMemFree_v2", "700", 4},           {"cuMemFreeHost", "700", 4},
+    {"cuStreamDestroy_v2", "700", 4},     {"cuIpcCloseMemHandle", "1", 4},
+};
+
+static void contexts(void)
+{
+    char fault[32];
+
+    for (int n = 1; n <= 4; n++) {
+        snprintf(fault, sizeof fault, "sticky=%d", n);
+        one_fault(fault, false, false);
+    }
+}
+
+static void paths(void)
+{
+    one_fault("slow=20000", false, true);
+    one_fault("corrupt=1", false, true);
+    one_fault("corrupt=1", true, true);
+    one_fault("nopeer=1", true, true);
+}
+
+static void named(const char *name)
+{
+    if (strcmp(name, "contexts") == 0) {
+        contexts();
+        return;
+    }
+    if (strcmp(name, "paths") == 0) {
+        paths();
+        return;
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (strcmp(name, calls[i].name) == 0) {
+            every_call(name, calls[i].code, calls[i].most);
+            return;
+        }
+    }
+    harness_check(false, "there is no fault %s here", name);
+}
+
+int main(int argc, char **argv)
+{
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    host = malloc((size_t) counts[0] * sizeof *host);
+    for (int round = 0; round < ROUNDS; round++) {
+        input[round] = harness_alloc((size_t) counts[round] * sizeof(float));
+        output[round] = harness_alloc((size_t) counts[round] * sizeof(float));
+    }
+    find_standin();
+    reset();
+    trial("", true); /* what a process makes once */
+    reset();
+    trial("", true);
+    verdict("no fault", true);
+    harness_check(harness_pvar("coll_gpuring_calls") == 2 * ROUNDS, "coll/gpuring serves");
+    for (int i = 1; i < argc; i++) {
+        named(argv[i]);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        harness_free(input[round]);
+        harness_free(output[round]);
+    }
+    free(host);
+    return harness_finish();
+}

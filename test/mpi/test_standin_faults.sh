@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# MPI_Allreduce on device memory while the driver fails, on the stand-in (test/standin): an error or
+# a fallback, never a wrong result, a hang or a leak.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "faults of the driver"
+    finish
+fi
+export OMPI_MCA_coll_gpuring_buffer_size=64k GPURING_STANDIN_PROTECT=0
+
+# What the processes leave behind at their end, and misuses.
+left_behind() {
+    if [ -s "$work/report" ]; then
+        cp "$work/report" "$work/out"
+        return 1
+    fi
+}
+
+# faults RANKS GPUS FAULT...
+faults() {
+    ranks=$1
+    use_gpus "$2"
+    shift 2
+    export GPURING_STANDIN_REPORT="$work/report"
+    : >"$work/report"
+    mpi 300 "$ranks" standin_faults "$@"
+    adopt_as_one "$ranks ranks, $GPURING_STANDIN_GPUS GPU(s): $*"
+    check "$ranks ranks, $GPURING_STANDIN_GPUS GPU(s): $*: nothing is leaked or misused" left_behind
+    unset GPURING_STANDIN_REPORT
+}
+
+faults 2 1 cuMemAlloc_v2
+faults 2 1 cuMemHostAlloc
+faults 2 1 cuMemHostRegister_v2 cuStreamCreate cuEventCreate
+faults 2 1 cuIpcGetMemHandle cuIpcOpenMemHandle_v2
+faults 2 1 cuMemcpyAsync cuMemsetD8Async cuStreamSynchronize
+faults 2 1 cuEventRecord cuEventQuery cuLaunchKernel cuPointerGetAttributes
+faults 2 1 cuMemFree_v2 cuMemFreeHost cuStreamDestroy_v2 cuIpcCloseMemHandle
+faults 2 2 contexts
+faults 3 2 paths cuIpcOpenMemHandle_v2 cuLaunchKernel
+
+# What the user is told when peer memory corrupts or is refused.
+use_gpus 2
+for case in "corrupt=1 ACS" "nopeer=1 nvidia-smi"; do
+    export GPURING_STANDIN_FAULTS="${case% *}"
+    mpi 120 2 matrix -n 1,1000,30001 -f 40 -s
+    cp "$work/out" "$work/said"
+    adopt_as_one "2 GPUs, ${case% *}: right results through host memory"
+    cp "$work/said" "$work/out"
+    check "${case% *}: both GPUs and ranks are named" \
+        says '0000:01:00.0 \(rank 0\).*0000:02:00.0 \(rank 1'
+    check "${case% *}: and what to do" says "${case#* }"
+    unset GPURING_STANDIN_FAULTS
+done
+finish
