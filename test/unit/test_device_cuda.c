@@ -122,6 +122,36 @@ static void memory_is_zeroed_and_contexts_stay(void **state)
     in_process("", memory_body);
 }
 
+/* Peers within one process: the driver would refuse to open the handle there. */
+static void own_handle_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_device_handle handle;
+    struct gpuring_device *device;
+    CUdeviceptr buffer;
+    void *memory, *mapped = NULL, *again = NULL;
+
+    driver = cuda_application_start(0, &buffer, 64);
+    device = cuda_attached(buffer);
+    CUDA_REQUIRE(ops->alloc(device, 4096, &memory) == GPURING_OK);
+    CUDA_REQUIRE(ops->export(device, memory, &handle) == GPURING_OK);
+    CUDA_REQUIRE(ops->import(device, &handle, &mapped) == GPURING_OK && mapped == memory);
+    CUDA_REQUIRE(ops->import(device, &handle, &again) == GPURING_OK && again == memory);
+    ops->unimport(device, again);
+    ops->unimport(device, mapped);
+    ops->unexport(device, memory);
+    CUDA_REQUIRE(ops->import(device, &handle, &mapped) != GPURING_OK); /* not known any more */
+    ops->free(device, memory);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void peers_of_one_process_share_memory(void **state)
+{
+    (void) state;
+    in_process("", own_handle_body);
+}
+
 static void no_memory_body(void)
 {
     struct gpuring_device *device;
@@ -329,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointers_are_told_apart),
         cmocka_unit_test(memory_is_zeroed_and_contexts_stay),
+        cmocka_unit_test(peers_of_one_process_share_memory),
         cmocka_unit_test(lack_of_device_memory_is_reported),
         cmocka_unit_test(a_driver_that_does_not_start_is_reported),
         cmocka_unit_test(processes_reduce_device_memory),

@@ -46,6 +46,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
                         struct gpuring_device_handle *handle);
 int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                         void **pointer);
+void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer);
 void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer);
 void gpuring_cuda_import_close_all(struct gpuring_device *device);
 

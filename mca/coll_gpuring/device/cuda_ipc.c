@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Device memory between processes of a node: CUDA IPC. A process may open the handle of an
- * allocation only once per context, so opened handles are counted in a list.
+ * allocation only once per context, so opened handles are counted in a list; and it may not open
+ * those of its own allocations, so peers within one process are given the memory itself.
  *
  *   handle bytes: 0             64       72
  *                 | CUDA handle | offset |
@@ -18,8 +19,18 @@ struct cuda_import {
     CUipcMemHandle handle;
     CUdeviceptr base;
     unsigned int users;
+    bool own; /* of this process: nothing to close */
     struct cuda_import *next;
 };
+
+/* What this process has exported and not taken back. */
+struct cuda_export {
+    CUipcMemHandle handle;
+    CUdeviceptr base;
+    struct cuda_export *next;
+};
+static pthread_mutex_t exports_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct cuda_export *exports;
 
 struct cuda_handle {
     CUipcMemHandle handle;
@@ -27,6 +38,55 @@ struct cuda_handle {
 };
 _Static_assert(sizeof(struct cuda_handle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
                "a handle travels in the device handle");
+
+static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base)
+{
+    struct cuda_export *entry = malloc(sizeof *entry);
+
+    if (entry == NULL) {
+        gpuring_error("out of memory for an exported buffer");
+        return GPURING_ERR_NOMEM;
+    }
+    entry->handle = *handle;
+    entry->base = base;
+    pthread_mutex_lock(&exports_lock);
+    entry->next = exports;
+    exports = entry;
+    pthread_mutex_unlock(&exports_lock);
+    return GPURING_OK;
+}
+
+/* The allocation of this process that the handle stands for; 0: it is another's. */
+static CUdeviceptr find_export(const CUipcMemHandle *handle)
+{
+    CUdeviceptr base = 0;
+
+    pthread_mutex_lock(&exports_lock);
+    for (const struct cuda_export *entry = exports; entry != NULL; entry = entry->next) {
+        if (memcmp(&entry->handle, handle, sizeof *handle) == 0) {
+            base = entry->base;
+        }
+    }
+    pthread_mutex_unlock(&exports_lock);
+    return base;
+}
+
+void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer)
+{
+    struct cuda_export **link = &exports, *entry;
+
+    (void) device;
+    pthread_mutex_lock(&exports_lock);
+    while (*link != NULL && (*link)->base != (CUdeviceptr) (uintptr_t) pointer) {
+        link = &(*link)->next;
+    }
+    entry = *link;
+    if (entry != NULL) {
+        *link = entry->next;
+    }
+    pthread_mutex_unlock(&exports_lock);
+    free(entry);
+}
 
 int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
                         struct gpuring_device_handle *handle)
@@ -48,6 +108,9 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     }
     gpuring_cuda_leave(device);
     if (status == GPURING_OK) {
+        status = remember_export(&exported.handle, base);
+    }
+    if (status == GPURING_OK) {
         exported.offset = address - base;
         handle->size = size - exported.offset;
         memcpy(handle->bytes, &exported, sizeof exported);
@@ -67,11 +130,16 @@ static int open_handle(struct gpuring_device *device, const CUipcMemHandle *hand
         return GPURING_ERR_NOMEM;
     }
     opened->handle = *handle;
-    status = gpuring_cuda_check(
-        device,
-        device->driver->ipc_open(&opened->base, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-        "map another process's device memory (CUDA IPC; containers must share the IPC namespace "
-        "and see the same GPUs)");
+    opened->base = find_export(handle);
+    opened->own = opened->base != 0;
+    status =
+        opened->own
+            ? GPURING_OK
+            : gpuring_cuda_check(device,
+                                 device->driver->ipc_open(&opened->base, *handle,
+                                                          CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                                 "map another process's device memory (CUDA IPC; containers must "
+                                 "share the IPC namespace and see the same GPUs)");
     if (status != GPURING_OK) {
         free(opened);
         return status;
@@ -116,8 +184,10 @@ static void close_import(struct gpuring_device *device, struct cuda_import **lin
     struct cuda_import *import = *link;
 
     *link = import->next;
-    (void) gpuring_cuda_check(device, device->driver->ipc_close(import->base),
-                              "unmap another process's device memory");
+    if (!import->own) {
+        (void) gpuring_cuda_check(device, device->driver->ipc_close(import->base),
+                                  "unmap another process's device memory");
+    }
     free(import);
 }
 

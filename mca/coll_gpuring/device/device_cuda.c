@@ -187,6 +187,9 @@ static int cuda_identity(struct gpuring_device *device, struct gpuring_device_id
 
 static void cuda_free(struct gpuring_device *device, void *pointer)
 {
+    if (pointer != NULL) {
+        gpuring_cuda_unexport(device, pointer);
+    }
     if (pointer != NULL && gpuring_cuda_enter(device) == GPURING_OK) {
         (void) gpuring_cuda_check(device, device->driver->free((CUdeviceptr) (uintptr_t) pointer),
                                   "free device memory");
@@ -236,13 +239,6 @@ static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointe
 static int cuda_upload(struct gpuring_device *device, void *table, size_t bytes, void **where)
 {
     return allocate_filled(device, table, bytes, where);
-}
-
-/* An IPC handle needs no resource of the exporter. */
-static void cuda_unexport(struct gpuring_device *device, void *pointer)
-{
-    (void) device;
-    (void) pointer;
 }
 
 static int cuda_reach(struct gpuring_device *device, void *memory, size_t bytes)
@@ -424,7 +420,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .export = gpuring_cuda_export,
     .import = gpuring_cuda_import,
     .unimport = gpuring_cuda_unimport,
-    .unexport = cuda_unexport,
+    .unexport = gpuring_cuda_unexport,
     .upload = cuda_upload,
     .unload = cuda_free,
     .reach = cuda_reach,
