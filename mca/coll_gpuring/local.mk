@@ -94,6 +94,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net_verbs_data.c \
     mca/coll_gpuring/net/net_verbs_error.c \
     mca/coll_gpuring/net/net_verbs_failover.c \
+    mca/coll_gpuring/net/net_verbs_gdr.c \
     mca/coll_gpuring/net/net_verbs_lib.c \
     mca/coll_gpuring/net/net_verbs_lib.h \
     mca/coll_gpuring/net/net_verbs_link.c \

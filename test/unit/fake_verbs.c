@@ -176,25 +176,56 @@ static int dealloc_pd(struct ibv_pd *pd)
     return unmake(pd);
 }
 
+/* Under the lock. */
+static struct ibv_mr *add_mr(struct ibv_pd *pd, void *base, size_t bytes, int access, bool gpu)
+{
+    struct fake_mr *mr = make(sizeof *mr, FAILS(reg_mr));
+
+    if (mr == NULL) {
+        return NULL;
+    }
+    mr->mr = (struct ibv_mr){.context = pd->context,
+                             .pd = pd,
+                             .addr = base,
+                             .length = bytes,
+                             .lkey = ++fake.next_number,
+                             .rkey = ++fake.next_number};
+    mr->access = access;
+    mr->gpu = gpu;
+    mr->next = fake.mrs;
+    fake.mrs = mr;
+    return &mr->mr;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int access)
 {
-    struct fake_mr *mr;
+    struct ibv_mr *mr = NULL;
+    bool gpu;
 
-    (void) access;
     LOCK;
-    mr = make(sizeof *mr, FAILS(reg_mr));
-    if (mr != NULL) {
-        mr->mr = (struct ibv_mr){.context = pd->context,
-                                 .pd = pd,
-                                 .addr = base,
-                                 .length = bytes,
-                                 .lkey = ++fake.next_number,
-                                 .rkey = ++fake.next_number};
-        mr->next = fake.mrs;
-        fake.mrs = mr;
+    gpu = fake.gpu && bytes > 4096;
+    errno = EFAULT;
+    if (!gpu || fake.peer_memory) {
+        mr = add_mr(pd, base, bytes, access, gpu);
     }
     UNLOCK;
-    return mr != NULL ? &mr->mr : NULL;
+    return mr;
+}
+
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes,
+                                    uint64_t address, int fd, int access)
+{
+    struct ibv_mr *mr = NULL;
+
+    LOCK;
+    errno = EOPNOTSUPP;
+    if (fake.dmabuf) {
+        fake.dmabufs++;
+        fake.violations += fd != FAKE_DMABUF || offset != 0;
+        mr = add_mr(pd, (void *) (uintptr_t) address, bytes, access, true);
+    }
+    UNLOCK;
+    return mr;
 }
 
 static int dereg_mr(struct ibv_mr *mr)
@@ -381,8 +412,8 @@ static const char *event_type_str(enum ibv_event_type type)
 }
 
 #define FAKE(name) .name = name,
-static const struct gpuring_verbs functions = {GPURING_VERBS_FUNCTIONS(FAKE).query_gid_ex =
-                                                   query_gid_ex};
+static const struct gpuring_verbs functions = {
+    GPURING_VERBS_FUNCTIONS(FAKE).query_gid_ex = query_gid_ex, .reg_dmabuf_mr = reg_dmabuf_mr};
 
 void fake_verbs_set_faults(const struct fake_faults *faults)
 {
@@ -402,6 +433,10 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     fake.ndevices = ndevices;
     memset(fake.pulled, 0, sizeof fake.pulled);
     memset(fake.mute, 0, sizeof fake.mute);
+    fake.gpu = fake.lazy = false;
+    fake.dmabufs = fake.reads = 0;
+    fake.writes = NULL;
+    fake.writes_end = &fake.writes;
     fake.objects = 0;
     fake.sends = fake.reported = fake.inlined = fake.violations = fake.kills = 0;
     UNLOCK;
@@ -412,6 +447,36 @@ void fake_verbs_pull(int device)
     LOCK;
     fake.pulled[device] = true;
     UNLOCK;
+}
+
+void fake_verbs_gpu(bool peer_memory, bool dmabuf, bool lazy)
+{
+    LOCK;
+    fake.gpu = true;
+    fake.peer_memory = peer_memory;
+    fake.dmabuf = dmabuf;
+    fake.lazy = lazy;
+    UNLOCK;
+}
+
+static unsigned locked(const unsigned *count)
+{
+    unsigned value;
+
+    LOCK;
+    value = *count;
+    UNLOCK;
+    return value;
+}
+
+unsigned fake_verbs_dmabufs(void)
+{
+    return locked(&fake.dmabufs);
+}
+
+unsigned fake_verbs_reads(void)
+{
+    return locked(&fake.reads);
 }
 
 void fake_verbs_mute(int device)
@@ -441,12 +506,7 @@ void fake_verbs_event(int device, enum ibv_event_type type)
 
 unsigned fake_verbs_kills(void)
 {
-    unsigned kills;
-
-    LOCK;
-    kills = fake.kills;
-    UNLOCK;
-    return kills;
+    return locked(&fake.kills);
 }
 
 int fake_verbs_objects(void)
@@ -473,10 +533,5 @@ unsigned fake_verbs_sends(unsigned *reported, unsigned *inlined)
 
 unsigned fake_verbs_violations(void)
 {
-    unsigned violations;
-
-    LOCK;
-    violations = fake.violations;
-    UNLOCK;
-    return violations;
+    return locked(&fake.violations);
 }

@@ -62,6 +62,17 @@ void fake_verbs_mute(int device);
  * change anything. Only after fake_verbs_expire. */
 void fake_verbs_haunt(void);
 
+/*
+ * Registrations of more than a page are of a GPU's memory from now on, which devices register by
+ * peer memory, by dma-buf (descriptor FAKE_DMABUF), both or not at all; what they write there is
+ * seen only after the device has read from it, if `lazy`.
+ */
+#define FAKE_DMABUF 77
+void fake_verbs_gpu(bool peer_memory, bool dmabuf, bool lazy);
+/* Registrations of a GPU's memory by dma-buf, and reads, since the reset. */
+unsigned fake_verbs_dmabufs(void);
+unsigned fake_verbs_reads(void);
+
 /* What exists: contexts, protection domains, channels, queues, queue pairs, registrations. */
 int fake_verbs_objects(void);
 /* Sends since the reset, and how many of them asked for a report, or were inline. */

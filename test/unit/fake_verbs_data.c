@@ -63,16 +63,71 @@ void fake_enter_error(struct fake_qp *qp)
     }
 }
 
-static bool registered(uint32_t key, bool remote, uint64_t address, uint32_t bytes)
+static const struct fake_mr *find_mr(bool remote, uint32_t key, uint64_t address, uint32_t bytes)
 {
     for (const struct fake_mr *mr = fake.mrs; mr != NULL; mr = mr->next) {
         uint64_t base = (uint64_t) (uintptr_t) mr->mr.addr;
 
         if ((remote ? mr->mr.rkey : mr->mr.lkey) == key) {
-            return address >= base && address + bytes <= base + mr->mr.length;
+            return address >= base && address + bytes <= base + mr->mr.length ? mr : NULL;
         }
     }
-    return false;
+    return NULL;
+}
+
+/* What is on its way to GPUs through this device gets there. */
+static void land(int device)
+{
+    struct lazy_write **at = &fake.writes;
+
+    while (*at != NULL) {
+        struct lazy_write *write = *at;
+
+        if (write->device == device) {
+            memcpy((void *) (uintptr_t) write->address, write->bytes, write->length);
+            *at = write->next;
+            free(write);
+        } else {
+            at = &write->next;
+        }
+    }
+    fake.writes_end = at;
+}
+
+static void store(const struct fake_mr *mr, int device, uint64_t address, const void *data,
+                  uint32_t bytes)
+{
+    struct lazy_write *write;
+
+    if (!mr->gpu || !fake.lazy || bytes > FAKE_SLOT_BYTES) {
+        memcpy((void *) (uintptr_t) address, data, bytes);
+        return;
+    }
+    write = calloc(1, sizeof *write);
+    write->device = device;
+    write->address = address;
+    write->length = bytes;
+    memcpy(write->bytes, data, bytes);
+    *fake.writes_end = write;
+    fake.writes_end = &write->next;
+}
+
+/* A read of the own device's memory. */
+static enum ibv_wc_status read_back(const struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+    const struct ibv_sge *piece = wr->sg_list;
+    const struct fake_mr *from =
+        find_mr(true, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, piece->length);
+
+    fake.reads++;
+    if (qp->peer != qp->qp.qp_num || qp->peer_device != device_of(qp) || from == NULL ||
+        (from->access & IBV_ACCESS_REMOTE_READ) == 0 ||
+        find_mr(false, piece->lkey, piece->addr, piece->length) == NULL) {
+        fake.violations++;
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    land(device_of(qp));
+    return IBV_WC_SUCCESS;
 }
 
 /* What a responder does with a write; the status that the sender sees. */
@@ -89,12 +144,14 @@ static enum ibv_wc_status respond(int from_device, uint32_t from, struct fake_qp
         to->state < IBV_QPS_RTR || to->state == IBV_QPS_ERR) {
         return IBV_WC_RETRY_EXC_ERR;
     }
-    if (bytes > 0 && !registered(wr->wr.rdma.rkey, true, wr->wr.rdma.remote_addr, bytes)) {
-        fake.violations++;
-        return IBV_WC_REM_ACCESS_ERR;
-    }
     if (bytes > 0) {
-        memcpy((void *) (uintptr_t) wr->wr.rdma.remote_addr, data, bytes);
+        const struct fake_mr *mr = find_mr(true, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr, bytes);
+
+        if (mr == NULL) {
+            fake.violations++;
+            return IBV_WC_REM_ACCESS_ERR;
+        }
+        store(mr, device_of(to), wr->wr.rdma.remote_addr, data, bytes);
     }
     if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
         if (to->receives == 0) {
@@ -115,9 +172,16 @@ static enum ibv_wc_status deliver(const struct fake_qp *from, const struct ibv_s
     const struct ibv_sge *piece = wr->sg_list;
     uint32_t bytes = wr->num_sge > 0 ? piece->length : 0;
 
-    if (bytes > 0 && !registered(piece->lkey, false, piece->addr, bytes)) {
-        fake.violations++;
-        return IBV_WC_LOC_PROT_ERR;
+    if (wr->opcode == IBV_WR_RDMA_READ) {
+        return read_back(from, wr);
+    }
+    if (bytes > 0) {
+        const struct fake_mr *mr = find_mr(false, piece->lkey, piece->addr, bytes);
+
+        if (mr == NULL || (mr->gpu && (wr->send_flags & IBV_SEND_INLINE) != 0)) {
+            fake.violations++;
+            return IBV_WC_LOC_PROT_ERR;
+        }
     }
     return respond(device_of(from), from->qp.qp_num, find_qp(from->peer_device, from->peer), wr,
                    bytes > 0 ? (const void *) (uintptr_t) piece->addr : NULL, bytes);
@@ -204,7 +268,7 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr
         hold(mine, wr);
         UNLOCK;
         return 0;
-    } else if ((fate = doom(mine)) != 0) {
+    } else if (wr->opcode != IBV_WR_RDMA_READ && (fate = doom(mine)) != 0) {
         if (fate == 2) {
             deliver(mine, wr);
         }

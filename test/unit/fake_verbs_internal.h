@@ -43,6 +43,16 @@ struct fake_qp {
 struct fake_mr {
     struct ibv_mr mr;
     struct fake_mr *next;
+    int access;
+    bool gpu;
+};
+
+struct lazy_write { /* on its way to a GPU, though its completion can be seen */
+    struct lazy_write *next;
+    int device;
+    uint64_t address;
+    uint32_t length;
+    uint8_t bytes[FAKE_SLOT_BYTES];
 };
 
 struct fake_context {
@@ -63,6 +73,9 @@ struct fake {
     struct fake_mr *mrs;
     struct held_send *held, *late;
     unsigned kills; /* by doom */
+    bool gpu, peer_memory, dmabuf, lazy;
+    struct lazy_write *writes, **writes_end;
+    unsigned dmabufs, reads;
     uint32_t next_number, next_qp[FAKE_DEVICES];
     int objects;
     unsigned sends, reported, inlined, violations;

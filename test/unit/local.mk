@@ -123,6 +123,12 @@ test_unit_test_net_verbs_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_unit_test_net_verbs_SOURCES = test/unit/test_net_verbs.c $(verbs_world_sources)
 test_unit_test_net_verbs_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_net_verbs_gdr
+thread_tests += test/unit/test_net_verbs_gdr
+test_unit_test_net_verbs_gdr_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
+test_unit_test_net_verbs_gdr_SOURCES = test/unit/test_net_verbs_gdr.c $(verbs_world_sources)
+test_unit_test_net_verbs_gdr_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_net_verbs_failover
 thread_tests += test/unit/test_net_verbs_failover
 test_unit_test_net_verbs_failover_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)

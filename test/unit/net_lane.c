@@ -21,6 +21,14 @@ int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
                     struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                     enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes)
 {
+    return lane_end_create_in(end, ops, net, device, proxy, direction, nslots, slot_bytes, NULL);
+}
+
+int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
+                       struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
+                       enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes,
+                       const struct gpuring_net_device_memory *gpu)
+{
     const size_t page = (size_t) sysconf(_SC_PAGESIZE);
     size_t counters = GPURING_PROTOCOL_COUNT *
                       (sizeof(struct gpuring_fifo_tail) + sizeof(struct gpuring_fifo_head));
@@ -40,7 +48,7 @@ int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
         return GPURING_ERR_NOMEM;
     }
     memset(end->memory, 0, end->bytes);
-    memory = (struct gpuring_net_memory){.base = end->memory, .bytes = end->bytes};
+    memory = (struct gpuring_net_memory){.base = end->memory, .bytes = end->bytes, .device = gpu};
     at = end->memory;
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         end->tail[p] = (struct gpuring_fifo_tail *) (void *) at;

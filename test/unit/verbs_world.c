@@ -85,11 +85,18 @@ int clear_log(void **state)
 void world_open(struct world *world, const struct fake_device *devices, int ndevices, int nlinks,
                 const struct gpuring_net_config *given)
 {
+    fake_verbs_reset(devices, ndevices, &world_no_faults);
+    world_open_in(world, ndevices, nlinks, given, NULL);
+}
+
+void world_open_in(struct world *world, int ndevices, int nlinks,
+                   const struct gpuring_net_config *given,
+                   const struct gpuring_net_device_memory *gpu)
+{
     const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
     struct gpuring_net_config config = given != NULL ? *given : world_defaults;
 
     memset(world, 0, sizeof *world);
-    fake_verbs_reset(devices, ndevices, &world_no_faults);
     for (int i = 0; i < 2; i++) {
         config.local_host = i == 0 ? "host0" : "host1";
         assert_int_equal(gpuring_net_verbs.open(&config, &world->net[i]), GPURING_OK);
@@ -100,13 +107,13 @@ void world_open(struct world *world, const struct fake_device *devices, int ndev
     for (world->nlinks = 0; world->nlinks < nlinks; world->nlinks++) {
         int n = world->nlinks;
 
-        assert_int_equal(lane_end_create(&world->send[n], &gpuring_net_verbs, world->net[0],
-                                         n % ndevices, world->proxy[0], GPURING_NET_SEND,
-                                         WORLD_NSLOTS, WORLD_SLOT_BYTES),
+        assert_int_equal(lane_end_create_in(&world->send[n], &gpuring_net_verbs, world->net[0],
+                                            n % ndevices, world->proxy[0], GPURING_NET_SEND,
+                                            WORLD_NSLOTS, WORLD_SLOT_BYTES, gpu),
                          GPURING_OK);
-        assert_int_equal(lane_end_create(&world->recv[n], &gpuring_net_verbs, world->net[1],
-                                         n % ndevices, world->proxy[1], GPURING_NET_RECV,
-                                         WORLD_NSLOTS, WORLD_SLOT_BYTES),
+        assert_int_equal(lane_end_create_in(&world->recv[n], &gpuring_net_verbs, world->net[1],
+                                            n % ndevices, world->proxy[1], GPURING_NET_RECV,
+                                            WORLD_NSLOTS, WORLD_SLOT_BYTES, gpu),
                          GPURING_OK);
         assert_int_equal(lane_connect(&world->send[n], world->net[0], "rank 0 on host0",
                                       &world->recv[n], world->net[1], "rank 1 on host1"),

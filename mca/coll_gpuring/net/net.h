@@ -61,10 +61,18 @@ struct gpuring_net_ring {
     uint64_t slot_bytes;
     uint32_t nslots;
 };
+/* What a net must know of slots that lie in a GPU's memory (GPUDirect RDMA). */
+struct gpuring_net_device_memory {
+    int dmabuf;             /* descriptor that stands for the memory; -1: none */
+    uint64_t dmabuf_offset; /* of the memory's beginning */
+    bool flush;             /* what a NIC wrote is there for the GPU only after the NIC has read */
+};
 struct gpuring_net_memory {
     void *base; /* the allocation that holds all rings: what must be registered */
     size_t bytes;
     struct gpuring_net_ring ring[GPURING_PROTOCOL_COUNT];
+    const struct gpuring_net_device_memory
+        *device; /* NULL: host memory; read by link_create only */
 };
 
 enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };
@@ -111,6 +119,13 @@ struct gpuring_net_ops {
 
     /* Devices of this net; the array belongs to the net. */
     int (*devices)(struct gpuring_net *net, const struct gpuring_net_device **devices, int *count);
+
+    /*
+     * Can this memory of a GPU be registered with a device? Tries it. GPURING_OK, or
+     * GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says why. NULL: it cannot.
+     */
+    int (*device_memory)(struct gpuring_net *net, int device,
+                         const struct gpuring_net_memory *memory);
 
     /*
      * Wire-up, as two AllGathers want it: create a link's end on device `device`, read its handle

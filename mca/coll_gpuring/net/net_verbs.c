@@ -179,6 +179,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .open = verbs_open,
     .close = verbs_close,
     .devices = verbs_devices,
+    .device_memory = gpuring_verbs_device_memory,
     .process_handle = verbs_process_handle,
     .link_create = gpuring_verbs_link_create,
     .link_handle = gpuring_verbs_link_handle,

@@ -77,6 +77,7 @@ struct gpuring_verbs_adapter {
     struct ibv_device_attr attr;
     struct gpuring_verbs_cq *cqs;
     struct gpuring_verbs_mr *mrs;
+    struct ibv_mr *sink; /* where flushing reads go; NULL until one is needed */
     char name[64];
 };
 
@@ -145,6 +146,13 @@ struct gpuring_verbs_rail {
     bool peer_told; /* the peer has told us */
     bool repeated;  /* sending: what it had not brought is in link->again */
     unsigned told_on;
+    /* Slots in a GPU's memory that need flushing (net_verbs_gdr.c): bits step % 64 of what has
+     * arrived since the last flush began, and before. */
+    struct ibv_qp *flush_qp; /* connected with itself; NULL: not needed */
+    uint64_t landed[GPURING_PROTOCOL_COUNT], flushing[GPURING_PROTOCOL_COUNT];
+    uint64_t last_landed; /* address of a byte of the last one */
+    bool flush_busy;
+    bool flush_last; /* after it had failed, what was on its way to the GPU has been pushed there */
     uint64_t peer_arrived[GPURING_PROTOCOL_COUNT];
 };
 
@@ -153,6 +161,7 @@ struct gpuring_net_link {
     unsigned nlanes, nrails; /* lanes come first */
     struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
     unsigned send_room, receive_room, receive_batch; /* of each rail */
+    unsigned cq_room;                                /* both, and a flush */
     unsigned turn;                                   /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
     bool connected;
@@ -216,6 +225,11 @@ void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_
 int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               struct gpuring_verbs_port *port,
                               const struct gpuring_net_memory *memory);
+/* An address as the device wants it. */
+void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail,
+                                const struct gpuring_verbs_address *peer,
+                                struct ibv_ah_attr *address);
 /* Connect with the peer's rail of the same number. 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
@@ -253,12 +267,42 @@ int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_ver
 /* The slot of this step has left. */
 void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
 
+/* The slot of this step has arrived and can be seen. */
+void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
+
+/*
+ * net_verbs_gdr.c: slots in a GPU's memory. Written after the specifications and tested with
+ * devices of our own only; it has never run on hardware.
+ */
+/* The registration, by dma-buf or by the kernel's peer memory; NULL with errno. *tried: for the
+ * error's text. */
+struct ibv_mr *gpuring_verbs_register(const struct gpuring_verbs_adapter *adapter,
+                                      const struct gpuring_net_memory *memory, const char **tried);
+int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
+                                const struct gpuring_net_memory *memory);
+/* For a receiving rail: what flushing needs. */
+int gpuring_verbs_flush_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* A slot has landed: flush it, now or with the next ones. */
+void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                         unsigned protocol, uint64_t step, uint32_t bytes);
+/* A flush is done. */
+void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* The rail has failed and takes nothing more: flush what it wrote, so that it cannot come after
+ * what another rail brings. True when that is done, as far as the device does it. */
+bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* The last flush of a rail failed: what the peer takes for arrived is lost. */
+void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail);
+/* The id of a flush's work request. */
+uint64_t gpuring_verbs_flush_id(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail);
+
 /* net_verbs_failover.c */
 /* The rail has failed for this reason: go on by another, or the link has failed. */
 void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                              const char *what, const char *remedy);
-/* A receive of a rail that is not up has come back. */
-void gpuring_verbs_rail_drained(struct gpuring_verbs_rail *rail);
+/* A receive, or a flush, of a rail that is not up may have been the last to come back. */
+void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 /* ARRIVED and LOST. */
 void gpuring_verbs_peer_arrived(struct gpuring_net_link *link, unsigned rail, unsigned protocol,
                                 uint32_t arrived);

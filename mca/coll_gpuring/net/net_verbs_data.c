@@ -27,16 +27,24 @@ _Static_assert(GPURING_PROTOCOL_COUNT <= IMM_CONTROL, "two bits of the immediate
 _Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
 
 /*
- * Work request ids:  | place of the link in the table | rail | receive | low bits of a number |
- *                     63                            32 31  29 28        27                    0
+ * Work request ids:  | place of the link in the table | rail | receive | flush | bits of a number |
+ *                     63                            32 31  29 28        27      26              0
  */
 #define ID_RAIL_AT 29
 #define ID_RECEIVE (UINT64_C(1) << 28)
+#define ID_FLUSH   (UINT64_C(1) << 27)
+#define ID_NUMBER  (ID_FLUSH - 1)
 
 static uint64_t make_id(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
                         uint64_t low)
 {
     return (link->base.id & UINT32_MAX) << 32 | (uint64_t) (rail - link->rail) << ID_RAIL_AT | low;
+}
+
+uint64_t gpuring_verbs_flush_id(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail)
+{
+    return make_id(link, rail, ID_FLUSH);
 }
 
 /* The count next to `known` that has these low bits: a little more, or a little less. */
@@ -105,7 +113,7 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
         sent->kind == GPURING_VERBS_PROBE) {
         wr->send_flags |= IBV_SEND_SIGNALED;
     }
-    wr->wr_id = make_id(link, rail, rail->sq_posted & (ID_RECEIVE - 1));
+    wr->wr_id = make_id(link, rail, rail->sq_posted & ID_NUMBER);
     error = ibv_post_send(rail->qp, wr, &bad);
     if (error == ENOMEM) {
         return GPURING_AGAIN;
@@ -287,17 +295,22 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
 }
 
 /* Count a step that may come out of turn, or, after a failure, twice. */
-static bool count_step(uint64_t *early, uint64_t *count, uint64_t step)
+static void count_step(uint64_t *early, uint64_t *count, uint64_t step)
 {
-    if (step < *count || (*early >> (step % 64) & 1) != 0) {
-        return false;
+    if (step < *count) {
+        return;
     }
     *early |= UINT64_C(1) << (step % 64);
     while ((*early >> (*count % 64) & 1) != 0) {
         *early &= ~(UINT64_C(1) << (*count % 64));
         (*count)++;
     }
-    return true;
+}
+
+void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step)
+{
+    count_step(&link->early[protocol], &link->base.count[protocol].arrived, step);
+    gpuring_net_base_news(&link->base);
 }
 
 void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step)
@@ -335,20 +348,22 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
 {
     struct gpuring_net_count *count = &link->base.count[protocol];
     uint64_t step = nearest(count->arrived, imm, IMM_STEP_BITS);
-    bool fresh;
 
     /* A negative step is a very large one. */
     if (count->memory.slots == NULL || wire > count->memory.slot_bytes ||
         (step >= count->arrived && step - count->arrived >= count->memory.nslots)) {
         impossible(link, rail);
-        return;
-    }
-    fresh = count_step(&link->early[protocol], &count->arrived, step);
-    if (fresh) {
+    } else if (step < count->arrived || (link->early[protocol] >> (step % 64) & 1) != 0) {
+        if (!link->wounded) {
+            impossible(link, rail);
+        }
+    } else {
         count->size[step % count->memory.nslots] = wire;
-        gpuring_net_base_news(&link->base);
-    } else if (!link->wounded) {
-        impossible(link, rail);
+        if (rail->flush_qp != NULL) {
+            gpuring_verbs_flush(link, rail, protocol, step, wire);
+        } else {
+            gpuring_verbs_slot_arrived(link, protocol, step);
+        }
     }
 }
 
@@ -425,8 +440,9 @@ static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
 {
     unsigned number = (unsigned) (wc->wr_id >> ID_RAIL_AT & 7);
     struct gpuring_verbs_rail *rail = &link->rail[number];
+    const struct ibv_qp *qp = (wc->wr_id & ID_FLUSH) != 0 ? rail->flush_qp : rail->qp;
 
-    return number < link->nrails && rail->qp != NULL && rail->qp->qp_num == wc->qp_num &&
+    return number < link->nrails && qp != NULL && qp->qp_num == wc->qp_num &&
                    rail->port->adapter == adapter
                ? rail
                : NULL;
@@ -438,24 +454,30 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
     struct gpuring_net_link *link =
         (struct gpuring_net_link *) gpuring_net_base_at(&net->base, (uint32_t) (wc->wr_id >> 32));
     struct gpuring_verbs_rail *rail = link != NULL ? rail_of(link, adapter, wc) : NULL;
-    uint64_t low = wc->wr_id & (ID_RECEIVE - 1);
+    uint64_t low = wc->wr_id & ID_NUMBER;
 
     if (rail == NULL) {
         return;
     }
     rail->receives -= (wc->wr_id & ID_RECEIVE) != 0;
-    if (wc->status != IBV_WC_SUCCESS) {
+    rail->flush_busy = rail->flush_busy && (wc->wr_id & ID_FLUSH) == 0;
+    if (wc->status != IBV_WC_SUCCESS && (wc->wr_id & ID_FLUSH) != 0 && rail->flush_last &&
+        !link->peer_closed) {
+        gpuring_verbs_flush_failed(link, rail);
+    } else if (wc->status != IBV_WC_SUCCESS) {
         gpuring_verbs_rail_fail_wc(link, rail, wc);
     } else {
         rail->active_ns = now;
-        if ((wc->wr_id & ID_RECEIVE) != 0) {
+        if ((wc->wr_id & ID_FLUSH) != 0) {
+            gpuring_verbs_flushed(link, rail);
+        } else if ((wc->wr_id & ID_RECEIVE) != 0) {
             received(link, rail, wc);
         } else if (!rail->repeated) {
             /* The number whose low bits these are; less than send_room are under way. */
-            sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & (ID_RECEIVE - 1)) + 1);
+            sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & ID_NUMBER) + 1);
         }
     }
-    gpuring_verbs_rail_drained(rail);
+    gpuring_verbs_rail_drained(link, rail);
 }
 
 int gpuring_verbs_completions(struct gpuring_net *net)

@@ -68,12 +68,13 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
     link->wounded = true;
     forget_told(link, (unsigned) (rail - link->rail));
     start_recovery(link);
-    gpuring_verbs_rail_drained(rail);
+    gpuring_verbs_rail_drained(link, rail);
 }
 
-void gpuring_verbs_rail_drained(struct gpuring_verbs_rail *rail)
+void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
-    if (rail->state == GPURING_VERBS_DRAINING && rail->receives == 0) {
+    if (rail->state == GPURING_VERBS_DRAINING && rail->receives == 0 &&
+        (rail->flush_qp == NULL || gpuring_verbs_flush_last(link, rail))) {
         rail->state = GPURING_VERBS_DOWN;
     }
 }
@@ -166,7 +167,9 @@ static bool settle(struct gpuring_net_link *link, unsigned r, uint64_t now)
 
     if (lost->state == GPURING_VERBS_DRAINING && now - lost->failed_ns > DRAIN_NS) {
         /* A device that is gone gives nothing back. Without its queue pair it reaches nothing. */
-        if (gpuring_verbs.destroy_qp(lost->qp) == 0) {
+        if (lost->flush_qp != NULL) {
+            gpuring_verbs_flush_failed(link, lost);
+        } else if (gpuring_verbs.destroy_qp(lost->qp) == 0) {
             lost->qp = NULL;
             lost->state = GPURING_VERBS_DOWN;
         } else {

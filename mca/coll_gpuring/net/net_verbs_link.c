@@ -27,6 +27,7 @@ static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_
     /* Receives are given back some at a time. */
     link->receive_batch = link->send_room / 4;
     link->receive_room = link->send_room + link->receive_batch;
+    link->cq_room = link->send_room + link->receive_room + 1;
 }
 
 static void release(struct gpuring_net_link *link)

@@ -12,7 +12,8 @@
 #include "mca/coll_gpuring/util/status.h"
 
 static int registration_failed(const struct gpuring_net *net,
-                               const struct gpuring_verbs_adapter *adapter, size_t bytes, int error)
+                               const struct gpuring_verbs_adapter *adapter, size_t bytes,
+                               const char *tried, int error)
 {
     struct rlimit limit;
     char text[64] = "unknown";
@@ -24,10 +25,10 @@ static int registration_failed(const struct gpuring_net *net,
             snprintf(text, sizeof text, "%llu KiB", (unsigned long long) limit.rlim_cur / 1024);
         }
     }
-    gpuring_error("%s cannot register %zu bytes of memory with device %s: %s; the limit of locked "
+    gpuring_error("%s cannot register %zu bytes of %s with device %s: %s; the limit of locked "
                   "memory (ulimit -l) is %s: raise it on every host, also for the daemons of the "
                   "batch system, or lower coll_gpuring_buffer_size",
-                  net->base.host, bytes, adapter->name, strerror(error), text);
+                  net->base.host, bytes, tried, adapter->name, strerror(error), text);
     return error == ENOMEM || error == EAGAIN ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
@@ -35,6 +36,7 @@ int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
                          const struct gpuring_net_memory *memory, struct gpuring_verbs_mr **result)
 {
     struct gpuring_verbs_mr *mr = adapter->mrs;
+    const char *tried;
 
     while (mr != NULL && (mr->base != memory->base || mr->bytes != memory->bytes)) {
         mr = mr->next;
@@ -45,13 +47,12 @@ int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
             gpuring_error("out of memory for a memory registration");
             return GPURING_ERR_NOMEM;
         }
-        mr->mr = gpuring_verbs.reg_mr(adapter->pd, memory->base, memory->bytes,
-                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        mr->mr = gpuring_verbs_register(adapter, memory, &tried);
         if (mr->mr == NULL) {
             int error = errno;
 
             free(mr);
-            return registration_failed(net, adapter, memory->bytes, error);
+            return registration_failed(net, adapter, memory->bytes, tried, error);
         }
         mr->base = memory->base;
         mr->bytes = memory->bytes;

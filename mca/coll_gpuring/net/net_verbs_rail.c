@@ -19,7 +19,8 @@ static int rail_error(const struct gpuring_net_link *link, const struct gpuring_
 }
 
 /* A device tells how much it can send inline only by refusing more. */
-static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                     bool device_memory)
 {
     struct ibv_qp_init_attr attr = {.send_cq = rail->cq->cq,
                                     .recv_cq = rail->cq->cq,
@@ -28,7 +29,7 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
                                             .max_recv_wr = link->receive_room,
                                             .max_send_sge = 1,
                                             .max_recv_sge = 1}};
-    unsigned inlined = GPURING_VERBS_INLINE;
+    unsigned inlined = device_memory ? 0 : GPURING_VERBS_INLINE; /* the CPU copies what is inline */
 
     do {
         attr.cap.max_inline_data = inlined;
@@ -38,7 +39,7 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
     if (rail->qp == NULL) {
         return rail_error(link, rail, "create a queue pair", errno);
     }
-    rail->max_inline = attr.cap.max_inline_data;
+    rail->max_inline = device_memory ? 0 : attr.cap.max_inline_data;
     return GPURING_OK;
 }
 
@@ -78,17 +79,22 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
     }
     status = gpuring_verbs_mr_get(net, port->adapter, memory, &rail->mr);
     if (status == GPURING_OK) {
-        status = gpuring_verbs_cq_get(net, port->adapter, link->send_room + link->receive_room,
-                                      &rail->cq);
+        status = gpuring_verbs_cq_get(net, port->adapter, link->cq_room, &rail->cq);
     }
     if (status == GPURING_OK) {
-        status = create_qp(link, rail);
+        status = create_qp(link, rail, memory->device != NULL);
+    }
+    if (status == GPURING_OK && memory->device != NULL && memory->device->flush &&
+        link->base.direction == GPURING_NET_RECV) {
+        status = gpuring_verbs_flush_create(link, rail);
     }
     return status == GPURING_OK ? initialise_qp(link, rail) : status;
 }
 
-static void fill_address(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
-                         const struct gpuring_verbs_address *peer, struct ibv_ah_attr *address)
+void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail,
+                                const struct gpuring_verbs_address *peer,
+                                struct ibv_ah_attr *address)
 {
     const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
 
@@ -119,7 +125,7 @@ static int ready_to_receive(const struct gpuring_net_link *link,
                                .max_dest_rd_atomic = 0,
                                .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
 
-    fill_address(link, rail, peer, &attr.ah_attr);
+    gpuring_verbs_address_fill(link, rail, peer, &attr.ah_attr);
     return gpuring_verbs.modify_qp(rail->qp, &attr,
                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -161,8 +167,11 @@ void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_ve
     if (rail->qp != NULL) {
         gpuring_verbs.destroy_qp(rail->qp);
     }
+    if (rail->flush_qp != NULL) {
+        gpuring_verbs.destroy_qp(rail->flush_qp);
+    }
     if (rail->cq != NULL) {
-        gpuring_verbs_cq_put(rail->port->adapter, rail->cq, link->send_room + link->receive_room);
+        gpuring_verbs_cq_put(rail->port->adapter, rail->cq, link->cq_room);
     }
     if (rail->mr != NULL) {
         gpuring_verbs_mr_put(rail->port->adapter, rail->mr);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Slots in a GPU's memory with the net `verbs`, on devices and memory that exist in this process
+ * only: which kind of registration is taken, that nothing is sent inline from there, and that a
+ * chunk counts as arrived only after the read that flushes it, also when paths fail meanwhile. This
+ * shows what the net does, not what hardware does.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/verbs_world.h"
+
+static const struct gpuring_net_device_memory with_dmabuf = {.dmabuf = FAKE_DMABUF},
+                                              without = {.dmabuf = -1},
+                                              flushed = {.dmabuf = FAKE_DMABUF, .flush = true};
+
+static void test_registration(void **state)
+{
+    static uint8_t memory[65536];
+    const struct {
+        bool peer_memory, dmabuf;
+        const struct gpuring_net_device_memory *device;
+        int status;
+        unsigned dmabufs;
+    } cases[] = {{true, true, &with_dmabuf, GPURING_OK, 1},
+                 {true, true, &without, GPURING_OK, 0},
+                 {true, false, &with_dmabuf, GPURING_OK, 0},
+                 {false, true, &with_dmabuf, GPURING_OK, 1},
+                 {false, true, &without, GPURING_ERR_UNSUPPORTED, 0},
+                 {false, false, &with_dmabuf, GPURING_ERR_UNSUPPORTED, 0}};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_net_memory sample = {
+            .base = memory, .bytes = sizeof memory, .device = cases[i].device};
+        const struct gpuring_net_device *devices;
+        struct gpuring_net *net;
+        int count;
+
+        clear_log(NULL);
+        fake_verbs_reset(&world_roce, 1, &world_no_faults);
+        fake_verbs_gpu(cases[i].peer_memory, cases[i].dmabuf, false);
+        assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+        assert_int_equal(gpuring_net_verbs.device_memory(net, 0, &sample), cases[i].status);
+        gpuring_net_verbs.devices(net, &devices, &count);
+        assert_int_equal(devices[0].gdr, cases[i].status == GPURING_OK);
+        assert_int_equal(fake_verbs_dmabufs(), cases[i].dmabufs);
+        assert_int_equal(log_has("nvidia-peermem"), cases[i].status != GPURING_OK);
+        assert_int_equal(gpuring_net_verbs.device_memory(net, 1, &sample), GPURING_ERR_ARG);
+        gpuring_net_verbs.close(net);
+        assert_int_equal(fake_verbs_objects(), 0);
+    }
+}
+
+static void test_transfer(void **state)
+{
+    struct world world;
+    unsigned sends, reported, inlined;
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    fake_verbs_gpu(true, true, false);
+    world_open_in(&world, 1, 2, NULL, &with_dmabuf);
+    assert_int_equal(fake_verbs_dmabufs(), 4);
+    assert_true(world_transfer_together(&world, 0, 200));
+    assert_true(world_transfer_together(&world, 1, 200));
+    sends = fake_verbs_sends(&reported, &inlined);
+    assert_true(sends > 1200 && inlined == 0);
+    assert_int_equal(fake_verbs_reads(), 0);
+    world_close(&world);
+}
+
+/* Without the read, the data would be missing, and the lanes look at every byte. */
+static void test_flush(void **state)
+{
+    (void) state;
+    for (int qps = 1; qps <= 2; qps++) {
+        struct gpuring_net_config config = world_defaults;
+        struct world world;
+        unsigned reads;
+
+        config.verbs_qps = qps;
+        fake_verbs_reset(&world_roce, 1, &world_no_faults);
+        fake_verbs_gpu(true, true, true);
+        world_open_in(&world, 1, 1, &config, &flushed);
+        assert_true(world_transfer_together(&world, 0, 300));
+        reads = fake_verbs_reads();
+        assert_true(reads > 0 && reads <= 900); /* one may serve several */
+        world_close(&world);
+    }
+}
+
+static void test_flush_and_failover(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next, world_roce_last};
+
+    (void) state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        const struct fake_faults faults = {.doom = 30, .doomed = 3, .seed = seed};
+        struct gpuring_net_config config = world_defaults;
+        struct world world;
+
+        config.verbs_qps = 1 + (int) (seed % 3);
+        config.verbs_spares = 2;
+        fake_verbs_reset(devices, 3, &world_no_faults);
+        fake_verbs_gpu(true, true, true);
+        world_open_in(&world, 3, 1, &config, &flushed);
+        fake_verbs_set_faults(&faults);
+        if (!world_transfer_together(&world, 0, 150)) {
+            fail_msg("seed %llu: %s | %s", (unsigned long long) seed,
+                     gpuring_proxy_conn_error(world.send[0].conn),
+                     gpuring_proxy_conn_error(world.recv[0].conn));
+        }
+        fake_verbs_set_faults(&world_no_faults);
+        world_close(&world);
+    }
+}
+
+static void test_failing_calls(void **state)
+{
+    const struct fake_faults faults[] = {{.reg_mr = 1}, {.reg_mr = 2}, {.create_qp = 2}};
+    const char *const texts[] = {"of GPU memory (peer memory) with device roce0",
+                                 "for flushing GPU memory", "for flushing GPU memory"};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const struct gpuring_net_device_memory device = {.dmabuf = -1, .flush = true};
+        struct gpuring_net *net;
+        struct lane_end end;
+
+        clear_log(NULL);
+        fake_verbs_reset(&world_roce, 1, &faults[i]);
+        fake_verbs_gpu(true, true, true);
+        assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+        assert_int_not_equal(lane_end_create_in(&end, &gpuring_net_verbs, net, 0, NULL,
+                                                GPURING_NET_RECV, WORLD_NSLOTS, WORLD_SLOT_BYTES,
+                                                &device),
+                             GPURING_OK);
+        assert_true(log_has(texts[i]));
+        lane_end_destroy(&end, 0);
+        gpuring_net_verbs.close(net);
+        assert_int_equal(fake_verbs_objects(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_registration, clear_log),
+        cmocka_unit_test_setup(test_transfer, clear_log),
+        cmocka_unit_test_setup(test_flush, clear_log),
+        cmocka_unit_test_setup(test_flush_and_failover, clear_log),
+        cmocka_unit_test_setup(test_failing_calls, clear_log),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
