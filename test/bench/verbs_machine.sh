@@ -11,9 +11,9 @@ export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=eth0
 perftest() { # NAME COMMAND...
     file=$folder/$1.perftest
     shift
-    on-host vm1 "$* -d rxe0 -x 1" >/dev/null 2>&1 &
+    on-host vm1 "$* -d rxe0 -x 1 -u 20" >/dev/null 2>&1 &
     sleep 2
-    "$@" -d rxe0 -x 1 vm1 >"$file" 2>&1 || echo "$* fails: see $file"
+    "$@" -d rxe0 -x 1 -u 20 vm1 >"$file" 2>&1 || echo "$* fails: see $file"
     wait $!
 }
 
