@@ -67,6 +67,20 @@ static int number_gpus(struct pci_doc *doc, bool from_file, int nlocal,
     return count == nlocal ? 0 : -1; /* several ranks on one GPU: in their order */
 }
 
+/* True if two of a node's ranks use one GPU. */
+static bool share_gpus(int nlocal, const struct gpuring_device_identity *identities)
+{
+    for (int i = 0; i < nlocal; i++) {
+        for (int j = 0; j < i; j++) {
+            if (identities[i].pci_bus_id[0] != '\0' &&
+                strcmp(identities[i].pci_bus_id, identities[j].pci_bus_id) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static int level_of(int param)
 {
     static const char *const names[] = {"auto", "LOC", "NVL", "PIX", "PXB", "PHB", "SYS"};
@@ -169,7 +183,9 @@ void gpuring_machine_wire(struct pci_doc *doc, bool from_file, uint32_t node, in
         make_wire(doc, from_file, node, nnodes, local, nlocal, identities, wire, advice, &error);
     if (status != 0) {
         memset(wire, 0, sizeof *wire);
-        if (!told) {
+        if (share_gpus(nlocal, identities)) {
+            gpuring_info("several ranks share a GPU: they are connected in their order");
+        } else if (!told) {
             gpuring_warn("the topology%s%s does not serve for channels: %s; ranks are connected in "
                          "their order",
                          from_file ? " of " : "", from_file ? gpuring_params.topo_file : "",
