@@ -5,7 +5,7 @@
 # runs them all, `make check-unit` the programs of test/unit alone. Each is stopped after
 # GPURING_TEST_TIMEOUT seconds.
 
-GPURING_TEST_TIMEOUT = 600
+GPURING_TEST_TIMEOUT = 1200
 TEST_EXTENSIONS = .sh
 
 # Real machines' topology files; tests that read them are skipped, and say so, where they are absent.
