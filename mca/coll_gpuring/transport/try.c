@@ -15,7 +15,11 @@
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define TRY_SECONDS 20.0 /* several timeouts of the nets' own, which say more */
+/*
+ * Longer than the nets' own timeouts, which say more: verbs gives a path up after its timeout times
+ * its tries, by default 1.07 s x 7, then takes a spare; devices may wait four times as long.
+ */
+#define TRY_SECONDS 60.0
 
 struct note {
     uint64_t id[2]; /* of the communicator */
