@@ -99,7 +99,15 @@ CC=${CC:-cc}
 $CC --version >/dev/null 2>&1 || CC=gcc
 nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin command -v nvcc)}
 [ -n "$nvcc" ] || { echo "Bail out! there is no nvcc: name it by CUDA_HOME or NVCC"; exit 1; }
-cuda=$(cd "$(dirname "$(readlink -f "$nvcc")")/.." && pwd)
+# nvcc may be a wrapper far from its toolkit: it says itself where its header and its programs are.
+toolkit=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-nvcc.XXXXXX") || exit 2
+echo '#include <cuda.h>' >"$toolkit/where.cu"
+include=$("$nvcc" -M "$toolkit/where.cu" 2>"$toolkit/log" | tr ' ' '\n' | sed -n 's,/cuda\.h$,,p' |
+    sed -n 1p)
+cuda_bin=$("$nvcc" --dryrun "$toolkit/where.cu" 2>&1 | sed -n 's/^#\$ _HERE_=//p')
+log=$(cat "$toolkit/log")
+rm -rf "$toolkit"
+[ -d "$include" ] || { echo "Bail out! $nvcc finds no cuda.h: $log"; exit 1; }
 gpus=1
 if [ -z "$dry" ]; then
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
@@ -156,7 +164,7 @@ compile() ( # OUTPUT FLAG... FILE...
     shift
     # shellcheck disable=SC2086
     exec $CC -std=gnu11 -O2 -g -D_GNU_SOURCE= -fPIC -I"$top/test/gpu/plain" -I"$top" \
-        -I"$top/mca/topo_pci" -I. -isystem "$cuda/include" -o "$output" "$@" -ldl -lpthread -lrt -lm
+        -I"$top/mca/topo_pci" -I. -isystem "$include" -o "$output" "$@" -ldl -lpthread -lrt -lm
 )
 
 # The core without nets' libraries: everything below these folders but what needs headers of others.
@@ -200,11 +208,11 @@ gpu_step() {
 sanitizer() { # TOOL
     if [ -n "$dry" ]; then
         skip "dry run: there is no GPU" "compute-sanitizer $1"
-    elif ! [ -x "$cuda/bin/compute-sanitizer" ]; then
+    elif ! [ -x "$cuda_bin/compute-sanitizer" ]; then
         skip "the toolkit has no compute-sanitizer" "compute-sanitizer $1"
     else
         step "$1" 1200 "compute-sanitizer $1 finds nothing in gpu_lanes --part $sanitized" \
-            "$cuda/bin/compute-sanitizer" --tool "$1" --error-exitcode 99 \
+            "$cuda_bin/compute-sanitizer" --tool "$1" --error-exitcode 99 \
             "$plain/gpu_lanes" --part "$sanitized"
     fi
 }
@@ -263,7 +271,7 @@ bring_mpi() {
 configured() (
     mkdir -p "$work/build" && cd "$work/build" || exit 1
     # shellcheck disable=SC2086
-    "$top/configure" CC="$CC" --with-cuda="$cuda" --with-cuda-arch="${capability:-90}" \
+    "$top/configure" CC="$CC" NVCC="$nvcc" --with-cuda --with-cuda-arch="${capability:-90}" \
         ${mpi:+--with-mpi="$mpi"} ${configure_more-} && make -j "$(nproc)" &&
         make -j "$(nproc)" check TESTS=
 )
