@@ -5,7 +5,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/run.h"
-#include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_pipeline.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Not at once: behind others, to be agreed on, not wired up yet, or with a check. *reason: why it
@@ -25,6 +25,18 @@ static int allreduce_queued(mca_coll_gpuring_module_t *module, const struct gpur
     return status;
 }
 
+/* Nothing can be served: without another look at the buffers. */
+static int allreduce_without_driver(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+
+    gpuring_mixed_skip(self);
+    gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
+    return gpuring_pipeline_large(self, rcount, rtype)
+               ? gpuring_pipeline_allreduce(GPURING_VALUES_REDUCTION, comm, module)
+               : GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm);
+}
+
 int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
@@ -34,6 +46,9 @@ int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t cou
     struct gpuring_call call;
     int status = GPURING_OK, handed_on;
 
+    if (!gpuring_eligible_any()) {
+        return allreduce_without_driver(sbuf, rbuf, count, dtype, op, comm, module);
+    }
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     gpuring_mixed_note(self, reason, &call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {

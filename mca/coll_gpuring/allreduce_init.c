@@ -14,6 +14,11 @@ int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_
     enum gpuring_reason reason;
     struct gpuring_call call;
 
+    if (!gpuring_eligible_any()) {
+        gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
+        return GPURING_CALL_PREVIOUS(self, allreduce_init, sbuf, rbuf, count, dtype, op, comm, info,
+                                     request);
+    }
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     if (reason == GPURING_REASON_NONE) {
         return gpuring_request_init(self, &call, request);

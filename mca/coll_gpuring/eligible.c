@@ -276,6 +276,22 @@ static enum gpuring_reason find_reduction(const struct ompi_datatype_t *dtype, M
     return GPURING_REASON_NONE;
 }
 
+/* Buffers in host memory are served. */
+static bool on_hosts(void)
+{
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
+}
+
+static bool agrees(void)
+{
+    return gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS;
+}
+
+bool gpuring_eligible_any(void)
+{
+    return on_hosts() || agrees() || gpuring_memory_possible();
+}
+
 /* Where the buffers are. */
 static void find_memory(struct gpuring_call *call)
 {
@@ -291,14 +307,9 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call)
 {
-    bool host = gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
-    bool agree = !host && gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS;
-    enum gpuring_reason reason;
+    bool host = on_hosts(), agree = !host && agrees();
+    enum gpuring_reason reason = find_reduction(dtype, op, call);
 
-    if (!host && !agree && !gpuring_memory_possible()) {
-        return GPURING_REASON_MEMORY;
-    }
-    reason = find_reduction(dtype, op, call);
     if (reason != GPURING_REASON_NONE) {
         return reason;
     }

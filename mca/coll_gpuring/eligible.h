@@ -15,13 +15,14 @@
 #include "mca/coll_gpuring/compat.h"
 
 /* Why a call is not served: X(NAME, text for the log). */
-#define GPURING_REASONS(X)                                                             \
-    X(NONE, "served")                                                                  \
-    X(TYPE, "the datatype is not a predefined one that is reduced")                    \
-    X(OP, "the operation is user-defined, or MPI does not define it for the datatype") \
-    X(MEMORY, "the buffers are in host memory and coll_gpuring_device is not host")    \
-    X(MIXED, "not all ranks have a buffer on a GPU")                                   \
-    X(HOST_TYPE, "the buffers are on a GPU, which does not reduce the datatype")       \
+#define GPURING_REASONS(X)                                                                        \
+    X(NONE, "served")                                                                             \
+    X(TYPE, "the datatype is not a predefined one that is reduced")                               \
+    X(OP, "the operation is user-defined, or MPI does not define it for the datatype")            \
+    X(MEMORY, "the buffers are in host memory and coll_gpuring_device is not host")               \
+    X(NO_DRIVER, "nobody has loaded a CUDA driver into this process: buffers are in host memory") \
+    X(MIXED, "not all ranks have a buffer on a GPU")                                              \
+    X(HOST_TYPE, "the buffers are on a GPU, which does not reduce the datatype")                  \
     X(DEAD, "the communicator could not be wired up")
 
 enum gpuring_reason {
@@ -55,6 +56,12 @@ static inline bool gpuring_call_on_gpu(const struct gpuring_call *call)
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */
 void gpuring_eligible_init(void);
+
+/*
+ * Could any call be served now? false: the reason of all of them is NO_DRIVER. The first question
+ * of an entry: the only one that an idle component costs a call.
+ */
+bool gpuring_eligible_any(void);
 
 /* NONE and a filled call, or the reason; *call is then undefined. */
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,

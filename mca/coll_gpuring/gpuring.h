@@ -74,8 +74,8 @@ struct mca_coll_gpuring_module_t {
     bool serves; /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
     bool stages; /* the others, and those where it does not serve */
     struct gpuring_previous previous;
-    uint32_t logged_reasons; /* bits of enum gpuring_reason that were logged */
-    uint32_t logged_staged;  /* and of enum gpuring_staged */
+    uint32_t seen_reasons;  /* bits of enum gpuring_reason: the first call of each is logged */
+    uint32_t logged_staged; /* bits of enum gpuring_staged that were logged */
 
     struct gpuring_service *service; /* READY: what runs operations */
     struct gpuring_wireup *wireup;   /* UNWIRED and WIRING */

@@ -15,6 +15,11 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
     enum gpuring_reason reason;
     struct gpuring_call call;
 
+    if (!gpuring_eligible_any()) {
+        gpuring_mixed_skip(self);
+        gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
+        return GPURING_CALL_PREVIOUS(self, iallreduce, sbuf, rbuf, count, dtype, op, comm, request);
+    }
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     gpuring_mixed_note(self, reason, &call);
     if (reason == GPURING_REASON_NONE && self->state == GPURING_STATE_FAILED) {

@@ -200,6 +200,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage_memory.c \
     mca/coll_gpuring/stage_memory.h \
     mca/coll_gpuring/stage_pipeline.c \
+    mca/coll_gpuring/stage_pipeline.h \
     mca/coll_gpuring/stage_request.c \
     mca/coll_gpuring/stage_request.h \
     mca/coll_gpuring/view.c \

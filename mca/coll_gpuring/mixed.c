@@ -32,6 +32,11 @@ void gpuring_mixed_note(mca_coll_gpuring_module_t *module, enum gpuring_reason r
     }
 }
 
+void gpuring_mixed_skip(mca_coll_gpuring_module_t *module)
+{
+    module->queue.calls++;
+}
+
 int gpuring_mixed_look(const mca_coll_gpuring_module_t *module)
 {
     uint64_t number = module->service->call;

@@ -23,6 +23,10 @@ struct mca_coll_gpuring_module_t;
 void gpuring_mixed_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                         struct gpuring_call *call);
 
+/* Count a call that is handed on since this process has no driver: its communicator cannot be wired
+ * up, so there is no status page to tell it on. */
+void gpuring_mixed_skip(struct mca_coll_gpuring_module_t *module);
+
 /* The operation that runs waits: 0, or GPURING_ERR_MIXED after a message. */
 int gpuring_mixed_look(const struct mca_coll_gpuring_module_t *module);
 

@@ -4,6 +4,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_pipeline.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup.h"
@@ -16,7 +17,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->enabled = false;
     module->serves = false;
     module->stages = false;
-    module->logged_reasons = 0;
+    module->seen_reasons = 0;
     module->logged_staged = 0;
     module->service = NULL;
     module->wireup = NULL;

@@ -73,11 +73,6 @@ int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t cou
                                struct ompi_datatype_t *type, struct ompi_op_t *op,
                                mca_coll_base_module_t *module);
 
-/* Blocking calls that are cut into chunks if they are large, see stage_pipeline.c. */
-int gpuring_pipeline_bcast(GPURING_ARGUMENTS_BCAST, GPURING_END_BLOCKING);
-int gpuring_pipeline_reduce(GPURING_ARGUMENTS_REDUCE, GPURING_END_BLOCKING);
-int gpuring_pipeline_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING);
-
 /* Find out which buffers are on a GPU; false: none, hand the call on as it is. */
 bool gpuring_stage_applies(struct gpuring_stage *stage);
 

@@ -17,6 +17,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_pipeline.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define SLOTS 3 /* chunks under way: copied in, called, copied out */
@@ -41,20 +42,6 @@ struct slot {
     size_t count;
     bool applies;
 };
-
-static size_t bytes_of(gpuring_count_t count, const struct ompi_datatype_t *type)
-{
-    return (size_t) count * type->super.size;
-}
-
-/* The answer must be the same on all ranks: it depends on the type signature only. */
-static bool large(const mca_coll_gpuring_module_t *module, gpuring_count_t count,
-                  const struct ompi_datatype_t *type)
-{
-    return OPAL_UNLIKELY(bytes_of(count, type) > 2 * gpuring_params.stage_size) && module->stages &&
-           module->nranks > 1 && !OMPI_COMM_IS_INTER(module->comm) &&
-           module->previous.allreduce != NULL;
-}
 
 /* Do all ranks see that the call can be cut, and does any stage? */
 static int agree(mca_coll_gpuring_module_t *module, bool stages, bool can_cut, bool *cut)
@@ -175,7 +162,7 @@ int gpuring_pipeline_bcast(GPURING_ARGUMENTS_BCAST, GPURING_END_BLOCKING)
     bool stages, cut;
     int result;
 
-    if (!large(self, rcount, rtype)) {
+    if (!gpuring_pipeline_large(self, rcount, rtype)) {
         return gpuring_stage_bcast(GPURING_VALUES_BCAST, comm, module);
     }
     gpuring_describe_bcast(&stage, comm, GPURING_VALUES_BCAST);
@@ -193,7 +180,7 @@ int gpuring_pipeline_bcast(GPURING_ARGUMENTS_BCAST, GPURING_END_BLOCKING)
     return run(
         &(struct pipeline){
             .module = self,
-            .units = bytes_of(rcount, rtype),
+            .units = gpuring_pipeline_bytes(rcount, rtype),
             .step = gpuring_params.stage_size,
             .describe = describe_bcast,
             .call = call_bcast,
@@ -262,7 +249,7 @@ int gpuring_pipeline_reduce(GPURING_ARGUMENTS_REDUCE, GPURING_END_BLOCKING)
     bool cut;
     int result;
 
-    if (!large(self, rcount, rtype)) {
+    if (!gpuring_pipeline_large(self, rcount, rtype)) {
         return gpuring_stage_reduce(GPURING_VALUES_REDUCE, comm, module);
     }
     gpuring_describe_reduce(&stage, comm, GPURING_VALUES_REDUCE);
@@ -296,7 +283,7 @@ int gpuring_pipeline_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING
     bool cut;
     int result;
 
-    if (!large(self, rcount, rtype)) {
+    if (!gpuring_pipeline_large(self, rcount, rtype)) {
         return gpuring_stage_allreduce(GPURING_VALUES_REDUCTION, comm, module);
     }
     gpuring_describe_allreduce(&stage, comm, GPURING_VALUES_REDUCTION);

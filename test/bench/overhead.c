@@ -1,29 +1,69 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What an installed but idle component costs a call: times MPI_Allreduce of one int on
- * MPI_COMM_WORLD many times and prints the best mean of several blocks, in
- * nanoseconds. Run by overhead.sh with and without the component.
+ * overhead [COLLECTIVE]: what an installed but idle component costs a call: times MPI_Allreduce, or
+ * another collective, of one int on MPI_COMM_WORLD many times and prints the best mean of several
+ * blocks, in nanoseconds. Run by overhead.sh with and without the component.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCKS 50
 #define CALLS  20000
 
+static int in = 1, out[1024]; /* an int of each rank */
+
+static void allreduce(void)
+{
+    MPI_Allreduce(&in, out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void allgather(void)
+{
+    MPI_Allgather(&in, 1, MPI_INT, out, 1, MPI_INT, MPI_COMM_WORLD);
+}
+
+static void bcast(void)
+{
+    MPI_Bcast(out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
+static const struct {
+    const char *name;
+    void (*call)(void);
+} collectives[] = {{"allreduce", allreduce}, {"allgather", allgather}, {"bcast", bcast}};
+
+/* NULL: no such collective. */
+static void (*find(const char *name))(void)
+{
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
+        if (strcmp(name, collectives[i].name) == 0) {
+            return collectives[i].call;
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
+    void (*call)(void) = find(argc > 1 ? argv[1] : "allreduce");
     double best = 1e9;
-    int rank, in = 1, out = 0;
+    int rank, size;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (call == NULL || size > (int) (sizeof out / sizeof *out)) {
+        fprintf(stderr, "usage: overhead [allreduce|allgather|bcast], up to 1024 ranks\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     for (int block = 0; block < BLOCKS; block++) {
         double start = MPI_Wtime(), mean;
 
         for (int i = 0; i < CALLS; i++) {
-            MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+            call();
         }
         mean = (MPI_Wtime() - start) / CALLS * 1e9;
         best = mean < best ? mean : best;

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# overhead.sh BUILD [RANKS]: nanoseconds a call that an idle component costs: MPI_Allreduce of one
-# int without the component, with coll_gpuring_priority=0, and with priority 90 and device=auto on a
-# machine without a GPU (each call is looked at and handed on). Rounds are interleaved; the medians
-# and their differences are printed. Not a test: figures depend on the machine.
+# overhead.sh BUILD [RANKS [COLLECTIVE]]: nanoseconds a call that an idle component costs:
+# MPI_Allreduce (or COLLECTIVE: allgather, bcast) of one int without the component, with
+# coll_gpuring_priority=0, and with priority 90 and device=auto in a process without the CUDA driver
+# (each call is looked at and handed on; a BUILD without CUDA makes no modules then). Rounds are
+# interleaved; the medians and their differences are printed. Not a test: figures depend on the
+# machine.
 set -eu
-build=$(cd "${1:?usage: overhead.sh BUILD [RANKS]}" && pwd)
+build=$(cd "${1:?usage: overhead.sh BUILD [RANKS [COLLECTIVE]]}" && pwd)
 ranks=${2-2}
+collective=${3-allreduce}
 : "${ROUNDS:=7}" "${MPIRUN:=mpirun}"
 program=$build/test/bench/overhead
 [ -x "$program" ] || make -C "$build" test/bench/overhead >/dev/null
@@ -19,11 +22,11 @@ export OMPI_MCA_rmaps_base_oversubscribe=1
 ours="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT"
 round=0
 while [ "$round" -lt "$ROUNDS" ]; do
-    "$MPIRUN" -n "$ranks" "$program" >>"$work/absent"
+    "$MPIRUN" -n "$ranks" "$program" "$collective" >>"$work/absent"
     OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
-        --mca coll_gpuring_priority 0 "$program" >>"$work/off"
+        --mca coll_gpuring_priority 0 "$program" "$collective" >>"$work/off"
     OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
-        --mca coll_gpuring_priority 90 --mca coll_gpuring_device auto "$program" >>"$work/idle"
+        --mca coll_gpuring_priority 90 --mca coll_gpuring_device auto "$program" "$collective" >>"$work/idle"
     round=$((round + 1))
 done
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }

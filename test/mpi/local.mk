@@ -52,6 +52,11 @@ test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c $(mpi_harness)
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_cases_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/idle
+test_mpi_idle_SOURCES = test/mpi/idle.c $(mpi_harness)
+test_mpi_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_idle_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/mixed
 test_mpi_mixed_SOURCES = test/mpi/mixed.c $(mpi_harness)
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

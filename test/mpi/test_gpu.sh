@@ -109,6 +109,13 @@ unset OMPI_MCA_coll_gpuring_buffer_size
 mpi 120 3 semantics
 adopt_as_one "3 ranks: communicators, operations and types around it"
 device=auto
+for ranks in 2 3; do
+    GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_stage_size=16k OMPI_MCA_coll_gpuring_verbose=1 \
+        mpi 120 "$ranks" idle 16384
+    adopt "$ranks ranks, device auto"
+done
+check "without a driver: the log gives the reason" \
+    says 'calls are handed on: nobody has loaded a CUDA driver'
 GPURING_TEST_MEMORY=host mpi 120 3 semantics
 adopt_as_one "3 ranks, device auto with a driver, host buffers"
 

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * idle LARGE: a process that loads the CUDA driver late. Calls on host buffers before, which
+ * are handed on without another look, and after; then calls on a GPU's. Right results, and each
+ * call is counted once. LARGE: ints of a call that is more than twice coll_gpuring_stage_size: the
+ * ranks agree on those, whoever has a driver.
+ */
+#include "harness.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mpi-ext.h"
+
+static long long served, handed_on, staged;
+
+static void count_begin(void)
+{
+    served = harness_pvar("coll_gpuring_calls");
+    handed_on = harness_pvar("coll_gpuring_fallbacks");
+    staged = harness_pvar("coll_gpuring_staged");
+}
+
+static bool counted(long long calls, long long fallbacks, long long through_hosts)
+{
+    served = harness_pvar("coll_gpuring_calls") - served;
+    handed_on = harness_pvar("coll_gpuring_fallbacks") - handed_on;
+    staged = harness_pvar("coll_gpuring_staged") - staged;
+    if (served != calls || handed_on != fallbacks || staged != through_hosts) {
+        printf(
+            "# rank %d: served %lld (expected %lld), handed on %lld (%lld), staged %lld (%lld)\n",
+            harness_rank, served, calls, handed_on, fallbacks, staged, through_hosts);
+    }
+    return served == calls && handed_on == fallbacks && staged == through_hosts;
+}
+
+/* The forms of an allreduce, and a collective that is never served. */
+enum form { BLOCKING, NONBLOCKING, PERSISTENT, BCAST, FORMS };
+
+static int init(int *buffer, int count, MPI_Request *request)
+{
+#if MPI_VERSION >= 4
+    return MPI_Allreduce_init(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                              MPI_INFO_NULL, request);
+#else
+    return MPIX_Allreduce_init(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                               MPI_INFO_NULL, request);
+#endif
+}
+
+static int call(enum form form, int *buffer, int count)
+{
+    MPI_Request request;
+    int status;
+
+    switch (form) {
+    case BLOCKING:
+        return MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    case NONBLOCKING:
+        status =
+            MPI_Iallreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+    case PERSISTENT:
+        status = init(buffer, count, &request);
+        if (status == MPI_SUCCESS) {
+            status = MPI_Start(&request);
+        }
+        if (status == MPI_SUCCESS) {
+            status = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
+        return status == MPI_SUCCESS ? MPI_Request_free(&request) : status;
+    default:
+        return MPI_Bcast(buffer, count, MPI_INT, 1 % harness_size, MPI_COMM_WORLD);
+    }
+}
+
+/* Rank r gives 3 i + r, all get the sum, or what rank 1 has. */
+static int expected(enum form form, int i)
+{
+    return form == BCAST ? 3 * i + 1 % harness_size
+                         : harness_size * 3 * i + harness_size * (harness_size - 1) / 2;
+}
+
+static bool right(enum form form, int count)
+{
+    size_t bytes = (size_t) count * sizeof(int);
+    int *data = malloc(bytes), *buffer = harness_alloc(bytes);
+    bool good = data != NULL;
+
+    for (int i = 0; good && i < count; i++) {
+        data[i] = 3 * i + harness_rank;
+    }
+    harness_write(buffer, data, good ? bytes : 0);
+    good = call(form, buffer, count) == MPI_SUCCESS && good;
+    harness_read(data, buffer, good ? bytes : 0);
+    for (int i = 0; good && i < count; i++) {
+        good = data[i] == expected(form, i);
+    }
+    harness_free(buffer);
+    free(data);
+    return good;
+}
+
+/* Small and large ones of each form. */
+static bool all_right(int large)
+{
+    bool good = true;
+
+    for (enum form form = BLOCKING; form < FORMS; form++) {
+        good = right(form, 1) && good;
+        good = right(form, 1000) && good;
+        good = right(form, large) && good;
+    }
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    int large = argc > 1 ? atoi(argv[1]) : 0;
+    bool good;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    count_begin();
+    good = large > 1000 && all_right(large);
+    harness_check(good, "host buffers without a driver: right results");
+    harness_check(counted(0, 9, 0), "host buffers without a driver: each allreduce is handed on");
+
+    harness_buffers_close();
+    setenv("GPURING_TEST_MEMORY", "cuda", 1);
+    harness_buffers_open();
+    count_begin();
+    good = all_right(large);
+    harness_check(good, "buffers on a GPU, of a driver that was loaded late: right results");
+    harness_check(counted(9, 3, 3),
+                  "buffers on a GPU: each allreduce is served, others are staged");
+
+    harness_buffers_close();
+    unsetenv("GPURING_TEST_MEMORY");
+    harness_buffers_open();
+    count_begin();
+    good = all_right(large);
+    harness_check(good, "host buffers with a driver: right results");
+    harness_check(counted(0, 9, 0), "host buffers with a driver: each allreduce is handed on");
+    return harness_finish();
+}
