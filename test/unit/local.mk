@@ -130,8 +130,7 @@ test_unit_test_net_verbs_gdr_SOURCES = test/unit/test_net_verbs_gdr.c $(verbs_wo
 test_unit_test_net_verbs_gdr_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_net_verbs_failover
-# Not in thread_tests: once the thread sanitizer saw a repeated chunk written to a slot that a lane
-# was reading already, with the same bytes (test_random). To be understood before it goes in.
+thread_tests += test/unit/test_net_verbs_failover
 test_unit_test_net_verbs_failover_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_unit_test_net_verbs_failover_SOURCES = test/unit/test_net_verbs_failover.c \
     $(verbs_world_sources)

@@ -44,7 +44,7 @@ static void test_several_queue_pairs(void **state)
         for (int link = 0; link < 2; link++) {
             assert_true(world_transfer_together(&world, link, 200));
             for (int r = 0; r < qps; r++) { /* each carries its share */
-                assert_true(world.send[link].link->rail[r].sq_posted >= 600 / (unsigned) qps);
+                assert_true(world_rail(&world.send[link], r).sq_posted >= 600 / (unsigned) qps);
             }
         }
         world_close(&world);
@@ -61,19 +61,19 @@ static void test_spares(void **state)
 
     (void) state;
     world_open(&world, two, 2, 2, &config);
-    assert_string_equal(world.send[0].link->rail[2].port->adapter->name, "roce1");
-    assert_string_equal(world.send[1].link->rail[2].port->adapter->name, "roce0");
-    assert_int_equal(world.send[0].link->rail[2].state, GPURING_VERBS_UP);
+    assert_string_equal(world_rail(&world.send[0], 2).port->adapter->name, "roce1");
+    assert_string_equal(world_rail(&world.send[1], 2).port->adapter->name, "roce0");
+    assert_int_equal(world_rail(&world.send[0], 2).state, GPURING_VERBS_UP);
     world_close(&world);
     config = with(1, 2);
     world_open(&world, two, 2, 1, &config);
-    assert_int_equal(world.send[0].link->rail[1].state, GPURING_VERBS_UP);
-    assert_int_equal(world.send[0].link->rail[2].state, GPURING_VERBS_UNUSED); /* roce0 again */
+    assert_int_equal(world_rail(&world.send[0], 1).state, GPURING_VERBS_UP);
+    assert_int_equal(world_rail(&world.send[0], 2).state, GPURING_VERBS_UNUSED); /* roce0 again */
     world_transfer_well(&world, 0, 20);
     world_close(&world);
     config = with(1, 1);
     world_open(&world, &world_roce, 1, 1, &config);
-    assert_int_equal(world.send[0].link->rail[1].state, GPURING_VERBS_UNUSED);
+    assert_int_equal(world_rail(&world.send[0], 1).state, GPURING_VERBS_UNUSED);
     world_close(&world);
     config = with(1, 1);
     world_open(&world, mixed, 2, 2, &config); /* the spare of roce0 is ib0, and the other way */
@@ -275,7 +275,7 @@ static void test_port_down(void **state)
                  "goes on by device roce1 port 1");
     assert_true(world_transfer_together(&world, 0, 100));
     assert_true(world_transfer_together(&world, 1, 100));
-    assert_int_equal(world.recv[0].link->rail[0].state, GPURING_VERBS_DOWN);
+    assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
     /* The spare, too: no path is left, and the retries decide. */
     fake_verbs_event(1, IBV_EVENT_PORT_ERR);
     until_logged("device roce1 port 1 is down");
@@ -302,7 +302,7 @@ static void test_mute_device(void **state)
     fake_verbs_event(0, IBV_EVENT_DEVICE_FATAL);
     until_logged("device roce0 port 1 failed: local catastrophic error");
     assert_true(world_transfer_together(&world, 0, 100));
-    assert_null(world.recv[0].link->rail[0].qp);
+    assert_null(world_rail(&world.recv[0], 0).qp);
     world_close(&world);
 }
 

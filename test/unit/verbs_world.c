@@ -201,6 +201,17 @@ bool world_transfer_together(struct world *world, int link, int count)
     return well;
 }
 
+struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail)
+{
+    struct gpuring_net_base *net = end->link->base.net;
+    struct gpuring_verbs_rail copy;
+
+    gpuring_gate_enter(&net->gate);
+    copy = end->link->rail[rail];
+    gpuring_gate_leave(&net->gate);
+    return copy;
+}
+
 void until_failed(const struct lane_end *end)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;

@@ -60,6 +60,9 @@ void world_transfer_well(struct world *world, int link, int count);
 /* The same with all protocols at once. True if it ended well, with the right data. */
 bool world_transfer_together(struct world *world, int link, int count);
 
+/* A rail as it is now: the proxy's thread changes it under the gate. */
+struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail);
+
 /* Waits with a deadline. */
 void until_failed(const struct lane_end *end);
 void until_sleeping(const struct gpuring_proxy *proxy);

@@ -15,7 +15,7 @@
  *   immediate value   31     30 29  27 26  24 23     22 21                   0
  *     data            | protocol | step (low 23 bits in bits 22 to 0)          |
  *     credit          | protocol | head (low 30 bits)                          |
- *     control         |   3      | kind | rail | protocol | arrived (22 bits)  |
+ *     control         |   3      | kind | rail | protocol | number (22 bits)   |
  *
  * Sends are reported to us selectively: the first one, and every so often while others are under
  * way. When the last reported one is done and others were posted after it, an empty write asks for
@@ -27,9 +27,10 @@
  * Failing over (net_verbs_failover.c): either end may find that a rail has failed. It puts its
  * queue pair into the error state, takes what had arrived, and from then on nothing that is still
  * on its way can reach its memory; then it says LOST on another rail, the receiving end after
- * ARRIVED, its count for each protocol. The other end does likewise. The sender repeats what it had
- * posted on the rail and is beyond that count; what arrives twice nevertheless has the same bytes
- * in a slot that is not given back before the repetition is done, and is counted once.
+ * ARRIVED, its count for each protocol, and EARLY, the steps beyond it that wait for their turn.
+ * The other end does likewise. The sender repeats what it had posted on the rail and is not among
+ * these: exactly what has not arrived. A step that has may be published at any time, and its slot
+ * must not be written again; so nothing arrives twice.
  *
  * Everything below is guarded by the net's gate, except where noted.
  */
@@ -51,7 +52,12 @@
 #define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
 /* Receives for other messages than slots: BYE, and after each rail's failure what it takes to agree
  * on what arrived, and all credits once more. */
-#define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
+#define GPURING_VERBS_CONTROL(rails) \
+    (4 + (rails) * ((2 + GPURING_VERBS_EARLY_PARTS) * GPURING_PROTOCOL_COUNT + 1))
+/* EARLY: bits of the steps from the count in ARRIVED on, so many in a message; which part of them
+ * stands in the bits above. */
+#define GPURING_VERBS_EARLY_BITS  16
+#define GPURING_VERBS_EARLY_PARTS (GPURING_FIFO_MAX_SLOTS / GPURING_VERBS_EARLY_BITS)
 
 struct gpuring_verbs_mr {
     struct gpuring_verbs_mr *next;
@@ -117,7 +123,7 @@ struct gpuring_verbs_handle {
     uint32_t nslots[GPURING_PROTOCOL_COUNT];
     struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
 };
-#define GPURING_VERBS_MAGIC UINT32_C(0x67707633) /* "gpv3" */
+#define GPURING_VERBS_MAGIC UINT32_C(0x67707634) /* "gpv4" */
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
 
 enum gpuring_verbs_rail_state {
@@ -153,7 +159,8 @@ struct gpuring_verbs_rail {
     uint64_t last_landed; /* address of a byte of the last one */
     bool flush_busy;
     bool flush_last; /* after it had failed, what was on its way to the GPU has been pushed there */
-    uint64_t peer_arrived[GPURING_PROTOCOL_COUNT];
+    /* Sending: what the peer has told, early ones as bits from peer_arrived on. */
+    uint64_t peer_arrived[GPURING_PROTOCOL_COUNT], peer_early[GPURING_PROTOCOL_COUNT];
 };
 
 struct gpuring_net_link {
@@ -167,7 +174,6 @@ struct gpuring_net_link {
     bool connected;
     bool peer_closed; /* BYE has come */
     bool recovering;  /* a rail's failure is not dealt with yet */
-    bool wounded;     /* a rail has failed: messages may come twice */
     /* By bits step % 64; at most nslots steps, which are fewer, are under way. */
     uint64_t early[GPURING_PROTOCOL_COUNT]; /* done or arrived out of turn */
     uint64_t again[GPURING_PROTOCOL_COUNT]; /* sending: to be repeated */
@@ -260,6 +266,7 @@ enum gpuring_verbs_control {
     GPURING_VERBS_ARRIVED,
     GPURING_VERBS_LOST,
     GPURING_VERBS_ABORT, /* the number is the status, positive */
+    GPURING_VERBS_EARLY,
 };
 int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
@@ -303,9 +310,9 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
                              const char *what, const char *remedy);
 /* A receive, or a flush, of a rail that is not up may have been the last to come back. */
 void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* ARRIVED and LOST. */
-void gpuring_verbs_peer_arrived(struct gpuring_net_link *link, unsigned rail, unsigned protocol,
-                                uint32_t arrived);
+/* ARRIVED, EARLY and LOST. */
+void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *lost, unsigned protocol, uint64_t count);
+void gpuring_verbs_peer_early(struct gpuring_verbs_rail *lost, unsigned protocol, uint32_t number);
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
 /* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);

@@ -294,7 +294,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
     }
 }
 
-/* Count a step that may come out of turn, or, after a failure, twice. */
+/* Count a step that may come out of turn. */
 static void count_step(uint64_t *early, uint64_t *count, uint64_t step)
 {
     if (step < *count) {
@@ -354,9 +354,7 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
         (step >= count->arrived && step - count->arrived >= count->memory.nslots)) {
         impossible(link, rail);
     } else if (step < count->arrived || (link->early[protocol] >> (step % 64) & 1) != 0) {
-        if (!link->wounded) {
-            impossible(link, rail);
-        }
+        impossible(link, rail); /* it may have overwritten what is being read */
     } else {
         count->size[step % count->memory.nslots] = wire;
         if (rail->flush_qp != NULL) {
@@ -392,8 +390,14 @@ static void control_arrived(struct gpuring_net_link *link, const struct gpuring_
         break;
     case GPURING_VERBS_ARRIVED:
         if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
-            link->rail[rail].peer_arrived[protocol] =
-                nearest(link->base.count[protocol].done, imm, IMM_NUMBER_BITS);
+            gpuring_verbs_peer_arrived(
+                &link->rail[rail], protocol,
+                nearest(link->base.count[protocol].done, imm, IMM_NUMBER_BITS));
+        }
+        break;
+    case GPURING_VERBS_EARLY:
+        if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
+            gpuring_verbs_peer_early(&link->rail[rail], protocol, LOW(imm, IMM_NUMBER_BITS));
         }
         break;
     case GPURING_VERBS_ABORT:

@@ -65,7 +65,6 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
                  "device %s port %d",
                  link->base.net->host, link->base.peer_name, rail->port->adapter->name,
                  rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
-    link->wounded = true;
     forget_told(link, (unsigned) (rail - link->rail));
     start_recovery(link);
     gpuring_verbs_rail_drained(link, rail);
@@ -90,6 +89,52 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
     }
 }
 
+void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *lost, unsigned protocol, uint64_t count)
+{
+    lost->peer_arrived[protocol] = count;
+    lost->peer_early[protocol] = 0;
+}
+
+void gpuring_verbs_peer_early(struct gpuring_verbs_rail *lost, unsigned protocol, uint32_t number)
+{
+    unsigned part = number >> GPURING_VERBS_EARLY_BITS;
+    uint64_t bits = number & ((UINT32_C(1) << GPURING_VERBS_EARLY_BITS) - 1);
+
+    if (part < GPURING_VERBS_EARLY_PARTS) {
+        lost->peer_early[protocol] |= bits << (part * GPURING_VERBS_EARLY_BITS);
+    }
+}
+
+static bool peer_has(const struct gpuring_verbs_rail *lost, const struct gpuring_verbs_sent *sent)
+{
+    uint64_t arrived = lost->peer_arrived[sent->protocol], ahead = sent->step - arrived;
+
+    return sent->step < arrived ||
+           (ahead < 64 && (lost->peer_early[sent->protocol] >> ahead & 1) != 0);
+}
+
+/* What has arrived of a protocol: the count, and the steps beyond it. */
+static int tell_arrived(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on,
+                        unsigned protocol)
+{
+    uint64_t arrived = link->base.count[protocol].arrived, early = link->early[protocol];
+    unsigned turn = arrived % 64;
+    int status =
+        gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, protocol, arrived);
+
+    early = early >> turn | (turn > 0 ? early << (64 - turn) : 0);
+    for (uint32_t part = 0; part < GPURING_VERBS_EARLY_PARTS && status == GPURING_OK; part++) {
+        uint32_t bits = (uint32_t) (early >> (part * GPURING_VERBS_EARLY_BITS)) &
+                        ((UINT32_C(1) << GPURING_VERBS_EARLY_BITS) - 1);
+
+        if (bits != 0) {
+            status = gpuring_verbs_post_control(link, on, GPURING_VERBS_EARLY, lost, protocol,
+                                                part << GPURING_VERBS_EARLY_BITS | bits);
+        }
+    }
+    return status;
+}
+
 /* Say that a rail is lost, and, on the receiving end, what had arrived and was given back. */
 static int tell(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
 {
@@ -101,8 +146,7 @@ static int tell(struct gpuring_net_link *link, unsigned lost, struct gpuring_ver
             continue;
         }
         if (status == GPURING_OK) {
-            status = gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, p,
-                                                link->base.count[p].arrived);
+            status = tell_arrived(link, lost, on, p);
         }
         if (status == GPURING_OK && link->head[p] > 0) {
             status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p, link->head[p]);
@@ -124,7 +168,7 @@ static void collect(struct gpuring_net_link *link, struct gpuring_verbs_rail *lo
         if (sent->kind != GPURING_VERBS_DATA) {
             continue;
         }
-        if (closed || sent->step < lost->peer_arrived[sent->protocol]) {
+        if (closed || peer_has(lost, sent)) {
             gpuring_verbs_slot_done(link, sent->protocol, sent->step);
         } else {
             link->again[sent->protocol] |= UINT64_C(1) << (sent->step % 64);
