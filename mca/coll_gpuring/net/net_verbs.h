@@ -159,8 +159,10 @@ struct gpuring_verbs_rail {
     uint64_t last_landed; /* address of a byte of the last one */
     bool flush_busy;
     bool flush_last; /* after it had failed, what was on its way to the GPU has been pushed there */
-    /* Sending: what the peer has told, early ones as bits from peer_arrived on. */
+    /* Sending: what the peer is known to have, early ones as bits from peer_arrived on; and the
+     * count that this rail brought last, of whatever rail. */
     uint64_t peer_arrived[GPURING_PROTOCOL_COUNT], peer_early[GPURING_PROTOCOL_COUNT];
+    uint64_t heard[GPURING_PROTOCOL_COUNT];
 };
 
 struct gpuring_net_link {
@@ -310,9 +312,12 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
                              const char *what, const char *remedy);
 /* A receive, or a flush, of a rail that is not up may have been the last to come back. */
 void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* ARRIVED, EARLY and LOST. */
-void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *lost, unsigned protocol, uint64_t count);
-void gpuring_verbs_peer_early(struct gpuring_verbs_rail *lost, unsigned protocol, uint32_t number);
+/* ARRIVED, EARLY and LOST; on: the rail that brought it. What is said twice, by several rails, may
+ * come in any order, and all of it is true: it is added up. */
+void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
+                                unsigned protocol, uint64_t count);
+void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
+                              unsigned protocol, uint32_t number);
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
 /* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);

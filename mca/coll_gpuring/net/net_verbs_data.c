@@ -377,7 +377,7 @@ static void credit_arrived(struct gpuring_net_link *link, unsigned protocol, uin
     }
 }
 
-static void control_arrived(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on,
+static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                             uint32_t imm)
 {
     char why[160];
@@ -391,13 +391,13 @@ static void control_arrived(struct gpuring_net_link *link, const struct gpuring_
     case GPURING_VERBS_ARRIVED:
         if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
             gpuring_verbs_peer_arrived(
-                &link->rail[rail], protocol,
+                on, &link->rail[rail], protocol,
                 nearest(link->base.count[protocol].done, imm, IMM_NUMBER_BITS));
         }
         break;
     case GPURING_VERBS_EARLY:
         if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
-            gpuring_verbs_peer_early(&link->rail[rail], protocol, LOW(imm, IMM_NUMBER_BITS));
+            gpuring_verbs_peer_early(on, &link->rail[rail], protocol, LOW(imm, IMM_NUMBER_BITS));
         }
         break;
     case GPURING_VERBS_ABORT:

@@ -89,19 +89,31 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
     }
 }
 
-void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *lost, unsigned protocol, uint64_t count)
+void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
+                                unsigned protocol, uint64_t count)
 {
-    lost->peer_arrived[protocol] = count;
-    lost->peer_early[protocol] = 0;
+    uint64_t known = lost->peer_arrived[protocol];
+
+    on->heard[protocol] = count;
+    if (count > known) {
+        lost->peer_early[protocol] =
+            count - known < 64 ? lost->peer_early[protocol] >> (count - known) : 0;
+        lost->peer_arrived[protocol] = count;
+    }
 }
 
-void gpuring_verbs_peer_early(struct gpuring_verbs_rail *lost, unsigned protocol, uint32_t number)
+void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
+                              unsigned protocol, uint32_t number)
 {
-    unsigned part = number >> GPURING_VERBS_EARLY_BITS;
-    uint64_t bits = number & ((UINT32_C(1) << GPURING_VERBS_EARLY_BITS) - 1);
+    uint64_t step = on->heard[protocol] +
+                    (number >> GPURING_VERBS_EARLY_BITS) * (uint64_t) GPURING_VERBS_EARLY_BITS;
 
-    if (part < GPURING_VERBS_EARLY_PARTS) {
-        lost->peer_early[protocol] |= bits << (part * GPURING_VERBS_EARLY_BITS);
+    for (unsigned bit = 0; bit < GPURING_VERBS_EARLY_BITS; bit++, step++) {
+        uint64_t ahead = step - lost->peer_arrived[protocol];
+
+        if ((number >> bit & 1) != 0 && ahead < 64) { /* what is behind is a large number */
+            lost->peer_early[protocol] |= UINT64_C(1) << ahead;
+        }
     }
 }
 
