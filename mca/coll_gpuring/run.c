@@ -24,6 +24,7 @@ struct gpuring_run_check {
 };
 
 #define LOOKS_PER_CORE 16 /* vain looks between questions whether a peer shares our core */
+#define LOOKS_PER_MPI  8  /* vain looks between calls of opal_progress, which poll MPI's sockets */
 
 /* The one line that says that the component is at work, at the first call of a communicator. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
@@ -86,10 +87,13 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
     int status;
 
     do {
-        opal_progress();
-        if (!service->oversubscribed && looks++ % LOOKS_PER_CORE == 0) {
+        if (looks % LOOKS_PER_MPI == 0) {
+            opal_progress();
+        }
+        if (!service->oversubscribed && looks % LOOKS_PER_CORE == 0) {
             crowded = gpuring_transport_shares_core(service->transport);
         }
+        looks++;
         gpuring_pause(&pause, gpuring_operation_progress(service), crowded);
         status = gpuring_operation_poll(service, call);
         if (status == GPURING_AGAIN) {

@@ -152,10 +152,12 @@ struct gpuring_net_ops {
     void (*link_set_user)(struct gpuring_net_link *link, void *user);
     void *(*link_user)(const struct gpuring_net_link *link);
 
-    /* Proxy only. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
+    /*
+     * Proxy only. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
+     * more: the next step's post follows at once, so that SENT may wait for that one's.
      */
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                uint32_t bytes);
+                uint32_t bytes, bool more);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
     /* Collect up to max events; *count of them. Drives the network's progress. */
     int (*poll)(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count);

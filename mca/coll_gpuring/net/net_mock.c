@@ -307,12 +307,13 @@ static bool post_breaks_contract(const struct gpuring_net_link *link,
 }
 
 static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                     uint32_t bytes)
+                     uint32_t bytes, bool more)
 {
     const struct message message = {
         .kind = MESSAGE_DATA, .protocol = protocol, .step = step, .bytes = bytes};
     int status;
 
+    (void) more;
     pthread_mutex_lock(&fabric.mutex);
     if (post_breaks_contract(link, protocol, step, bytes)) {
         fabric.violations++;

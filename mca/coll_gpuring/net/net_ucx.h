@@ -130,7 +130,7 @@ void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char
 
 /* net_ucx_data.c: the data path */
 int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                     uint32_t bytes);
+                     uint32_t bytes, bool more);
 int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                        uint64_t head);
 void gpuring_ucx_abort(struct gpuring_net_link *link, int status);

@@ -83,12 +83,13 @@ static int send_op(struct gpuring_net_link *link, struct gpuring_ucx_op *op, con
 }
 
 int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                     uint32_t bytes)
+                     uint32_t bytes, bool more)
 {
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
     struct gpuring_ucx_op *op = &link->ring[protocol].ops[step % memory->nslots];
     int status;
 
+    (void) more; /* every send tells its end */
     gpuring_gate_reenter(&link->base.net->gate);
     status = link->base.status;
     if (status == GPURING_OK && (bytes > memory->slot_bytes || op->busy)) {

@@ -17,9 +17,10 @@
  *     credit          | protocol | head (low 30 bits)                          |
  *     control         |   3      | kind | rail | protocol | number (22 bits)   |
  *
- * Sends are reported to us selectively: the first one, and every so often while others are under
- * way. When the last reported one is done and others were posted after it, an empty write asks for
- * another report, so that SENT never waits for a further post.
+ * Sends are reported to us selectively: the last slot of those posted together, large slots (the
+ * lane waits for them), anything while no report is awaited, and every so often. Should the last
+ * reported one be done and slots have been posted after it, an empty write asks for another report,
+ * so that SENT never waits for a further post.
  *
  * A rail on which nothing happens while the proxy is awake is tried with an empty write every
  * second: a receiver learns that its sender's host is gone, though it has nothing to send.
@@ -144,6 +145,7 @@ struct gpuring_verbs_rail {
     unsigned receives; /* posted, not yet come back */
     uint64_t sq_posted, sq_done;
     uint64_t sq_asked;               /* sends before this one will be reported */
+    uint64_t sq_data;                /* this one and later ones carry no slots */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
     uint64_t active_ns;              /* when something last happened */
     /* After it has failed: */
@@ -247,7 +249,7 @@ int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_r
 
 /* net_verbs_data.c: the data path */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                       uint32_t bytes);
+                       uint32_t bytes, bool more);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
 /* Tell the peer that this end gives up. */
@@ -260,7 +262,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now);
 struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
 /* Post a slot (again), a credit, or a control message; as the net's post does. */
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
-                            uint64_t step, uint32_t bytes);
+                            uint64_t step, uint32_t bytes, bool more);
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               enum gpuring_protocol protocol, uint64_t head);
 enum gpuring_verbs_control {

@@ -17,7 +17,8 @@
 #define IMM_KIND_AT      27
 #define IMM_RAIL_AT      24
 #define IMM_PROTOCOL_AT  22
-#define ASK_EVERY        4 /* sends: how many may pass unreported while a report is awaited */
+#define ASK_EVERY        4    /* sends: how many may pass unreported while a report is awaited */
+#define ASK_BYTES        8192 /* what a slot holds for which a report costs nothing */
 #define RECEIVE_BATCH    64
 #define POLL_BATCH       32
 #define IDLE_NS          UINT64_C(1000000000)
@@ -101,7 +102,7 @@ static struct gpuring_verbs_rail *next_rail(struct gpuring_net_link *link)
 
 /* Post one send; what it is goes into the rail's log. */
 static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                     struct ibv_send_wr *wr, const struct gpuring_verbs_sent *sent)
+                     struct ibv_send_wr *wr, const struct gpuring_verbs_sent *sent, bool report)
 {
     struct ibv_send_wr *bad;
     int error;
@@ -109,8 +110,8 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     if (rail->sq_posted - rail->sq_done >= link->send_room) {
         return GPURING_AGAIN;
     }
-    if (rail->sq_asked <= rail->sq_done || rail->sq_posted + 1 - rail->sq_asked >= ASK_EVERY ||
-        sent->kind == GPURING_VERBS_PROBE) {
+    if (report || rail->sq_asked <= rail->sq_done ||
+        rail->sq_posted + 1 - rail->sq_asked >= ASK_EVERY) {
         wr->send_flags |= IBV_SEND_SIGNALED;
     }
     wr->wr_id = make_id(link, rail, rail->sq_posted & ID_NUMBER);
@@ -125,6 +126,9 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     }
     rail->sent[rail->sq_posted % link->send_room] = *sent;
     rail->sq_posted++;
+    if (sent->kind == GPURING_VERBS_DATA) {
+        rail->sq_data = rail->sq_posted;
+    }
     if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
         rail->sq_asked = rail->sq_posted;
     }
@@ -138,7 +142,7 @@ static uint32_t remote_key(const struct gpuring_net_link *link,
 }
 
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
-                            uint64_t step, uint32_t bytes)
+                            uint64_t step, uint32_t bytes, bool more)
 {
     struct gpuring_net_count *count = &link->base.count[protocol];
     const struct gpuring_net_ring *ring = &count->memory;
@@ -166,11 +170,11 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
     wr.wr.rdma.rkey = remote_key(link, rail);
     wr.send_flags = bytes <= rail->max_inline ? IBV_SEND_INLINE : 0;
     count->size[step % ring->nslots] = bytes; /* should it have to be repeated */
-    return post_send(link, rail, &wr, &sent);
+    return post_send(link, rail, &wr, &sent, !more || bytes >= ASK_BYTES);
 }
 
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                       uint32_t bytes)
+                       uint32_t bytes, bool more)
 {
     int status;
 
@@ -180,8 +184,9 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
                                 "the peer has closed the connection",
                                 "it freed the communicator or ended: see its output");
     }
-    status = link->base.status != GPURING_OK ? link->base.status
-                                             : gpuring_verbs_post_slot(link, protocol, step, bytes);
+    status = link->base.status != GPURING_OK
+                 ? link->base.status
+                 : gpuring_verbs_post_slot(link, protocol, step, bytes, more);
     gpuring_gate_leave(&link->base.net->gate);
     return status;
 }
@@ -196,7 +201,7 @@ static int post_empty(struct gpuring_net_link *link, struct gpuring_verbs_rail *
                              .wr.rdma = {.remote_addr = link->peer.slots[sent->protocol],
                                          .rkey = remote_key(link, rail)}};
 
-    return post_send(link, rail, &wr, sent);
+    return post_send(link, rail, &wr, sent, sent->kind == GPURING_VERBS_PROBE);
 }
 
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
@@ -330,7 +335,7 @@ static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail 
             gpuring_verbs_slot_done(link, sent->protocol, sent->step);
         }
     }
-    if (rail->sq_done < rail->sq_posted && rail->sq_asked <= rail->sq_done &&
+    if (rail->sq_done < rail->sq_data && rail->sq_asked <= rail->sq_done &&
         rail->state == GPURING_VERBS_UP) {
         /* The rest would not be reported; without room now, probe_idle does it later. */
         probe(link, rail);

@@ -207,7 +207,8 @@ static bool repeat(struct gpuring_net_link *link)
             uint64_t step = step_of(link, p);
 
             if (gpuring_verbs_post_slot(link, (enum gpuring_protocol) p, step,
-                                        count->size[step % count->memory.nslots]) != GPURING_OK) {
+                                        count->size[step % count->memory.nslots],
+                                        false) != GPURING_OK) {
                 return false;
             }
             link->again[p] &= link->again[p] - 1;

@@ -72,11 +72,11 @@ static int proxy_pass(struct gpuring_proxy *proxy)
     return done;
 }
 
-/* Under the gate: is there something of ours that is not out yet? */
-static bool proxy_pending(const struct gpuring_proxy *proxy)
+/* Under the gate: is there something of ours that is not out yet? posted: as for a connection. */
+static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 {
     for (const struct gpuring_proxy_conn *conn = proxy->conns; conn != NULL; conn = conn->next) {
-        if (gpuring_proxy_conn_pending(conn)) {
+        if (gpuring_proxy_conn_pending(conn, posted)) {
             return true;
         }
     }
@@ -144,7 +144,7 @@ static void *proxy_main(void *argument)
         done = proxy_pass(proxy);
         running = !gpuring_proxy_bell_ended(&proxy->bell, begun);
         if (done == 0) { /* in this order: what has ended is seen as pending if it is not out */
-            pending = (running && !stop) || proxy_pending(proxy);
+            pending = (running && !stop) || proxy_pending(proxy, false);
             armed = gpuring_proxy_wait_naps(&wait) && proxy_arm(proxy, &nap);
         }
         gpuring_gate_leave(&proxy->gate);
@@ -333,7 +333,7 @@ int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
 
         expired = gpuring_proxy_now() >= deadline;
         gpuring_gate_enter(&proxy->gate);
-        pending = gpuring_proxy_conn_pending(conn);
+        pending = gpuring_proxy_conn_pending(conn, false);
         status = conn->status;
         if (!pending || expired || !alive) {
             conn_unlink(conn);
@@ -384,19 +384,17 @@ void gpuring_proxy_help(struct gpuring_proxy *proxy)
     }
 }
 
-/* The thread stands back: get out what the operation has left, or call it if that takes longer. */
+/*
+ * The thread stands back: get out what the operation has left, or call it if that takes longer. The
+ * reports of what the net sends by itself can wait until the thread looks, or the next operation.
+ */
 static void finish_help(struct gpuring_proxy *proxy)
 {
     bool pending = true;
 
     if (pthread_mutex_trylock(&proxy->gate.mutex) == 0) {
-        struct gpuring_proxy_conn *conn;
-
         proxy_pass(proxy);
-        for (conn = proxy->conns; conn != NULL && !gpuring_proxy_conn_pending(conn);
-             conn = conn->next) {
-        }
-        pending = conn != NULL;
+        pending = proxy_pending(proxy, true);
         gpuring_gate_leave(&proxy->gate);
     }
     if (pending) {

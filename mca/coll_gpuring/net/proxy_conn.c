@@ -25,7 +25,7 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
 {
     struct gpuring_proxy_ring *ring = &conn->ring[protocol];
     /* Partner: the lane's release store of tail after payload and size. */
-    uint64_t tail = __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE);
+    uint64_t tail = __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE), end;
     int calls = 0;
 
     if (tail - ring->sent > ring->nslots) {
@@ -33,9 +33,11 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
                   "the sending lane ran over its slots: the FIFO's memory is corrupt");
         return 1;
     }
-    while (ring->posted < tail && ring->posted - ring->credit < ring->nslots) {
+    end = tail < ring->credit + ring->nslots ? tail : ring->credit + ring->nslots;
+    while (ring->posted < end) {
         uint32_t size = ring->tail->size[ring->posted % ring->nslots];
-        int status = conn->ops->post(conn->link, protocol, ring->posted, size);
+        int status =
+            conn->ops->post(conn->link, protocol, ring->posted, size, ring->posted + 1 < end);
 
         if (status == GPURING_AGAIN) {
             (*again)++;
@@ -165,7 +167,7 @@ void gpuring_proxy_conn_event(struct gpuring_proxy_conn *conn,
     }
 }
 
-bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn)
+bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn, bool posted)
 {
     if (conn->status != GPURING_OK) {
         return false;
@@ -178,7 +180,8 @@ bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn)
         }
         /* Partners as in pump_send and pump_recv. */
         if (conn->direction == GPURING_NET_SEND) {
-            if (ring->sent < __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE)) {
+            if ((posted ? ring->posted : ring->sent) <
+                __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE)) {
                 return true;
             }
         } else if (__atomic_load_n(&ring->head->head, __ATOMIC_ACQUIRE) - ring->credit >=

@@ -37,7 +37,10 @@ int gpuring_proxy_conn_pump(struct gpuring_proxy_conn *conn, uint64_t *bytes, ui
 void gpuring_proxy_conn_event(struct gpuring_proxy_conn *conn,
                               const struct gpuring_net_event *event);
 
-/* True if a live connection has posts or credits that are not out yet. */
-bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn);
+/*
+ * True if a live connection has slots or credits that are not out yet. posted: what was given to
+ * the net counts as out.
+ */
+bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn, bool posted);
 
 #endif
