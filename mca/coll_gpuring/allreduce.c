@@ -13,7 +13,7 @@
 static int allreduce_queued(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                             enum gpuring_reason *reason)
 {
-    struct gpuring_item item = {.call = *call};
+    struct gpuring_item item = {.call = *call, .may_hand_on = true};
     int status;
 
     if (module->state == GPURING_STATE_FAILED) {

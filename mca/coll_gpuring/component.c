@@ -37,6 +37,7 @@ static int component_open(void)
 /* Modules of communicators that the program leaked are gone by now, too. */
 static int component_close(void)
 {
+    gpuring_module_unreserve();
     gpuring_queue_close();
     gpuring_stage_requests_close();
     if (gpuring_process.modules != NULL) {
@@ -59,6 +60,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (gpuring_params.priority > 0) {
         gpuring_eligible_init();
         gpuring_process_open_device();
+        gpuring_module_reserve();
     }
     return OMPI_SUCCESS;
 }

@@ -54,17 +54,22 @@ struct gpuring_exchange {
     struct gpuring_gathered gathered;
 };
 
-struct gpuring_exchange *gpuring_exchange_create(struct ompi_communicator_t *comm)
+struct gpuring_exchange *gpuring_exchange_create(void)
 {
-    struct gpuring_exchange *exchange = calloc(1, sizeof *exchange);
+    return calloc(1, sizeof(struct gpuring_exchange));
+}
 
-    if (exchange != NULL) {
-        exchange->comm = comm;
-        exchange->rank = ompi_comm_rank(comm);
-        exchange->nranks = ompi_comm_size(comm);
-        exchange->step = STEP_END;
-    }
-    return exchange;
+void gpuring_exchange_use(struct gpuring_exchange *exchange, struct ompi_communicator_t *comm)
+{
+    exchange->comm = comm;
+    exchange->rank = ompi_comm_rank(comm);
+    exchange->nranks = ompi_comm_size(comm);
+    exchange->step = STEP_END;
+}
+
+int gpuring_exchange_ranks(const struct gpuring_exchange *exchange)
+{
+    return exchange->nranks;
 }
 
 static bool before(uint32_t left, uint32_t right) /* numbers may wrap */

@@ -35,8 +35,10 @@
 
 struct gpuring_exchange;
 
-/* One a communicator, for its life. NULL: no memory. */
-struct gpuring_exchange *gpuring_exchange_create(struct ompi_communicator_t *comm);
+/* One a communicator, for its life; `use` comes before all others. NULL: no memory. */
+struct gpuring_exchange *gpuring_exchange_create(void);
+void gpuring_exchange_use(struct gpuring_exchange *exchange, struct ompi_communicator_t *comm);
+int gpuring_exchange_ranks(const struct gpuring_exchange *exchange);
 
 /* Rank 0's two words to all: `words` is read on rank 0, written on the others. */
 void gpuring_exchange_broadcast(struct gpuring_exchange *exchange, uint64_t words[2]);

@@ -81,6 +81,7 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_wireup *wireup;   /* UNWIRED and WIRING */
     struct gpuring_exchange *exchange;
     struct gpuring_simple *simple;
+    ompi_request_t *spare; /* see request.h */
     struct gpuring_queue queue;
     struct gpuring_watchdog watchdog;
 
@@ -114,6 +115,10 @@ extern mca_coll_gpuring_component_t mca_coll_gpuring_component;
 /* module.c */
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
+/* Keep a module for times without memory, if there is none; and give it back at close. */
+void gpuring_module_reserve(void);
+void gpuring_module_unreserve(void);
+
 /* A number that changes with every step forward, of operations and of the wire-up. */
 uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module);
 

@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/stage.h"
 #include "mca/coll_gpuring/stage_pipeline.h"
@@ -23,6 +24,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->wireup = NULL;
     module->exchange = NULL;
     module->simple = NULL;
+    module->spare = NULL;
     module->previous = (struct gpuring_previous){.allreduce = NULL};
     module->watchdog = (struct gpuring_watchdog){.looks = 0};
     module->link = NULL;
@@ -63,6 +65,9 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     gpuring_wireup_free(module->wireup);
     gpuring_simple_free(module->simple);
     gpuring_exchange_free(module->exchange);
+    if (module->spare != NULL) {
+        OBJ_RELEASE(module->spare);
+    }
     gpuring_service_destroy(module->service);
 #if !GPURING_COLL_SELF_INSTALLS
     forget_previous(module);
@@ -161,13 +166,75 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
-/* What wire-up and the simple path need, so that they cannot fail at one rank alone later. */
-static bool prepare_to_serve(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
+/*
+ * A module with what wire-up and the simple path need, so that they cannot fail at one rank alone
+ * later. NULL: no memory.
+ */
+static mca_coll_gpuring_module_t *module_new(bool serves)
 {
-    module->exchange = gpuring_exchange_create(comm);
-    module->simple = gpuring_simple_create(module->exchange, ompi_comm_size(comm));
+    mca_coll_gpuring_module_t *module = OBJ_NEW(mca_coll_gpuring_module_t);
+
+    if (module == NULL || !serves) {
+        return module;
+    }
+    module->exchange = gpuring_exchange_create();
+    module->simple = gpuring_simple_create(module->exchange);
     module->wireup = gpuring_wireup_create();
-    return module->exchange != NULL && module->simple != NULL && module->wireup != NULL;
+    gpuring_request_reserve(module);
+    if (module->exchange == NULL || module->simple == NULL || module->wireup == NULL ||
+        module->spare == NULL) {
+        OBJ_RELEASE(module);
+        return NULL;
+    }
+    return module;
+}
+
+/* Put a module into the reserve; the one that was there. */
+static mca_coll_gpuring_module_t *reserve_exchange(mca_coll_gpuring_module_t *module)
+{
+    static mca_coll_gpuring_module_t *reserve;
+    mca_coll_gpuring_module_t *old;
+
+    pthread_mutex_lock(&gpuring_process.lock);
+    old = reserve;
+    reserve = module;
+    pthread_mutex_unlock(&gpuring_process.lock);
+    return old;
+}
+
+void gpuring_module_unreserve(void)
+{
+    mca_coll_gpuring_module_t *module = reserve_exchange(NULL);
+
+    if (module != NULL) {
+        OBJ_RELEASE(module);
+    }
+}
+
+void gpuring_module_reserve(void)
+{
+    mca_coll_gpuring_module_t *module = reserve_exchange(NULL);
+
+    if (module == NULL) {
+        module = module_new(true);
+    }
+    module = reserve_exchange(module);
+    if (module != NULL) { /* another thread was faster */
+        OBJ_RELEASE(module);
+    }
+}
+
+/*
+ * A rank without a module would leave the others alone in their wire-up. So one is kept, to be used
+ * when there is no memory, and replaced as soon as there is some: here, and when a wire-up begins.
+ */
+static mca_coll_gpuring_module_t *module_get(bool serves)
+{
+    mca_coll_gpuring_module_t *module;
+
+    gpuring_module_reserve();
+    module = module_new(serves);
+    return module != NULL ? module : reserve_exchange(NULL);
 }
 
 /* The functions for the communicator's table, before it is known which it has. */
@@ -204,13 +271,16 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     if (!serves && !stages) {
         return NULL;
     }
-    module = OBJ_NEW(mca_coll_gpuring_module_t);
-    if (module == NULL || (serves && !prepare_to_serve(module, comm))) {
-        gpuring_error("out of memory for a communicator; it is served by other components");
-        if (module != NULL) {
-            OBJ_RELEASE(module);
-        }
+    module = module_get(serves);
+    if (module == NULL) {
+        gpuring_error(
+            "out of memory for a communicator, and what was kept is in use: this rank leaves "
+            "it to other components; if other ranks do not, their first call waits "
+            "(coll_gpuring_timeout bounds that)");
         return NULL;
+    }
+    if (serves) {
+        gpuring_exchange_use(module->exchange, comm);
     }
     module->comm = comm;
     module->rank = ompi_comm_rank(comm);

@@ -75,7 +75,7 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
  */
 static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    if (item->request == NULL) {
+    if (item->may_hand_on) {
         return GPURING_ITEM_FALL_BACK;
     }
     if (!item->started) {

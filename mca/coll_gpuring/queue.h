@@ -31,7 +31,8 @@ struct gpuring_item {
     struct gpuring_item *next;
     struct mca_coll_gpuring_module_t *module;
     struct gpuring_call call;
-    ompi_request_t *request; /* NULL: a blocking caller waits */
+    ompi_request_t *request; /* NULL: the caller waits */
+    bool may_hand_on;        /* .. and can call the previous module, as all ranks do */
     int status;              /* outcome; valid once done */
     int done;                /* set (release) by the finisher, read (acquire) by the waiter */
     bool started;            /* the service or the simple path runs it */

@@ -87,11 +87,24 @@ static int request_restart(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
+void gpuring_request_reserve(mca_coll_gpuring_module_t *module)
+{
+    if (module->spare == NULL) {
+        module->spare = (ompi_request_t *) OBJ_NEW(gpuring_request_t);
+    }
+}
+
 static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
                                       const struct gpuring_call *call, bool persistent)
 {
     gpuring_request_t *self = OBJ_NEW(gpuring_request_t);
 
+    if (self == NULL) {
+        self = (gpuring_request_t *) module->spare;
+        module->spare = NULL;
+    } else {
+        gpuring_request_reserve(module);
+    }
     if (self == NULL) {
         return NULL;
     }
@@ -101,13 +114,26 @@ static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
     return self;
 }
 
+/* Without a request: the simple path serves where other ranks' requests take it, too. */
+static int run_now(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                   ompi_request_t **request)
+{
+    struct gpuring_item item = {.call = *call};
+    int status;
+
+    gpuring_queue_push(module, &item);
+    status = gpuring_queue_wait(module, &item);
+    *request = &ompi_request_empty;
+    return gpuring_compat_error(status);
+}
+
 int gpuring_request_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           ompi_request_t **request)
 {
     gpuring_request_t *self = request_new(module, call, false);
 
     if (self == NULL) {
-        return MPI_ERR_NO_MEM;
+        return run_now(module, call, request);
     }
     *request = &self->super.super;
     request_push(self);

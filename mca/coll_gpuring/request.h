@@ -19,7 +19,16 @@ int gpuring_request_free(ompi_request_t **request);
 void gpuring_request_activate(ompi_request_t *request);
 bool gpuring_request_active(ompi_request_t *request);
 
-/* Start an operation; returns an MPI error code. */
+/*
+ * Keep a request in the module (module->spare; NULL: no memory) for a call that finds no memory.
+ * Without its call the other ranks would wait for this one.
+ */
+void gpuring_request_reserve(mca_coll_gpuring_module_t *module);
+
+/*
+ * Start an operation; returns an MPI error code. Without memory for a request, if the spare one is
+ * in use, too, the operation runs before this returns, and the request is Open MPI's empty one.
+ */
 int gpuring_request_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           ompi_request_t **request);
 

@@ -26,13 +26,12 @@ struct gpuring_simple {
     bool gathering;
 };
 
-struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange, int nranks)
+struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange)
 {
     struct gpuring_simple *created = calloc(1, sizeof *created);
 
     if (created != NULL) {
         created->exchange = exchange;
-        created->nranks = nranks;
     }
     return created;
 }
@@ -40,7 +39,8 @@ struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange, 
 void gpuring_simple_start(struct gpuring_simple *simple, const struct gpuring_call *call,
                           double *scale)
 {
-    uint64_t bytes = ALL_BYTES / (uint64_t) simple->nranks;
+    int nranks = gpuring_exchange_ranks(simple->exchange);
+    uint64_t bytes = ALL_BYTES / (uint64_t) nranks;
 
     if (bytes > ONE_BYTES) {
         bytes = ONE_BYTES;
@@ -48,6 +48,7 @@ void gpuring_simple_start(struct gpuring_simple *simple, const struct gpuring_ca
     if (bytes < call->element_size) {
         bytes = call->element_size;
     }
+    simple->nranks = nranks;
     simple->call = *call;
     simple->scale = scale;
     simple->done = 0;

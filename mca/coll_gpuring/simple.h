@@ -16,7 +16,7 @@ struct gpuring_exchange;
 struct gpuring_simple;
 
 /* One a communicator, for its life, made with it: starting needs no memory that others wait for. */
-struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange, int nranks);
+struct gpuring_simple *gpuring_simple_create(struct gpuring_exchange *exchange);
 
 /*
  * Begin with a call; its input must stay until the end. The same order on all ranks as for

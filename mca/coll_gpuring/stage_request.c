@@ -192,6 +192,20 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
+/* No memory for a request: the call, which the other ranks take part in, ends here. A persistent
+ * one has not begun. */
+static int finish_without_request(struct gpuring_stage *stage, ompi_request_t *inner,
+                                  ompi_request_t **request)
+{
+    if (inner->req_persistent) {
+        ompi_request_free(&inner);
+        gpuring_stage_release(stage);
+        return MPI_ERR_NO_MEM;
+    }
+    *request = &ompi_request_empty;
+    return gpuring_stage_close(stage, ompi_request_wait(&inner, MPI_STATUS_IGNORE));
+}
+
 int gpuring_stage_request(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
                           int result, ompi_request_t *inner, ompi_request_t **request)
 {
@@ -203,8 +217,7 @@ int gpuring_stage_request(struct gpuring_stage *stage, mca_coll_gpuring_module_t
     }
     self = OBJ_NEW(gpuring_stage_request_t);
     if (self == NULL) {
-        /* What runs on the places cannot be taken back: they stay. */
-        return MPI_ERR_NO_MEM;
+        return finish_without_request(stage, inner, request);
     }
     gpuring_request_construct(&self->super, module->comm, inner->req_persistent, request_free,
                               request_start);

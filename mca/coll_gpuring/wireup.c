@@ -67,6 +67,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
 {
     struct gpuring_wireup *wireup = module->wireup;
 
+    gpuring_module_reserve();
     wireup->attached = gpuring_process_attach(
         call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output);
     if (module->rank == 0) {

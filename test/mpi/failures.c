@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * failures RANK [nonblocking]: one call for memory fails at this rank alone while a communicator is
- * wired up; each of them in turn. Every time all ranks come to an end, together, with the right
- * result or with an MPI error. Needs scarce.la preloaded.
+ * failures RANK [nonblocking|creation|requests]: one call for memory fails at this rank alone while
+ * a communicator is wired up (creation: that one and all after it, while it is made); each of them
+ * in turn. Every time all ranks come to an end, together, with the right result or with an MPI
+ * error. requests: no call gets any memory there while non-blocking operations are started. Needs
+ * scarce.la preloaded.
  */
 #include "harness.h"
 
@@ -14,8 +16,11 @@
 
 #include "scarce.h"
 
-#define COUNT 1000
-#define LIMIT 2000 /* calls: far more than a wire-up makes */
+#define COUNT      1000
+#define LIMIT      2000 /* calls: far more than a wire-up makes */
+#define OPERATIONS 5
+
+enum mode { BLOCKING, NONBLOCKING, CREATION, REQUESTS };
 
 static void (*arm)(long);
 static long (*disarm)(void);
@@ -68,8 +73,9 @@ static void gather(int mine, int *all)
 }
 
 /* One round; true while the failing rank made `number` calls or more. */
-static bool round_of(int failing, long number, bool nonblocking, bool *good, int *errors)
+static bool round_of(int failing, long number, enum mode mode, bool *good, int *errors)
 {
+    bool nonblocking = mode == NONBLOCKING;
     MPI_Comm comm;
     struct outcome outcome, again;
     long counted = 0;
@@ -79,13 +85,19 @@ static bool round_of(int failing, long number, bool nonblocking, bool *good, int
         MPI_Abort(MPI_COMM_WORLD, 2);
         return false;
     }
+    if (harness_rank == failing && mode == CREATION) {
+        arm(-number);
+    }
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (harness_rank == failing && mode == CREATION) {
+        counted = disarm();
+    }
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    if (harness_rank == failing) {
+    if (harness_rank == failing && mode != CREATION) {
         arm(number);
     }
     outcome = reduce(comm, nonblocking, (int) number);
-    if (harness_rank == failing) {
+    if (harness_rank == failing && mode != CREATION) {
         counted = disarm();
     }
     gather(outcome.status == MPI_SUCCESS, seen);
@@ -109,30 +121,74 @@ static bool round_of(int failing, long number, bool nonblocking, bool *good, int
     return more != 0;
 }
 
+/* The first takes the spare request, the others have none: their calls end where they begin. */
+static void requests(int failing)
+{
+    static int data[OPERATIONS][COUNT];
+    MPI_Request request[OPERATIONS];
+    int size = harness_size, empty = 0;
+    bool good = reduce(MPI_COMM_WORLD, false, 0).right, nonblocking = true;
+
+    for (int k = 0; k < OPERATIONS; k++) {
+        for (int i = 0; i < COUNT; i++) {
+            data[k][i] = i * 3 + k + harness_rank;
+        }
+    }
+    if (harness_rank == failing) {
+        arm(-1);
+    }
+    for (int k = 0; k < OPERATIONS; k++) {
+        good = MPI_Iallreduce(MPI_IN_PLACE, data[k], COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                              &request[k]) == MPI_SUCCESS &&
+               good;
+        empty += k > 0 && request[k] == request[1];
+    }
+    if (harness_rank == failing) {
+        disarm();
+        nonblocking = empty == OPERATIONS - 1;
+    }
+    good = MPI_Waitall(OPERATIONS, request, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
+    for (int k = 0; k < OPERATIONS; k++) {
+        for (int i = 0; i < COUNT; i++) {
+            good = good && data[k][i] == size * (i * 3 + k) + size * (size - 1) / 2;
+        }
+    }
+    harness_check(nonblocking, "the failures were met by the requests");
+    harness_check(good, "non-blocking calls without memory for requests: right results everywhere");
+    good = reduce(MPI_COMM_WORLD, true, 7).right;
+    harness_check(good, "and afterwards");
+}
+
 int main(int argc, char **argv)
 {
     int failing, errors = 0;
-    bool nonblocking, more = true, all_good = true;
+    bool more = true, all_good = true;
+    enum mode mode = BLOCKING;
+    static const char *const modes[] = {"blocking", "nonblocking", "creation", "requests"};
     long number = 0;
     long long dead;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     failing = argc > 1 ? atoi(argv[1]) % harness_size : 0;
-    nonblocking = argc > 2 && strcmp(argv[2], "nonblocking") == 0;
+    for (int i = 0; argc > 2 && i <= REQUESTS; i++) {
+        mode = strcmp(argv[2], modes[i]) == 0 ? (enum mode) i : mode;
+    }
     *(void **) &arm = dlsym(RTLD_DEFAULT, "scarce_arm");
     *(void **) &disarm = dlsym(RTLD_DEFAULT, "scarce_disarm");
     harness_check(arm != NULL && disarm != NULL, "the library that fails is loaded");
     if (arm == NULL || disarm == NULL) {
         return harness_finish();
     }
+    if (mode == REQUESTS) {
+        requests(failing);
+        return harness_finish();
+    }
     dead = harness_pvar("coll_gpuring_fallbacks");
-    /* The first one of a non-blocking call is its request: it fails at once, at this rank alone. */
-    number = nonblocking ? 1 : 0;
     while (more && number < LIMIT) {
         bool good = false;
 
         number++;
-        more = round_of(failing, number, nonblocking, &good, &errors);
+        more = round_of(failing, number, mode, &good, &errors);
         all_good = all_good && good;
     }
     dead = harness_pvar("coll_gpuring_fallbacks") - dead;
@@ -142,10 +198,13 @@ int main(int argc, char **argv)
             "fell back, %d rounds ended in MPI errors\n",
             number - 1, failing, dead, errors);
     }
-    harness_check(all_good, "all ranks end alike, right or with an MPI error, %s",
-                  nonblocking ? "non-blocking" : "blocking");
+    harness_check(all_good, "all ranks end alike, right or with an MPI error, %s", modes[mode]);
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
-    harness_check(number > 20 && number < LIMIT && dead >= number / 2,
-                  "the failures were met by the wire-up");
+    if (mode == CREATION) {
+        harness_check(number > 4 && dead == 0, "each communicator is served all the same");
+    } else {
+        harness_check(number > 20 && number < LIMIT && dead >= number / 2,
+                      "the failures were met by the wire-up");
+    }
     return harness_finish();
 }

@@ -20,8 +20,8 @@ extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 
 static uintptr_t first, last; /* the component's addresses */
-static long failing;          /* number of the call that fails; atomic, as there are threads */
-static long counted;
+static long failing;          /* see scarce_arm */
+static long counted;          /* atomic, as there are threads */
 static bool armed;
 
 static int find_component(struct dl_phdr_info *info, size_t size, void *unused)
@@ -62,9 +62,13 @@ long scarce_disarm(void)
 static bool fails(const void *caller)
 {
     uintptr_t address = (uintptr_t) caller;
+    long number;
 
-    if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE) || address < first || address >= last ||
-        __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED) != failing) {
+    if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE) || address < first || address >= last) {
+        return false;
+    }
+    number = __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED);
+    if (failing < 0 ? number < -failing : number != failing) {
         return false;
     }
     errno = ENOMEM;

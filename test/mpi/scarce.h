@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A library to preload: lets one call for memory fail, among those that the component makes while
+ * A library to preload: lets calls for memory fail, among those that the component makes while
  * the library is armed. Calls of others (MPI, libc, the program) are not counted.
  */
 #ifndef GPURING_TEST_SCARCE_H
 #define GPURING_TEST_SCARCE_H
 
-/* The call with this number, from 1, fails once; 0: none does. Counting begins anew. */
+/* The call with this number, from 1, fails once; 0: none does; negative: that one and all after it.
+ * Counting begins anew. */
 void scarce_arm(long number);
 
 /* Stop; how many calls were counted. */
