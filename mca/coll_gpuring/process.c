@@ -108,6 +108,15 @@ int gpuring_process_copy(void *to, const void *from, size_t bytes)
     return status;
 }
 
+bool gpuring_process_copies(const void *buffer)
+{
+    char byte;
+
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
+           gpuring_process_copy(&byte, buffer, 1) == GPURING_OK ||
+           gpuring_process_copy(&byte, buffer, 1) == GPURING_OK;
+}
+
 void gpuring_process_close(void)
 {
     gpuring_network_close();

@@ -4,6 +4,7 @@
 #ifndef GPURING_PROCESS_H
 #define GPURING_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ int gpuring_process_attach(const void *buffer);
 
 /* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */
 int gpuring_process_copy(void *to, const void *from, size_t bytes);
+
+/* Does the GPU of this buffer still copy, so that calls which are not served can be staged? */
+bool gpuring_process_copies(const void *buffer);
 
 /* Close all that was opened. No service may exist any more. */
 void gpuring_process_close(void);

@@ -162,11 +162,12 @@ int gpuring_stage_reserve(struct gpuring_stage *stage)
 {
     int status = lay_out(&stage->send);
 
+    stage->failed = GPURING_OK;
     if (status == GPURING_OK) {
         status = lay_out(&stage->receive);
     }
     if (status == GPURING_OK) {
-        status = gpuring_process_attach(gpu_address(stage));
+        stage->failed = gpuring_process_attach(gpu_address(stage));
     }
     if (status == GPURING_OK) {
         status = reserve_buffer(&stage->send);
@@ -180,7 +181,7 @@ int gpuring_stage_reserve(struct gpuring_stage *stage)
 int gpuring_stage_start_in(struct gpuring_stage *stage)
 {
     struct gpuring_stage_buffer *const buffers[] = {&stage->send, &stage->receive};
-    int status = gpuring_stage_stream_get(&stage->stream);
+    int status = stage->stream == NULL ? gpuring_stage_stream_get(&stage->stream) : GPURING_OK;
 
     for (int i = 0; i < 2 && status == GPURING_OK; i++) {
         if (buffers[i]->on_gpu) {
@@ -238,6 +239,7 @@ int gpuring_stage_prepare(struct gpuring_stage *stage, mca_coll_gpuring_module_t
 {
     int status = gpuring_stage_reserve(stage);
 
+    stage->module = module;
     gpuring_stage_account(module, what);
     if (status != GPURING_OK) {
         gpuring_stage_release(stage);
@@ -245,9 +247,9 @@ int gpuring_stage_prepare(struct gpuring_stage *stage, mca_coll_gpuring_module_t
     return gpuring_compat_error(status);
 }
 
-int gpuring_stage_fetch(struct gpuring_stage *stage)
+static int copy_once(struct gpuring_stage *stage, int (*start)(struct gpuring_stage *stage))
 {
-    int status = gpuring_stage_start_in(stage);
+    int status = start(stage);
 
     if (stage->stream != NULL) {
         int waited = gpuring_stage_wait(stage);
@@ -257,18 +259,46 @@ int gpuring_stage_fetch(struct gpuring_stage *stage)
     return status;
 }
 
+static int copy_all(struct gpuring_stage *stage, int (*start)(struct gpuring_stage *stage))
+{
+    int status = copy_once(stage, start);
+
+    return status == GPURING_OK ? status : copy_once(stage, start);
+}
+
+int gpuring_stage_fetch(struct gpuring_stage *stage)
+{
+    if (stage->failed == GPURING_OK) {
+        stage->failed = copy_all(stage, gpuring_stage_start_in);
+    }
+    return stage->failed;
+}
+
+int gpuring_stage_deliver(struct gpuring_stage *stage)
+{
+    return copy_all(stage, gpuring_stage_start_out);
+}
+
+int gpuring_stage_failure(const struct gpuring_stage *stage)
+{
+    const mca_coll_gpuring_module_t *module = stage->module;
+
+    if (stage->failed != GPURING_OK) {
+        return stage->failed;
+    }
+    return module != NULL && module->state == GPURING_STATE_FAILED &&
+                   module->failure == GPURING_ERR_DEVICE
+               ? GPURING_ERR_DEVICE
+               : GPURING_OK;
+}
+
 int gpuring_stage_open(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
                        enum gpuring_staged what)
 {
     int result = gpuring_stage_prepare(stage, module, what);
 
     if (result == MPI_SUCCESS) {
-        int status = gpuring_stage_fetch(stage);
-
-        if (status != GPURING_OK) {
-            gpuring_stage_release(stage);
-        }
-        result = gpuring_compat_error(status);
+        (void) gpuring_stage_fetch(stage);
     }
     return result;
 }
@@ -278,11 +308,10 @@ int gpuring_stage_close(struct gpuring_stage *stage, int result)
     int status = GPURING_OK;
 
     if (result == OMPI_SUCCESS) {
-        int waited;
-
-        status = gpuring_stage_start_out(stage);
-        waited = gpuring_stage_wait(stage);
-        status = status == GPURING_OK ? waited : status;
+        status = gpuring_stage_failure(stage);
+        if (status == GPURING_OK) {
+            status = gpuring_stage_deliver(stage);
+        }
     }
     gpuring_stage_release(stage);
     return result == OMPI_SUCCESS ? gpuring_compat_error(status) : result;

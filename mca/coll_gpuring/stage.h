@@ -46,6 +46,8 @@ struct gpuring_stage_buffer {
 struct gpuring_stage {
     struct gpuring_stage_buffer send, receive;
     struct gpuring_stream *stream;
+    struct mca_coll_gpuring_module_t *module;
+    int failed; /* 0, or why the data could not be copied in */
 };
 
 enum gpuring_staged {
@@ -93,13 +95,21 @@ int gpuring_stage_poll(struct gpuring_stage *stage);
 void gpuring_stage_rest(struct gpuring_stage *stage);
 void gpuring_stage_release(struct gpuring_stage *stage);
 
-/* start_in and wait. */
+/* start_in and wait, start_out and wait; again if that fails, for some failures pass. */
 int gpuring_stage_fetch(struct gpuring_stage *stage);
+int gpuring_stage_deliver(struct gpuring_stage *stage);
+
+/* Why the call is an error at this rank although the previous module did its part: 0, or a status.
+ * Also where another rank's GPU is known to have failed on this communicator. */
+int gpuring_stage_failure(const struct gpuring_stage *stage);
 
 /*
  * The steps before a call (prepare: only to reserve, and to account for it; open: copied in, too)
  * and after a blocking one; close's `result` is that of the call in between, and nothing is copied
  * back if that is an error. They release what they could not do. MPI error codes.
+ *
+ * Data that cannot be copied in is no error of open: the other ranks wait for this one, so it takes
+ * part with what lies in the places, and close (or the request) has the error.
  */
 int gpuring_stage_prepare(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
                           enum gpuring_staged what);

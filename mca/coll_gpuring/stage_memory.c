@@ -95,7 +95,7 @@ static struct gpuring_stage_block *create(size_t bytes, size_t touched)
         return NULL;
     }
     pthread_mutex_lock(&pool.lock);
-    pin = may_pin(bytes, touched);
+    pin = gpuring_process.gpu >= 0 && may_pin(bytes, touched);
     pthread_mutex_unlock(&pool.lock);
     block->bytes = bytes;
     block->kind = GPURING_BLOCK_PINNED;

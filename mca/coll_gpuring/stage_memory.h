@@ -19,7 +19,8 @@ struct gpuring_stage_block {
 /*
  * A block of at least `bytes` bytes, aligned to 64, of which at most `touched` are used. Pageable
  * if pinned memory runs out (one warning), or if it is far larger than what is used of it (its
- * other pages cost nothing then). NULL if there is none (an error is logged). The GPU is attached.
+ * other pages cost nothing then), or while no GPU is attached. NULL if there is none (an error is
+ * logged).
  */
 struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched);
 void gpuring_stage_block_put(struct gpuring_stage_block *block); /* NULL is allowed */

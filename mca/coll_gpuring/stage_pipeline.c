@@ -11,13 +11,14 @@
  *
  * One call of many parts is not what one whole call of another rank can be matched with, and ranks
  * may differ in where their buffers are. So the ranks agree on it first, in a small allreduce,
- * whenever a call is large enough, which is the same on all ranks. It costs microseconds in a call
- * that takes milliseconds.
+ * whenever a call is large enough, which is the same on all ranks, and afterwards on whether all
+ * copies went well. It costs microseconds in a call that takes milliseconds.
  */
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/stage.h"
 #include "mca/coll_gpuring/stage_pipeline.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define SLOTS 3 /* chunks under way: copied in, called, copied out */
@@ -40,7 +41,7 @@ struct pipeline {
 struct slot {
     struct gpuring_stage stage;
     size_t count;
-    bool applies;
+    bool applies, filling, returning; /* staged; its copies were started */
 };
 
 /* Do all ranks see that the call can be cut, and does any stage? */
@@ -54,7 +55,12 @@ static int agree(mca_coll_gpuring_module_t *module, bool stages, bool can_cut, b
     return result;
 }
 
-/* Begin to copy a chunk in. */
+static void keep_first(int *failed, int status)
+{
+    *failed = *failed == GPURING_OK ? status : *failed;
+}
+
+/* Begin to copy a chunk in. MPI error code: without memory this rank cannot take part. */
 static int slot_fill(struct slot *slot, const struct pipeline *pipeline, size_t chunk)
 {
     size_t first = chunk * pipeline->step, left = pipeline->units - first;
@@ -64,43 +70,52 @@ static int slot_fill(struct slot *slot, const struct pipeline *pipeline, size_t 
     pipeline->describe(&slot->stage, pipeline, first, slot->count);
     slot->applies = gpuring_memory_possible() && gpuring_stage_applies(&slot->stage);
     if (slot->applies) {
+        slot->stage.module = pipeline->module;
+        slot->returning = false;
         status = gpuring_stage_reserve(&slot->stage);
-        if (status == GPURING_OK) {
-            status = gpuring_stage_start_in(&slot->stage);
-        }
+        slot->filling = status == GPURING_OK && slot->stage.failed == GPURING_OK &&
+                        gpuring_stage_start_in(&slot->stage) == GPURING_OK;
     }
     return gpuring_compat_error(status);
 }
 
-static int slot_wait(struct slot *slot)
+/* The copy in has ended; a second try if it failed. */
+static void slot_wait(struct slot *slot)
 {
-    return slot->applies ? gpuring_compat_error(gpuring_stage_wait(&slot->stage)) : MPI_SUCCESS;
+    if (slot->applies && (!slot->filling || gpuring_stage_wait(&slot->stage) != GPURING_OK)) {
+        (void) gpuring_stage_fetch(&slot->stage);
+    }
 }
 
-static int slot_return(struct slot *slot)
+static void slot_return(struct slot *slot)
 {
-    return slot->applies ? gpuring_compat_error(gpuring_stage_start_out(&slot->stage))
-                         : MPI_SUCCESS;
+    slot->returning = slot->applies && gpuring_stage_failure(&slot->stage) == GPURING_OK;
+    if (slot->returning && gpuring_stage_start_out(&slot->stage) != GPURING_OK) {
+        slot->stage.failed = gpuring_stage_deliver(&slot->stage);
+    }
 }
 
-/* Wait for what runs, and give the memory back. */
+/* Wait for what runs, and give the memory back. A status: of all that the slot did. */
 static int slot_empty(struct slot *slot)
 {
-    int result = MPI_SUCCESS;
+    int status = GPURING_OK;
 
     if (slot->applies) {
-        if (slot->stage.stream != NULL) {
-            result = slot_wait(slot);
+        if (slot->stage.stream != NULL && gpuring_stage_wait(&slot->stage) != GPURING_OK &&
+            slot->returning) {
+            slot->stage.failed = gpuring_stage_deliver(&slot->stage);
         }
+        status = gpuring_stage_failure(&slot->stage);
         gpuring_stage_release(&slot->stage);
         slot->applies = false;
     }
-    return result;
+    return status;
 }
 
-/* One chunk: what follows it is on its way in meanwhile, what precedes it on its way out. */
+/* One chunk: what follows it is on its way in meanwhile, what precedes it on its way out. *failed:
+ * what a copy failed with; the other ranks wait for all chunks nevertheless. */
 static int run_chunk(const struct pipeline *pipeline, struct slot *slots, size_t chunk,
-                     size_t chunks)
+                     size_t chunks, int *failed)
 {
     struct slot *slot = &slots[chunk % SLOTS];
     int result = MPI_SUCCESS;
@@ -108,36 +123,46 @@ static int run_chunk(const struct pipeline *pipeline, struct slot *slots, size_t
     if (chunk + 1 < chunks) {
         struct slot *following = &slots[(chunk + 1) % SLOTS];
 
-        result = slot_empty(following);
-        if (result == MPI_SUCCESS) {
-            result = slot_fill(following, pipeline, chunk + 1);
-        }
+        keep_first(failed, slot_empty(following));
+        result = slot_fill(following, pipeline, chunk + 1);
     }
-    if (result == MPI_SUCCESS) {
-        result = slot_wait(slot);
-    }
+    slot_wait(slot);
     if (result == MPI_SUCCESS) {
         result = pipeline->call(pipeline, &slot->stage, slot->count);
     }
-    return result == MPI_SUCCESS ? slot_return(slot) : result;
+    if (result == MPI_SUCCESS) {
+        slot_return(slot);
+    }
+    return result;
+}
+
+/* All chunks are through: if any rank's copies failed, the call has failed on all. */
+static int agree_on_end(const struct pipeline *pipeline, int failed)
+{
+    int mine = -failed, most = 0;
+    int result = GPURING_CALL_PREVIOUS(pipeline->module, allreduce, &mine, &most, 1, MPI_INT,
+                                       MPI_MAX, pipeline->module->comm);
+
+    if (result == MPI_SUCCESS && most > 0) {
+        gpuring_error("a large collective failed: a rank could not copy between host and GPU");
+    }
+    return result == MPI_SUCCESS ? gpuring_compat_error(-most) : result;
 }
 
 static int run(const struct pipeline *pipeline, enum gpuring_staged what)
 {
     size_t chunks = (pipeline->units + pipeline->step - 1) / pipeline->step;
     struct slot slots[SLOTS] = {{.applies = false}};
-    int result = slot_fill(&slots[0], pipeline, 0);
+    int result = slot_fill(&slots[0], pipeline, 0), failed = GPURING_OK;
 
     gpuring_stage_account(pipeline->module, what);
     for (size_t chunk = 0; chunk < chunks && result == MPI_SUCCESS; chunk++) {
-        result = run_chunk(pipeline, slots, chunk, chunks);
+        result = run_chunk(pipeline, slots, chunk, chunks, &failed);
     }
     for (int i = 0; i < SLOTS; i++) {
-        int emptied = slot_empty(&slots[i]);
-
-        result = result == MPI_SUCCESS ? emptied : result;
+        keep_first(&failed, slot_empty(&slots[i]));
     }
-    return result;
+    return result == MPI_SUCCESS ? agree_on_end(pipeline, failed) : result;
 }
 
 static void describe_bcast(struct gpuring_stage *stage, const struct pipeline *pipeline,

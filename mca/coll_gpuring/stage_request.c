@@ -62,23 +62,26 @@ static bool advance(gpuring_stage_request_t *self)
             return false;
         }
         self->error = self->inner->req_status.MPI_ERROR;
+        status = gpuring_stage_failure(&self->stage);
         if (base_of(self)->req_persistent) {
             self->inner->req_state = OMPI_REQUEST_INACTIVE;
         } else {
             ompi_request_free(&self->inner);
         }
-        if (self->error != MPI_SUCCESS) {
-            return finish(self, GPURING_OK);
+        if (self->error != MPI_SUCCESS || status != GPURING_OK) {
+            return finish(self, status);
         }
         status = gpuring_stage_start_out(&self->stage);
         if (status != GPURING_OK) {
-            (void) gpuring_stage_wait(&self->stage); /* pieces that were started */
-            return finish(self, status);
+            return finish(self, gpuring_stage_deliver(&self->stage));
         }
         self->copying = true;
     }
     status = gpuring_stage_poll(&self->stage);
-    return status == GPURING_AGAIN ? false : finish(self, status);
+    if (status == GPURING_AGAIN) {
+        return false;
+    }
+    return finish(self, status == GPURING_OK ? status : gpuring_stage_deliver(&self->stage));
 }
 
 /* Tell Open MPI. Outside of the lock: it may end in a user's callback or free a communicator. */
@@ -151,11 +154,12 @@ void gpuring_stage_requests_close(void)
 
 static int restart(gpuring_stage_request_t *self)
 {
-    int status = gpuring_stage_fetch(&self->stage), result;
+    int result = MPI_SUCCESS;
 
-    result = gpuring_compat_error(status);
+    self->stage.failed = GPURING_OK;
+    (void) gpuring_stage_fetch(&self->stage); /* what fails is told when it is complete */
     /* A module that has nothing to do for a call gives a request without functions. */
-    if (status == GPURING_OK && self->inner->req_type != OMPI_REQUEST_NOOP) {
+    if (self->inner->req_type != OMPI_REQUEST_NOOP) {
         result = self->inner->req_start(1, &self->inner);
     }
     if (result == MPI_SUCCESS) {

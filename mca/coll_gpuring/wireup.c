@@ -46,6 +46,7 @@ enum wireup_stage { STAGES(STAGE_NAME) STAGE_COUNT };
 struct gpuring_wireup {
     enum wireup_stage stage;
     uint64_t id[2];
+    const void *buffer; /* of the first call, on this rank's GPU if it has one */
     int attached; /* this rank to its GPU: told after the broadcast, which carries no failures */
     struct gpuring_gathered hellos; /* AllGather 1, complete */
     struct pci_wire *wires;         /* of all ranks, from STAGE_GRAPH; NULL if left out */
@@ -68,8 +69,8 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     struct gpuring_wireup *wireup = module->wireup;
 
     gpuring_module_reserve();
-    wireup->attached = gpuring_process_attach(
-        call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output);
+    wireup->buffer = call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output;
+    wireup->attached = gpuring_process_attach(wireup->buffer);
     if (module->rank == 0) {
         gpuring_identity_unique(wireup->id);
     }
@@ -425,16 +426,18 @@ static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
     char text[256];
 
     gpuring_exchange_forget(module->exchange);
-    if (status == GPURING_ERR_DISAGREE) {
-        gpuring_module_fail(module, status);
-        return;
-    }
-    if (module->rank == 0 || module->rank == rank) {
+    if (status != GPURING_ERR_DISAGREE && (module->rank == 0 || module->rank == rank)) {
         gpuring_module_text(module, text, sizeof text);
-        gpuring_warn("%s: not served, other components take over: rank %d reports: %s", text, rank,
-                     gpuring_status_text(status));
+        gpuring_warn("%s: %s: rank %d reports: %s", text,
+                     status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
+                                                  : "not served, other components take over",
+                     rank, gpuring_status_text(status));
     }
-    module->state = GPURING_STATE_DEAD;
+    if (status == GPURING_ERR_DISAGREE || status == GPURING_ERR_DEVICE) {
+        gpuring_module_fail(module, status);
+    } else {
+        module->state = GPURING_STATE_DEAD;
+    }
 }
 
 /*
@@ -534,7 +537,8 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = after[wireup->stage](module, wireup);
     }
     if (status != GPURING_OK) {
-        gpuring_exchange_fail(module->exchange, status);
+        gpuring_exchange_fail(module->exchange,
+                              gpuring_process_copies(wireup->buffer) ? status : GPURING_ERR_DEVICE);
     }
     if (gpuring_exchange_troubled(module->exchange) && !gpuring_exchange_busy(module->exchange)) {
         gpuring_exchange_agree(module->exchange, 0);

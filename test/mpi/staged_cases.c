@@ -275,7 +275,7 @@ static void large_broadcasts(bool only_even, bool with_gap)
                   with_gap ? ", one type with gaps" : "");
 }
 
-/* Calls of one rank with rows to copy, in all forms: those that fail must say so. */
+/* Calls of one rank with rows to copy, in all forms; a copy that fails once is made again. */
 static void count_failures(void)
 {
     MPI_Datatype type = every_other();
@@ -300,7 +300,7 @@ static void count_failures(void)
         wrong += result == MPI_SUCCESS && !holds(gpu_too, COUNT, 5 + n, 0, 2);
     }
     MPI_Type_free(&type);
-    harness_check(failed == 1 && wrong == 0, "one call of six fails: %d do, %d are wrong", failed,
+    harness_check(failed == 0 && wrong == 0, "six calls are right: %d fail, %d are wrong", failed,
                   wrong);
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * MPI_Allreduce on device memory while the stand-in driver (test/standin) fails: every entry point
- * at its n-th call, broken contexts, slow kernels, corrupted and refused peer memory, at one rank
- * or at all. Each fault meets a communicator from its wire-up to its end. A call must return the
- * right result or an error, never hang, and the communicator must leave nothing behind.
+ * MPI_Allreduce, or collectives that are staged, on device memory while the stand-in driver
+ * (test/standin) fails: every entry point at its n-th call, broken contexts, slow kernels,
+ * corrupted and refused peer memory, at one rank or at all. Each fault meets a communicator from
+ * its first call to its end. A call must return the right result or an error, never hang, and the
+ * communicator must leave nothing behind.
  *
- *   standin_faults FAULT...   an entry point of the list below (at each of its calls), contexts
- *                             (broken from the n-th launch on), paths (slow kernels, memory of
- * other GPUs that is changed or refused)
+ *   standin_faults [-s] FAULT...   an entry point of the list below (at each of its calls),
+ * contexts (broken from the n-th launch on), paths (slow kernels, memory of other GPUs that is
+ * changed or refused); -s: staged collectives
  */
 #include "harness.h"
 
@@ -18,9 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS 3
+#define ROUNDS 4
 
-static const int counts[ROUNDS] = {40000, 3, 20000};
+static const int counts[ROUNDS] = {40000, 3, 20000, 20000};
+static bool staged;
 static float *input[ROUNDS], *output[ROUNDS], *host;
 
 static void (*arm)(const char *list);
@@ -79,13 +81,25 @@ static void prepare(void)
     }
 }
 
+/* What a call of this round does: fold the contributions of ranks 0 .. this one. */
+static int last_contributor(int round)
+{
+    return staged && (round == 1 || round == 2) ? harness_rank : harness_size - 1;
+}
+
+/* The contributions begin with this rank's. */
+static int first_contributor(int round)
+{
+    return staged && round == 0 ? harness_size - 1 : 0;
+}
+
 static int is_wrong(int round)
 {
     harness_read(host, output[round], (size_t) counts[round] * sizeof(float));
     for (int i = 0; i < counts[round]; i++) {
         float expected = 0;
 
-        for (int rank = 0; rank < harness_size; rank++) {
+        for (int rank = first_contributor(round); rank <= last_contributor(round); rank++) {
             expected += contribution(rank, round, i);
         }
         if (host[i] != expected) {
@@ -93,6 +107,44 @@ static int is_wrong(int round)
         }
     }
     return 0;
+}
+
+static int call_staged(int round, MPI_Comm comm)
+{
+    MPI_Request request;
+    int status, waited;
+
+    switch (round) {
+    case 0: /* in chunks */
+        return MPI_Bcast(harness_rank == harness_size - 1 ? input[0] : output[0], counts[0],
+                         MPI_FLOAT, harness_size - 1, comm);
+    case 1:
+        return MPI_Scan(input[1], output[1], counts[1], MPI_FLOAT, MPI_SUM, comm);
+    case 2:
+        status = MPI_Iscan(input[2], output[2], counts[2], MPI_FLOAT, MPI_SUM, comm, &request);
+        waited = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+        return waited;
+    default: /* in chunks */
+        return MPI_Reduce(input[3], output[3], counts[3], MPI_FLOAT, MPI_SUM, 0, comm);
+    }
+}
+
+static int call(int round, MPI_Comm comm)
+{
+    return staged ? call_staged(round, comm)
+                  : MPI_Allreduce(input[round], output[round], counts[round], MPI_FLOAT, MPI_SUM,
+                                  comm);
+}
+
+/* Is there a result to look at? */
+static bool has_result(int round, const char *fault)
+{
+    /* A small staged call cannot tell the others that what came from here is void. */
+    if (staged && (round == 1 || round == 2) && strstr(fault, "sticky") != NULL) {
+        return false;
+    }
+    return !staged || (round == 0 && harness_rank != harness_size - 1) || round == 1 ||
+           round == 2 || (round == 3 && harness_rank == 0);
 }
 
 /* One communicator with this fault on the ranks that `everywhere` says; 1 if it was reached. */
@@ -107,8 +159,7 @@ static int trial(const char *fault, bool everywhere)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     for (int round = 0; round < ROUNDS; round++) {
-        status[round] =
-            MPI_Allreduce(input[round], output[round], counts[round], MPI_FLOAT, MPI_SUM, comm);
+        status[round] = call(round, comm);
     }
     MPI_Comm_free(&comm);
     struck = reached();
@@ -117,7 +168,7 @@ static int trial(const char *fault, bool everywhere)
     for (int round = 0; round < ROUNDS; round++) {
         if (status[round] != MPI_SUCCESS) {
             seen.errors++;
-        } else if (is_wrong(round)) {
+        } else if (has_result(round, fault) && is_wrong(round)) {
             seen.wrong++;
             printf("# rank %d: %s: call %d returned success and wrong data\n", harness_rank, fault,
                    round + 1);
@@ -182,17 +233,36 @@ static const struct {
     {"cuLaunchKernel", "719", 6},         {"cuPointerGetAttributes", "1", 6},
     {"cuMemFree_v2", "700", 4},           {"cuMemFreeHost", "700", 4},
     {"cuStreamDestroy_v2", "700", 4},     {"cuIpcCloseMemHandle", "1", 4},
+    {"cuCtxPushCurrent_v2", "201", 60},   {"cuCtxPopCurrent_v2", "201", 4},
+    {"cuStreamQuery", "700", 4},          {"cuDeviceGetPCIBusId", "1", 4},
+    {"cuDeviceGetUuid_v2", "1", 4},       {"cuMemGetAddressRange_v2", "1", 6},
+    {"cuModuleGetFunction", "500", 4},    {"cuDeviceGetAttribute", "1", 6},
 };
 
-/* From the first launch of an operation on. The one before is the probe's: a rank whose GPU fails
- * there cannot even copy, so it gives an error to calls that its peers hand on and wait in. */
+/* Of the probe, of an operation, and of what calls are staged with; the error must be told to the
+ * rank at least whose GPU has failed. */
 static void contexts(void)
 {
-    char fault[32];
+    static const char *const name[] = {"cuMemcpyAsync", "cuStreamSynchronize",
+                                       "cuPointerGetAttributes", "cuStreamCreate", "cuMemAlloc_v2"};
+    char fault[64];
+    int culprit = harness_rank == harness_size - 1;
 
-    for (int n = 2; n <= 4; n++) {
+    for (int n = 1; n <= 4 && !staged; n++) {
         snprintf(fault, sizeof fault, "sticky=%d", n);
         one_fault(fault, false, false);
+        harness_check(seen.errors > 0, "%s: an error at every rank", fault);
+    }
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        for (int n = 1; n <= (staged ? 12 : 3); n++) {
+            reset();
+            snprintf(fault, sizeof fault, "%s=%d:700:sticky", name[i], n);
+            if (!trial(fault, false)) {
+                break;
+            }
+            verdict(fault, false);
+            harness_check(seen.errors > 0 || !culprit, "%s: an error where it struck", fault);
+        }
     }
 }
 
@@ -231,6 +301,7 @@ int main(int argc, char **argv)
         input[round] = harness_alloc((size_t) counts[round] * sizeof(float));
         output[round] = harness_alloc((size_t) counts[round] * sizeof(float));
     }
+    staged = argc > 1 && strcmp(argv[1], "-s") == 0;
     find_standin();
     trial("", true);                         /* what a process makes once: by calls that */
     trial("cuIpcGetMemHandle=1:201", false); /* are served, and by those that are staged */
@@ -238,8 +309,10 @@ int main(int argc, char **argv)
     reset();
     trial("", true);
     verdict("no fault", true);
-    harness_check(harness_pvar("coll_gpuring_calls") == 2 * ROUNDS, "coll/gpuring serves");
-    for (int i = 1; i < argc; i++) {
+    harness_check(harness_pvar("coll_gpuring_calls") == (staged ? 0 : 2 * ROUNDS) &&
+                      (!staged || harness_pvar("coll_gpuring_staged") > 0),
+                  staged ? "coll/gpuring stages" : "coll/gpuring serves");
+    for (int i = staged ? 2 : 1; i < argc; i++) {
         named(argv[i]);
     }
     for (int round = 0; round < ROUNDS; round++) {

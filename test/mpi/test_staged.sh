@@ -61,7 +61,7 @@ for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=3 cuMe
 done
 GPURING_STANDIN_FAULTS=cuStreamQuery=1:700 mpi 240 1 staged_cases -e
 adopt "cuStreamQuery"
-nothing_left "failed calls leave nothing behind"
+nothing_left "copies that fail leave nothing behind"
 GPURING_STANDIN_FAULTS=cuMemHostAlloc=1:2 mpi 240 2 staged_cases
 adopt_as_one "no pinned memory"
 check "no pinned memory: the log warns" says 'gpuring WARN .*could not be pinned'

@@ -45,6 +45,9 @@ faults 3 2 paths cuIpcOpenMemHandle_v2 cuLaunchKernel
 # A driver that does not answer any more: device memory is told by being out of the host's reach.
 unset GPURING_STANDIN_PROTECT
 faults 2 2 contexts
+OMPI_MCA_coll_gpuring_stage_size=16k faults 2 2 -s contexts cuMemcpyAsync cuStreamSynchronize \
+    cuCtxPushCurrent_v2 cuPointerGetAttributes
+faults 3 1 -s cuMemcpyAsync cuStreamQuery
 
 # What the user is told when peer memory corrupts or is refused.
 use_gpus 2

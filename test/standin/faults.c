@@ -12,6 +12,7 @@
 struct fault {
     unsigned long at; /* the call that fails, counted from 1; 0: none */
     CUresult code;
+    bool breaks; /* the context, for good */
 };
 
 static const char *const symbols[] = {
@@ -65,7 +66,8 @@ static void parse_one(char *text)
         }
         faults[call].at = strtoul(value, NULL, 10);
         faults[call].code =
-            code != NULL ? (CUresult) strtoul(code + 1, NULL, 10) : CUDA_ERROR_UNKNOWN;
+            code != NULL ? (CUresult) strtoul(code + 1, &code, 10) : CUDA_ERROR_UNKNOWN;
+        faults[call].breaks = code != NULL && strcmp(code, ":sticky") == 0;
     }
 }
 
@@ -139,7 +141,11 @@ CUresult standin_enter(enum standin_call call)
     if (atomic_load(&broken) && !outlives_errors(call)) {
         return CUDA_ERROR_LAUNCH_FAILED;
     }
-    return faults[call].at == count ? faults[call].code : CUDA_SUCCESS;
+    if (faults[call].at != count) {
+        return CUDA_SUCCESS;
+    }
+    atomic_store(&broken, faults[call].breaks);
+    return faults[call].code;
 }
 
 unsigned int standin_slow_us(void)

@@ -8,8 +8,9 @@
  * Environment:
  *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
  *   GPURING_STANDIN_FAULTS=LIST   comma-separated faults:
- *       SYMBOL=N[:CODE]  the N-th call of that entry point fails with CODE (default 999, unknown);
- *                        one that releases something does so nevertheless
+ *       SYMBOL=N[:CODE[:sticky]]  the N-th call of that entry point fails with CODE (default 999,
+ *                        unknown), sticky: and every call after it, as below; one that releases
+ *                        something does so nevertheless
  *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED,
  *                        but for the stack of contexts; what releases something does so
  *       slow=US          every kernel slice takes US microseconds longer

@@ -27,6 +27,8 @@ const char *gpuring_status_text(int status)
         return "network error";
     case GPURING_ERR_DISAGREE:
         return "ranks disagree";
+    case GPURING_ERR_DEVICE:
+        return "a GPU does not work any more";
     case GPURING_ERR_DATA:
         return "wrong data found";
     case GPURING_ERR_MIXED:

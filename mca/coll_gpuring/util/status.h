@@ -21,6 +21,7 @@ enum gpuring_status {
     GPURING_ERR_DATA = -9,        /* a check of results or of a path found wrong data */
     GPURING_ERR_MIXED = -10,      /* some ranks gave GPU buffers to a call, others none */
     GPURING_ERR_DISAGREE = -11,   /* ranks were given different parameters, or versions of this */
+    GPURING_ERR_DEVICE = -12,     /* a GPU does not even copy any more */
 };
 
 /* A short English name of a status ("out of memory"); never NULL, static storage. */
