@@ -200,7 +200,7 @@ static int costs_read(struct topo_machine *machine)
     return rc;
 }
 
-int topo_wires_make(const struct topo_machine *machine, uint32_t nodes, struct pci_wire **result)
+static int wires_make(const struct topo_machine *machine, uint32_t nodes, struct pci_wire **result)
 {
     size_t ranks = (size_t) nodes * machine->gpus;
     struct pci_wire *wires = calloc(ranks, sizeof(*wires));
@@ -225,7 +225,7 @@ int topo_wires_make(const struct topo_machine *machine, uint32_t nodes, struct p
 static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
 {
     uint32_t nodes = machine->options->nodes;
-    int rc = topo_wires_make(machine, nodes, &machine->wires);
+    int rc = wires_make(machine, nodes, &machine->wires);
 
     rc =
         rc ? rc : pci_connect_init(&machine->connect, machine->wires, nodes * machine->gpus, error);
@@ -244,10 +244,6 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
     uint32_t nodes = machine->options->nodes;
     int rc;
 
-    /* A simulation without --nodes is mainly one of several nodes. */
-    if (machine->options->command == TOPO_simulate && !machine->options->nodes_given) {
-        nodes = 2;
-    }
     rc = channels_search(machine, nodes);
 
     since = cpu_ms();

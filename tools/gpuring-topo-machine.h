@@ -53,12 +53,6 @@ struct topo_machine {
  * why. */
 int topo_machine_load(const struct topo_options *options, struct topo_machine *machine);
 
-/*
- * Fills the structs that NODES copies of the machine would gather: wires[node * gpus + gpu],
- * malloc'ed. Returns 0 or a negative errno value.
- */
-int topo_wires_make(const struct topo_machine *machine, uint32_t nodes, struct pci_wire **wires);
-
 /* Searches channels, packs trees, computes bounds, prepares the cost model. */
 int topo_machine_search(struct topo_machine *machine);
 

@@ -44,6 +44,8 @@ static void help_print(void)
         "  -p, --p2p ok|no        whether the driver permits GPUs to reach each other\n"
         "      --p2p-level CLASS  use peer access up to this path class (LOC NVL PIX PXB PHB SYS)\n"
         "      --gdr-level CLASS  use GPUDirect RDMA up to this path class\n"
+        "  -d, --graph FILE       simulate with --nodes: write the channels of all ranks there\n"
+        "  -c, --containers       simulate: each rank sees no GPU but its own; views are united\n"
         "  -s, --sizes LIST       sizes to predict: 1K,64K,1M or 1K-1G (powers of two)\n"
         "  -m, --model FILE       constants of the cost model\n"
         "  -f, --format text|json how to print (default text; report is always JSON)\n"
@@ -162,6 +164,12 @@ static int option_take(int option, const char *value, struct topo_options *optio
     case 's':
         options->sizes = value;
         return -1;
+    case 'd':
+        options->graph = value;
+        return -1;
+    case 'c':
+        options->containers = 1;
+        return -1;
     case 'v':
         options->verbose = 1;
         return -1;
@@ -219,7 +227,8 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
         {"sizes", required_argument, NULL, 's'},     {"model", required_argument, NULL, 'm'},
         {"format", required_argument, NULL, 'f'},    {"output", required_argument, NULL, 'o'},
         {"verbose", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},         {NULL, 0, NULL, 0},
+        {"version", no_argument, NULL, 'V'},         {"graph", required_argument, NULL, 'd'},
+        {"containers", no_argument, NULL, 'c'},      {NULL, 0, NULL, 0},
     };
     int option, status = -1;
 
@@ -227,7 +236,7 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
     options->nodes = 1;
     options->p2p = options->p2p_level = options->gdr_level = -1;
     while (status < 0 &&
-           (option = getopt_long(argc, argv, "t:n:g:p:s:m:f:o:vhV", longs, NULL)) != -1) {
+           (option = getopt_long(argc, argv, "t:n:g:p:s:m:f:o:d:cvhV", longs, NULL)) != -1) {
         status = option_take(option, optarg, options);
     }
     if (status < 0 && optind >= argc) {
@@ -239,6 +248,13 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
     }
     if (status < 0 && optind + 1 < argc) {
         status = mistake("unexpected argument '%s'", argv[optind + 1]);
+    }
+    if (status < 0 && options->graph &&
+        (options->command != TOPO_simulate || !options->nodes_given)) {
+        status = mistake("--graph %s goes with simulate and --nodes", options->graph);
+    }
+    if (status < 0 && options->containers && options->command != TOPO_simulate) {
+        status = mistake("--containers goes with simulate, not with '%s'", argv[optind]);
     }
     return status;
 }

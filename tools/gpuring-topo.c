@@ -19,7 +19,6 @@ static int needs_search(const struct topo_options *options)
     case TOPO_predict:
     case TOPO_report:
     case TOPO_svg:
-    case TOPO_simulate:
         return 1;
     default:
         return 0;

@@ -36,6 +36,8 @@ struct topo_options {
     const char *output; /* NULL: standard output */
     const char *model;  /* a table of cost model constants, or NULL */
     const char *sizes;  /* of predict, or NULL */
+    const char *graph;  /* of simulate: where the channels go, or NULL */
+    int containers;     /* of simulate: each rank sees its own GPU only */
     int p2p_level;      /* a path class, -1: the default */
     int gdr_level;
     unsigned nodes;

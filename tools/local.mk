@@ -31,12 +31,24 @@ bin_PROGRAMS += tools/gpuring-topo
 tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_topo_LDADD = libpcigraph.la libgpuring_core.la $(JANSSON_LIBS) -lm
 tools_gpuring_topo_SOURCES = \
+    mca/coll_gpuring/advice.c \
     mca/coll_gpuring/gathered.c \
+    mca/coll_gpuring/layout.c \
+    mca/coll_gpuring/layout_service.c \
+    mca/coll_gpuring/machine.c \
     mca/coll_gpuring/members.c \
+    mca/coll_gpuring/offer.c \
+    mca/coll_gpuring/params_default.c \
+    mca/coll_gpuring/routes.c \
+    mca/coll_gpuring/service.c \
+    mca/coll_gpuring/view.c \
+    mca/coll_gpuring/views.c \
     tools/gpuring-topo.c \
     tools/gpuring-topo.h \
     tools/gpuring-topo-json.c \
     tools/gpuring-topo-json.h \
+    tools/gpuring-topo-job.c \
+    tools/gpuring-topo-job.h \
     tools/gpuring-topo-json-channels.c \
     tools/gpuring-topo-json-machine.c \
     tools/gpuring-topo-machine.c \

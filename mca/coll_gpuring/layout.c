@@ -35,7 +35,7 @@ static bool all_known(const struct pci_wire *wires, int nranks)
 }
 
 void gpuring_layout_init(struct gpuring_layout *layout, const struct gpuring_members *members,
-                         const struct pci_wire *wires)
+                         const struct pci_wire *wires, const struct gpuring_advice *advice)
 {
     struct pci_error error = {.text = ""};
 
@@ -44,6 +44,7 @@ void gpuring_layout_init(struct gpuring_layout *layout, const struct gpuring_mem
         if (pci_connect_init(&layout->connect, wires, (uint32_t) members->nranks, &error) == 0 &&
             layout->connect.agreed.rings > 0 && layout->connect.agreed.trees > 0) {
             layout->engine = true;
+            layout->advice = advice;
         } else {
             gpuring_warn("the channels of the nodes do not fit together (%s): ranks are connected "
                          "in their order instead",

@@ -24,27 +24,29 @@ void gpuring_machine_dump(const struct pci_doc *doc);
  * What this rank tells the others of its node's channels, by the node's topology (which is
  * changed): its GPU is the one at place `local` of `nlocal` (ranks that take a file's GPUs in their
  * order), or that of `identities` (one a local rank, in order); and what the topology advises
- * (zeroed where it cannot). A topology that cannot be used is reported once, and wire->version is 0
- * then.
+ * (zeroed where it cannot). peers: what is known of peer access between GPUs. A topology that
+ * cannot be used is reported once, and wire->version is 0 then.
  */
-void gpuring_machine_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nnodes, int local,
-                          int nlocal, const struct gpuring_device_identity *identities,
-                          struct pci_wire *wire, struct gpuring_advice *advice);
+void gpuring_machine_wire(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32_t node,
+                          int nnodes, int local, int nlocal,
+                          const struct gpuring_device_identity *identities, struct pci_wire *wire,
+                          struct gpuring_advice *advice);
 
 struct gpuring_layout {
     const struct gpuring_members *members;
     bool engine;                /* places come from `connect` */
     struct pci_connect connect; /* keeps pointing to the wires of all ranks */
     uint32_t nrings, ntrees;
-    const struct gpuring_advice *advice; /* that all ranks agree on, or NULL */
+    const struct gpuring_advice *advice; /* with the engine's channels, or NULL */
 };
 
 /*
  * wires: of all ranks by rank, kept while the layout lives, or NULL: simple channels. So it is,
  * too, if any rank has no topology or they contradict each other (logged). The same on all ranks.
+ * advice: that all ranks agree on, kept likewise, or NULL.
  */
 void gpuring_layout_init(struct gpuring_layout *layout, const struct gpuring_members *members,
-                         const struct pci_wire *wires);
+                         const struct pci_wire *wires, const struct gpuring_advice *advice);
 void gpuring_layout_fini(struct gpuring_layout *layout);
 
 /* The places of `rank`: max(nrings, ntrees) channels; rings or trees beyond their number: unset. */

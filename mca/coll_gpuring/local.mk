@@ -151,6 +151,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/identity.h \
     mca/coll_gpuring/layout.c \
     mca/coll_gpuring/layout.h \
+    mca/coll_gpuring/layout_service.c \
+    mca/coll_gpuring/layout_service.h \
     mca/coll_gpuring/letters.c \
     mca/coll_gpuring/letters.h \
     mca/coll_gpuring/log_lines.c \
@@ -166,9 +168,12 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/network.c \
     mca/coll_gpuring/network.h \
+    mca/coll_gpuring/offer.c \
+    mca/coll_gpuring/offer.h \
     mca/coll_gpuring/operation.c \
     mca/coll_gpuring/params.c \
     mca/coll_gpuring/params.h \
+    mca/coll_gpuring/params_default.c \
     mca/coll_gpuring/params_register.h \
     mca/coll_gpuring/pause.c \
     mca/coll_gpuring/pause.h \
@@ -205,6 +210,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage_request.h \
     mca/coll_gpuring/view.c \
     mca/coll_gpuring/view.h \
+    mca/coll_gpuring/views.c \
+    mca/coll_gpuring/views.h \
     mca/coll_gpuring/watchdog.c \
     mca/coll_gpuring/watchdog.h \
     mca/coll_gpuring/wireup.c \

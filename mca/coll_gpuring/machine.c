@@ -117,9 +117,10 @@ static int search_channels(const struct pci_graph *graph, int nnodes, struct pci
 }
 
 /* Document -> graph of the ranks' GPUs -> channels -> wire. 0 or an errno value, with a text. */
-static int make_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nnodes, int local,
-                     int nlocal, const struct gpuring_device_identity *identities,
-                     struct pci_wire *wire, struct gpuring_advice *advice, struct pci_error *error)
+static int make_wire(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32_t node,
+                     int nnodes, int local, int nlocal,
+                     const struct gpuring_device_identity *identities, struct pci_wire *wire,
+                     struct gpuring_advice *advice, struct pci_error *error)
 {
     struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
     struct pci_graph *graph = NULL;
@@ -139,6 +140,7 @@ static int make_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nno
     pci_path_rules_init(&rules);
     rules.p2p_level = level_of(gpuring_params.p2p_level);
     rules.gdr_level = level_of(gpuring_params.gdr_level);
+    rules.all = peers;
     if (status == 0) {
         status = pci_graph_build(doc, &rules, &graph, error);
     }
@@ -166,9 +168,10 @@ static int make_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nno
     return status;
 }
 
-void gpuring_machine_wire(struct pci_doc *doc, bool from_file, uint32_t node, int nnodes, int local,
-                          int nlocal, const struct gpuring_device_identity *identities,
-                          struct pci_wire *wire, struct gpuring_advice *advice)
+void gpuring_machine_wire(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32_t node,
+                          int nnodes, int local, int nlocal,
+                          const struct gpuring_device_identity *identities, struct pci_wire *wire,
+                          struct gpuring_advice *advice)
 {
     static bool told;
     struct pci_error error = {.text = ""};
@@ -179,8 +182,8 @@ void gpuring_machine_wire(struct pci_doc *doc, bool from_file, uint32_t node, in
     if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
         return; /* ranks without GPUs: nothing to search */
     }
-    status =
-        make_wire(doc, from_file, node, nnodes, local, nlocal, identities, wire, advice, &error);
+    status = make_wire(doc, from_file, peers, node, nnodes, local, nlocal, identities, wire, advice,
+                       &error);
     if (status != 0) {
         memset(wire, 0, sizeof *wire);
         if (share_gpus(nlocal, identities)) {

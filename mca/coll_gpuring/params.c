@@ -14,8 +14,6 @@
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/util/status.h"
 
-struct gpuring_params gpuring_params;
-
 enum param_kind { KIND_INT, KIND_SIZE, KIND_CHOICE, KIND_TEXT };
 enum param_scope { SCOPE_LOCAL, SCOPE_SHARED };
 

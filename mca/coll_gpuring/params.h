@@ -163,7 +163,7 @@ struct gpuring_params {
 #undef GPURING_PARAM_CHOICE
 #undef GPURING_PARAM_TEXT
 
-/* The process's values: set by registration, constant afterwards. */
+/* The process's values: the defaults, then set by registration and constant afterwards. */
 extern struct gpuring_params gpuring_params;
 
 /* True if a TEXT parameter was given. */

@@ -13,6 +13,7 @@
 #include "mca/coll_gpuring/layout.h"
 #include "mca/coll_gpuring/letters.h"
 #include "mca/coll_gpuring/network.h"
+#include "mca/coll_gpuring/offer.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -151,15 +152,12 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     int status;
 
     gpuring_exchange_mark(module->exchange, MARK_CONNECTING);
-    gpuring_layout_init(&wireup->layout, &wireup->members, wireup->wires);
-    if (wireup->layout.engine && wireup->advised) {
-        wireup->layout.advice = &wireup->advice;
-    }
+    gpuring_layout_init(&wireup->layout, &wireup->members, wireup->wires,
+                        wireup->advised ? &wireup->advice : NULL);
     if (module->rank == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_layout_dump(&wireup->layout);
     }
-    status = gpuring_wireup_service(module, &wireup->members, &wireup->layout, &wireup->hellos,
-                                    &wireup->service);
+    status = gpuring_wireup_service(module, &wireup->layout, &wireup->hellos, &wireup->service);
     if (status == GPURING_OK) {
         status = make_transport(module, wireup);
     }
@@ -171,29 +169,6 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         gpuring_exchange_agree(module->exchange, 0);
     }
     return status;
-}
-
-/* The channels of this node, by its topology, and this rank's places in them. */
-static int find_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
-                         struct pci_doc *doc, bool from_file, struct pci_wire *wire)
-{
-    const struct gpuring_members *members = &wireup->members;
-    struct gpuring_device_identity *identities;
-    int place = 0, nlocal = gpuring_members_local(members, module->rank, &place);
-    const int *mates = members->order + members->position[module->rank] - place;
-
-    identities = malloc((size_t) nlocal * sizeof *identities);
-    if (identities == NULL) {
-        gpuring_error("out of memory for the devices of %d ranks", nlocal);
-        return GPURING_ERR_NOMEM;
-    }
-    for (int i = 0; i < nlocal; i++) {
-        identities[i] = gpuring_hello_of(&wireup->hellos, mates[i])->device;
-    }
-    gpuring_machine_wire(doc, from_file, (uint32_t) members->node[module->rank], members->nnodes,
-                         place, nlocal, identities, wire, &wireup->advice);
-    free(identities);
-    return GPURING_OK;
 }
 
 /* The views of this node are here: what follows from its topology. */
@@ -214,13 +189,13 @@ static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     }
     graph = (gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0;
     if (graph && doc != NULL) {
-        status = find_channels(module, wireup, doc, from_file, &offer.wire);
+        status = gpuring_offer_make(&wireup->hellos, &wireup->members, module->rank, doc, from_file,
+                                    PCI_PEER_OK, &offer, &wireup->advice);
     }
     pci_doc_free(doc);
     if (status != GPURING_OK || !graph) {
         return status != GPURING_OK ? status : start_ready(module, wireup);
     }
-    offer.advice = gpuring_advice_fingerprint(&wireup->advice);
     wireup->stage = STAGE_GRAPH;
     gpuring_exchange_gather(module->exchange, &offer, sizeof offer);
     return GPURING_OK;
@@ -280,27 +255,8 @@ static int after_views_ready(mca_coll_gpuring_module_t *module, struct gpuring_w
 static int after_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered offers = gpuring_exchange_take(module->exchange);
-    const struct gpuring_graph_offer *first = gpuring_gathered_block(&offers, 0);
-    int status = GPURING_OK;
+    int status = gpuring_offers_take(&offers, module->nranks, &wireup->wires, &wireup->advised);
 
-    wireup->wires = malloc((size_t) module->nranks * sizeof *wireup->wires);
-    if (wireup->wires == NULL) {
-        gpuring_error("out of memory for the channels of %d ranks", module->nranks);
-        status = GPURING_ERR_NOMEM;
-    }
-    wireup->advised = first->advice != 0;
-    for (int rank = 0; status == GPURING_OK && rank < module->nranks; rank++) {
-        const struct gpuring_graph_offer *offer = gpuring_gathered_block(&offers, rank);
-
-        if (offers.sizes[rank] != sizeof *offer) {
-            gpuring_error("rank %d told %u bytes of its channels, not %zu", rank,
-                          offers.sizes[rank], sizeof *offer);
-            status = GPURING_ERR_PEER;
-            break;
-        }
-        wireup->wires[rank] = offer->wire;
-        wireup->advised = wireup->advised && offer->advice == first->advice;
-    }
     gpuring_gathered_clear(&offers);
     return status == GPURING_OK ? start_ready(module, wireup) : status;
 }

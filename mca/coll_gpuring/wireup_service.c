@@ -3,57 +3,21 @@
 #include "mca/coll_gpuring/wireup_service.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "mca/coll_gpuring/layout_service.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_check.h"
 
-static int param_or_auto(int value)
-{
-    return value - 1; /* auto is 0; the others follow the core's order */
-}
-_Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING &&
-                   GPURING_PARAM_ALGORITHM_PACKED - 1 == (int) GPURING_ALGORITHM_PACKED &&
-                   GPURING_PARAM_PROTOCOL_SIMPLE - 1 == (int) GPURING_PROTOCOL_SIMPLE &&
-                   GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
-               "choices of the parameters in the order of the core");
-
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
-                           const struct gpuring_members *members,
                            const struct gpuring_layout *layout,
                            const struct gpuring_gathered *hellos, struct gpuring_service **service)
 {
-    struct gpuring_channel channels[GPURING_MAX_CHANNELS];
-    struct gpuring_advice_places packed = {.count = 0};
-    struct gpuring_service_config config = {
-        .rank = module->rank,
-        .nranks = module->nranks,
-        .nnodes = members->nnodes,
-        .nrings = layout->nrings,
-        .ntrees = layout->ntrees,
-        .channels = channels,
-        .advice = layout->advice,
-        .packed = &packed,
-        .oversubscribed =
-            gpuring_members_local(members, module->rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
-        .gpu = gpuring_process.gpu,
-        .shared_gpu = gpuring_members_sharing(hellos, module->rank) > 1,
-        .patience_us = gpuring_params.patience,
-        .algorithm = param_or_auto(gpuring_params.algorithm),
-        .protocol = param_or_auto(gpuring_params.protocol),
-        .buffer_bytes = gpuring_params.buffer_size,
-        .chunk_bytes = gpuring_params.chunk_size,
-    };
-    int status;
+    int status =
+        gpuring_layout_service(layout, hellos, module->rank, gpuring_process.gpu,
+                               gpuring_process.device_ops, gpuring_process.device, service);
 
-    gpuring_layout_channels(layout, module->rank, channels);
-    if (layout->advice != NULL) {
-        gpuring_advice_place(layout->advice, members, module->rank, &packed);
-    }
-    status = gpuring_service_create(&config, gpuring_process.device_ops, gpuring_process.device,
-                                    service);
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
         status = gpuring_wireup_check_plans(layout);
     }

@@ -10,7 +10,6 @@
 
 /* Plans and FIFO sizes of this rank; the transport is still to be added. */
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
-                           const struct gpuring_members *members,
                            const struct gpuring_layout *layout,
                            const struct gpuring_gathered *hellos, struct gpuring_service **service);
 

@@ -8,12 +8,7 @@
 #define GPURING_WIREUP_VIEWS_H
 
 #include "mca/coll_gpuring/letters.h"
-#include "mca/coll_gpuring/members.h"
-#include "mca/coll_gpuring/wireup_format.h"
-
-/* Do the ranks of some node see different things? The same on all ranks. */
-bool gpuring_views_differ(const struct gpuring_gathered *hellos,
-                          const struct gpuring_members *members);
+#include "mca/coll_gpuring/views.h"
 
 /* This rank's letters. 0 or GPURING_ERR_NOMEM. */
 int gpuring_views_letters(const struct gpuring_gathered *hellos,
@@ -21,10 +16,8 @@ int gpuring_views_letters(const struct gpuring_gathered *hellos,
                           struct ompi_communicator_t *comm, struct gpuring_letters *letters);
 
 /*
- * One document of all views of the node, from the letters (complete, or none where nothing had to
- * travel); *from_file: all are from files. *doc is NULL where none sees anything, or they do not
- * fit together, which is logged by the node's first rank. The same on all ranks of the node, but
- * for GPURING_ERR_NOMEM and GPURING_ERR_PEER.
+ * One document of all views of the node, as gpuring_views_unite, from the letters (complete, or
+ * none where nothing had to travel).
  */
 int gpuring_views_document(const struct gpuring_gathered *hellos,
                            const struct gpuring_members *members, int rank,

@@ -18,14 +18,25 @@ for case in "azure-ndv2 8 1" "azure-ndv2 16 2" "hgx-h200-vastai 8 1" "hwloc-dgx2
     set -- $case
     name=$1 ranks=$2 nodes=$3
     export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/$name.xml"
+    export OMPI_MCA_coll_gpuring_graph_dump_file="$work/used.xml"
     for algorithm in auto ring tree packed; do
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm
         OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s
         adopt_as_one "$name, $ranks ranks on $nodes nodes, algorithm $algorithm"
     done
     check "$name: the log says how many channels" says 'gpuring INFO .*[0-9]+ channels?'
+    for containers in "" "--containers"; do
+        # shellcheck disable=SC2086
+        run 60 "$top_builddir/tools/gpuring-topo" simulate --topo "$GPURING_TOPOLOGIES/$name.xml" \
+            --nodes "$nodes" --gpus "0-$((ranks / nodes - 1))" --graph "$work/simulated.xml" $containers
+        check "$name, $ranks ranks on $nodes nodes: simulate $containers connects them alike" \
+            cmp "$work/used.xml" "$work/simulated.xml"
+        rm -f "$work/simulated.xml"
+    done
+    check "$name: by the topology" grep -q 'source="topology"' "$work/used.xml"
+    rm -f "$work/used.xml"
 done
-unset OMPI_MCA_coll_gpuring_algorithm
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_graph_dump_file
 
 export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/azure-ndv2.xml"
 mpi 120 8 matrix -n 1000 -f 47 -s

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/layout_service.h"
+
+#include <unistd.h>
+
+#include "mca/coll_gpuring/params.h"
+
+static int param_or_auto(int value)
+{
+    return value - 1; /* auto is 0; the others follow the core's order */
+}
+_Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING &&
+                   GPURING_PARAM_ALGORITHM_PACKED - 1 == (int) GPURING_ALGORITHM_PACKED &&
+                   GPURING_PARAM_PROTOCOL_SIMPLE - 1 == (int) GPURING_PROTOCOL_SIMPLE &&
+                   GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
+               "choices of the parameters in the order of the core");
+
+int gpuring_layout_service(const struct gpuring_layout *layout,
+                           const struct gpuring_gathered *hellos, int rank, int gpu,
+                           const struct gpuring_device_ops *device_ops,
+                           struct gpuring_device *device, struct gpuring_service **service)
+{
+    const struct gpuring_members *members = layout->members;
+    struct gpuring_channel channels[GPURING_MAX_CHANNELS];
+    struct gpuring_advice_places packed = {.count = 0};
+    struct gpuring_service_config config = {
+        .rank = rank,
+        .nranks = members->nranks,
+        .nnodes = members->nnodes,
+        .nrings = layout->nrings,
+        .ntrees = layout->ntrees,
+        .channels = channels,
+        .advice = layout->advice,
+        .packed = &packed,
+        .oversubscribed =
+            gpuring_members_local(members, rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
+        .gpu = gpu,
+        .shared_gpu = gpuring_members_sharing(hellos, rank) > 1,
+        .patience_us = gpuring_params.patience,
+        .algorithm = param_or_auto(gpuring_params.algorithm),
+        .protocol = param_or_auto(gpuring_params.protocol),
+        .buffer_bytes = gpuring_params.buffer_size,
+        .chunk_bytes = gpuring_params.chunk_size,
+    };
+
+    gpuring_layout_channels(layout, rank, channels);
+    if (layout->advice != NULL) {
+        gpuring_advice_place(layout->advice, members, rank, &packed);
+    }
+    return gpuring_service_create(&config, device_ops, device, service);
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/*
+ * Everything that a rank computes from what it gathers is done here by the functions that the
+ * component does it with, on what N copies of this machine would send: compare the ranks, number
+ * the nodes, unite what the ranks of a node see of it, search its channels, join those of all
+ * nodes, build the service with its plans.  Nothing is sent.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "gpuring-topo-job.h"
+#include "mca/coll_gpuring/layout_service.h"
+#include "mca/coll_gpuring/offer.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/transport/blob.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/views.h"
+
+/* What a rank holds between the stages. */
+struct rank_state {
+    const struct topo_job *job;
+    struct topo_figures *figures;
+    int rank;
+    struct gpuring_gathered hellos;
+    struct gpuring_members members;
+    struct pci_doc *doc;
+    bool from_file;
+    struct gpuring_advice advice;
+    struct gpuring_graph_offer offer;
+    struct pci_wire *wires;
+    struct gpuring_layout layout;
+};
+
+static double cpu_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
+}
+
+static double resident_mib(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double) usage.ru_maxrss / 1024;
+}
+
+static int errno_of(int status)
+{
+    return status == GPURING_OK ? 0 : status == GPURING_ERR_NOMEM ? -ENOMEM : -EPROTO;
+}
+
+/* ---- AllGather 1 ---- */
+
+/* A rank's block: of a node with as many ports as GPUs. */
+static size_t hello_fill(const struct topo_job *job, size_t rank, void *block)
+{
+    const struct topo_machine *machine = job->machine;
+    uint32_t nnics = machine->gpus < GPURING_NICS_MAX ? machine->gpus : GPURING_NICS_MAX;
+    uint32_t place = (uint32_t) (rank % machine->gpus);
+    struct gpuring_hello *hello = block;
+    struct gpuring_nic *nics = (struct gpuring_nic *) (hello + 1);
+
+    memset(block, 0, gpuring_hello_bytes(nnics));
+    hello->magic = GPURING_HELLO_MAGIC;
+    hello->version = GPURING_WIRE_VERSION;
+    hello->bytes = sizeof(*hello);
+    hello->nnics = nnics;
+    /* Identities of hosts are hashes: in no order. */
+    hello->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    hello->pid = (uint32_t) rank;
+    hello->capabilities =
+        GPURING_CAPABILITY_GRAPH | (job->views[place].from_file ? GPURING_CAPABILITY_FILE : 0);
+    hello->view = job->views[place].fingerprint;
+    hello->view_bytes = (uint32_t) job->views[place].bytes;
+    snprintf(hello->hostname, sizeof(hello->hostname), "node%zu", rank / machine->gpus);
+    if (!job->views[place].from_file) {
+        snprintf(hello->device.pci_bus_id, sizeof(hello->device.pci_bus_id), "%s",
+                 pci_graph_node(machine->graph, PCI_NODE_GPU, place)->busid);
+    }
+    for (uint32_t i = 0; i < nnics; i++) {
+        nics[i].guid = rank / machine->gpus * nnics + i + 1;
+        nics[i].port = 1;
+        nics[i].link = GPURING_NIC_INFINIBAND;
+        snprintf(nics[i].name, sizeof(nics[i].name), "mlx5_%u", i % 100);
+    }
+    return gpuring_hello_bytes(nnics);
+}
+
+/* What AllGather 1 would bring, as it travels. */
+static uint8_t *hellos_make(const struct topo_job *job, uint32_t ranks, size_t *bytes)
+{
+    union {
+        struct gpuring_hello hello;
+        uint8_t bytes[sizeof(struct gpuring_hello) + GPURING_NICS_MAX * sizeof(struct gpuring_nic)];
+    } block;
+    size_t each = gpuring_record_bytes(hello_fill(job, 0, &block));
+    uint8_t *records = malloc(ranks * each);
+
+    for (size_t r = 0; records && r < ranks; r++) {
+        size_t used = hello_fill(job, r, &block);
+
+        gpuring_record_put(records + r * each, (int) r, &block, used);
+    }
+    *bytes = ranks * each;
+    return records;
+}
+
+/* As a rank does after AllGather 1: do all agree, and who shares a node? */
+static int hellos_consume(struct rank_state *state)
+{
+    struct topo_figures *figures = state->figures;
+    int rank, parameter, rc;
+    size_t bytes;
+    uint8_t *records = hellos_make(state->job, figures->ranks, &bytes);
+    double since = cpu_ms();
+
+    if (!records ||
+        gpuring_gathered_take(&state->hellos, (int) figures->ranks, records, bytes) != 0) {
+        free(records);
+        return -ENOMEM;
+    }
+    if (gpuring_members_compare(&state->hellos, &rank, &parameter) != GPURING_AGREED) {
+        return -EPROTO;
+    }
+    rc = errno_of(gpuring_members_find(&state->hellos, &state->members));
+    if (rc == 0 && state->members.nnodes != (int) figures->nodes) {
+        rc = -EPROTO;
+    }
+    figures->compare_ms = cpu_ms() - since;
+    figures->hello_bytes = bytes;
+    return rc;
+}
+
+/* ---- Views, and the channels of this node ---- */
+
+/* The letters with views that this rank sends and gets. */
+static void views_count(struct topo_figures *figures, const struct gpuring_mates *mates)
+{
+    const struct gpuring_hello *own = gpuring_mates_hello(mates, mates->self);
+    bool first = gpuring_views_tells(mates, mates->self);
+
+    for (int i = 0; i < mates->count; i++) {
+        const struct gpuring_hello *hello = gpuring_mates_hello(mates, i);
+        bool tells = gpuring_views_tells(mates, i);
+
+        figures->views += tells;
+        if (hello->view != own->view) {
+            figures->view_bytes += (tells ? hello->view_bytes : 0) + (first ? own->view_bytes : 0);
+        }
+    }
+}
+
+static int views_consume(struct rank_state *state)
+{
+    struct gpuring_mates mates = gpuring_mates_of(&state->hellos, &state->members, state->rank);
+    double since = cpu_ms();
+    int rc =
+        errno_of(gpuring_views_unite(&mates, state->job->views, &state->doc, &state->from_file));
+
+    state->figures->views_ms = cpu_ms() - since;
+    views_count(state->figures, &mates);
+    return rc;
+}
+
+static int offer_make(struct rank_state *state)
+{
+    const struct topo_options *options = state->job->machine->options;
+    double since = cpu_ms();
+    int rc = 0;
+
+    if (state->doc) {
+        rc = errno_of(gpuring_offer_make(
+            &state->hellos, &state->members, state->rank, state->doc, state->from_file,
+            options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, &state->offer, &state->advice));
+    }
+    state->figures->search_ms = cpu_ms() - since;
+    return rc;
+}
+
+/* ---- AllGather 2 ---- */
+
+/* What it would bring, as it travels. */
+static uint8_t *offers_make(const struct topo_job *job, uint32_t ranks, size_t *bytes)
+{
+    size_t each = gpuring_record_bytes(sizeof(struct gpuring_graph_offer));
+    uint8_t *records = malloc(ranks * each);
+
+    for (size_t r = 0; records && r < ranks; r++) {
+        struct gpuring_graph_offer offer = job->offers[r % job->machine->gpus];
+
+        offer.wire.node = (uint32_t) (r / job->machine->gpus);
+        gpuring_record_put(records + r * each, (int) r, &offer, sizeof(offer));
+    }
+    *bytes = ranks * each;
+    return records;
+}
+
+static int offers_consume(struct rank_state *state)
+{
+    struct topo_figures *figures = state->figures;
+    struct gpuring_gathered offers = {0};
+    size_t bytes;
+    uint8_t *records = offers_make(state->job, figures->ranks, &bytes);
+    double since = cpu_ms();
+    bool advised = false;
+    int rc;
+
+    if (!records || gpuring_gathered_take(&offers, (int) figures->ranks, records, bytes) != 0) {
+        free(records);
+        return -ENOMEM;
+    }
+    rc = errno_of(gpuring_offers_take(&offers, (int) figures->ranks, &state->wires, &advised));
+    gpuring_gathered_clear(&offers);
+    if (rc == 0) {
+        gpuring_layout_init(&state->layout, &state->members, state->wires,
+                            advised ? &state->advice : NULL);
+    }
+    figures->connect_ms = cpu_ms() - since;
+    figures->wire_bytes = bytes;
+    figures->engine = state->layout.engine;
+    figures->rings = state->layout.nrings;
+    figures->trees = state->layout.ntrees;
+    figures->packed = state->layout.advice ? state->layout.advice->pack.ntrees : 0;
+    return rc;
+}
+
+/* ---- Plans, and what neighbours are told ---- */
+
+static uint64_t plan_bytes(const struct gpuring_plan *plan)
+{
+    uint64_t bytes = sizeof(*plan) + plan->nlanes * sizeof(*plan->lanes) +
+                     (plan->nrecvs + plan->nsends) * sizeof(*plan->recvs);
+
+    for (uint32_t l = 0; l < plan->nlanes; l++) {
+        bytes += plan->lanes[l].nsteps * sizeof(*plan->lanes[l].steps) +
+                 plan->lanes[l].nrefs * sizeof(*plan->lanes[l].refs);
+    }
+    return bytes;
+}
+
+static int by_peer(const void *a, const void *b)
+{
+    int left = ((const struct gpuring_plan_conn *) a)->peer;
+    int right = ((const struct gpuring_plan_conn *) b)->peer;
+
+    return (left > right) - (left < right);
+}
+
+/* The letters to all neighbours, at most: CONNS are this rank's connections, and are sorted. */
+static void letters_count(const struct rank_state *state, struct gpuring_plan_conn *conns)
+{
+    const int *node = state->members.node;
+    struct topo_figures *figures = state->figures;
+    uint32_t same = 0;
+
+    qsort(conns, figures->connections, sizeof(*conns), by_peer);
+    for (uint32_t i = 0; i < figures->connections; i++) {
+        same++;
+        if (i + 1 == figures->connections || conns[i + 1].peer != conns[i].peer) {
+            figures->letter_bytes +=
+                gpuring_blob_room(same, node[conns[i].peer] != node[state->rank]);
+            figures->neighbours++;
+            same = 0;
+        }
+    }
+}
+
+static int plans_count(const struct rank_state *state, const struct gpuring_service *service)
+{
+    struct topo_figures *figures = state->figures;
+    struct gpuring_plan_conn *conns;
+    size_t room = 0;
+
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        const struct gpuring_plan *plan = service->plans[i];
+
+        room += plan ? plan->nrecvs + plan->nsends : 0;
+        figures->plan_bytes += plan ? plan_bytes(plan) : 0;
+    }
+    conns = malloc((room + 1) * sizeof(*conns));
+    if (!conns) {
+        return -ENOMEM;
+    }
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        const struct gpuring_plan *plan = service->plans[i];
+
+        if (plan) {
+            memcpy(conns + figures->connections, plan->recvs, plan->nrecvs * sizeof(*conns));
+            figures->connections += plan->nrecvs;
+            memcpy(conns + figures->connections, plan->sends, plan->nsends * sizeof(*conns));
+            figures->connections += plan->nsends;
+        }
+    }
+    letters_count(state, conns);
+    free(conns);
+    return 0;
+}
+
+static int service_make(struct rank_state *state)
+{
+    struct gpuring_device *device = NULL;
+    struct gpuring_service *service = NULL;
+    double since = cpu_ms();
+    int rc = errno_of(gpuring_device_host.open(&device));
+
+    if (rc != 0) {
+        return rc;
+    }
+    rc = errno_of(gpuring_layout_service(&state->layout, &state->hellos, state->rank, -1,
+                                         &gpuring_device_host, device, &service));
+    state->figures->plan_ms = cpu_ms() - since;
+    if (rc == 0) {
+        rc = plans_count(state, service);
+    }
+    gpuring_service_destroy(service);
+    gpuring_device_host.close(device);
+    return rc;
+}
+
+/* ---- The stages ---- */
+
+static void state_free(struct rank_state *state)
+{
+    gpuring_layout_fini(&state->layout);
+    free(state->wires);
+    pci_doc_free(state->doc);
+    gpuring_members_clear(&state->members);
+    gpuring_gathered_clear(&state->hellos);
+}
+
+/* As far as AllGather 2. */
+static int state_begin(struct rank_state *state)
+{
+    int rc = hellos_consume(state);
+
+    rc = rc ? rc : views_consume(state);
+    return rc ? rc : offer_make(state);
+}
+
+void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
+{
+    uint32_t gpus = job->machine->gpus;
+    struct rank_state state = {.job = job, .figures = figures};
+    double before = resident_mib();
+    int rc;
+
+    memset(figures, 0, sizeof(*figures));
+    figures->nodes = job->nodes;
+    figures->ranks = job->nodes * gpus;
+    state.rank = (int) (job->nodes / 2 * gpus + gpus - 1);
+    rc = state_begin(&state);
+    rc = rc ? rc : offers_consume(&state);
+    if (rc == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
+        gpuring_layout_dump(&state.layout);
+    }
+    figures->rc = rc ? rc : service_make(&state);
+    figures->memory_mib = resident_mib() - before;
+    state_free(&state);
+}
+
+/* ---- What the ranks of a node would tell ---- */
+
+/* Leaves the GPU at this place in the document alone. */
+static void doc_narrow(struct pci_doc *doc, uint32_t place)
+{
+    struct pci_elem *kept = NULL, *gpu;
+    uint32_t number = 0;
+
+    while ((gpu = pci_doc_next(doc, kept, "gpu")) != NULL) {
+        if (number++ == place) {
+            kept = gpu;
+        } else {
+            (void) pci_elem_remove(doc, gpu);
+        }
+    }
+}
+
+/* The text of the machine, or of the part that the rank at PLACE sees of it in a container. */
+static int text_make(const struct topo_job *job, uint32_t place, char **text, size_t *bytes)
+{
+    struct pci_error error = {""};
+    struct pci_doc *doc = NULL;
+    char *whole = NULL;
+    int rc = pci_doc_format(job->machine->doc, &whole, bytes, &error);
+
+    if (rc != 0 || !job->machine->options->containers) {
+        *text = whole;
+        return rc;
+    }
+    rc = pci_doc_parse(whole, *bytes, &doc, &error);
+    free(whole);
+    if (rc == 0) {
+        doc_narrow(doc, place);
+        rc = pci_doc_format(doc, text, bytes, &error);
+    }
+    pci_doc_free(doc);
+    return rc;
+}
+
+static int views_make(struct topo_job *job)
+{
+    uint32_t gpus = job->machine->gpus;
+    size_t bytes = 0;
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && i < gpus; i++) {
+        if (i == 0 || job->machine->options->containers) {
+            rc = text_make(job, i, &job->texts[job->ntexts], &bytes);
+            job->ntexts += rc == 0;
+        }
+        if (rc == 0) {
+            const char *text = job->texts[job->ntexts - 1];
+
+            job->views[i] =
+                (struct gpuring_view){.text = text,
+                                      .bytes = bytes,
+                                      .fingerprint = gpuring_view_fingerprint(text, bytes),
+                                      .from_file = job->machine->options->topo != NULL};
+        }
+    }
+    return rc;
+}
+
+/* By a job of one or two nodes: more have the same channels in each. */
+static int offers_prepare(struct topo_job *job)
+{
+    struct topo_figures figures = {.nodes = job->nodes > 1 ? 2 : 1};
+    int rc = 0;
+
+    figures.ranks = figures.nodes * job->machine->gpus;
+    for (uint32_t i = 0; rc == 0 && i < job->machine->gpus; i++) {
+        struct rank_state state = {.job = job, .figures = &figures, .rank = (int) i};
+
+        rc = state_begin(&state);
+        job->offers[i] = state.offer;
+        state_free(&state);
+    }
+    return rc;
+}
+
+/* A path class as a parameter of the component. */
+static int level_of(int class)
+{
+#define LEVEL(name, text) text,
+    static const char *const texts[] = {GPURING_VALUES_level(LEVEL)};
+#undef LEVEL
+
+    for (size_t i = 1; class >= 0 && i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (pci_path_class_parse(texts[i]) == class) {
+            return (int) i;
+        }
+    }
+    return GPURING_PARAM_LEVEL_AUTO;
+}
+
+static void log_print(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    topo_message("%s", text);
+}
+
+int topo_job_prepare(const struct topo_machine *machine, uint32_t nodes, struct topo_job *job)
+{
+    const struct topo_options *options = machine->options;
+    int rc;
+
+    memset(job, 0, sizeof(*job));
+    job->machine = machine;
+    job->nodes = nodes;
+    gpuring_log_set(log_print, options->verbose ? GPURING_LOG_DEBUG : GPURING_LOG_WARN);
+    gpuring_params.device = options->topo ? GPURING_PARAM_DEVICE_HOST : GPURING_PARAM_DEVICE_AUTO;
+    gpuring_params.topo_file = (char *) options->topo;
+    gpuring_params.graph_dump_file = (char *) options->graph;
+    gpuring_params.p2p_level = level_of(options->p2p_level);
+    gpuring_params.gdr_level = level_of(options->gdr_level);
+    job->views = calloc(machine->gpus, sizeof(*job->views));
+    job->texts = calloc(machine->gpus, sizeof(*job->texts));
+    job->offers = calloc(machine->gpus, sizeof(*job->offers));
+    rc = job->views && job->texts && job->offers ? views_make(job) : -ENOMEM;
+    return rc ? rc : offers_prepare(job);
+}
+
+void topo_job_free(struct topo_job *job)
+{
+    for (uint32_t i = 0; i < job->ntexts; i++) {
+        free(job->texts[i]);
+    }
+    free(job->texts);
+    free(job->views);
+    free(job->offers);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef GPURING_TOPO_JOB_H
+#define GPURING_TOPO_JOB_H
+
+/* The wire-up of one rank of a job on copies of a machine, by the component's own functions. */
+
+#include <stdint.h>
+
+#include "gpuring-topo-machine.h"
+#include "mca/coll_gpuring/view.h"
+#include "mca/coll_gpuring/wireup_format.h"
+
+/* One job's figures.  Plain: passed between processes. */
+struct topo_figures {
+    int rc;
+    uint32_t nodes, ranks, rings, trees, packed;
+    bool engine;           /* channels by the topology, not in the order of the ranks */
+    uint64_t hello_bytes;  /* AllGather 1, of all ranks */
+    uint32_t views;        /* different ones on a node */
+    uint64_t view_bytes;   /* that this rank receives and sends where they differ */
+    uint64_t wire_bytes;   /* AllGather 2: channels */
+    uint64_t letter_bytes; /* this rank's handles, to its neighbours, at most */
+    uint32_t neighbours;
+    uint64_t plan_bytes;  /* of all plans of this rank */
+    uint32_t connections; /* of this rank */
+    double compare_ms, views_ms, search_ms, connect_ms, plan_ms;
+    double memory_mib; /* most that was resident, above the start */
+};
+
+/* What the ranks of one node would tell, prepared outside of what is measured. */
+struct topo_job {
+    const struct topo_machine *machine;
+    uint32_t nodes;
+    struct gpuring_view *views; /* of each rank of a node */
+    char **texts;               /* of the views: one, or one for each rank */
+    uint32_t ntexts;
+    struct gpuring_graph_offer *offers; /* of each rank of a node */
+};
+
+/* 0 or a negative errno value; to be freed in either case. */
+int topo_job_prepare(const struct topo_machine *machine, uint32_t nodes, struct topo_job *job);
+void topo_job_free(struct topo_job *job);
+
+/* Does all that one rank in the middle of the job does, and measures it. */
+void topo_job_run(const struct topo_job *job, struct topo_figures *figures);
+
+#endif
