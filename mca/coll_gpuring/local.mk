@@ -58,6 +58,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/layout.c \
     mca/coll_gpuring/transport/peer.c \
     mca/coll_gpuring/transport/probe.c \
+    mca/coll_gpuring/transport/region.c \
     mca/coll_gpuring/transport/remote.c \
     mca/coll_gpuring/transport/status_page.c \
     mca/coll_gpuring/transport/status_page.h \

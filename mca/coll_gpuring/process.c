@@ -7,6 +7,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/network.h"
+#include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_format.h"
@@ -51,6 +52,8 @@ void gpuring_process_open_device(void)
         gpuring_compat_help("device missing", gpuring_process.hostname);
     }
 }
+
+#define UNMAP_MS 2000 /* peers come here at about the same time */
 
 static int attach_locked(const struct gpuring_pointer *pointer)
 {
@@ -120,6 +123,7 @@ bool gpuring_process_copies(const void *buffer)
 void gpuring_process_close(void)
 {
     gpuring_network_close();
+    gpuring_transport_finish(UNMAP_MS);
     if (copy_stream != NULL) {
         gpuring_process.device_ops->stream_destroy(copy_stream);
         copy_stream = NULL;

@@ -3,7 +3,8 @@
 /*
  * Memory. Device allocations are memory files mapped at addresses that are never used twice, so a
  * use after free faults; they are inaccessible to the host except while something runs on the
- * "GPU". Other processes map them through /proc/PID/fd/FD, as CUDA IPC would.
+ * "GPU". Other processes map them through /proc/PID/fd/FD, as CUDA IPC would; a page behind the
+ * memory counts them, for who frees memory that others have mapped has undefined behaviour.
  */
 #include "test/standin/standin.h"
 
@@ -48,6 +49,20 @@ static bool protects(void)
 static bool is_device(const struct block *block)
 {
     return block->kind == STANDIN_DEVICE || block->kind == STANDIN_IMPORTED;
+}
+
+/* Change the number of mappings in other processes; the number after it. -1: cannot be told. */
+static int count_mappings(int fd, size_t mapped, int change)
+{
+    int *count = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t) mapped);
+    int now;
+
+    if (count == MAP_FAILED) {
+        return -1;
+    }
+    now = __atomic_add_fetch(count, change, __ATOMIC_SEQ_CST);
+    munmap(count, PAGE);
+    return now;
 }
 
 /* Called with the lock held. */
@@ -165,6 +180,13 @@ static void retire(const struct block *block)
     mmap(block->address, block->mapped, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (block->fd >= 0) {
+        int left =
+            count_mappings(block->fd, block->mapped, block->kind == STANDIN_IMPORTED ? -1 : 0);
+
+        if (block->kind == STANDIN_DEVICE && left > 0) {
+            standin_report("pid %d misuses memory: it is freed while %d others have it mapped\n",
+                           (int) getpid(), left);
+        }
         close(block->fd);
     }
 }
@@ -195,7 +217,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
         return CUDA_ERROR_INVALID_VALUE;
     }
     fd = memfd_create("standin", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t) mapped) != 0) {
+    if (fd < 0 || ftruncate(fd, (off_t) (mapped + PAGE)) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     address = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -364,8 +386,8 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
         return CUDA_ERROR_MAP_FAILED;
     }
     address = mmap(NULL, ipc.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (address == MAP_FAILED) {
+    if (address == MAP_FAILED || count_mappings(fd, ipc.mapped, 1) < 0) {
+        close(fd);
         return CUDA_ERROR_MAP_FAILED;
     }
     *pointer = (CUdeviceptr) (uintptr_t) address;
@@ -374,7 +396,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
                               .mapped = ipc.mapped,
                               .kind = STANDIN_IMPORTED,
                               .gpu = ipc.gpu,
-                              .fd = -1});
+                              .fd = fd});
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)

@@ -22,7 +22,8 @@
  *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
  *                                 those of processes that share a GPU without MPS
  *   GPURING_STANDIN_REPORT=FILE   append, one line each: what was left behind at exit ("leaks"),
- *                                 what no driver would let pass ("misuses"), and faults that were
+ *                                 what no driver would let pass ("misuses"; also memory that is
+ *                                 freed while other processes have it mapped), and faults that were
  *                                 not reached ("never calls SYMBOL N times")
  *
  * Besides the driver's entry points it exports what is declared here as gpuring_standin_*, for a

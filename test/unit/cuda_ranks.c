@@ -300,6 +300,7 @@ static void rank_body(struct rank *self, int gpu)
     wait_for_all(self);
     if (self->device != NULL) {
         gpuring_transport_destroy(self->transport);
+        gpuring_transport_finish(5000);
         gpuring_plan_free(self->plan);
         ops->free_pinned(self->device, self->tables);
         ops->stream_destroy(self->stream);

@@ -122,6 +122,13 @@ struct gpuring_transport {
     char name[32]; /* "shm+ucx" */
 };
 
+/* region.c: this process has mapped the region of the page's owner (1), or unmapped it (-1). */
+void gpuring_region_mapped(struct gpuring_status_page *page, int change);
+/* Free the region; where peers have it mapped it is kept, and the page with it. */
+void gpuring_region_give_back(struct gpuring_transport *transport);
+/* Free what no peer has mapped any more. */
+void gpuring_region_look(void);
+
 /* layout.c: pure functions */
 void gpuring_layout_peer_recv(const struct gpuring_fifo_config *fifo,
                               struct gpuring_block_layout *layout);

@@ -67,12 +67,15 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
 {
     const struct gpuring_transport_config *config = &transport->config;
     void *mapped = NULL;
-    int status = config->device_ops->import(config->device, &header->region, &mapped);
+    int status;
 
+    gpuring_region_mapped(peer->page, 1);
+    status = config->device_ops->import(config->device, &header->region, &mapped);
     if (status == GPURING_OK) {
         peer->region = mapped;
         return GPURING_OK;
     }
+    gpuring_region_mapped(peer->page, -1);
     return transport->probes ? GPURING_OK : status;
 }
 
@@ -152,6 +155,7 @@ void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring
 {
     if (peer->region != NULL) {
         transport->config.device_ops->unimport(transport->config.device, peer->region);
+        gpuring_region_mapped(peer->page, -1);
         peer->region = NULL;
     }
     if (peer->staged != NULL) {

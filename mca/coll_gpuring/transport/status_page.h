@@ -4,8 +4,8 @@
  * The status page: one per rank and communicator, in host memory that the ranks of the node map.
  * A peer reads there what this rank is doing, and stops it through the abort word.
  *
- *   0         16      20    24          32         36         40         48       56
- *   | id[2]   | abort | pid | operation | activity | reserved | on_hosts | on_gpu |
+ *   0         16      20    24          32         36     40         48       56         60     64
+ *   | id[2]   | abort | pid | operation | activity | core | on_hosts | on_gpu | mappings | unused |
  */
 #ifndef GPURING_STATUS_PAGE_H
 #define GPURING_STATUS_PAGE_H
@@ -31,8 +31,10 @@ struct gpuring_status_page {
     /* Numbers of the last calls on this communicator with host buffers and with GPU buffers, as all
      * ranks count them; written by the owner, on_hosts with release after an earlier on_gpu. */
     uint64_t on_hosts, on_gpu;
+    uint32_t mappings; /* peers that have the owner's device memory mapped; see region.c */
+    uint32_t unused;
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 56, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 64, "shared between processes");
 
 /* Stop the owner of the page; the first status wins. status is a negative gpuring_status. */
 void gpuring_status_page_abort(struct gpuring_status_page *page, int status);

@@ -271,6 +271,7 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
         gpuring_error("out of memory for a transport");
         return GPURING_ERR_NOMEM;
     }
+    gpuring_region_look();
     created->config = *config;
     created->nplans = nplans;
     snprintf(created->hostname, sizeof created->hostname, "%s", config->hostname);
@@ -417,9 +418,6 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     for (int i = 0; i < transport->npeers; i++) {
         gpuring_peer_disconnect(transport, &transport->peers[i]);
     }
-    if (transport->region != NULL) {
-        transport->config.device_ops->free(transport->config.device, transport->region);
-    }
     if (transport->staged_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->staged);
     }
@@ -429,6 +427,8 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     if (transport->page_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->page);
     }
+    gpuring_region_give_back(transport);
+    gpuring_region_look();
     if (transport->page != NULL) {
         gpuring_device_host.free(transport->host, transport->page);
     }

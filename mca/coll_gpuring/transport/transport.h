@@ -181,7 +181,12 @@ uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
 /* One word for logs and tools: "shm", "peer", "ucx", "shm+verbs"... Owned by the transport. */
 const char *gpuring_transport_name(const struct gpuring_transport *transport);
 
-/* Local; bounded in time (pending network posts are given up after 2 s). NULL is allowed. */
+/* Local; bounded in time (pending network posts are given up after 2 s). NULL is allowed. Device
+ * memory that peers have not unmapped yet is given back later. */
 void gpuring_transport_destroy(struct gpuring_transport *transport);
+
+/* Before the device is closed: wait, so long at most, until peers have unmapped the memory of
+ * transports that were destroyed, and give it back. No other thread uses a transport. */
+void gpuring_transport_finish(unsigned int milliseconds);
 
 #endif
