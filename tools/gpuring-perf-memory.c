@@ -15,7 +15,7 @@
 typedef unsigned long long cuda_pointer; /* CUdeviceptr */
 
 static struct {
-    void *library;
+    void *handle;
     int device;
     int (*init)(unsigned int flags);
     int (*device_count)(int *count);
@@ -50,7 +50,7 @@ static int cuda_check(int result, const char *what)
 /* dlsym gives a data pointer; the copy makes a function pointer of it without a cast. */
 static int cuda_symbol(const char *name, void *function)
 {
-    void *symbol = dlsym(cuda.library, name);
+    void *symbol = dlsym(cuda.handle, name);
 
     if (symbol == NULL) {
         perf_message("libcuda.so.1 has no %s", name);
@@ -96,8 +96,8 @@ static int cuda_open(int local_rank)
 {
     int count = 0, status;
 
-    cuda.library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (cuda.library == NULL) {
+    cuda.handle = dlopen("libcuda.so.1", RTLD_NOW);
+    if (cuda.handle == NULL) {
         perf_message("--memory cuda: no CUDA driver on this host (%s)", dlerror());
         return -1;
     }

@@ -184,38 +184,47 @@ void gpuring_describe_allgatherv(struct gpuring_stage *stage, struct ompi_commun
     gathering_input(stage, comm, (size_t) scount, stype);
 }
 
-void gpuring_describe_gather(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                             GPURING_ARGUMENTS_ROOTED)
+/* The same with a root: `all` is what that gets. */
+static void gathering(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root,
+                      const struct gpuring_part *all, size_t count, struct ompi_datatype_t *type)
 {
     enum role role = role_of(comm, root);
 
-    begin(stage, sbuf, rbuf);
     if (role == ROOT) {
-        stage->receive.out = gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype);
+        stage->receive.out = *all;
     }
     if (role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(comm))) {
-        gathering_input(stage, comm, (size_t) scount, stype);
+        gathering_input(stage, comm, count, type);
     }
+}
+
+void gpuring_describe_gather(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
+                             GPURING_ARGUMENTS_ROOTED)
+{
+    struct gpuring_part all = gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype);
+
+    begin(stage, sbuf, rbuf);
+    gathering(stage, comm, root, &all, (size_t) scount, stype);
 }
 
 void gpuring_describe_gatherv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                               GPURING_ARGUMENTS_GATHERV)
 {
-    enum role role = role_of(comm, root);
+    struct gpuring_part all = by_counts(peers(comm), rcounts, rdispls, rtype);
 
     begin(stage, sbuf, rbuf);
-    if (role == ROOT) {
-        stage->receive.out = by_counts(peers(comm), rcounts, rdispls, rtype);
-    }
-    if (role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(comm))) {
-        gathering_input(stage, comm, (size_t) scount, stype);
-    }
+    gathering(stage, comm, root, &all, (size_t) scount, stype);
 }
 
-/* What a rank gets in a scattering, unless it keeps its block in place. */
-static void scattering_output(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                              enum role role, size_t count, struct ompi_datatype_t *type)
+/* The root gives `all`; each rank gets a block, unless the root keeps its own in place. */
+static void scattering(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root,
+                       const struct gpuring_part *all, size_t count, struct ompi_datatype_t *type)
 {
+    enum role role = role_of(comm, root);
+
+    if (role == ROOT) {
+        stage->send.in = *all;
+    }
     if (role == OTHER ||
         (role == ROOT && !OMPI_COMM_IS_INTER(comm) && stage->receive.user != MPI_IN_PLACE)) {
         stage->receive.out = gpuring_part_whole(count, type);
@@ -225,138 +234,132 @@ static void scattering_output(struct gpuring_stage *stage, struct ompi_communica
 void gpuring_describe_scatter(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                               GPURING_ARGUMENTS_ROOTED)
 {
-    enum role role = role_of(comm, root);
+    struct gpuring_part all = gpuring_part_blocks(0, peers(comm), (size_t) scount, stype);
 
     begin(stage, sbuf, rbuf);
-    if (role == ROOT) {
-        stage->send.in = gpuring_part_blocks(0, peers(comm), (size_t) scount, stype);
-    }
-    scattering_output(stage, comm, role, (size_t) rcount, rtype);
+    scattering(stage, comm, root, &all, (size_t) rcount, rtype);
 }
 
 void gpuring_describe_scatterv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                                GPURING_ARGUMENTS_SCATTERV)
 {
-    enum role role = role_of(comm, root);
+    struct gpuring_part all = by_counts(peers(comm), scounts, sdispls, stype);
 
     begin(stage, sbuf, rbuf);
-    if (role == ROOT) {
-        stage->send.in = by_counts(peers(comm), scounts, sdispls, stype);
-    }
-    scattering_output(stage, comm, role, (size_t) rcount, rtype);
+    scattering(stage, comm, root, &all, (size_t) rcount, rtype);
 }
 
 /* Everybody to everybody; in place, what is received replaces what was sent. */
-static void complete_exchange(struct gpuring_stage *stage, const struct gpuring_part *given)
+static void exchange(struct gpuring_stage *stage, struct gpuring_part given,
+                     struct gpuring_part taken)
 {
+    stage->receive.out = taken;
     if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = stage->receive.out;
+        stage->receive.in = taken;
     } else {
-        stage->send.in = *given;
+        stage->send.in = given;
     }
 }
 
 void gpuring_describe_alltoall(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                                GPURING_ARGUMENTS_EXCHANGE)
 {
-    struct gpuring_part given = gpuring_part_blocks(0, peers(comm), (size_t) scount, stype);
-
     begin(stage, sbuf, rbuf);
-    stage->receive.out = gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype);
-    complete_exchange(stage, &given);
+    exchange(stage, gpuring_part_blocks(0, peers(comm), (size_t) scount, stype),
+             gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype));
 }
 
 void gpuring_describe_alltoallv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                                 GPURING_ARGUMENTS_ALLTOALLV)
 {
-    struct gpuring_part given = by_counts(peers(comm), scounts, sdispls, stype);
-
     begin(stage, sbuf, rbuf);
-    stage->receive.out = by_counts(peers(comm), rcounts, rdispls, rtype);
-    complete_exchange(stage, &given);
+    exchange(stage, by_counts(peers(comm), scounts, sdispls, stype),
+             by_counts(peers(comm), rcounts, rdispls, rtype));
 }
 
 void gpuring_describe_alltoallw(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                                 GPURING_ARGUMENTS_ALLTOALLW)
 {
-    struct gpuring_part given = by_types(peers(comm), scounts, sdispls, stypes);
-
     begin(stage, sbuf, rbuf);
-    stage->receive.out = by_types(peers(comm), rcounts, rdispls, rtypes);
-    complete_exchange(stage, &given);
+    exchange(stage, by_types(peers(comm), scounts, sdispls, stypes),
+             by_types(peers(comm), rcounts, rdispls, rtypes));
 }
 
 /* Neighbourhoods: a call touches nothing if the number of neighbours is unknown. */
-static void neighbors(struct ompi_communicator_t *comm, int *sources, int *targets)
+struct neighbors {
+    int sources, targets;
+};
+
+static struct neighbors neighbors_of(struct ompi_communicator_t *comm)
 {
-    if (mca_topo_base_neighbor_count(comm, sources, targets) != OMPI_SUCCESS) {
-        *sources = *targets = 0;
+    struct neighbors n;
+
+    if (mca_topo_base_neighbor_count(comm, &n.sources, &n.targets) != OMPI_SUCCESS) {
+        n.sources = n.targets = 0;
     }
+    return n;
 }
 
 /* What neighbours send; blocks of those that are not there keep what they hold. */
-static void neighbors_output(struct gpuring_stage *stage, struct gpuring_part part)
+static void neighborhood(struct gpuring_stage *stage, struct gpuring_part given,
+                         struct gpuring_part taken)
 {
-    stage->receive.in = part;
-    stage->receive.out = part;
+    stage->send.in = given;
+    stage->receive.in = taken;
+    stage->receive.out = taken;
 }
 
 void gpuring_describe_neighbor_allgather(struct gpuring_stage *stage,
                                          struct ompi_communicator_t *comm,
                                          GPURING_ARGUMENTS_EXCHANGE)
 {
-    int sources, targets;
+    struct neighbors n = neighbors_of(comm);
 
-    neighbors(comm, &sources, &targets);
     begin(stage, sbuf, rbuf);
-    stage->send.in = gpuring_part_whole((size_t) scount, stype);
-    neighbors_output(stage, gpuring_part_blocks(0, sources, (size_t) rcount, rtype));
+    neighborhood(stage, gpuring_part_whole((size_t) scount, stype),
+                 gpuring_part_blocks(0, n.sources, (size_t) rcount, rtype));
 }
 
 void gpuring_describe_neighbor_allgatherv(struct gpuring_stage *stage,
                                           struct ompi_communicator_t *comm,
                                           GPURING_ARGUMENTS_ALLGATHERV)
 {
-    int sources, targets;
+    struct neighbors n = neighbors_of(comm);
 
-    neighbors(comm, &sources, &targets);
     begin(stage, sbuf, rbuf);
-    stage->send.in = gpuring_part_whole((size_t) scount, stype);
-    neighbors_output(stage, by_counts(sources, rcounts, rdispls, rtype));
+    neighborhood(stage, gpuring_part_whole((size_t) scount, stype),
+                 by_counts(n.sources, rcounts, rdispls, rtype));
 }
 
 void gpuring_describe_neighbor_alltoall(struct gpuring_stage *stage,
                                         struct ompi_communicator_t *comm,
                                         GPURING_ARGUMENTS_EXCHANGE)
 {
-    int sources, targets;
+    struct neighbors n = neighbors_of(comm);
 
-    neighbors(comm, &sources, &targets);
     begin(stage, sbuf, rbuf);
-    stage->send.in = gpuring_part_blocks(0, targets, (size_t) scount, stype);
-    neighbors_output(stage, gpuring_part_blocks(0, sources, (size_t) rcount, rtype));
+    neighborhood(stage, gpuring_part_blocks(0, n.targets, (size_t) scount, stype),
+                 gpuring_part_blocks(0, n.sources, (size_t) rcount, rtype));
 }
 
 void gpuring_describe_neighbor_alltoallv(struct gpuring_stage *stage,
                                          struct ompi_communicator_t *comm,
                                          GPURING_ARGUMENTS_ALLTOALLV)
 {
-    int sources, targets;
+    struct neighbors n = neighbors_of(comm);
 
-    neighbors(comm, &sources, &targets);
     begin(stage, sbuf, rbuf);
-    stage->send.in = by_counts(targets, scounts, sdispls, stype);
-    neighbors_output(stage, by_counts(sources, rcounts, rdispls, rtype));
+    neighborhood(stage, by_counts(n.targets, scounts, sdispls, stype),
+                 by_counts(n.sources, rcounts, rdispls, rtype));
 }
 
 void gpuring_describe_neighbor_alltoallw(struct gpuring_stage *stage,
                                          struct ompi_communicator_t *comm,
                                          GPURING_ARGUMENTS_NEIGHBOR_ALLTOALLW)
 {
-    int sources, targets;
+    struct neighbors n = neighbors_of(comm);
 
-    neighbors(comm, &sources, &targets);
     begin(stage, sbuf, rbuf);
-    stage->send.in = by_wide_types(targets, scounts, sdispls, stypes);
-    neighbors_output(stage, by_wide_types(sources, rcounts, rdispls, rtypes));
+    neighborhood(stage, by_wide_types(n.targets, scounts, sdispls, stypes),
+                 by_wide_types(n.sources, rcounts, rdispls, rtypes));
 }

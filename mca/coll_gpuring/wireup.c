@@ -39,8 +39,6 @@
 
 #define MARK_CONNECTING 1 /* of failures after AllGather 1 and 2 */
 
-#define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
-
 #define STAGE_NAME(name, text) STAGE_##name,
 enum wireup_stage { STAGES(STAGE_NAME) STAGE_COUNT };
 
@@ -80,75 +78,17 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_exchange_broadcast(module->exchange, wireup->id);
 }
 
-/* How long the first chunks may take: less than what fails the wire-up as a whole. */
-static double try_seconds(const struct gpuring_net_choice *net)
-{
-    double limit = net->spare ? TRY_SPARE_SECONDS : 0;
-
-    return gpuring_params.timeout > 0 && (limit == 0 || gpuring_params.timeout < 2 * limit)
-               ? gpuring_params.timeout / 2.0
-               : limit;
-}
-
-static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
-                             enum gpuring_net_direction direction)
-{
-    const struct gpuring_route_devices *devices = context;
-    int way = direction == GPURING_NET_SEND ? GPURING_ROUTE_OUT : GPURING_ROUTE_IN;
-
-    channel %= GPURING_MAX_CHANNELS;
-    return algorithm == GPURING_ALGORITHM_TREE ? devices->tree[channel][way]
-                                               : devices->ring[channel][way];
-}
-
-static void find_devices(const mca_coll_gpuring_module_t *module,
-                         const struct gpuring_wireup *wireup, const struct gpuring_network *network,
-                         struct gpuring_route_devices *result)
-{
-    const struct gpuring_net_device *devices = NULL;
-    int count = 0;
-
-    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
-        count = 0;
-    }
-    gpuring_layout_devices(&wireup->layout, module->rank, &wireup->advice.routes, devices, count,
-                           result);
-}
-
-static int make_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    const struct gpuring_members *members = &wireup->members;
-    struct gpuring_route_devices devices;
-    struct gpuring_transport_config config = {
-        .rank = module->rank,
-        .nranks = module->nranks,
-        .node = members->node,
-        .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
-        .unique_id = {wireup->id[0], wireup->id[1]},
-    };
-
-    if (members->nnodes > 1) {
-        struct gpuring_network network;
-        int status = gpuring_network_open(wireup->net.kind, &wireup->hellos, members->node,
-                                          module->rank, &network);
-
-        if (status != GPURING_OK) {
-            return status;
-        }
-        find_devices(module, wireup, &network, &devices);
-        config.net_device = device_of_channel;
-        config.net_device_context = &devices;
-        config.net_ops = network.ops;
-        config.net = network.net;
-        config.proxy = gpuring_process.proxy;
-        config.try_seconds = try_seconds(&wireup->net);
-    }
-    return gpuring_service_transport(wireup->service, &config);
-}
-
 /* Channels are known as far as they can be: make plans and connections' ends; can all go on? */
 static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
+    const struct gpuring_wireup_known known = {
+        .id = wireup->id,
+        .hellos = &wireup->hellos,
+        .members = &wireup->members,
+        .layout = &wireup->layout,
+        .routes = &wireup->advice.routes,
+        .net = &wireup->net,
+    };
     int status;
 
     gpuring_exchange_mark(module->exchange, MARK_CONNECTING);
@@ -157,9 +97,9 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     if (module->rank == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_layout_dump(&wireup->layout);
     }
-    status = gpuring_wireup_service(module, &wireup->layout, &wireup->hellos, &wireup->service);
+    status = gpuring_wireup_service(module, &known, &wireup->service);
     if (status == GPURING_OK) {
-        status = make_transport(module, wireup);
+        status = gpuring_wireup_transport(module, &known, wireup->service);
     }
     if (status == GPURING_OK) {
         status = gpuring_wireup_letters(wireup->service->transport, module->comm, &wireup->letters);

@@ -9,19 +9,90 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_check.h"
+#include "mca/coll_gpuring/wireup_hello.h"
+
+#define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
 
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
-                           const struct gpuring_layout *layout,
-                           const struct gpuring_gathered *hellos, struct gpuring_service **service)
+                           const struct gpuring_wireup_known *known,
+                           struct gpuring_service **service)
 {
     int status =
-        gpuring_layout_service(layout, hellos, module->rank, gpuring_process.gpu,
+        gpuring_layout_service(known->layout, known->hellos, module->rank, gpuring_process.gpu,
                                gpuring_process.device_ops, gpuring_process.device, service);
 
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-        status = gpuring_wireup_check_plans(layout);
+        status = gpuring_wireup_check_plans(known->layout);
     }
     return status;
+}
+
+/* How long the first chunks may take: less than what fails the wire-up as a whole. */
+static double try_seconds(const struct gpuring_net_choice *net)
+{
+    double limit = net->spare ? TRY_SPARE_SECONDS : 0;
+
+    return gpuring_params.timeout > 0 && (limit == 0 || gpuring_params.timeout < 2 * limit)
+               ? gpuring_params.timeout / 2.0
+               : limit;
+}
+
+static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+                             enum gpuring_net_direction direction)
+{
+    const struct gpuring_route_devices *devices = context;
+    int way = direction == GPURING_NET_SEND ? GPURING_ROUTE_OUT : GPURING_ROUTE_IN;
+
+    channel %= GPURING_MAX_CHANNELS;
+    return algorithm == GPURING_ALGORITHM_TREE ? devices->tree[channel][way]
+                                               : devices->ring[channel][way];
+}
+
+static void find_devices(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_wireup_known *known,
+                         const struct gpuring_network *network,
+                         struct gpuring_route_devices *result)
+{
+    const struct gpuring_net_device *devices = NULL;
+    int count = 0;
+
+    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
+        count = 0;
+    }
+    gpuring_layout_devices(known->layout, module->rank, known->routes, devices, count, result);
+}
+
+int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
+                             const struct gpuring_wireup_known *known,
+                             struct gpuring_service *service)
+{
+    const struct gpuring_members *members = known->members;
+    struct gpuring_route_devices devices;
+    struct gpuring_transport_config config = {
+        .rank = module->rank,
+        .nranks = module->nranks,
+        .node = members->node,
+        .hostname = gpuring_hello_of(known->hellos, module->rank)->hostname,
+        .unique_id = {known->id[0], known->id[1]},
+    };
+
+    if (members->nnodes > 1) {
+        struct gpuring_network network;
+        int status = gpuring_network_open(known->net->kind, known->hellos, members->node,
+                                          module->rank, &network);
+
+        if (status != GPURING_OK) {
+            return status;
+        }
+        find_devices(module, known, &network, &devices);
+        config.net_device = device_of_channel;
+        config.net_device_context = &devices;
+        config.net_ops = network.ops;
+        config.net = network.net;
+        config.proxy = gpuring_process.proxy;
+        config.try_seconds = try_seconds(known->net);
+    }
+    return gpuring_service_transport(service, &config);
 }
 
 int gpuring_wireup_letters(const struct gpuring_transport *transport,

@@ -7,11 +7,27 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/layout.h"
 #include "mca/coll_gpuring/letters.h"
+#include "mca/coll_gpuring/network.h"
+
+/* What all ranks know of each other by then. */
+struct gpuring_wireup_known {
+    const uint64_t *id; /* two words, of the communicator */
+    const struct gpuring_gathered *hellos;
+    const struct gpuring_members *members;
+    const struct gpuring_layout *layout;
+    const struct gpuring_routes *routes;  /* this node's, of its topology */
+    const struct gpuring_net_choice *net; /* with several nodes */
+};
 
 /* Plans and FIFO sizes of this rank; the transport is still to be added. */
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
-                           const struct gpuring_layout *layout,
-                           const struct gpuring_gathered *hellos, struct gpuring_service **service);
+                           const struct gpuring_wireup_known *known,
+                           struct gpuring_service **service);
+
+/* Add the transport: this rank's ends of the connections. */
+int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
+                             const struct gpuring_wireup_known *known,
+                             struct gpuring_service *service);
 
 /* Room for the letters to and from all neighbours: before they are relied upon. */
 int gpuring_wireup_letters(const struct gpuring_transport *transport,

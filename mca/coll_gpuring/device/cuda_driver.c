@@ -33,7 +33,7 @@ static bool resolve(void)
     };
 
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        void *address = dlsym(driver.library, calls[i].symbol);
+        void *address = dlsym(driver.handle, calls[i].symbol);
 
         if (address == NULL) {
             snprintf(driver_reason, sizeof driver_reason,
@@ -61,8 +61,8 @@ static bool initialise(void)
 
 static void load(void)
 {
-    driver.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (driver.library == NULL) {
+    driver.handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (driver.handle == NULL) {
         snprintf(driver_reason, sizeof driver_reason, "no CUDA driver: %s", dlerror());
         driver_state = ABSENT;
     } else {
@@ -72,12 +72,12 @@ static void load(void)
 
 static bool library_present(void)
 {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
 
-    if (library != NULL) {
-        dlclose(library);
+    if (handle != NULL) {
+        dlclose(handle);
     }
-    return library != NULL;
+    return handle != NULL;
 }
 
 /* Stops at the first object: what counts is the number of loads, which each of them carries. */

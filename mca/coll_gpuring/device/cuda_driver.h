@@ -70,7 +70,7 @@ struct gpuring_cuda_driver {
 #define GPURING_CUDA_MEMBER(member, symbol, arguments) CUresult(CUDAAPI *member) arguments;
     GPURING_CUDA_CALLS(GPURING_CUDA_MEMBER)
 #undef GPURING_CUDA_MEMBER
-    void *library;
+    void *handle; /* of the library */
 };
 
 /*
