@@ -51,6 +51,21 @@ static void process_stop(struct process *process)
     gpuring_net_mock.close(process->net);
 }
 
+/* A network with these faults, and two processes on it. */
+static void both_start(struct process *a, struct process *b,
+                       const struct gpuring_mock_faults *faults)
+{
+    gpuring_mock_reset(faults);
+    process_start(a, 0, &waits[0]);
+    process_start(b, 1, &waits[0]);
+}
+
+static void both_stop(struct process *a, struct process *b)
+{
+    process_stop(a);
+    process_stop(b);
+}
+
 /* A connection from one process to another. */
 struct pair {
     struct lane_end sender, receiver;
@@ -207,9 +222,7 @@ static void test_late_receiver(void **state)
     struct lane lane;
 
     (void) state;
-    gpuring_mock_reset(&none);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &none);
     pair_open(&pair, &a, &b);
     for (int i = 0; i < 50; i++) {
         until_sleeping(a.proxy);
@@ -221,8 +234,7 @@ static void test_late_receiver(void **state)
         assert_int_equal(lane_join(&lane), GPURING_OK);
     }
     pair_close(&pair);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
 }
 
 static void test_lost_chunk(void **state)
@@ -233,9 +245,7 @@ static void test_lost_chunk(void **state)
     struct lane lanes[2];
 
     (void) state;
-    gpuring_mock_reset(&faults);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &faults);
     pair_open(&hurt, &a, &b);
     pair_open(&fine, &a, &b);
     lane_start(&lanes[0], &hurt.sender, GPURING_PROTOCOL_SIMPLE, 1, 50, 1);
@@ -256,8 +266,7 @@ static void test_lost_chunk(void **state)
     pair_close(&fine);
     assert_int_equal(lane_end_destroy(&hurt.sender, 10), GPURING_ERR_NET);
     assert_int_equal(lane_end_destroy(&hurt.receiver, 10), GPURING_ERR_NET);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
 }
 
 static void test_killed_peer(void **state)
@@ -268,9 +277,7 @@ static void test_killed_peer(void **state)
     struct lane lane;
 
     (void) state;
-    gpuring_mock_reset(&none);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &none);
     pair_open(&pair, &b, &a);
     lane_start(&lane, &pair.receiver, GPURING_PROTOCOL_SIMPLE, 1, 1, 1);
     gpuring_mock_kill(b.net);
@@ -279,8 +286,7 @@ static void test_killed_peer(void **state)
     until_sleeping(a.proxy);
     assert_int_equal(lane_end_destroy(&pair.receiver, 10), GPURING_ERR_PEER);
     lane_end_destroy(&pair.sender, 0);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
 }
 
 /* One end gives up: the other one learns it and why, whichever it is; connections beside go on. */
@@ -292,9 +298,7 @@ static void test_abort(void **state)
     struct lane lanes[2];
 
     (void) state;
-    gpuring_mock_reset(&none);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &none);
     pair_open(&pairs[0], &a, &b);
     pair_open(&pairs[1], &b, &a);
     pair_open(&fine, &a, &b);
@@ -314,8 +318,7 @@ static void test_abort(void **state)
     assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
     assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
     pair_close(&fine);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
 }
 
 /* A hung peer: nobody gets an error, but leaving is bounded, with chunks in flight. */
@@ -327,9 +330,7 @@ static void test_hung_peer(void **state)
     struct lane lane;
 
     (void) state;
-    gpuring_mock_reset(&none);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &none);
     pair_open(&pairs[0], &a, &b);
     pair_open(&pairs[1], &a, &b);
     gpuring_mock_stall(b.net, true);
@@ -358,9 +359,7 @@ static void test_stalled_peer_recovers(void **state)
     const struct timespec nap = {.tv_nsec = 20000000};
 
     (void) state;
-    gpuring_mock_reset(&none);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &none);
     pair_open(&pair, &a, &b);
     gpuring_mock_stall(b.net, true);
     lane_start(&lanes[0], &pair.sender, GPURING_PROTOCOL_LL128, 1, 100, 1);
@@ -370,8 +369,7 @@ static void test_stalled_peer_recovers(void **state)
     assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
     assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
     pair_close(&pair);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
 }
 
 /* Overrun counters must end in an error, not in wild copies. */
@@ -383,9 +381,7 @@ static void test_corrupt_counters(void **state)
     struct lane lane;
 
     (void) state;
-    gpuring_mock_reset(&none);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &none);
     pair_open(&pair, &a, &b);
     __atomic_store_n(&pair.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
     __atomic_store_n(&pair.receiver.head[0]->head, UINT64_C(1) << 40, __ATOMIC_RELEASE);
@@ -395,8 +391,7 @@ static void test_corrupt_counters(void **state)
     assert_int_equal(lane_join(&lane), GPURING_ERR_DATA);
     assert_int_equal(lane_end_destroy(&pair.sender, 1), GPURING_ERR_DATA);
     assert_int_equal(lane_end_destroy(&pair.receiver, 1), GPURING_ERR_DATA);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
 }
 
 /* Connections come and go while others carry traffic. */
@@ -408,9 +403,7 @@ static void test_add_and_remove_under_load(void **state)
     struct lane lanes[2], guest[2];
 
     (void) state;
-    gpuring_mock_reset(&faults);
-    process_start(&a, 0, &waits[0]);
-    process_start(&b, 1, &waits[0]);
+    both_start(&a, &b, &faults);
     pair_open(&load, &a, &b);
     lane_start(&lanes[0], &load.sender, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
     lane_start(&lanes[1], &load.receiver, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
@@ -425,8 +418,7 @@ static void test_add_and_remove_under_load(void **state)
     assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
     assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
     pair_close(&load);
-    process_stop(&a);
-    process_stop(&b);
+    both_stop(&a, &b);
     assert_int_equal(gpuring_mock_violations(), 0);
 }
 
