@@ -43,8 +43,9 @@ static void predict(const struct pci_graph *graph, int nnodes, const struct pci_
     advice->predicted = true;
 }
 
-void gpuring_advice_find(const struct pci_graph *graph, int nnodes, const struct pci_channels *ring,
-                         const struct pci_channels *tree, struct gpuring_advice *advice)
+void gpuring_advice_find(const struct pci_graph *graph, int nnodes, int local,
+                         const struct pci_channels *ring, const struct pci_channels *tree,
+                         struct gpuring_advice *advice)
 {
     memset(advice, 0, sizeof *advice);
     if (nnodes == 1 && pci_pack_of_graph(graph, PCI_PACK_TREES, &advice->pack) != 0) {
@@ -52,7 +53,7 @@ void gpuring_advice_find(const struct pci_graph *graph, int nnodes, const struct
         advice->pack.ntrees = 0;
     }
     predict(graph, nnodes, ring, tree, advice);
-    gpuring_routes_find(graph, ring, tree, &advice->routes);
+    gpuring_routes_find(graph, local, ring, tree, &advice->routes);
 }
 
 /* FNV-1a, 64 bits. */

@@ -27,9 +27,11 @@ struct gpuring_advice {
     struct gpuring_routes routes; /* this node's; not compared, and good also if others' differ */
 };
 
-/* Pack trees and ask the cost model. What fails is left out, with a line at verbose 2. */
-void gpuring_advice_find(const struct pci_graph *graph, int nnodes, const struct pci_channels *ring,
-                         const struct pci_channels *tree, struct gpuring_advice *advice);
+/* local: the number of this rank's GPU. Pack trees and ask the cost model. What fails is left out,
+ * with a line at verbose 2. */
+void gpuring_advice_find(const struct pci_graph *graph, int nnodes, int local,
+                         const struct pci_channels *ring, const struct pci_channels *tree,
+                         struct gpuring_advice *advice);
 
 /* Equal for equal advice; never 0. */
 uint64_t gpuring_advice_fingerprint(const struct gpuring_advice *advice);

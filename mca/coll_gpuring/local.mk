@@ -44,6 +44,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/cuda_internal.h \
     mca/coll_gpuring/device/cuda_ipc.c \
     mca/coll_gpuring/device/cuda_launch.c \
+    mca/coll_gpuring/device/cuda_nic.c \
     mca/coll_gpuring/device/cuda_pointer.c \
     mca/coll_gpuring/device/device_cuda.c
 endif
@@ -60,6 +61,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \
     mca/coll_gpuring/transport/remote.c \
+    mca/coll_gpuring/transport/slots.c \
     mca/coll_gpuring/transport/status_page.c \
     mca/coll_gpuring/transport/status_page.h \
     mca/coll_gpuring/transport/tables.c \
@@ -219,6 +221,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup.h \
     mca/coll_gpuring/wireup_check.c \
     mca/coll_gpuring/wireup_check.h \
+    mca/coll_gpuring/wireup_devices.c \
+    mca/coll_gpuring/wireup_devices.h \
     mca/coll_gpuring/wireup_format.h \
     mca/coll_gpuring/wireup_hello.c \
     mca/coll_gpuring/wireup_hello.h \

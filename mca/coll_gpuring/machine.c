@@ -159,7 +159,7 @@ static int make_wire(struct pci_doc *doc, bool from_file, enum pci_peer peers, u
         status = pci_wire_fill(wire, node, (uint32_t) local, &ring, &tree);
     }
     if (status == 0) {
-        gpuring_advice_find(graph, nnodes, &ring, &tree, advice);
+        gpuring_advice_find(graph, nnodes, local, &ring, &tree, advice);
     }
     pci_channels_fini(&ring);
     pci_channels_fini(&tree);

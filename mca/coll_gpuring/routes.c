@@ -25,23 +25,61 @@ static void find(const struct pci_graph *graph, const struct pci_channels *chann
     }
 }
 
-void gpuring_routes_find(const struct pci_graph *graph, const struct pci_channels *ring,
+/* What the engine's rules say: both can, and the path is short enough (coll_gpuring_gdr_level). */
+static void find_reach(const struct pci_graph *graph, int local, struct gpuring_routes *routes)
+{
+    uint32_t ngpus = pci_graph_count(graph, PCI_NODE_GPU), gpu = 0;
+    uint32_t nnets = pci_graph_count(graph, PCI_NODE_NET);
+
+    while (gpu < ngpus && pci_graph_node(graph, PCI_NODE_GPU, gpu)->gpu.rank != local) {
+        gpu++;
+    }
+    for (uint32_t n = 0; gpu < ngpus && n < nnets && n < GPURING_ROUTE_NICS; n++) {
+        const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
+        struct gpuring_route_nic *nic = &routes->nic[routes->nnics++];
+
+        snprintf(nic->port.name, sizeof nic->port.name, "%s", net->net.name);
+        nic->port.port = net->net.port;
+        nic->direct[GPURING_ROUTE_IN] = pci_graph_gdr(graph, gpu, n, false);
+        nic->direct[GPURING_ROUTE_OUT] = pci_graph_gdr(graph, gpu, n, true);
+    }
+}
+
+void gpuring_routes_find(const struct pci_graph *graph, int local, const struct pci_channels *ring,
                          const struct pci_channels *tree, struct gpuring_routes *routes)
 {
     memset(routes, 0, sizeof *routes);
+    find_reach(graph, local, routes);
     routes->nrings = ring->nchannels;
     routes->ntrees = tree->nchannels;
     find(graph, ring, routes->ring);
     find(graph, tree, routes->tree);
 }
 
-/* The device of a name and port; a port that is not told (0) is any. -1: there is none. */
+/* A port that is not told (0) is any. */
+static bool is_port(const struct gpuring_net_device *device, const struct gpuring_route_port *port)
+{
+    return port->name[0] != '\0' && strcmp(device->name, port->name) == 0 &&
+           (port->port == 0 || device->port == port->port);
+}
+
+bool gpuring_routes_direct(const struct gpuring_routes *routes,
+                           const struct gpuring_net_device *device, int way, bool unknown)
+{
+    for (uint32_t n = 0; n < routes->nnics; n++) {
+        if (is_port(device, &routes->nic[n].port)) {
+            return routes->nic[n].direct[way];
+        }
+    }
+    return unknown;
+}
+
+/* The device of a name and port. -1: there is none. */
 static int device_of(const struct gpuring_route_port *port,
                      const struct gpuring_net_device *devices, int ndevices)
 {
     for (int i = 0; i < ndevices; i++) {
-        if (port->name[0] != '\0' && strcmp(devices[i].name, port->name) == 0 &&
-            (port->port == 0 || devices[i].port == port->port)) {
+        if (is_port(&devices[i], port)) {
             return i;
         }
     }

@@ -22,15 +22,28 @@ struct gpuring_route_port {
     int port;
 };
 
+/* A NIC of this node, and whether it may reach the memory of this rank's GPU directly. */
+#define GPURING_ROUTE_NICS 64
+struct gpuring_route_nic {
+    struct gpuring_route_port port;
+    bool direct[GPURING_ROUTE_WAYS];
+};
+
 struct gpuring_routes {
+    uint32_t nnics; /* 0: the topology says nothing of NICs; beyond the room: not told */
+    struct gpuring_route_nic nic[GPURING_ROUTE_NICS];
     uint32_t nrings, ntrees; /* 0: the topology says nothing of NICs */
     struct gpuring_route_port ring[PCI_CHANNELS_MAX][GPURING_ROUTE_WAYS];
     struct gpuring_route_port tree[PCI_CHANNELS_MAX][GPURING_ROUTE_WAYS];
 };
 
-/* The NICs of the channels of a node. */
-void gpuring_routes_find(const struct pci_graph *graph, const struct pci_channels *ring,
+/* The NICs of the channels of a node; local: number of this rank's GPU. */
+void gpuring_routes_find(const struct pci_graph *graph, int local, const struct pci_channels *ring,
                          const struct pci_channels *tree, struct gpuring_routes *routes);
+
+/* May this device reach the GPU's memory? unknown: the answer where the topology has none. */
+bool gpuring_routes_direct(const struct gpuring_routes *routes,
+                           const struct gpuring_net_device *device, int way, bool unknown);
 
 /* Numbers of devices, for each channel of a communicator. */
 struct gpuring_route_devices {

@@ -9,6 +9,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_check.h"
+#include "mca/coll_gpuring/wireup_devices.h"
 #include "mca/coll_gpuring/wireup_hello.h"
 
 #define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
@@ -37,37 +38,12 @@ static double try_seconds(const struct gpuring_net_choice *net)
                : limit;
 }
 
-static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
-                             enum gpuring_net_direction direction)
-{
-    const struct gpuring_route_devices *devices = context;
-    int way = direction == GPURING_NET_SEND ? GPURING_ROUTE_OUT : GPURING_ROUTE_IN;
-
-    channel %= GPURING_MAX_CHANNELS;
-    return algorithm == GPURING_ALGORITHM_TREE ? devices->tree[channel][way]
-                                               : devices->ring[channel][way];
-}
-
-static void find_devices(const mca_coll_gpuring_module_t *module,
-                         const struct gpuring_wireup_known *known,
-                         const struct gpuring_network *network,
-                         struct gpuring_route_devices *result)
-{
-    const struct gpuring_net_device *devices = NULL;
-    int count = 0;
-
-    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
-        count = 0;
-    }
-    gpuring_layout_devices(known->layout, module->rank, known->routes, devices, count, result);
-}
-
 int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
                              const struct gpuring_wireup_known *known,
                              struct gpuring_service *service)
 {
     const struct gpuring_members *members = known->members;
-    struct gpuring_route_devices devices;
+    struct gpuring_wireup_devices devices;
     struct gpuring_transport_config config = {
         .rank = module->rank,
         .nranks = module->nranks,
@@ -84,11 +60,9 @@ int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
         if (status != GPURING_OK) {
             return status;
         }
-        find_devices(module, known, &network, &devices);
-        config.net_device = device_of_channel;
-        config.net_device_context = &devices;
         config.net_ops = network.ops;
         config.net = network.net;
+        gpuring_wireup_devices_find(known->layout, known->routes, &devices, &config);
         config.proxy = gpuring_process.proxy;
         config.try_seconds = try_seconds(known->net);
     }

@@ -24,6 +24,13 @@ int standin_gpus(void)
     return count < 0 ? 0 : count > MAX_GPUS ? MAX_GPUS : count;
 }
 
+int standin_gdr(void)
+{
+    const char *text = getenv("GPURING_STANDIN_GDR");
+
+    return text != NULL ? atoi(text) : 0;
+}
+
 struct CUctx_st *standin_current(void)
 {
     return depth > 0 ? stack[depth - 1] : NULL;
@@ -106,6 +113,17 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
         *value = 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+        *value = (standin_gdr() & STANDIN_GDR_SUPPORTED) != 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+        *value = (standin_gdr() & STANDIN_GDR_DMABUF) != 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+        *value = (standin_gdr() & STANDIN_GDR_ORDERED) != 0
+                     ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+                     : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
         break;
     default:
         *value = 0;

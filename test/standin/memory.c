@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #define PAGE UINT64_C(4096)
+/* Large allocations begin with a multiple of it, as a driver's. */
+#define UNIT (UINT64_C(2) << 20)
 
 struct block {
     uint8_t *address;
@@ -205,6 +207,18 @@ static CUresult release(void *pointer, enum standin_kind kind)
     return result;
 }
 
+/* Addresses for so many bytes, reserved; NULL: none left. */
+static void *reserve(size_t bytes)
+{
+    size_t unit = bytes >= UNIT ? UNIT : PAGE;
+    void *address =
+        mmap(NULL, bytes + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return address == MAP_FAILED
+               ? NULL
+               : (void *) (uintptr_t) (((uintptr_t) address + unit - 1) / unit * unit);
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
@@ -220,8 +234,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
     if (fd < 0 || ftruncate(fd, (off_t) (mapped + PAGE)) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    address = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (address == MAP_FAILED) {
+    address = reserve(mapped);
+    if (address == NULL || mmap(address, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                                0) == MAP_FAILED) {
         close(fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -407,13 +422,40 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
                                        CUmemRangeHandleType type, unsigned long long flags)
 {
+    const struct block *block;
+    int fd = -1;
+
     STANDIN_ENTER(range_handle);
-    (void) handle;
-    (void) pointer;
-    (void) bytes;
-    (void) type;
-    (void) flags;
-    return CUDA_ERROR_NOT_SUPPORTED;
+    STANDIN_NEED_CONTEXT();
+    if ((standin_gdr() & STANDIN_GDR_DMABUF) == 0 || flags != 0 ||
+        type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    pthread_mutex_lock(&memory_lock);
+    block = *find((void *) (uintptr_t) pointer);
+    if (block != NULL && block->kind == STANDIN_DEVICE && pointer % PAGE == 0 &&
+        bytes % PAGE == 0 && pointer == (CUdeviceptr) (uintptr_t) block->address &&
+        bytes <= block->mapped) {
+        fd = fcntl(block->fd, F_DUPFD_CLOEXEC, 0);
+    }
+    pthread_mutex_unlock(&memory_lock);
+    *(int *) handle = fd;
+    return fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+int gpuring_standin_on_gpu(const void *address)
+{
+    enum standin_kind kind;
+    int gpu;
+
+    return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_DEVICE;
+}
+
+void gpuring_standin_copy(void *to, const void *from, size_t bytes)
+{
+    standin_memory_open();
+    memcpy(to, from, bytes);
+    standin_memory_close();
 }
 
 __attribute__((destructor)) static void report_leaks(void)

@@ -17,6 +17,8 @@
  *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
  *                        process's memory flips one bit of what it wrote
  *       nopeer=1         GPUs do not reach each other's memory
+ *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 by descriptors (dma-buf), 4 writes
+ *                                 are seen in order (default 0)
  *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: a host access
  *                                 while nothing runs on the GPU is a segmentation fault)
  *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
@@ -60,6 +62,10 @@ int gpuring_standin_reached(void);
 /* All that was made and not released: memory, registrations, mappings, streams, events, modules. */
 long gpuring_standin_held(void);
 
+/* What a network device does: is this memory of a GPU, and copying to or from it. */
+int gpuring_standin_on_gpu(const void *address);
+void gpuring_standin_copy(void *to, const void *from, size_t bytes);
+
 /* Every entry point begins with this; not CUDA_SUCCESS: return it. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
@@ -76,6 +82,8 @@ long standin_held_objects(void);
 void standin_wait_for_streams(void);
 
 /* context.c */
+enum { STANDIN_GDR_SUPPORTED = 1, STANDIN_GDR_DMABUF = 2, STANDIN_GDR_ORDERED = 4 };
+int standin_gdr(void);
 int standin_gpus(void);
 struct CUctx_st *standin_current(void); /* NULL: none */
 struct CUctx_st *standin_primary(int gpu);

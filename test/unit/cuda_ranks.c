@@ -26,7 +26,6 @@
 #define REPORT_ROOM 64
 #define COUNT       30011
 #define ROUNDS      4
-#define TABLE_BYTES 4096
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
 char cuda_last_log[1024];
@@ -192,7 +191,7 @@ static int create(struct rank *self)
     CUDA_REQUIRE(gpuring_plan_build_ring(r, n, &channel, 1, &self->plan) == GPURING_OK);
     status = ops->stream_create(self->device, &self->stream);
     if (status == GPURING_OK) {
-        status = ops->alloc_pinned(self->device, TABLE_BYTES, &self->tables);
+        status = ops->alloc_pinned(self->device, CUDA_TABLE_BYTES, &self->tables);
     }
     return status == GPURING_OK
                ? gpuring_transport_create(&config, (const struct gpuring_plan *const *) &self->plan,
@@ -218,30 +217,40 @@ static int wire(struct rank *self)
     return status;
 }
 
-static int reduce(struct rank *self, int32_t *buffer, enum gpuring_protocol protocol)
+struct gpuring_work *cuda_work(struct gpuring_transport *transport, const struct gpuring_plan *plan,
+                               void *tables, CUdeviceptr buffer, uint64_t count,
+                               enum gpuring_protocol protocol, uint64_t room)
 {
-    struct gpuring_lane *lane = self->tables;
+    struct gpuring_lane *lane = tables;
     struct gpuring_work *work = (struct gpuring_work *) (lane + 1);
-    uint64_t room = protocol == GPURING_PROTOCOL_SIMPLE ? 8192 : 1024;
     uint64_t align = gpuring_chunk_align(sizeof(int32_t));
-    time_t end = time(NULL) + CUDA_LIMIT;
-    int status;
 
-    memset(self->tables, 0, sizeof *lane + sizeof *work);
-    CUDA_REQUIRE(gpuring_transport_bind(self->transport, 0, protocol, lane) == GPURING_OK);
-    gpuring_plan_lane_range(self->plan, 0, COUNT, align, &lane->first, &lane->count);
+    memset(tables, 0, sizeof *lane + sizeof *work);
+    CUDA_REQUIRE(gpuring_transport_bind(transport, 0, protocol, lane) == GPURING_OK);
+    gpuring_plan_lane_range(plan, 0, count, align, &lane->first, &lane->count);
     lane->chunk = gpuring_chunk_max(protocol, room, sizeof(int32_t));
     *work = (struct gpuring_work){
-        .input = buffer,
-        .output = buffer,
+        .input = (void *) (uintptr_t) buffer,
+        .output = (void *) (uintptr_t) buffer,
         .type = GPURING_TYPE_INT32,
         .op = GPURING_OP_SUM,
         .protocol = protocol,
         .nlanes = 1,
         .lanes = lane,
-        .abort = gpuring_transport_abort_word(self->transport),
+        .abort = gpuring_transport_abort_word(transport),
         .patience = 100000,
     };
+    return work;
+}
+
+static int reduce(struct rank *self, CUdeviceptr buffer, enum gpuring_protocol protocol)
+{
+    struct gpuring_work *work =
+        cuda_work(self->transport, self->plan, self->tables, buffer, COUNT, protocol,
+                  protocol == GPURING_PROTOCOL_SIMPLE ? 8192 : 1024);
+    time_t end = time(NULL) + CUDA_LIMIT;
+    int status;
+
     status = ops->launch(self->stream, work);
     while (status == GPURING_OK || status == GPURING_AGAIN) {
         status = ops->poll(self->stream, work);
@@ -268,8 +277,7 @@ static int reduce_all(struct rank *self, CUdeviceptr buffer)
             host[i] = 5 * i + self->rank + round;
         }
         cuda_copy(self->device, (void *) (uintptr_t) buffer, host, COUNT * sizeof *host);
-        status = reduce(self, (int32_t *) (uintptr_t) buffer,
-                        round % 2 ? GPURING_PROTOCOL_LL : GPURING_PROTOCOL_SIMPLE);
+        status = reduce(self, buffer, round % 2 ? GPURING_PROTOCOL_LL : GPURING_PROTOCOL_SIMPLE);
         if (status == GPURING_OK) {
             cuda_copy(self->device, host, (void *) (uintptr_t) buffer, COUNT * sizeof *host);
         }

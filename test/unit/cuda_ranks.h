@@ -13,6 +13,7 @@
 
 #include "mca/coll_gpuring/device/cuda_driver.h"
 #include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/transport/transport.h"
 
 #define CUDA_MAX_RANKS 3
 #define CUDA_LIMIT     60 /* seconds, for anything */
@@ -43,6 +44,13 @@ struct gpuring_device *cuda_attached(CUdeviceptr buffer);
 
 /* A copy by a stream of its own; tried again once, should a fault be meant for another call. */
 void cuda_copy(struct gpuring_device *device, void *to, const void *from, size_t bytes);
+
+/* A sum of int32_t in place, with the one lane of the transport's first plan; in the tables, pinned
+ * memory of CUDA_TABLE_BYTES. room: bytes of a slot. */
+#define CUDA_TABLE_BYTES 4096
+struct gpuring_work *cuda_work(struct gpuring_transport *transport, const struct gpuring_plan *plan,
+                               void *tables, CUdeviceptr buffer, uint64_t count,
+                               enum gpuring_protocol protocol, uint64_t room);
 
 /* Ranks that are wired up and reduce device memory a few times, with every result checked. */
 struct cuda_scenario {

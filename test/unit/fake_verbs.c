@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "test/unit/fake_verbs_internal.h"
@@ -203,13 +204,22 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *base, size_t bytes, int ac
     bool gpu;
 
     LOCK;
-    gpu = fake.gpu && bytes > 4096;
+    gpu = fake.gpu && (fake.on_gpu != NULL ? fake.on_gpu(base) != 0 : bytes > 4096);
     errno = EFAULT;
     if (!gpu || fake.peer_memory) {
         mr = add_mr(pd, base, bytes, access, gpu);
     }
     UNLOCK;
     return mr;
+}
+
+/* Is the descriptor one of the memory, or of so much at least? */
+static bool dmabuf_holds(int fd, uint64_t bytes)
+{
+    struct stat facts;
+
+    return fake.on_gpu != NULL ? fstat(fd, &facts) == 0 && (uint64_t) facts.st_size >= bytes
+                               : fd == FAKE_DMABUF;
 }
 
 static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes,
@@ -221,7 +231,7 @@ static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t b
     errno = EOPNOTSUPP;
     if (fake.dmabuf) {
         fake.dmabufs++;
-        fake.violations += fd != FAKE_DMABUF || offset != 0;
+        fake.violations += !dmabuf_holds(fd, bytes) || offset != 0;
         mr = add_mr(pd, (void *) (uintptr_t) address, bytes, access, true);
     }
     UNLOCK;
@@ -434,6 +444,8 @@ void fake_verbs_reset(const struct fake_device *devices, int ndevices,
     memset(fake.pulled, 0, sizeof fake.pulled);
     memset(fake.mute, 0, sizeof fake.mute);
     fake.gpu = fake.lazy = false;
+    fake.on_gpu = NULL;
+    fake.copy = NULL;
     fake.dmabufs = fake.reads = 0;
     fake.writes = NULL;
     fake.writes_end = &fake.writes;
@@ -456,6 +468,15 @@ void fake_verbs_gpu(bool peer_memory, bool dmabuf, bool lazy)
     fake.peer_memory = peer_memory;
     fake.dmabuf = dmabuf;
     fake.lazy = lazy;
+    UNLOCK;
+}
+
+void fake_verbs_gpu_memory(int (*on_gpu)(const void *address),
+                           void (*copy)(void *to, const void *from, size_t bytes))
+{
+    LOCK;
+    fake.on_gpu = on_gpu;
+    fake.copy = copy;
     UNLOCK;
 }
 

@@ -69,6 +69,9 @@ void fake_verbs_haunt(void);
  */
 #define FAKE_DMABUF 77
 void fake_verbs_gpu(bool peer_memory, bool dmabuf, bool lazy);
+/* Instead of by their size, registrations are told by this; what lies there is copied by that. */
+void fake_verbs_gpu_memory(int (*on_gpu)(const void *address),
+                           void (*copy)(void *to, const void *from, size_t bytes));
 /* Registrations of a GPU's memory by dma-buf, and reads, since the reset. */
 unsigned fake_verbs_dmabufs(void);
 unsigned fake_verbs_reads(void);

@@ -75,6 +75,15 @@ static const struct fake_mr *find_mr(bool remote, uint32_t key, uint64_t address
     return NULL;
 }
 
+static void move(void *to, const void *from, size_t bytes)
+{
+    if (fake.copy != NULL) {
+        fake.copy(to, from, bytes);
+    } else {
+        memcpy(to, from, bytes);
+    }
+}
+
 /* What is on its way to GPUs through this device gets there. */
 static void land(int device)
 {
@@ -84,7 +93,7 @@ static void land(int device)
         struct lazy_write *write = *at;
 
         if (write->device == device) {
-            memcpy((void *) (uintptr_t) write->address, write->bytes, write->length);
+            move((void *) (uintptr_t) write->address, write->bytes, write->length);
             *at = write->next;
             free(write);
         } else {
@@ -100,14 +109,14 @@ static void store(const struct fake_mr *mr, int device, uint64_t address, const 
     struct lazy_write *write;
 
     if (!mr->gpu || !fake.lazy || bytes > FAKE_SLOT_BYTES) {
-        memcpy((void *) (uintptr_t) address, data, bytes);
+        move((void *) (uintptr_t) address, data, bytes);
         return;
     }
     write = calloc(1, sizeof *write);
     write->device = device;
     write->address = address;
     write->length = bytes;
-    memcpy(write->bytes, data, bytes);
+    move(write->bytes, data, bytes);
     *fake.writes_end = write;
     fake.writes_end = &write->next;
 }
@@ -197,7 +206,7 @@ static void hold(struct fake_qp *qp, const struct ibv_send_wr *wr)
     held->wr.sg_list = NULL;
     if (wr->num_sge > 0 && wr->sg_list->length <= sizeof held->bytes) {
         held->length = wr->sg_list->length;
-        memcpy(held->bytes, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
+        move(held->bytes, (void *) (uintptr_t) wr->sg_list->addr, wr->sg_list->length);
     }
     fake.held = held;
 }

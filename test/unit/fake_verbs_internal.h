@@ -74,6 +74,8 @@ struct fake {
     struct held_send *held, *late;
     unsigned kills; /* by doom */
     bool gpu, peer_memory, dmabuf, lazy;
+    int (*on_gpu)(const void *address);
+    void (*copy)(void *to, const void *from, size_t bytes);
     struct lazy_write *writes, **writes_end;
     unsigned dmabufs, reads;
     uint32_t next_number, next_qp[FAKE_DEVICES];

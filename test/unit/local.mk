@@ -188,6 +188,16 @@ test_unit_test_standin_SOURCES = test/unit/test_standin.c \
 test_unit_test_standin_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_standin_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_standin_DEPENDENCIES = test/standin/libcuda.la
+
+# Network devices and GPUs, both stand-ins.
+if GPURING_HAVE_VERBS
+unit_tests += test/unit/test_transport_direct
+test_unit_test_transport_direct_SOURCES = test/unit/test_transport_direct.c $(verbs_world_sources) \
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
+test_unit_test_transport_direct_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(VERBS_CPPFLAGS)
+test_unit_test_transport_direct_LDADD = $(core_test_libs)
+EXTRA_test_unit_test_transport_direct_DEPENDENCIES = test/standin/libcuda.la
+endif
 endif
 
 if GPURING_HAVE_CMOCKA

@@ -58,6 +58,33 @@ static void test_registration(void **state)
     }
 }
 
+/* The ports that a connection may have to go on by must reach the memory, too. */
+static void test_registration_of_spares(void **state)
+{
+    static uint8_t memory[65536];
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct fake_faults second = {.reg_mr = 2};
+    const struct gpuring_net_memory sample = {
+        .base = memory, .bytes = sizeof memory, .device = &with_dmabuf};
+
+    (void) state;
+    for (int spares = 0; spares < 2; spares++) {
+        struct gpuring_net_config config = world_defaults;
+        struct gpuring_net *net;
+
+        clear_log(NULL);
+        config.verbs_spares = spares;
+        fake_verbs_reset(devices, 2, &second);
+        fake_verbs_gpu(true, false, false);
+        assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
+        assert_int_equal(gpuring_net_verbs.device_memory(net, 0, &sample),
+                         spares == 0 ? GPURING_OK : GPURING_ERR_UNSUPPORTED);
+        assert_int_equal(log_has("device roce1 of "), spares == 1);
+        gpuring_net_verbs.close(net);
+        assert_int_equal(fake_verbs_objects(), 0);
+    }
+}
+
 static void test_transfer(void **state)
 {
     struct world world;
@@ -153,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_registration, clear_log),
+        cmocka_unit_test_setup(test_registration_of_spares, clear_log),
         cmocka_unit_test_setup(test_transfer, clear_log),
         cmocka_unit_test_setup(test_flush, clear_log),
         cmocka_unit_test_setup(test_flush_and_failover, clear_log),

@@ -80,7 +80,7 @@ static void test_engine(void **state)
     assert_int_equal(pci_channels_search(&fabric, &search, &ring), 0);
     search.pattern = PCI_PATTERN_BALANCED_TREE;
     assert_int_equal(pci_channels_search(&fabric, &search, &tree), 0);
-    gpuring_routes_find(graph, &ring, &tree, &found);
+    gpuring_routes_find(graph, 0, &ring, &tree, &found);
     assert_int_equal(found.nrings, ring.nchannels);
     assert_int_equal(found.ntrees, tree.nchannels);
     assert_true(ring.nchannels > 0);
@@ -97,6 +97,51 @@ static void test_engine(void **state)
     pci_channels_fini(&tree);
     pci_fabric_fini(&fabric);
     pci_graph_free(graph);
+}
+
+/* A NIC reaches the memory of near GPUs, or of all if the level says so, where it can at all. */
+static void test_direct(void **state)
+{
+    const struct pci_channels none = {.nchannels = 0};
+    const struct gpuring_net_device unknown = {.name = "mlx5_9", .port = 1};
+    uint32_t reached[2] = {0, 0};
+
+    (void) state;
+    for (int far = 0; far < 2; far++) {
+        struct pci_path_rules rules;
+        struct pci_graph *graph;
+        uint32_t nnets;
+
+        pci_path_rules_init(&rules);
+        rules.gdr_level = far ? PCI_PATH_SYS : PCI_LEVEL_AUTO;
+        graph = graph_of_file("two-sockets.xml", &rules);
+        nnets = pci_graph_count(graph, PCI_NODE_NET);
+        assert_true(nnets > 1);
+        for (int gpu = 0; gpu < 4; gpu++) {
+            struct gpuring_routes found;
+
+            gpuring_routes_find(graph, gpu, &none, &none, &found);
+            assert_int_equal(found.nnics, nnets);
+            for (uint32_t n = 0; n < nnets; n++) {
+                const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
+                struct gpuring_net_device device = {.port = net->net.port};
+
+                snprintf(device.name, sizeof device.name, "%s", net->net.name);
+                for (int way = 0; way < GPURING_ROUTE_WAYS; way++) {
+                    bool direct = gpuring_routes_direct(&found, &device, way, false);
+
+                    assert_int_equal(
+                        direct, pci_graph_gdr(graph, (uint32_t) gpu, n, way == GPURING_ROUTE_OUT));
+                    reached[far] += direct;
+                }
+            }
+            assert_true(gpuring_routes_direct(&found, &unknown, GPURING_ROUTE_IN, true));
+            assert_false(gpuring_routes_direct(&found, &unknown, GPURING_ROUTE_IN, false));
+        }
+        pci_graph_free(graph);
+    }
+    assert_true(reached[0] > 0 && reached[0] < reached[1]);
+    assert_int_equal(reached[1], 4 * GPURING_ROUTE_WAYS); /* one of the two NICs cannot */
 }
 
 /* Connections tell their channels: rings by number, and both trees of a channel. */
@@ -134,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_in_turn),
         cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_direct),
         cmocka_unit_test(test_channels_of_connections),
     };
 

@@ -38,6 +38,13 @@ void gpuring_cuda_leave(const struct gpuring_device *device);
 /* 0, or a status for the driver's result after one log line "cannot <what>: <error>; <remedy>". */
 int gpuring_cuda_check(const struct gpuring_device *device, CUresult result, const char *what);
 
+/* 0 also if the driver does not tell. */
+uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name);
+
+/* cuda_nic.c */
+int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t bytes,
+                            struct gpuring_device_nic *access);
+
 /* cuda_pointer.c */
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer);
 

@@ -55,6 +55,12 @@ struct gpuring_device_handle {
 };
 _Static_assert(sizeof(struct gpuring_device_handle) == 80, "travels between ranks");
 
+/* What a network device must know of memory that it is to reach directly. */
+struct gpuring_device_nic {
+    int dmabuf; /* a descriptor that stands for the memory, of the caller to close; -1: none */
+    bool flush; /* what a network device wrote need not be there yet when it says so */
+};
+
 struct gpuring_device_ops {
     const char *name;
     enum gpuring_device_kind kind;
@@ -105,6 +111,14 @@ struct gpuring_device_ops {
     /* Host memory from which the device copies at full speed. */
     int (*alloc_pinned)(struct gpuring_device *device, size_t bytes, void **pointer);
     void (*free_pinned)(struct gpuring_device *device, void *pointer);
+
+    /*
+     * May network devices be given memory that came from alloc (GPUDirect RDMA)? GPURING_OK, or
+     * GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says why not. NULL: memory of this
+     * device is the host's.
+     */
+    int (*nic_access)(struct gpuring_device *device, void *memory, size_t bytes,
+                      struct gpuring_device_nic *access);
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
     void (*stream_destroy)(struct gpuring_stream *stream);

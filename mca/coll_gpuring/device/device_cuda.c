@@ -56,6 +56,15 @@ void gpuring_cuda_leave(const struct gpuring_device *device)
     (void) device->driver->ctx_pop(&popped);
 }
 
+uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name)
+{
+    int value = 0;
+
+    return device->driver->device_attribute(&value, name, device->gpu) == CUDA_SUCCESS && value > 0
+               ? (uint32_t) value
+               : 0;
+}
+
 static int cuda_open(struct gpuring_device **device)
 {
     struct gpuring_device *created = calloc(1, sizeof *created);
@@ -150,15 +159,6 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
     return status;
 }
 
-static uint32_t attribute(const struct gpuring_device *device, CUdevice_attribute name)
-{
-    int value = 0;
-
-    return device->driver->device_attribute(&value, name, device->gpu) == CUDA_SUCCESS && value > 0
-               ? (uint32_t) value
-               : 0;
-}
-
 static int cuda_identity(struct gpuring_device *device, struct gpuring_device_identity *identity)
 {
     CUuuid uuid;
@@ -178,10 +178,12 @@ static int cuda_identity(struct gpuring_device *device, struct gpuring_device_id
         return status;
     }
     memcpy(identity->uuid, uuid.bytes, sizeof identity->uuid);
-    identity->capability = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
-                           attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    identity->gdr = (attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) ? 1 : 0) |
-                    (attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) ? 2 : 0);
+    identity->capability =
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    identity->gdr =
+        (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) ? 1 : 0) |
+        (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) ? 2 : 0);
     return GPURING_OK;
 }
 
@@ -427,6 +429,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .unreach = cuda_unreach,
     .alloc_pinned = cuda_alloc_pinned,
     .free_pinned = cuda_free_pinned,
+    .nic_access = gpuring_cuda_nic_access,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
     .copy = cuda_copy,

@@ -44,28 +44,38 @@ struct ibv_mr *gpuring_verbs_register(const struct gpuring_verbs_adapter *adapte
     return gpuring_verbs.reg_mr(adapter->pd, memory->base, memory->bytes, access);
 }
 
-int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
-                                const struct gpuring_net_memory *memory)
+/* One port's device. */
+static int try_port(const struct gpuring_net *net, const struct gpuring_verbs_port *port,
+                    const struct gpuring_net_memory *memory)
 {
-    const struct gpuring_verbs_adapter *adapter;
     const char *tried;
-    struct ibv_mr *mr;
+    struct ibv_mr *mr = gpuring_verbs_register(port->adapter, memory, &tried);
 
-    if (device < 0 || device >= net->devices.count || memory->device == NULL) {
-        return GPURING_ERR_ARG;
-    }
-    adapter = net->ports[device].adapter;
-    mr = gpuring_verbs_register(adapter, memory, &tried);
-    net->devices.device[device].gdr = mr != NULL;
     if (mr == NULL) {
         gpuring_info("device %s of %s does not reach the GPU's memory, so data go through the "
                      "host's: %s: %s; is the kernel module nvidia-peermem loaded, or do the kernel "
                      "and the driver support dma-buf?",
-                     adapter->name, net->base.host, tried, strerror(errno));
+                     port->adapter->name, net->base.host, tried, strerror(errno));
         return GPURING_ERR_UNSUPPORTED;
     }
     gpuring_verbs.dereg_mr(mr);
     return GPURING_OK;
+}
+
+int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
+                                const struct gpuring_net_memory *memory)
+{
+    int status = GPURING_OK;
+
+    if (device < 0 || device >= net->devices.count || memory->device == NULL) {
+        return GPURING_ERR_ARG;
+    }
+    /* Also by the spares of a link on it. */
+    for (int i = 0; i <= net->config.verbs_spares && status == GPURING_OK; i++) {
+        status = try_port(net, &net->ports[(device + i) % net->devices.count], memory);
+    }
+    net->devices.device[device].gdr = status == GPURING_OK;
+    return status;
 }
 
 static int connect_with_itself(const struct gpuring_net_link *link,

@@ -10,6 +10,8 @@
  *   staged region (host memory, exported): stands for the peer region, at the same offsets, between
  *                ranks whose devices do not reach each other; takes memory only where it is used
  *   net region (registered with the net):  one block per connection with another node
+ *   direct region (device memory, registered with the net): the slots of those of them whose
+ *                network device reaches it (slots.c); their blocks in the net region have none
  *
  *   block of a receiving end, and of a sending end in the net region:
  *     | tail[protocol] 384 B each | pad to page | slots[protocol 0] | slots[protocol 1] | ...
@@ -55,6 +57,8 @@ struct gpuring_conn {
     size_t offset;                   /* of its block in the region */
     size_t peer_offset;              /* of the other end's block; local connections, once known */
     struct gpuring_remote_end *link; /* remote only */
+    int net_device;                  /* remote only */
+    uint8_t *direct;                 /* its slots in the direct region; NULL: in its block */
 };
 
 /* What we know of another rank that we are connected with. */
@@ -112,7 +116,11 @@ struct gpuring_transport {
     uint8_t *marks;      /* this rank's part of a report of the probe: a bit per place */
     uint8_t *net_region;
     size_t net_region_bytes;
-    double try_until;            /* when gpuring_transport_try gives up; 0: not begun */
+    uint8_t *direct_region; /* NULL: all slots are in the net region */
+    size_t direct_bytes;
+    uint32_t ndirect;                     /* ends that have their slots there */
+    struct gpuring_device_nic direct_nic; /* during create only */
+    double try_until;                     /* when gpuring_transport_try gives up; 0: not begun */
     struct gpuring_device *host; /* for the status page; the device itself if that is the host's */
     bool own_host;
     struct gpuring_status_page *page;
@@ -168,6 +176,27 @@ int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
 /* Tell the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
+
+/* slots.c: where the slots of connections between nodes lie */
+/* Choose, take device memory, and give each end its place: offset and direct. */
+int gpuring_slots_create(struct gpuring_transport *transport,
+                         const struct gpuring_block_layout *layout);
+/* All ends are created: gives back what only that needed. */
+void gpuring_slots_created(struct gpuring_transport *transport);
+/* What the net is told of an end's memory; *device is kept by the caller as long. */
+void gpuring_slots_describe(const struct gpuring_transport *transport,
+                            const struct gpuring_conn *conn,
+                            const struct gpuring_block_layout *layout,
+                            struct gpuring_net_device_memory *device,
+                            struct gpuring_net_memory *memory);
+/* The slots of a protocol. */
+uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
+                          const struct gpuring_conn *conn,
+                          const struct gpuring_block_layout *layout, unsigned protocol);
+/* To or from slots, wherever they lie; done when it returns. */
+int gpuring_slots_copy(struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                       void *to, const void *from, size_t bytes);
+void gpuring_slots_destroy(struct gpuring_transport *transport);
 
 /* tables.c: steps and connections where the executors read them */
 int gpuring_tables_upload(struct gpuring_transport *transport);

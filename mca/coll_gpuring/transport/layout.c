@@ -74,7 +74,8 @@ void gpuring_conn_bind_recv(struct gpuring_transport *transport, const struct gp
         uint64_t step = first_step(conn, p);
 
         transport->recvs[p][at] = (struct gpuring_recv){
-            .slots = own_block + layout->slots[p],
+            .slots = conn->remote ? gpuring_slots_of(transport, conn, layout, p)
+                                  : own_block + layout->slots[p],
             .tail = gpuring_block_tail(own_block, layout, p),
             .head = gpuring_block_head(head_block, head_layout, p),
             .slot_bytes = fifo->slot_bytes[p],
@@ -97,7 +98,8 @@ void gpuring_conn_bind_send(struct gpuring_transport *transport, const struct gp
         uint64_t step = first_step(conn, p);
 
         transport->sends[p][at] = (struct gpuring_send){
-            .slots = slots_block + layout->slots[p],
+            .slots = conn->remote ? gpuring_slots_of(transport, conn, layout, p)
+                                  : slots_block + layout->slots[p],
             .tail = gpuring_block_tail(slots_block, layout, p),
             .head = gpuring_block_head(own_block, own_layout, p),
             .slot_bytes = fifo->slot_bytes[p],

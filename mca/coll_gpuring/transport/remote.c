@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Connections between nodes: each end has a whole block of its own in the net region; a link of
- * the net carries slots from block to block, driven by the proxy.
+ * the net carries slots from block to block, driven by the proxy. Slots may lie apart (slots.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,25 +28,12 @@ static double monotonic(void)
     return (double) gpuring_proxy_now() * 1e-9;
 }
 
-static int choose_device(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                         enum gpuring_net_direction direction)
-{
-    const struct gpuring_transport_config *config = &transport->config;
-    const struct gpuring_plan *plan = transport->plans[conn->plan];
-
-    return config->net_device == NULL
-               ? 0
-               : config->net_device(config->net_device_context, plan->algorithm,
-                                    gpuring_plan_channel(plan, conn->key), direction);
-}
-
 static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                       const struct gpuring_block_layout *layout)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    struct gpuring_net_memory memory = {.base = transport->net_region,
-                                        .bytes = transport->net_region_bytes};
-    uint8_t *block = transport->net_region + conn->offset;
+    struct gpuring_net_device_memory device;
+    struct gpuring_net_memory memory;
     enum gpuring_net_direction direction =
         conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV;
     int status;
@@ -56,15 +43,9 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
         gpuring_error("out of memory for a network connection");
         return GPURING_ERR_NOMEM;
     }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        if (config->fifo.slot_bytes[p] > 0) {
-            memory.ring[p] = (struct gpuring_net_ring){.slots = block + layout->slots[p],
-                                                       .slot_bytes = config->fifo.slot_bytes[p],
-                                                       .nslots = config->fifo.nslots};
-        }
-    }
-    status = config->net_ops->link_create(config->net, choose_device(transport, conn, direction),
-                                          direction, &memory, &conn->link->link);
+    gpuring_slots_describe(transport, conn, layout, &device, &memory);
+    status = config->net_ops->link_create(config->net, conn->net_device, direction, &memory,
+                                          &conn->link->link);
     if (status != GPURING_OK) {
         free(conn->link);
         conn->link = NULL;
@@ -90,7 +71,10 @@ int gpuring_remote_create(struct gpuring_transport *transport)
         return GPURING_ERR_UNSUPPORTED;
     }
     gpuring_layout_remote(&config->fifo, &layout);
-    transport->net_region_bytes = layout.bytes * transport->nremote;
+    status = gpuring_slots_create(transport, &layout);
+    if (status != GPURING_OK) {
+        return status;
+    }
     status = config->device_ops->alloc_pinned(config->device, transport->net_region_bytes, &region);
     if (status != GPURING_OK) {
         return status;
@@ -104,6 +88,7 @@ int gpuring_remote_create(struct gpuring_transport *transport)
             }
         }
     }
+    gpuring_slots_created(transport);
     return GPURING_OK;
 }
 
@@ -224,6 +209,7 @@ void gpuring_remote_destroy(struct gpuring_transport *transport)
             transport->conns[i].link = NULL;
         }
     }
+    gpuring_slots_destroy(transport);
     if (transport->net_region != NULL) {
         transport->config.device_ops->free_pinned(transport->config.device, transport->net_region);
         transport->net_region = NULL;

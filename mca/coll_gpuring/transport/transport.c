@@ -144,25 +144,21 @@ static int find_places(struct gpuring_transport *transport)
     return GPURING_OK;
 }
 
-/* Give every connection its block: in the peer region or in the net region. */
+/* Give every connection of this node its block; slots.c does that for the others. */
 static void place_blocks(struct gpuring_transport *transport)
 {
-    struct gpuring_block_layout recv, send, remote;
+    struct gpuring_block_layout recv, send;
     size_t at = transport->probes && transport->nlocal > 1
                     ? (size_t) transport->nlocal * GPURING_PROBE_BLOCK
                     : 0;
-    size_t remote_at = 0;
 
     gpuring_layout_peer_recv(&transport->config.fifo, &recv);
     gpuring_layout_peer_send(&transport->config.fifo, &send);
-    gpuring_layout_remote(&transport->config.fifo, &remote);
     for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
         size_t bytes = conn->end == GPURING_END_RECV ? recv.bytes : send.bytes;
 
         if (conn->remote) {
-            conn->offset = remote_at;
-            remote_at += remote.bytes;
             transport->nremote++;
         } else {
             conn->offset = at;

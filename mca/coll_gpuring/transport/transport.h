@@ -53,6 +53,10 @@ struct gpuring_transport_config {
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
                       enum gpuring_net_direction direction);
     void *net_device_context;
+    /* May this device of the net reach the device's memory directly, to send from it or to receive
+     * into it? Read during create only. NULL: none may. */
+    bool (*net_direct)(void *context, int net_device, enum gpuring_net_direction direction);
+    void *net_direct_context;
     struct gpuring_proxy *proxy; /* needed with net_ops */
     double try_seconds;          /* gpuring_transport_try gives up after so long; 0: default */
 };
@@ -96,6 +100,9 @@ void gpuring_transport_probe_report(const struct gpuring_transport *transport, i
                                     void *report);
 int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
+
+/* Ends of connections between nodes whose slots network devices reach in the device's memory. */
+uint32_t gpuring_transport_direct(const struct gpuring_transport *transport);
 
 /* After the probe: some pair of ranks of the communicator, on whatever node, goes through host
  * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */

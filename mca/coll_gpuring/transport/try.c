@@ -61,29 +61,34 @@ static const struct gpuring_recv *recv_of(const struct gpuring_transport *transp
                             [transport->ends[conn->plan].first_recv + conn->index];
 }
 
-static void begin(struct gpuring_transport *transport)
+static int begin(struct gpuring_transport *transport)
 {
+    int status = GPURING_OK;
+
     gpuring_transport_begin(transport);
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
         if (conn->remote && conn->end == GPURING_END_SEND) {
             const struct gpuring_send *send = send_of(transport, conn);
             const struct note note = make_note(transport, conn);
 
-            memcpy(send->slots, &note, sizeof note);
+            status = gpuring_slots_copy(transport, conn, send->slots, &note, sizeof note);
             send->tail->size[0] = sizeof note;
             /* Partner: the proxy's acquire load. */
             __atomic_store_n(&send->tail->tail, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
         }
     }
+    return status;
 }
 
 /* 0: the chunk is out and its slot free again, or it has come; GPURING_AGAIN; or it is wrong. */
-static int look(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+static int look(struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct note note = make_note(transport, conn);
     const struct gpuring_recv *recv;
+    struct note come;
+    int status;
 
     /* Partners: the proxy's release stores. */
     if (conn->end == GPURING_END_SEND) {
@@ -95,7 +100,11 @@ static int look(const struct gpuring_transport *transport, const struct gpuring_
     if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {
         return GPURING_AGAIN;
     }
-    if (recv->tail->size[0] != sizeof note || memcmp(recv->slots, &note, sizeof note) != 0) {
+    status = gpuring_slots_copy(transport, conn, &come, recv->slots, sizeof come);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    if (recv->tail->size[0] != sizeof note || memcmp(&come, &note, sizeof note) != 0) {
         return GPURING_ERR_DATA;
     }
     __atomic_store_n(&recv->head->head, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
@@ -120,7 +129,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
 {
     const struct gpuring_conn *which = NULL;
     double limit = transport->config.try_seconds > 0 ? transport->config.try_seconds : TRY_SECONDS;
-    int status;
+    int status = GPURING_OK;
 
     if (transport->nremote == 0 ||
         transport->config.fifo.slot_bytes[GPURING_PROTOCOL_SIMPLE] == 0) {
@@ -128,10 +137,10 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
     }
     if (transport->try_until == 0) {
         transport->try_until = now() + limit;
-        begin(transport);
+        status = begin(transport);
     }
     gpuring_transport_help(transport);
-    status = look_at_all(transport, &which);
+    status = status == GPURING_OK ? look_at_all(transport, &which) : status;
     if (status == GPURING_ERR_DATA) {
         snprintf(text, size, "%s delivered another message than rank %d sent",
                  transport->config.net_ops->name, which->peer);

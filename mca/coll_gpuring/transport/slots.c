@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Where the slots of connections between nodes lie: in the device's memory, if that is a GPU's and
+ * the network device of the connection reaches it (GPUDirect RDMA), else in pinned memory of the
+ * host, to and from which kernels copy ("staged"). Each end decides for itself; counters are always
+ * in the host's memory, for the proxy works with them, and flagged lines are looked at only after
+ * the tail, as everywhere between nodes. It has never run on hardware.
+ */
+#include <unistd.h>
+
+#include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Allocations of so much begin with a page of the GPU, which drivers pin as a whole. */
+#define DIRECT_UNIT ((size_t) 2 << 20)
+
+static enum gpuring_net_direction direction_of(const struct gpuring_conn *conn)
+{
+    return conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV;
+}
+
+static int choose_device(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    const struct gpuring_plan *plan = transport->plans[conn->plan];
+
+    return config->net_device == NULL
+               ? 0
+               : config->net_device(config->net_device_context, plan->algorithm,
+                                    gpuring_plan_channel(plan, conn->key), direction_of(conn));
+}
+
+static size_t slots_bytes(const struct gpuring_block_layout *layout)
+{
+    return layout->bytes - layout->slots[0];
+}
+
+static bool wanted(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+
+    return conn->remote && config->device_ops->nic_access != NULL &&
+           config->net_ops->device_memory != NULL && config->net_direct != NULL &&
+           config->net_direct(config->net_direct_context, conn->net_device, direction_of(conn));
+}
+
+static struct gpuring_net_device_memory told(const struct gpuring_transport *transport)
+{
+    return (struct gpuring_net_device_memory){.dmabuf = transport->direct_nic.dmabuf,
+                                              .flush = transport->direct_nic.flush};
+}
+
+/* Does the connection's network device take the region? Each is asked once. */
+static bool reached(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    const struct gpuring_net_device_memory device = told(transport);
+    const struct gpuring_net_memory memory = {
+        .base = transport->direct_region, .bytes = transport->direct_bytes, .device = &device};
+
+    for (const struct gpuring_conn *other = transport->conns; other < conn; other++) {
+        if (other->net_device == conn->net_device && wanted(transport, other)) {
+            return other->direct != NULL;
+        }
+    }
+    return transport->config.net_ops->device_memory(transport->config.net, conn->net_device,
+                                                    &memory) == GPURING_OK;
+}
+
+static int allocate(struct gpuring_transport *transport, size_t bytes)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    void *region = NULL;
+    int status;
+
+    bytes = (bytes + DIRECT_UNIT - 1) / DIRECT_UNIT * DIRECT_UNIT;
+    status = config->device_ops->alloc(config->device, bytes, &region);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    transport->direct_region = region;
+    transport->direct_bytes = bytes;
+    status = config->device_ops->nic_access(config->device, region, bytes, &transport->direct_nic);
+    if (status == GPURING_ERR_UNSUPPORTED) {
+        gpuring_slots_destroy(transport);
+        return GPURING_OK;
+    }
+    return status;
+}
+
+int gpuring_slots_create(struct gpuring_transport *transport,
+                         const struct gpuring_block_layout *layout)
+{
+    struct gpuring_conn *end = transport->conns + transport->nrecvs + transport->nsends;
+    uint8_t *next;
+    size_t count = 0, at = 0;
+    int status;
+
+    transport->direct_nic.dmabuf = -1;
+    for (struct gpuring_conn *conn = transport->conns; conn < end; conn++) {
+        conn->net_device = conn->remote ? choose_device(transport, conn) : 0;
+        count += wanted(transport, conn);
+    }
+    status = count > 0 ? allocate(transport, count * slots_bytes(layout)) : GPURING_OK;
+    if (status != GPURING_OK) {
+        return status;
+    }
+    next = transport->direct_region;
+    for (struct gpuring_conn *conn = transport->conns; conn < end; conn++) {
+        if (transport->direct_region != NULL && wanted(transport, conn) &&
+            reached(transport, conn)) {
+            conn->direct = next;
+            next += slots_bytes(layout);
+            transport->ndirect++;
+        }
+        if (conn->remote) {
+            conn->offset = at;
+            at += conn->direct != NULL ? layout->slots[0] : layout->bytes;
+        }
+    }
+    transport->net_region_bytes = at;
+    if (transport->ndirect == 0) {
+        gpuring_slots_destroy(transport);
+    } else {
+        gpuring_info("network devices reach the GPU's memory: %u of %u ends of connections between "
+                     "nodes; %s, %s",
+                     transport->ndirect, transport->nremote,
+                     transport->direct_nic.dmabuf >= 0 ? "dma-buf" : "peer memory",
+                     transport->direct_nic.flush ? "flushed by reading" : "in order");
+    }
+    return GPURING_OK;
+}
+
+void gpuring_slots_created(struct gpuring_transport *transport)
+{
+    if (transport->direct_region != NULL && transport->direct_nic.dmabuf >= 0) {
+        close(transport->direct_nic.dmabuf);
+        transport->direct_nic.dmabuf = -1;
+    }
+}
+
+uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
+                          const struct gpuring_conn *conn,
+                          const struct gpuring_block_layout *layout, unsigned protocol)
+{
+    return conn->direct != NULL ? conn->direct + (layout->slots[protocol] - layout->slots[0])
+                                : transport->net_region + conn->offset + layout->slots[protocol];
+}
+
+void gpuring_slots_describe(const struct gpuring_transport *transport,
+                            const struct gpuring_conn *conn,
+                            const struct gpuring_block_layout *layout,
+                            struct gpuring_net_device_memory *device,
+                            struct gpuring_net_memory *memory)
+{
+    const struct gpuring_fifo_config *fifo = &transport->config.fifo;
+
+    *device = told(transport);
+    *memory = conn->direct != NULL
+                  ? (struct gpuring_net_memory){.base = transport->direct_region,
+                                                .bytes = transport->direct_bytes,
+                                                .device = device}
+                  : (struct gpuring_net_memory){.base = transport->net_region,
+                                                .bytes = transport->net_region_bytes};
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        if (fifo->slot_bytes[p] > 0) {
+            memory->ring[p] =
+                (struct gpuring_net_ring){.slots = gpuring_slots_of(transport, conn, layout, p),
+                                          .slot_bytes = fifo->slot_bytes[p],
+                                          .nslots = fifo->nslots};
+        }
+    }
+}
+
+int gpuring_slots_copy(struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                       void *to, const void *from, size_t bytes)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+    const struct gpuring_device_ops *ops =
+        conn->direct != NULL ? config->device_ops : &gpuring_device_host;
+    struct gpuring_stream *stream = NULL;
+    int status =
+        ops->stream_create(conn->direct != NULL ? config->device : transport->host, &stream);
+
+    if (status == GPURING_OK) {
+        status = ops->copy(stream, to, from, bytes);
+    }
+    if (status == GPURING_OK) {
+        status = ops->synchronize(stream);
+    }
+    ops->stream_destroy(stream);
+    return status;
+}
+
+void gpuring_slots_destroy(struct gpuring_transport *transport)
+{
+    if (transport->direct_region != NULL) {
+        gpuring_slots_created(transport);
+        transport->config.device_ops->free(transport->config.device, transport->direct_region);
+        transport->direct_region = NULL;
+    }
+}
+
+uint32_t gpuring_transport_direct(const struct gpuring_transport *transport)
+{
+    return transport->ndirect;
+}

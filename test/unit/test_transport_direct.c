@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Slots of connections between nodes in a GPU's memory: two ranks, as if on two nodes, wired up and
+ * reducing with the net `verbs` on devices that exist in this process only and the CUDA device on
+ * the stand-in driver, whose memory the host cannot touch. Where the slots lie, how they are
+ * registered, what is flushed, and what is staged instead and why. No result of hardware.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/cuda_ranks.h"
+#include "test/unit/letters.h"
+#include "test/unit/verbs_world.h"
+
+#define RANKS      2
+#define COUNT      20011
+#define SLOT_BYTES 8192
+
+enum { SUPPORTED = 1, DMABUF = 2, ORDERED = 4 }; /* GPURING_STANDIN_GDR */
+
+struct rank {
+    struct gpuring_net *net;
+    struct gpuring_proxy *proxy;
+    struct gpuring_device *device;
+    struct gpuring_plan *plan;
+    struct gpuring_transport *transport;
+    struct gpuring_stream *stream;
+    void *tables;
+    CUdeviceptr buffer;
+    struct gpuring_work *work;
+};
+
+static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
+static const struct gpuring_cuda_driver *driver;
+static int (*on_gpu)(const void *address);
+static void (*copy)(void *to, const void *from, size_t bytes);
+static void (*arm)(const char *list);
+static long (*held)(void);
+
+static bool near_by(void *context, int net_device, enum gpuring_net_direction direction)
+{
+    (void) net_device;
+    return (*(const unsigned *) context >> direction & 1) != 0;
+}
+
+static int open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+static void rank_open(struct rank *self, int r, unsigned *ways)
+{
+    static const int node[RANKS] = {0, 1};
+    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
+    struct gpuring_net_config net = world_defaults;
+    struct gpuring_channel channel = {.ring = {.prev = 1 - r, .next = 1 - r, .index = r}};
+    struct gpuring_transport_config config = {
+        .rank = r,
+        .nranks = RANKS,
+        .node = node,
+        .hostname = r == 0 ? "host0" : "host1",
+        .unique_id = {3, 4},
+        .fifo = {.nslots = 4, .slot_bytes = {SLOT_BYTES, SLOT_BYTES, SLOT_BYTES}},
+        .device_ops = ops,
+        .net_ops = &gpuring_net_verbs,
+        .net_direct = ways != NULL ? near_by : NULL,
+        .net_direct_context = ways,
+    };
+
+    net.local_host = config.hostname;
+    assert_int_equal(gpuring_net_verbs.open(&net, &self->net), GPURING_OK);
+    assert_int_equal(gpuring_proxy_create(&waits, &self->proxy), GPURING_OK);
+    assert_int_equal(gpuring_proxy_add_net(self->proxy, &gpuring_net_verbs, self->net), GPURING_OK);
+    assert_int_equal(driver->alloc(&self->buffer, COUNT * sizeof(int32_t)), CUDA_SUCCESS);
+    self->device = cuda_attached(self->buffer);
+    assert_non_null(self->device);
+    assert_int_equal(ops->stream_create(self->device, &self->stream), GPURING_OK);
+    assert_int_equal(ops->alloc_pinned(self->device, CUDA_TABLE_BYTES, &self->tables), GPURING_OK);
+    assert_int_equal(gpuring_plan_build_ring(r, RANKS, &channel, 1, &self->plan), GPURING_OK);
+    config.device = self->device;
+    config.net = self->net;
+    config.proxy = self->proxy;
+    assert_int_equal(gpuring_transport_create(&config,
+                                              (const struct gpuring_plan *const *) &self->plan, 1,
+                                              &self->transport),
+                     GPURING_OK);
+}
+
+static void rank_close(struct rank *self)
+{
+    gpuring_transport_destroy(self->transport);
+    gpuring_plan_free(self->plan);
+    ops->free_pinned(self->device, self->tables);
+    ops->stream_destroy(self->stream);
+    ops->close(self->device);
+    assert_int_equal(driver->free(self->buffer), CUDA_SUCCESS);
+    assert_int_equal(gpuring_proxy_destroy(self->proxy, 5), GPURING_OK);
+    gpuring_net_verbs.close(self->net);
+}
+
+/* The first chunks, which the host sends. */
+static void try_all(struct rank *ranks)
+{
+    int status[RANKS] = {GPURING_AGAIN, GPURING_AGAIN};
+    char text[512] = "";
+
+    while (status[0] == GPURING_AGAIN || status[1] == GPURING_AGAIN) {
+        for (int r = 0; r < RANKS; r++) {
+            if (status[r] == GPURING_AGAIN) {
+                status[r] = gpuring_transport_try(ranks[r].transport, text, sizeof text);
+            }
+        }
+    }
+    assert_int_equal(status[0], GPURING_OK);
+    assert_int_equal(status[1], GPURING_OK);
+}
+
+static void reduce(struct rank *ranks, enum gpuring_protocol protocol)
+{
+    static int32_t host[COUNT];
+    const time_t end = time(NULL) + CUDA_LIMIT;
+    int status[RANKS] = {GPURING_AGAIN, GPURING_AGAIN};
+
+    for (int r = 0; r < RANKS; r++) {
+        for (int i = 0; i < COUNT; i++) {
+            host[i] = 7 * i + r + (int) protocol;
+        }
+        cuda_copy(ranks[r].device, (void *) (uintptr_t) ranks[r].buffer, host, sizeof host);
+        ranks[r].work = cuda_work(ranks[r].transport, ranks[r].plan, ranks[r].tables,
+                                  ranks[r].buffer, COUNT, protocol, SLOT_BYTES);
+        gpuring_transport_begin(ranks[r].transport);
+        assert_int_equal(ops->launch(ranks[r].stream, ranks[r].work), GPURING_OK);
+    }
+    while (status[0] == GPURING_AGAIN || status[1] == GPURING_AGAIN) {
+        assert_true(time(NULL) <= end);
+        for (int r = 0; r < RANKS; r++) {
+            gpuring_transport_help(ranks[r].transport);
+            status[r] =
+                status[r] == GPURING_AGAIN ? ops->poll(ranks[r].stream, ranks[r].work) : status[r];
+        }
+        sched_yield();
+    }
+    for (int r = 0; r < RANKS; r++) {
+        gpuring_transport_end(ranks[r].transport);
+        assert_int_equal(status[r], GPURING_OK);
+        cuda_copy(ranks[r].device, host, (void *) (uintptr_t) ranks[r].buffer, sizeof host);
+        for (int i = 0; i < COUNT; i++) {
+            assert_int_equal(host[i], 14 * i + 1 + 2 * (int) protocol);
+        }
+    }
+}
+
+struct expected {
+    int gdr;                  /* GPURING_STANDIN_GDR */
+    const char *fault;        /* of the stand-in driver, or NULL */
+    bool peer_memory, dmabuf; /* what the network device takes */
+    unsigned ways;            /* which directions are near, bits */
+    uint32_t direct;          /* ends with slots in the GPU's memory */
+    bool by_dmabuf, flushed;  /* how */
+    const char *told;         /* in the log; NULL: nothing of interest */
+};
+
+static void check(const struct expected *expected)
+{
+    static struct letters letters;
+    struct rank ranks[RANKS] = {{.net = NULL}};
+    long held_before = held();
+    int descriptors = open_descriptors();
+    unsigned ways = expected->ways;
+    char text[8];
+
+    clear_log(NULL);
+    snprintf(text, sizeof text, "%d", expected->gdr);
+    setenv("GPURING_STANDIN_GDR", text, 1);
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    fake_verbs_gpu(expected->peer_memory, expected->dmabuf, !(expected->gdr & ORDERED));
+    fake_verbs_gpu_memory(on_gpu, copy);
+    arm(expected->fault);
+    for (int r = 0; r < RANKS; r++) {
+        rank_open(&ranks[r], r, ways != 0 ? &ways : NULL);
+        assert_int_equal(gpuring_transport_direct(ranks[r].transport), expected->direct);
+        assert_true(letters_post(&letters, r, ranks[r].transport));
+    }
+    arm(NULL);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(letters_connect(&letters, r, ranks[r].transport), GPURING_OK);
+    }
+    try_all(ranks);
+    for (int p = 0; p < 2 * GPURING_PROTOCOL_COUNT; p++) {
+        reduce(ranks, (enum gpuring_protocol)(p % GPURING_PROTOCOL_COUNT));
+    }
+    assert_int_equal(fake_verbs_dmabufs() > 0, expected->by_dmabuf);
+    assert_int_equal(fake_verbs_reads() > 0, expected->flushed);
+    assert_true(expected->told == NULL || log_has(expected->told));
+    for (int r = 0; r < RANKS; r++) {
+        rank_close(&ranks[r]);
+    }
+    assert_int_equal(fake_verbs_objects(), 0);
+    assert_int_equal(fake_verbs_violations(), 0);
+    assert_int_equal(held(), held_before);
+    assert_int_equal(open_descriptors(), descriptors);
+}
+
+#define BOTH (1u << GPURING_NET_SEND | 1u << GPURING_NET_RECV)
+
+static void test_dmabuf(void **state)
+{
+    (void) state;
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF,
+                             .dmabuf = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .by_dmabuf = true,
+                             .flushed = true,
+                             .told = "2 of 2 ends of connections between nodes; dma-buf, flushed"});
+}
+
+static void test_peer_memory(void **state)
+{
+    (void) state;
+    check(&(struct expected){.gdr = SUPPORTED,
+                             .peer_memory = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .flushed = true,
+                             .told = "peer memory, flushed"});
+}
+
+static void test_no_flush_where_writes_are_in_order(void **state)
+{
+    (void) state;
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
+                             .dmabuf = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .by_dmabuf = true,
+                             .told = "dma-buf, in order"});
+    check(&(struct expected){.gdr = SUPPORTED | ORDERED,
+                             .peer_memory = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .told = "peer memory, in order"});
+}
+
+/* Sending from the GPU's memory may be far while receiving into it is not, and the other way. */
+static void test_one_way(void **state)
+{
+    (void) state;
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF,
+                             .dmabuf = true,
+                             .ways = 1u << GPURING_NET_RECV,
+                             .direct = 1,
+                             .by_dmabuf = true,
+                             .flushed = true,
+                             .told = "1 of 2 ends"});
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF,
+                             .dmabuf = true,
+                             .ways = 1u << GPURING_NET_SEND,
+                             .direct = 1,
+                             .by_dmabuf = true,
+                             .told = "1 of 2 ends"});
+}
+
+/* A descriptor that cannot be had, or is refused: peer memory. */
+static void test_second_choice(void **state)
+{
+    (void) state;
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF,
+                             .fault = "cuMemGetHandleForAddressRange=1:801",
+                             .peer_memory = true,
+                             .dmabuf = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .by_dmabuf = true, /* of the other rank */
+                             .flushed = true,
+                             .told = "no descriptor for network devices (dma-buf)"});
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF,
+                             .peer_memory = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .flushed = true});
+}
+
+static void test_staged(void **state)
+{
+    const struct expected cases[] = {
+        {.gdr = SUPPORTED | DMABUF, .peer_memory = true, .dmabuf = true}, /* too far */
+        {.gdr = 0,
+         .peer_memory = true,
+         .ways = BOTH,
+         .told = "the driver offers no GPUDirect RDMA for this GPU"},
+        {.gdr = SUPPORTED | DMABUF,
+         .ways = BOTH,
+         .told = "device roce0 of host0 does not reach the GPU's memory, so data go through the "
+                 "host's: GPU memory (dma-buf, then peer memory)"},
+        {.gdr = SUPPORTED,
+         .dmabuf = true,
+         .ways = BOTH,
+         .told = "does not reach the GPU's memory, so data go through the host's: GPU memory (peer "
+                 "memory)"},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check(&cases[i]);
+    }
+}
+
+/* Memory that is no whole pages, and a driver that fails: nothing is kept. */
+static void test_refused_by_the_driver(void **state)
+{
+    struct gpuring_device_nic access;
+    struct gpuring_device *device;
+    int descriptors = open_descriptors();
+    CUdeviceptr buffer;
+
+    (void) state;
+    clear_log(NULL);
+    setenv("GPURING_STANDIN_GDR", "3", 1);
+    assert_int_equal(driver->alloc(&buffer, 4 << 20), CUDA_SUCCESS);
+    device = cuda_attached(buffer);
+    assert_non_null(device);
+    assert_int_equal(ops->nic_access(device, (void *) (uintptr_t) (buffer + 4096), 65536, &access),
+                     GPURING_ERR_UNSUPPORTED);
+    assert_int_equal(ops->nic_access(device, (void *) (uintptr_t) buffer, 4096, &access),
+                     GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("GPU memory does not begin or end with a page"));
+    arm("cuCtxPushCurrent_v2=1");
+    assert_int_equal(ops->nic_access(device, (void *) (uintptr_t) buffer, 4 << 20, &access),
+                     GPURING_ERR_IO);
+    arm(NULL);
+    ops->close(device);
+    assert_int_equal(driver->free(buffer), CUDA_SUCCESS);
+    assert_int_equal(open_descriptors(), descriptors);
+}
+
+static int start(void **state)
+{
+    CUdeviceptr buffer;
+    void *library;
+
+    (void) state;
+    signal(SIGSEGV, SIG_DFL); /* a touch of the GPU's memory by the host ends the test */
+    driver = cuda_application_start(0, &buffer, 4096);
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(library);
+    *(void **) &on_gpu = dlsym(library, "gpuring_standin_on_gpu");
+    *(void **) &copy = dlsym(library, "gpuring_standin_copy");
+    *(void **) &arm = dlsym(library, "gpuring_standin_arm");
+    *(void **) &held = dlsym(library, "gpuring_standin_held");
+    assert_true(on_gpu != NULL && copy != NULL && arm != NULL && held != NULL);
+    return driver->free(buffer) == CUDA_SUCCESS ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dmabuf),
+        cmocka_unit_test(test_peer_memory),
+        cmocka_unit_test(test_no_flush_where_writes_are_in_order),
+        cmocka_unit_test(test_one_way),
+        cmocka_unit_test(test_second_choice),
+        cmocka_unit_test(test_staged),
+        cmocka_unit_test(test_refused_by_the_driver),
+    };
+
+    return cmocka_run_group_tests(tests, start, NULL);
+}
