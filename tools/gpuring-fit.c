@@ -7,7 +7,6 @@
  */
 #include "gpuring-fit.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -16,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpuring-argument.h"
 #include "gpuring_config.h"
 
 enum { EXIT_FAILED = 1, EXIT_WRONG_USAGE = 2 };
@@ -24,11 +24,9 @@ void fit_message(const char *format, ...)
 {
     va_list args;
 
-    fputs("gpuring-fit: ", stderr);
     va_start(args, format);
-    (void) vfprintf(stderr, format, args);
+    argument_message("gpuring-fit", format, args);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 static void help_print(void)
@@ -56,19 +54,6 @@ static int usage(const char *what)
     return EXIT_WRONG_USAGE;
 }
 
-/* A number of nodes, or 0. */
-static uint32_t nodes_read(const char *text)
-{
-    char *end;
-    unsigned long number;
-
-    if (!isdigit((unsigned char) text[0])) {
-        return 0;
-    }
-    number = strtoul(text, &end, 10);
-    return '\0' == *end && number <= UINT32_MAX ? (uint32_t) number : 0;
-}
-
 /* The protocol of this name, or -1. */
 static int protocol_read(const char *text)
 {
@@ -83,6 +68,7 @@ static int protocol_read(const char *text)
 /* Take one option with a value; returns NULL, or what is wrong. */
 static const char *option_take(struct fit_options *options, int option, char *value)
 {
+    uint64_t nodes;
     char *end;
 
     switch (option) {
@@ -101,8 +87,11 @@ static const char *option_take(struct fit_options *options, int option, char *va
                    ? NULL
                    : "--bandwidth takes a number of GB/s above 0";
     case 'n':
-        options->nodes = nodes_read(value);
-        return options->nodes > 0 ? NULL : "--nodes takes a number of 1 or more";
+        if (argument_whole(value, 1, UINT32_MAX, &nodes) != 0) {
+            return "--nodes takes a number of 1 or more";
+        }
+        options->nodes = (uint32_t) nodes;
+        return NULL;
     case 'p':
         options->protocol = protocol_read(value);
         return options->protocol >= 0 ? NULL : "--protocol takes simple, ll or ll128";

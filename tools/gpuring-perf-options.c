@@ -3,7 +3,6 @@
 /* The command line of gpuring-perf. Every value is checked; nothing is silently corrected. */
 #include "gpuring-perf.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
@@ -11,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpuring-argument.h"
 #include "gpuring_config.h"
 
 static bool may_speak = true;
@@ -22,11 +22,9 @@ void perf_message(const char *format, ...)
     if (!may_speak) {
         return;
     }
-    fputs("gpuring-perf: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    argument_message("gpuring-perf", format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
 }
 
 static const char usage[] =
@@ -79,50 +77,24 @@ static void print_help(void)
         stdout);
 }
 
-/* "64K" and the like. */
 static int parse_bytes(const char *option, const char *text, size_t *bytes)
 {
-    char *end = NULL;
-    unsigned long long value;
-    unsigned shift = 0;
+    const char *at = text;
+    uint64_t value;
 
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (end == text || errno != 0 || text[0] == '-') {
+    if (argument_bytes(&at, &value) != 0 || *at != '\0' || value > SIZE_MAX) {
         perf_message("%s %s: not a number of bytes", option, text);
         return -1;
     }
-    switch (*end) {
-    case 'G':
-    case 'g':
-        shift += 10; /* fall through */
-    case 'M':
-    case 'm':
-        shift += 10; /* fall through */
-    case 'K':
-    case 'k':
-        shift += 10;
-        end++;
-        break;
-    default:
-        break;
-    }
-    if (*end != '\0' || value > (SIZE_MAX >> shift)) {
-        perf_message("%s %s: not a number of bytes", option, text);
-        return -1;
-    }
-    *bytes = (size_t) value << shift;
+    *bytes = (size_t) value;
     return 0;
 }
 
 static int parse_count(const char *option, const char *text, int least, int *count)
 {
-    char *end = NULL;
-    long value;
+    uint64_t value;
 
-    errno = 0;
-    value = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || errno != 0 || value < least || value > 100000000) {
+    if (argument_whole(text, (uint64_t) least, 100000000, &value) != 0) {
         perf_message("%s %s: give a whole number from %d on", option, text, least);
         return -1;
     }

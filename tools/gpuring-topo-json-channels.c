@@ -151,6 +151,8 @@ json_t *topo_json_packed(const struct topo_machine *machine)
                                                (int) tree->share, "root", (int) tree->root, "depth",
                                                (int) tree->depth, "parent", parents));
     }
-    return json_pack("{s:o,s:o}", "algbw",
-                     pack->ntrees ? topo_json_number(pack->algbw) : json_null(), "trees", trees);
+    return json_pack("{s:o,s:o,s:o}", "algbw",
+                     pack->ntrees ? topo_json_number(pack->algbw) : json_null(), "links",
+                     pack->ntrees ? json_string(pack->nvlink ? "nvlink" : "all") : json_null(),
+                     "trees", trees);
 }

@@ -3,12 +3,12 @@
 
 /* The command line. */
 
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpuring-argument.h"
 #include "gpuring-topo.h"
 #include "gpuring_config.h"
 #include "pcigraph.h"
@@ -68,15 +68,10 @@ static int mistake(const char *format, const char *value)
 static int number_read(const char **text, unsigned long low, unsigned long high, const char *end,
                        unsigned *value)
 {
-    unsigned long number;
-    char *after;
+    const char *after = *text;
+    uint64_t number;
 
-    if (**text < '0' || **text > '9') {
-        return -1;
-    }
-    errno = 0;
-    number = strtoul(*text, &after, 10);
-    if (errno != 0 || number < low || number > high || (*after && !strchr(end, *after))) {
+    if (argument_number(&after, low, high, &number) != 0 || (*after && !strchr(end, *after))) {
         return -1;
     }
     *value = (unsigned) number;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gpuring-argument.h"
 #include "gpuring-topo.h"
 
 void topo_message(const char *format, ...)
@@ -18,11 +19,9 @@ void topo_message(const char *format, ...)
     va_list args;
 
     fflush(stdout);
-    fputs("gpuring-topo: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    argument_message("gpuring-topo", format, args);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 static int fd_write(int fd, const char *text, size_t length)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpuring-argument.h"
 #include "gpuring-topo-machine.h"
 
 enum {
@@ -15,30 +16,10 @@ enum {
 
 static const char sizes_default[] = "1K-1G";
 
-/* A number with K, M or G behind it. */
+/* Not 0, and doubled without overflow. */
 static int size_read(const char **text, uint64_t *size)
 {
-    static const char units[] = "KMG";
-    unsigned long long number;
-    const char *unit;
-    char *end;
-
-    if (**text < '0' || **text > '9') {
-        return -1;
-    }
-    errno = 0;
-    number = strtoull(*text, &end, 10);
-    unit = *end ? strchr(units, *end) : NULL;
-    if (errno != 0 || number == 0 || number > UINT64_MAX >> 31) {
-        return -1;
-    }
-    *size = number;
-    if (unit) {
-        *size <<= 10 * (unit - units + 1);
-        end++;
-    }
-    *text = end;
-    return 0;
+    return argument_bytes(text, size) == 0 && *size > 0 && *size <= UINT64_MAX >> 1 ? 0 : -1;
 }
 
 static int size_add(uint64_t *sizes, size_t *count, uint64_t size)

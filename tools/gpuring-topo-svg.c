@@ -112,7 +112,8 @@ static int packed_draw(const struct pci_pack *pack, struct pci_drawing *drawing)
 {
     int rc = 0;
 
-    snprintf(drawing->title, sizeof(drawing->title), "Packed trees: %.4g GB/s in all", pack->algbw);
+    snprintf(drawing->title, sizeof(drawing->title), "Packed trees over %s: %.4g GB/s in all",
+             pack->nvlink ? "NVLink" : "all links", pack->algbw);
     drawing->lines = calloc(pack->ntrees + 1, sizeof(*drawing->lines));
     if (!drawing->lines) {
         return -ENOMEM;

@@ -53,8 +53,9 @@ static void packed_print(FILE *out, const struct pci_pack *pack)
         fputs("Packed trees: none\n\n", out);
         return;
     }
-    fprintf(out, "Packed trees: %" PRIu32 ", in all %.4g GB/s of the vector (one node)\n",
-            pack->ntrees, pack->algbw);
+    fprintf(out, "Packed trees: %" PRIu32 " over %s, in all %.4g GB/s of the vector (one node)\n",
+            pack->ntrees, pack->nvlink ? "NVLink alone" : "all links, for NVLink does not connect",
+            pack->algbw);
     for (uint32_t t = 0; t < pack->ntrees; t++) {
         const struct pci_pack_tree *tree = &pack->trees[t];
 

@@ -7,6 +7,8 @@ bin_PROGRAMS += tools/gpuring-perf
 tools_gpuring_perf_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_perf_LDADD = $(MPI_LIBS) $(JANSSON_LIBS) -ldl -lm
 tools_gpuring_perf_SOURCES = \
+    tools/gpuring-argument.c \
+    tools/gpuring-argument.h \
     tools/gpuring-perf.c \
     tools/gpuring-perf.h \
     tools/gpuring-perf-collective.c \
@@ -21,6 +23,8 @@ bin_PROGRAMS += tools/gpuring-fit
 tools_gpuring_fit_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_fit_LDADD = libpcigraph.la $(JANSSON_LIBS) -lm
 tools_gpuring_fit_SOURCES = \
+    tools/gpuring-argument.c \
+    tools/gpuring-argument.h \
     tools/gpuring-fit.c \
     tools/gpuring-fit.h \
     tools/gpuring-fit-jobs.c \
@@ -43,6 +47,8 @@ tools_gpuring_topo_SOURCES = \
     mca/coll_gpuring/service.c \
     mca/coll_gpuring/view.c \
     mca/coll_gpuring/views.c \
+    tools/gpuring-argument.c \
+    tools/gpuring-argument.h \
     tools/gpuring-topo.c \
     tools/gpuring-topo.h \
     tools/gpuring-topo-json.c \
