@@ -18,6 +18,7 @@ AM_TESTS_ENVIRONMENT = \
     top_builddir='$(abs_top_builddir)'; export top_builddir; \
     MPIRUN='$(MPIRUN)'; export MPIRUN; \
     OMPI_INFO='$(OMPI_INFO)'; export OMPI_INFO; \
+    HWLOC_CPPFLAGS='$(HWLOC_CPPFLAGS)'; export HWLOC_CPPFLAGS; \
     CC='$(CC)'; export CC;
 
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/config/tap-driver.sh
@@ -87,3 +88,7 @@ test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
 TESTS += test/tools/test_gpuring_topo.sh
 EXTRA_DIST += test/tools/test_gpuring_topo.sh
+
+# Discovery against the declarations of hwloc 3.
+TESTS += test/tools/test_hwloc3.sh
+EXTRA_DIST += test/tools/test_hwloc3.sh

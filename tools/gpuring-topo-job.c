@@ -363,7 +363,8 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     if (rc == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_layout_dump(&state.layout);
     }
-    figures->rc = rc ? rc : service_make(&state);
+    /* A single rank is not served: it has nobody to exchange with. */
+    figures->rc = rc || figures->ranks == 1 ? rc : service_make(&state);
     figures->memory_mib = resident_mib() - before;
     state_free(&state);
 }

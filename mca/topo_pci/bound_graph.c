@@ -31,59 +31,82 @@ static bool takes_part(enum pci_node_type type, enum pci_flow_scope scope)
     }
 }
 
-/* How many neighbours of a node take part; *LAST is one of them. */
-static uint32_t neighbours(const struct pci_node *node, const bool *part, uint32_t *last)
+/* A relay that leads to one thing at most, of those that take part. */
+static bool is_leaf(const struct pci_graph *graph, const bool *part, const uint32_t *degree,
+                    uint32_t vertex)
 {
-    uint32_t count = 0;
+    return part[vertex] && degree[vertex] <= 1 &&
+           PCI_NODE_GPU != pci_graph_vertex(graph, vertex)->type;
+}
 
+/* Takes a leaf out; returns what it led to, or itself. */
+static uint32_t leaf_remove(const struct pci_graph *graph, bool *part, uint32_t *degree,
+                            uint32_t vertex)
+{
+    const struct pci_node *node = pci_graph_vertex(graph, vertex);
+    uint32_t next = vertex;
+
+    part[vertex] = false;
     for (uint32_t l = 0; l < node->nlinks; l++) {
-        if (part[node->links[l]->to->vertex]) {
-            *last = node->links[l]->to->vertex;
-            count++;
+        uint32_t to = node->links[l]->to->vertex;
+
+        if (part[to]) {
+            degree[to]--;
+            next = to;
         }
     }
-    return count;
+    return next;
 }
 
 /* Relays that lead nowhere (empty slots, disks: a machine may have thousands) do not take part, nor
  * do those that then lead to nothing else. */
-static void leave_out_leaves(const struct extract *extract, bool *part)
+static int leave_out_leaves(const struct pci_graph *graph, bool *part)
 {
-    for (uint32_t v = 0; v < pci_graph_vertices(extract->graph); v++) {
-        uint32_t at = v, next = v;
+    uint32_t count = pci_graph_vertices(graph);
+    uint32_t *degree = calloc(count, sizeof(*degree)); /* links to what takes part */
 
-        while (part[at] && PCI_NODE_GPU != pci_graph_vertex(extract->graph, at)->type &&
-               neighbours(pci_graph_vertex(extract->graph, at), part, &next) <= 1) {
-            part[at] = false;
-            at = next;
+    if (NULL == degree) {
+        return -ENOMEM;
+    }
+    for (uint32_t v = 0; v < count; v++) {
+        const struct pci_node *node = pci_graph_vertex(graph, v);
+
+        for (uint32_t l = 0; l < node->nlinks; l++) {
+            degree[v] += part[node->links[l]->to->vertex];
         }
     }
+    for (uint32_t v = 0; v < count; v++) {
+        uint32_t at = v;
+
+        while (is_leaf(graph, part, degree, at)) {
+            at = leaf_remove(graph, part, degree, at);
+        }
+    }
+    free(degree);
+    return 0;
 }
 
 /* GPUs become vertices 0 .. in their order, everything else that takes part a relay. */
 static int extract_vertices(struct extract *extract, bool *part)
 {
     uint32_t count = pci_graph_vertices(extract->graph);
+    int rc;
 
     for (uint32_t v = 0; v < count; v++) {
         part[v] = takes_part(pci_graph_vertex(extract->graph, v)->type, extract->scope);
     }
-    leave_out_leaves(extract, part);
-    for (uint32_t v = 0; v < count; v++) {
+    rc = leave_out_leaves(extract->graph, part);
+    for (uint32_t v = 0; 0 == rc && v < count; v++) {
         const struct pci_node *node = pci_graph_vertex(extract->graph, v);
 
         extract->vertex_of[v] = NO_VERTEX;
         if (PCI_NODE_GPU == node->type) {
             extract->vertex_of[v] = node->index;
         } else if (part[v]) {
-            int rc = pci_flow_add_relay(extract->flow, &extract->vertex_of[v]);
-
-            if (0 != rc) {
-                return rc;
-            }
+            rc = pci_flow_add_relay(extract->flow, &extract->vertex_of[v]);
         }
     }
-    return 0;
+    return rc;
 }
 
 /* Does the path between two GPUs stay on NVLink? Where the driver refuses peer-to-peer, it does

@@ -79,6 +79,17 @@ run simulate -t "$work/two.xml" -n 64
 check "simulate 64 nodes" says "^ *64 *128 "
 run simulate -t "$work/two.xml" -n 64 -f json
 check "simulate as JSON" says '"ranks":128'
+run simulate -t "$work/two.xml" -n 2 -g 1 -c
+check "simulate one GPU a node" says "^ *2 *2 "
+run simulate -t "$work/two.xml" -g 1 -n 1
+check "simulate a single rank" says "^ *1 *1 "
+run simulate -t "$work/two.xml" -n 2 -d "$work/graph.xml"
+check "simulate writes the channels" grep -q 'ranks="4" nodes="2" source="topology"' "$work/graph.xml"
+for bad in "show -d x" "simulate -d x" "show -c"; do
+    # shellcheck disable=SC2086
+    run $bad
+    check "$bad is refused with status 2" ends 2
+done
 run report -t "$work/two.xml" -g 1
 check "one GPU of two" says '"ranks":1,'
 run predict -t "$work/two.xml" -g 1

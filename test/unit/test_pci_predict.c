@@ -181,10 +181,16 @@ static unsigned compare_file(const char *folder, const char *file)
     job = recorded_job(root);
     json_array_foreach(json_object_get(root, "allreduce_model"), index, entry)
     {
-        compared += compare_times(file, &costs, &job, entry);
+        unsigned times = compare_times(file, &costs, &job, entry);
+
+        assert_true(times > 0);
+        compared += times;
         compare_choice(file, &costs, &job, entry);
     }
     json_decref(root);
+    if (0 == compared) {
+        fail_msg("%s: nothing to compare", file);
+    }
     return compared;
 }
 

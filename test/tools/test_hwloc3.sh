@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Compiles discovery against what hwloc 3 declares otherwise than hwloc 2: the installed header of hwloc 2 is
+# changed in these places. It shows that the branch for hwloc 3 is C that fits these declarations; not that
+# the rest of hwloc 3 is as hwloc 2, nor that it runs.
+set -u
+: "${top_srcdir:?run this by make check, or set top_srcdir to the source folder}"
+: "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
+: "${CC:=cc}" "${HWLOC_CPPFLAGS=}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-hwloc3.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+checks=0
+
+check() { # TEXT COMMAND...: passes if the command does
+    text=$1
+    shift
+    checks=$((checks + 1))
+    if "$@" >"$work/out" 2>&1; then
+        echo "ok $checks - $text"
+    else
+        echo "not ok $checks - $text"
+        head -n 8 "$work/out" | sed 's/^/# /'
+    fi
+}
+
+# shellcheck disable=SC2086
+header=$(echo '#include <hwloc.h>' | $CC $HWLOC_CPPFLAGS -M -xc - | tr -d '\\' | tr ' ' '\n' | grep '/hwloc\.h$')
+if [ ! -f "$header" ]; then
+    echo "not ok 1 - the header of hwloc is found"
+    echo "1..1"
+    exit 0
+fi
+if grep -Eq 'define HWLOC_API_VERSION 0x0*[3-9]0' "$header"; then
+    echo "ok 1 - discovery for hwloc 3 # SKIP the build itself is with hwloc 3"
+    echo "1..1"
+    exit 0
+fi
+awk '
+    /define HWLOC_API_VERSION / { print "#define HWLOC_API_VERSION 0x00030000"; next }
+    # Types of an OS device are a set.
+    /^typedef enum hwloc_obj_osdev_type_e/ {
+        print "typedef enum hwloc_obj_osdev_type_e { HWLOC_OBJ_OSDEV_STORAGE = 1, HWLOC_OBJ_OSDEV_MEMORY = 2,"
+        print "HWLOC_OBJ_OSDEV_GPU = 4, HWLOC_OBJ_OSDEV_COPROC = 8, HWLOC_OBJ_OSDEV_NETWORK = 16,"
+        print "HWLOC_OBJ_OSDEV_OPENFABRICS = 32, HWLOC_OBJ_OSDEV_DMA = 64 } hwloc_obj_osdev_type_t;"
+        print "typedef unsigned long hwloc_obj_osdev_types_t;"
+        skip = 1
+    }
+    skip { if (/} hwloc_obj_osdev_type_t;/) skip = 0; next }
+    /hwloc_obj_osdev_type_t type;/ { print "hwloc_obj_osdev_types_t types;"; changed++; next }
+    /unsigned short class_id;/ { print "unsigned char prog_if;"; changed++ }
+    { print }
+    # The topology itself has infos.
+    /^HWLOC_DECLSPEC int hwloc_topology_load/ {
+        print "struct hwloc_infos_s { struct hwloc_info_s *array; unsigned count, allocated; };"
+        print "struct hwloc_infos_s *hwloc_topology_get_infos(hwloc_topology_t topology);"
+        print "const char *hwloc_get_info_by_name(struct hwloc_infos_s *infos, const char *name);"
+        changed++
+    }
+    END { exit changed == 3 ? 0 : 1 }' "$header" >"$work/hwloc.h"
+changed=$?
+check "the header has all that hwloc 3 changed" [ "$changed" -eq 0 ]
+compile() { # FILE
+    # shellcheck disable=SC2086
+    $CC -std=gnu11 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Werror -I"$work" $HWLOC_CPPFLAGS -I"$top_builddir" \
+        -I"$top_srcdir" -I"$top_srcdir/mca/topo_pci" "$top_srcdir/mca/topo_pci/$1.c"
+}
+for file in discover discover_cpu discover_gpu discover_link discover_net discover_pci discover_sys nvlink; do
+    check "$file.c compiles" compile "$file"
+done
+# And the changes are seen: what is written for hwloc 2 does not fit them.
+sed 's/0x00030000/0x00020900/' "$work/hwloc.h" >"$work/other.h" && mv "$work/other.h" "$work/hwloc.h"
+refused() { compile discover_net 2>&1 | grep "osdev.*type"; }
+check "as hwloc 2 it does not" refused
+echo "1..$checks"
