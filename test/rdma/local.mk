@@ -31,6 +31,7 @@ endif
 rdma_tests = \
     test/rdma/test_rdma.sh \
     test/rdma/test_rdma_bed.sh \
+    test/rdma/test_rdma_direct.sh \
     test/rdma/test_rdma_failover.sh \
     test/rdma/test_rdma_faults.sh \
     test/rdma/test_rdma_matrix.sh \
@@ -39,6 +40,7 @@ TESTS += $(rdma_tests)
 
 EXTRA_DIST += \
     test/rdma/auto.sh \
+    test/rdma/direct_machine.sh \
     test/rdma/faults_machine.sh \
     test/rdma/lib.sh \
     test/rdma/machine-init \

@@ -158,7 +158,7 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)
 {
     return (uint64_t) transport->region_bytes * (transport->staged_reached ? 2 : 1) +
-           transport->net_region_bytes;
+           transport->net_region_bytes + transport->direct_bytes;
 }
 
 const char *gpuring_transport_name(const struct gpuring_transport *transport)

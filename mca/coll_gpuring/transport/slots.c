@@ -199,6 +199,7 @@ void gpuring_slots_destroy(struct gpuring_transport *transport)
         gpuring_slots_created(transport);
         transport->config.device_ops->free(transport->config.device, transport->direct_region);
         transport->direct_region = NULL;
+        transport->direct_bytes = 0;
     }
 }
 
