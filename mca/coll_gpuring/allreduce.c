@@ -25,13 +25,11 @@ static int allreduce_queued(mca_coll_gpuring_module_t *module, const struct gpur
     return status;
 }
 
-/* Nothing can be served: without another look at the buffers. */
-static int allreduce_without_driver(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
+/* No buffer of this rank is on a GPU: without another look at them. */
+static int allreduce_on_hosts(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
 
-    gpuring_mixed_skip(self);
-    gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
     return gpuring_pipeline_large(self, rcount, rtype)
                ? gpuring_pipeline_allreduce(GPURING_VALUES_REDUCTION, comm, module)
                : GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm);
@@ -47,7 +45,9 @@ int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t cou
     int status = GPURING_OK, handed_on;
 
     if (!gpuring_eligible_any()) {
-        return allreduce_without_driver(sbuf, rbuf, count, dtype, op, comm, module);
+        gpuring_mixed_skip(self);
+        gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
+        return allreduce_on_hosts(sbuf, rbuf, count, dtype, op, comm, module);
     }
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     gpuring_mixed_note(self, reason, &call);
@@ -59,6 +59,9 @@ int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t cou
         }
     }
     gpuring_fallback_count(self, reason);
+    if (reason == GPURING_REASON_MEMORY) {
+        return allreduce_on_hosts(sbuf, rbuf, count, dtype, op, comm, module);
+    }
     handed_on = gpuring_pipeline_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
     return status == GPURING_ERR_MIXED ? gpuring_compat_error(status) : handed_on;
 }

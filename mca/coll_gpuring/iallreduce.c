@@ -32,5 +32,8 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
         return gpuring_request_start(self, &call, request);
     }
     gpuring_fallback_count(self, reason);
+    if (reason == GPURING_REASON_MEMORY) { /* without another look at the buffers */
+        return GPURING_CALL_PREVIOUS(self, iallreduce, sbuf, rbuf, count, dtype, op, comm, request);
+    }
     return gpuring_stage_iallreduce(sbuf, rbuf, count, dtype, op, comm, request, module);
 }

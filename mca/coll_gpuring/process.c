@@ -69,11 +69,14 @@ static int attach_locked(const struct gpuring_pointer *pointer)
 
 int gpuring_process_attach(const void *buffer)
 {
-    struct gpuring_pointer pointer = gpuring_memory_of(buffer);
-    int status;
+    int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    status = attach_locked(&pointer);
+    if (!attached) { /* else nothing is asked of the driver */
+        struct gpuring_pointer pointer = gpuring_memory_of(buffer);
+
+        status = attach_locked(&pointer);
+    }
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
 }

@@ -3,6 +3,7 @@
 /* The buffers that test programs give to MPI, with gpuring-perf's functions for memory. */
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,11 @@
 #include "tools/gpuring-perf.h"
 
 static bool on_gpu;
+static const char
+    *sort; /* of GPU memory, see test/standin/standin.h; NULL: as the driver gives it */
+static int gpu;
+static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
+static void (*free_sort)(void *memory);
 
 /* What the functions of gpuring-perf say when something fails. */
 void perf_message(const char *format, ...)
@@ -37,10 +43,23 @@ void harness_buffers_open(void)
     const char *memory = getenv("GPURING_TEST_MEMORY");
     const char *local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
 
+    void *library, *found;
+
     on_gpu = memory != NULL && strcmp(memory, "cuda") == 0;
     need(perf_memory_open(on_gpu ? PERF_MEMORY_CUDA : PERF_MEMORY_HOST,
                           local_rank != NULL ? atoi(local_rank) : 0) == 0,
          "use the memory that GPURING_TEST_MEMORY asks for");
+    sort = getenv("GPURING_TEST_SORT");
+    if (sort == NULL) {
+        return;
+    }
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    need(library != NULL && (found = dlsym(library, "gpuring_standin_alloc")) != NULL,
+         "find the stand-in driver, which GPURING_TEST_SORT needs");
+    memcpy(&alloc_sort, &found, sizeof alloc_sort);
+    found = dlsym(library, "gpuring_standin_free");
+    memcpy(&free_sort, &found, sizeof free_sort);
+    gpu = (local_rank != NULL ? atoi(local_rank) : 0) % atoi(getenv("GPURING_STANDIN_GPUS"));
 }
 
 void harness_buffers_close(void)
@@ -55,7 +74,7 @@ bool harness_on_gpu(void)
 
 void *harness_alloc(size_t bytes)
 {
-    void *buffer = perf_memory_alloc(bytes);
+    void *buffer = sort != NULL ? alloc_sort(sort, gpu, bytes) : perf_memory_alloc(bytes);
 
     need(buffer != NULL, "allocate a buffer");
     return buffer;
@@ -63,7 +82,11 @@ void *harness_alloc(size_t bytes)
 
 void harness_free(void *buffer)
 {
-    perf_memory_free(buffer);
+    if (sort != NULL) {
+        free_sort(buffer);
+    } else {
+        perf_memory_free(buffer);
+    }
 }
 
 void harness_write(void *buffer, const void *host, size_t bytes)

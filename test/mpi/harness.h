@@ -23,8 +23,8 @@ extern int harness_rank, harness_size; /* of MPI_COMM_WORLD */
 
 /*
  * Buffers for MPI: in host memory, or with GPURING_TEST_MEMORY=cuda in device memory of GPU number
- * (local rank modulo GPUs), which the program fills and reads by copies only. Failures end the
- * program.
+ * (local rank modulo GPUs), which the program fills and reads by copies only. With
+ * GPURING_TEST_SORT it is of that sort (standin.h). Failures end the program.
  */
 void *harness_alloc(size_t bytes);
 void harness_free(void *buffer); /* NULL is allowed */

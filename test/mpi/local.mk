@@ -93,6 +93,11 @@ test_mpi_standin_faults_SOURCES = test/mpi/standin_faults.c $(mpi_harness)
 test_mpi_standin_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_standin_faults_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/driver_calls
+test_mpi_driver_calls_SOURCES = test/mpi/driver_calls.c $(mpi_harness)
+test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_driver_calls_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_scripts += \
     test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \

@@ -99,6 +99,20 @@ check "a mixture without agree=always: the message names the ranks" \
     says 'rank 2: all buffers in host memory'
 check "a mixture without agree=always: the message names the remedy" says 'agree=always'
 
+# Memory of other sorts: no other process can map a pool's or mapped memory, nor needs to.
+for sort in managed pool vmm; do
+    export GPURING_TEST_SORT=$sort
+    mpi 120 3 matrix -n 1,1000,70001 -f 61 -s
+    adopt_as_one "3 ranks on 2 GPUs: $sort memory"
+    mpi 120 2 staged -f 41
+    adopt_as_one "2 ranks: collectives that are staged, on $sort memory"
+done
+GPURING_TEST_SORT=registered mpi 120 2 matrix -n 1,1000,70001 -f 61
+adopt_as_one "2 ranks: registered memory of the host"
+unset GPURING_TEST_SORT
+mpi 120 2 driver_calls
+adopt "2 ranks: questions to the driver"
+
 # The stock components do the work where no buffer is on a GPU, and without a driver.
 OMPI_MCA_coll_gpuring_timeout=8 mpi 120 2 mixed -u
 check "the same at the first call of a communicator: the message names the reason and the remedy" \

@@ -118,6 +118,18 @@ int gpuring_standin_reached(void)
     return sticky_at <= atomic_load(&counts[STANDIN_launch]) && corrupt_at <= atomic_load(&writes);
 }
 
+long gpuring_standin_calls(const char *symbol)
+{
+    long calls = 0;
+
+    for (int call = 0; call < STANDIN_CALLS; call++) {
+        if (symbol == NULL || strcmp(symbol, symbols[call]) == 0) {
+            calls += (long) atomic_load(&counts[call]);
+        }
+    }
+    return calls;
+}
+
 long gpuring_standin_held(void)
 {
     return standin_held_blocks() + standin_held_objects();

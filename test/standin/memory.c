@@ -48,9 +48,10 @@ static bool protects(void)
     return text == NULL || strcmp(text, "0") != 0;
 }
 
-static bool is_device(const struct block *block)
+/* Out of a host's reach. */
+static bool is_device(enum standin_kind kind)
 {
-    return block->kind == STANDIN_DEVICE || block->kind == STANDIN_IMPORTED;
+    return kind != STANDIN_PINNED && kind != STANDIN_REGISTERED && kind != STANDIN_MANAGED;
 }
 
 /* Change the number of mappings in other processes; the number after it. -1: cannot be told. */
@@ -72,7 +73,7 @@ static void protect(const struct block *block)
 {
     int access = running > 0 || !protects() ? PROT_READ | PROT_WRITE : PROT_NONE;
 
-    if (is_device(block) && mprotect(block->address, block->mapped, access) != 0) {
+    if (is_device(block->kind) && mprotect(block->address, block->mapped, access) != 0) {
         perror("stand-in driver: mprotect");
         abort();
     }
@@ -219,17 +220,12 @@ static void *reserve(size_t bytes)
                : (void *) (uintptr_t) (((uintptr_t) address + unit - 1) / unit * unit);
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+static CUresult allocate(enum standin_kind kind, int gpu, size_t bytes, void **memory)
 {
     size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
     void *address;
     int fd;
 
-    STANDIN_ENTER(alloc);
-    STANDIN_NEED_CONTEXT();
-    if (bytes == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
     fd = memfd_create("standin", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t) (mapped + PAGE)) != 0) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -241,13 +237,56 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memset(address, 0xa5, mapped); /* fresh device memory holds anything */
-    *pointer = (CUdeviceptr) (uintptr_t) address;
-    return add((struct block){.address = address,
-                              .bytes = bytes,
-                              .mapped = mapped,
-                              .kind = STANDIN_DEVICE,
-                              .gpu = standin_current()->gpu,
-                              .fd = fd});
+    *memory = address;
+    return add((struct block){
+        .address = address, .bytes = bytes, .mapped = mapped, .kind = kind, .gpu = gpu, .fd = fd});
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+    void *memory = NULL;
+    CUresult result;
+
+    STANDIN_ENTER(alloc);
+    STANDIN_NEED_CONTEXT();
+    if (bytes == 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    result = allocate(STANDIN_DEVICE, standin_current()->gpu, bytes, &memory);
+    *pointer = (CUdeviceptr) (uintptr_t) memory;
+    return result;
+}
+
+void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes)
+{
+    static const struct {
+        const char *sort;
+        enum standin_kind kind;
+    } sorts[] = {{"managed", STANDIN_MANAGED},
+                 {"pool", STANDIN_POOL},
+                 {"vmm", STANDIN_VMM},
+                 {"registered", STANDIN_REGISTERED}};
+    void *memory = NULL;
+
+    for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++) {
+        if (strcmp(sort, sorts[i].sort) == 0 &&
+            allocate(sorts[i].kind, gpu, bytes, &memory) != CUDA_SUCCESS) {
+            memory = NULL;
+        }
+    }
+    return memory;
+}
+
+void gpuring_standin_free(void *memory)
+{
+    enum standin_kind kind;
+    struct block block;
+    int gpu;
+
+    standin_wait_for_streams();
+    if (standin_memory_kind(memory, &kind, &gpu) && take(memory, kind, &block) == CUDA_SUCCESS) {
+        retire(&block);
+    }
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
@@ -316,11 +355,12 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
     enum standin_kind kind = STANDIN_PINNED;
     int gpu = 0;
     bool known = standin_memory_kind((void *) (uintptr_t) pointer, &kind, &gpu);
-    bool device = known && (kind == STANDIN_DEVICE || kind == STANDIN_IMPORTED);
+    bool managed = known && kind == STANDIN_MANAGED, device = known && is_device(kind);
     CUcontext context = NULL;
 
     STANDIN_ENTER(pointer_attributes);
-    if (device) {
+    device = device || managed;
+    if (device && kind != STANDIN_POOL && kind != STANDIN_VMM) {
         context = standin_primary(gpu);
     }
     for (unsigned int i = 0; i < count; i++) {
@@ -331,10 +371,11 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
                                                   : (CUmemorytype) 0;
             break;
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-            *(unsigned int *) values[i] = 0;
+            *(unsigned int *) values[i] = managed;
             break;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-            *(unsigned int *) values[i] = device;
+            *(unsigned int *) values[i] =
+                known && (kind == STANDIN_DEVICE || kind == STANDIN_IMPORTED);
             break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
             *(int *) values[i] = device ? gpu : 0;
@@ -343,7 +384,8 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
             *(CUcontext *) values[i] = context;
             break;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-            *(CUmemoryPool *) values[i] = NULL;
+            *(CUmemoryPool *) values[i] =
+                known && kind == STANDIN_POOL ? (CUmemoryPool) (void *) &memory_lock : NULL;
             break;
         default:
             return CUDA_ERROR_NOT_SUPPORTED;
@@ -460,8 +502,9 @@ void gpuring_standin_copy(void *to, const void *from, size_t bytes)
 
 __attribute__((destructor)) static void report_leaks(void)
 {
-    static const char *const names[] = {"device memory", "an imported mapping", "pinned memory",
-                                        "a registration"};
+    static const char *const names[] = {"device memory",  "an imported mapping", "pinned memory",
+                                        "a registration", "managed memory",      "memory of a pool",
+                                        "mapped memory"};
 
     for (const struct block *block = blocks; block != NULL; block = block->next) {
         standin_report("pid %d leaks %s of %zu bytes\n", (int) getpid(), names[block->kind],

@@ -66,6 +66,13 @@ long gpuring_standin_held(void);
 int gpuring_standin_on_gpu(const void *address);
 void gpuring_standin_copy(void *to, const void *from, size_t bytes);
 
+/* How often an entry point was called since the start or the last arm; NULL: all of them. */
+long gpuring_standin_calls(const char *symbol);
+/* Memory of the sorts that other entry points of a driver give: "managed", "pool" (stream-ordered
+ * pools), "vmm" (mapped by the virtual memory calls), "registered" (the host's). NULL: none. */
+void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes);
+void gpuring_standin_free(void *memory);
+
 /* Every entry point begins with this; not CUDA_SUCCESS: return it. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
@@ -89,7 +96,15 @@ struct CUctx_st *standin_current(void); /* NULL: none */
 struct CUctx_st *standin_primary(int gpu);
 
 /* memory.c */
-enum standin_kind { STANDIN_DEVICE, STANDIN_IMPORTED, STANDIN_PINNED, STANDIN_REGISTERED };
+enum standin_kind {
+    STANDIN_DEVICE,
+    STANDIN_IMPORTED,
+    STANDIN_PINNED,
+    STANDIN_REGISTERED,
+    STANDIN_MANAGED, /* a host may touch it */
+    STANDIN_POOL,    /* these two belong to no context, and no other process can map them */
+    STANDIN_VMM,
+};
 /* Kind and GPU of an address; false: ordinary host memory, which a GPU does not reach. */
 bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
 /* Device memory is accessible between open and close; calls nest and may come from any thread. */
