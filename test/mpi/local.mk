@@ -98,6 +98,11 @@ test_mpi_driver_calls_SOURCES = test/mpi/driver_calls.c $(mpi_harness)
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_driver_calls_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/large
+test_mpi_large_SOURCES = test/mpi/large.c $(mpi_harness)
+test_mpi_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_large_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_scripts += \
     test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
@@ -105,6 +110,7 @@ mpi_test_scripts += \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \
+    test/mpi/test_mpi4py.sh \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
     test/mpi/test_soak.sh \
@@ -113,6 +119,7 @@ mpi_test_scripts += \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_watchdog.sh
+EXTRA_DIST += test/mpi/cuda_array.py
 EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/two_hosts.sh
 
 check_PROGRAMS += $(mpi_test_programs)

@@ -133,4 +133,17 @@ check "without a driver: the log gives the reason" \
 GPURING_TEST_MEMORY=host mpi 120 3 semantics
 adopt_as_one "3 ranks, device auto with a driver, host buffers"
 
+# More than 2^31 and 2^32 bytes. The buffers of both ranks lie in host memory here.
+gib_free=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
+bytes=4294967296
+[ "$gib_free" -ge 12 ] || bytes=2147483648
+use_gpus 1
+export GPURING_STANDIN_PROTECT=0
+if [ "$gib_free" -ge 6 ]; then
+    OMPI_MCA_coll_gpuring_buffer_size=1m mpi 600 2 large $bytes
+    adopt "2 ranks, more than $bytes bytes"
+else
+    skip "only $gib_free GiB of memory are free: 6 are needed" "more than 2^31 bytes"
+fi
+
 finish
