@@ -157,7 +157,8 @@ test_unit_test_pci_trim_SOURCES = test/unit/test_pci_trim.c test/unit/pci_test.h
 test_unit_test_pci_trim_LDADD = $(pci_test_libs)
 
 # Our own topology files, and what the fuzzer of the engine found worth keeping (test/fuzz/run.sh).
-EXTRA_DIST += test/data/topo test/fuzz
+# Not test/fuzz as a whole: of a folder that the build has, too, objects would be distributed.
+EXTRA_DIST += test/data/topo test/fuzz/corpus test/fuzz/pci.dict test/fuzz/run.sh
 unit_tests += test/unit/test_pci_corpus
 test_unit_test_pci_corpus_SOURCES = test/unit/test_pci_corpus.c test/unit/pci_test.h \
     test/fuzz/fuzz_pci.c test/fuzz/fuzz_pci.h
