@@ -4,7 +4,8 @@
 #
 # as_nodes.sh NODES RANKS PROGRAM ARGS...: run by mpirun for each rank: makes the ranks look like
 # those of NODES nodes, block-wise, by coll_gpuring_hostid. 1 node: nothing is set. With
-# GPURING_TEST_DRIVER the CUDA driver is that of this folder.
+# GPURING_TEST_DRIVER the CUDA driver is that of this folder; GPURING_TEST_VISIBLE, a word for each
+# rank, is what the ranks have in CUDA_VISIBLE_DEVICES.
 nodes=$1 ranks=$2
 shift 2
 if [ "$nodes" -gt 1 ]; then
@@ -18,5 +19,9 @@ if [ -n "${GPURING_TEST_DRIVER-}" ]; then
     # Faults of the driver at one rank only.
     [ "${GPURING_TEST_FAULT_RANK-$OMPI_COMM_WORLD_RANK}" = "$OMPI_COMM_WORLD_RANK" ] ||
         unset GPURING_STANDIN_FAULTS
+    if [ -n "${GPURING_TEST_VISIBLE-}" ]; then
+        CUDA_VISIBLE_DEVICES=$(echo "$GPURING_TEST_VISIBLE" | cut -d ' ' -f $((OMPI_COMM_WORLD_RANK + 1)))
+        export CUDA_VISIBLE_DEVICES
+    fi
 fi
 exec "$@"

@@ -124,3 +124,4 @@ adopt_as_one() {
 
 # says PATTERN: the output of the last run matches (extended regular expression).
 says() { grep -Eq -- "$1" "$work/out"; }
+silent() { ! says "$1"; }

@@ -16,12 +16,103 @@ static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
 static _Thread_local int depth;
 
+/* A number in the environment from `least` to `most`. */
+static int number(const char *name, int least, int most)
+{
+    const char *text = getenv(name);
+    int value = text != NULL ? atoi(text) : 1;
+
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Instances of a GPU; 1: it is not divided. */
+static int instances(void)
+{
+    return number("GPURING_STANDIN_MIG", 1, MAX_GPUS);
+}
+
+static void make_uuid(int gpu, CUuuid *uuid)
+{
+    memset(uuid, 0, sizeof *uuid);
+    uuid->bytes[0] = 's';
+    uuid->bytes[15] = (char) gpu;
+}
+
+/* What CUDA_VISIBLE_DEVICES calls it; nvidia-smi prints the same. */
+static void name_of(int gpu, char *text, size_t size)
+{
+    const unsigned char *b;
+    CUuuid uuid;
+
+    make_uuid(gpu, &uuid);
+    b = (const unsigned char *) uuid.bytes;
+    snprintf(text, size, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+             instances() > 1 ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8],
+             b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+/* The GPU that an entry of CUDA_VISIBLE_DEVICES means: a number or a name; -1: none. */
+static int find_gpu(const char *entry, int total)
+{
+    char *end, name[64];
+    long value = strtol(entry, &end, 10);
+
+    if (end != entry && *end == '\0') {
+        return value >= 0 && value < total ? (int) value : -1;
+    }
+    for (int gpu = 0; gpu < total; gpu++) {
+        name_of(gpu, name, sizeof name);
+        if (strcmp(entry, name) == 0) {
+            return gpu;
+        }
+    }
+    return -1;
+}
+
+/* The visible ones, in their order; returns how many. As the driver does, the first entry of
+ * CUDA_VISIBLE_DEVICES that means nothing ends it. */
+static int visible(int gpus[MAX_GPUS])
+{
+    const char *wish = getenv("CUDA_VISIBLE_DEVICES");
+    int total = number("GPURING_STANDIN_GPUS", 0, MAX_GPUS / instances()) * instances(), count = 0;
+    char *list, *rest, *entry;
+
+    if (wish == NULL) {
+        for (; count < total; count++) {
+            gpus[count] = count;
+        }
+        return count;
+    }
+    list = strdup(wish);
+    for (entry = strtok_r(list, ",", &rest); entry != NULL && count < MAX_GPUS;
+         entry = strtok_r(NULL, ",", &rest)) {
+        gpus[count] = find_gpu(entry, total);
+        if (gpus[count] < 0) {
+            break;
+        }
+        count++;
+    }
+    free(list);
+    return count;
+}
+
 int standin_gpus(void)
 {
-    const char *text = getenv("GPURING_STANDIN_GPUS");
-    int count = text != NULL ? atoi(text) : 1;
+    int gpus[MAX_GPUS];
 
-    return count < 0 ? 0 : count > MAX_GPUS ? MAX_GPUS : count;
+    return visible(gpus);
+}
+
+int standin_number(int device)
+{
+    int gpus[MAX_GPUS];
+
+    return device < visible(gpus) ? gpus[device] : -1;
+}
+
+bool standin_reach(int gpu, int other)
+{
+    return gpu == other || (!standin_refuses_peers() && instances() == 1);
 }
 
 int standin_gdr(void)
@@ -135,23 +226,21 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
 {
     STANDIN_ENTER(device_pci);
-    snprintf(text, (size_t) size, "0000:%02X:00.0", device + 1);
+    snprintf(text, (size_t) size, "0000:%02X:00.0", standin_number(device) / instances() + 1);
     return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     STANDIN_ENTER(device_uuid);
-    memset(uuid, 0, sizeof *uuid);
-    uuid->bytes[0] = 's';
-    uuid->bytes[15] = (char) device;
+    make_uuid(standin_number(device), uuid);
     return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
     STANDIN_ENTER(can_access_peer);
-    *can = device != peer && !standin_refuses_peers();
+    *can = device != peer && standin_reach(standin_number(device), standin_number(peer));
     return CUDA_SUCCESS;
 }
 

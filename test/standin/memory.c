@@ -32,7 +32,7 @@ struct block {
 
 struct ipc {
     int pid, fd;
-    int gpu;
+    int gpu; /* by standin_number */
     size_t bytes, mapped;
 };
 _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "travels in the handle");
@@ -408,7 +408,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
     if (block != NULL) {
         ipc.pid = (int) getpid();
         ipc.fd = block->fd;
-        ipc.gpu = block->gpu;
+        ipc.gpu = standin_number(block->gpu);
         ipc.bytes = block->bytes;
         ipc.mapped = block->mapped;
     }
@@ -431,7 +431,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
     STANDIN_NEED_CONTEXT();
     (void) flags;
     memcpy(&ipc, &handle, sizeof ipc);
-    if (ipc.gpu != standin_current()->gpu && standin_refuses_peers()) {
+    if (!standin_reach(ipc.gpu, standin_number(standin_current()->gpu))) {
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
     if (ipc.pid == (int) getpid()) {
@@ -452,7 +452,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
                               .bytes = ipc.bytes,
                               .mapped = ipc.mapped,
                               .kind = STANDIN_IMPORTED,
-                              .gpu = ipc.gpu,
+                              .gpu = standin_current()->gpu,
                               .fd = fd});
 }
 

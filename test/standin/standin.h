@@ -7,9 +7,11 @@
  *
  * Environment:
  *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
- *   GPURING_STANDIN_FAULTS=LIST   comma-separated faults:
- *       SYMBOL=N[:CODE[:sticky]]  the N-th call of that entry point fails with CODE (default 999,
- *                        unknown), sticky: and every call after it, as below; one that releases
+ *   GPURING_STANDIN_MIG=N         each of them is divided into N instances, which are devices of
+ * their own and do not reach each other (default 1: not divided) CUDA_VISIBLE_DEVICES=LIST numbers,
+ * or names as nvidia-smi prints them: GPU-... or MIG-... GPURING_STANDIN_FAULTS=LIST
+ * comma-separated faults: SYMBOL=N[:CODE[:sticky]]  the N-th call of that entry point fails with
+ * CODE (default 999, unknown), sticky: and every call after it, as below; one that releases
  *                        something does so nevertheless
  *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED,
  *                        but for the stack of contexts; what releases something does so
@@ -91,7 +93,9 @@ void standin_wait_for_streams(void);
 /* context.c */
 enum { STANDIN_GDR_SUPPORTED = 1, STANDIN_GDR_DMABUF = 2, STANDIN_GDR_ORDERED = 4 };
 int standin_gdr(void);
-int standin_gpus(void);
+int standin_gpus(void);         /* that this process sees */
+int standin_number(int device); /* of the device, among all there are; the same everywhere */
+bool standin_reach(int gpu, int other); /* these two, by such numbers: each other's memory */
 struct CUctx_st *standin_current(void); /* NULL: none */
 struct CUctx_st *standin_primary(int gpu);
 

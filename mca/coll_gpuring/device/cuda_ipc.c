@@ -118,6 +118,27 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     return status;
 }
 
+/* Pairs without a path are ordinary: the transport finds another way, and says so. */
+static int map_memory(const struct gpuring_device *device, const CUipcMemHandle *handle,
+                      CUdeviceptr *base)
+{
+    static const char what[] = "map another process's device memory";
+    CUresult result = device->driver->ipc_open(base, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    char text[256];
+
+    switch (result) {
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+    case CUDA_ERROR_MAP_FAILED:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_INVALID_DEVICE:
+        gpuring_info("cannot %s: %s", what,
+                     gpuring_cuda_error(device->driver, result, text, sizeof text));
+        return GPURING_ERR_UNSUPPORTED;
+    default:
+        return gpuring_cuda_check(device, result, what);
+    }
+}
+
 /* Open a handle that is not in the list yet; called with the lock held and the context current. */
 static int open_handle(struct gpuring_device *device, const CUipcMemHandle *handle,
                        struct cuda_import **import)
@@ -132,14 +153,7 @@ static int open_handle(struct gpuring_device *device, const CUipcMemHandle *hand
     opened->handle = *handle;
     opened->base = find_export(handle);
     opened->own = opened->base != 0;
-    status =
-        opened->own
-            ? GPURING_OK
-            : gpuring_cuda_check(device,
-                                 device->driver->ipc_open(&opened->base, *handle,
-                                                          CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-                                 "map another process's device memory (CUDA IPC; containers must "
-                                 "share the IPC namespace and see the same GPUs)");
+    status = opened->own ? GPURING_OK : map_memory(device, handle, &opened->base);
     if (status != GPURING_OK) {
         free(opened);
         return status;

@@ -312,7 +312,8 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
                     "GPU %s (rank %d) and GPU %s (rank %d, pid %u) do not reach each other's "
                     "memory: they are connected through pinned host memory, which is slower. "
                     "Containers must share the IPC namespace and see each other's GPUs; GPUs below "
-                    "different root complexes may have no path (nvidia-smi topo -p2p w)",
+                    "different root complexes may have no path (nvidia-smi topo -p2p w), and "
+                    "instances of divided GPUs (MIG) have none",
                     own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     }
 }
