@@ -196,7 +196,7 @@ static void check(const struct expected *expected)
     fake_verbs_gpu_memory(on_gpu, copy);
     arm(expected->fault);
     for (int r = 0; r < RANKS; r++) {
-        rank_open(&ranks[r], r, ways != 0 ? &ways : NULL);
+        rank_open(&ranks[r], r, &ways);
         assert_int_equal(gpuring_transport_direct(ranks[r].transport), expected->direct);
         assert_true(letters_post(&letters, r, ranks[r].transport));
     }
@@ -303,7 +303,10 @@ static void test_second_choice(void **state)
 static void test_staged(void **state)
 {
     const struct expected cases[] = {
-        {.gdr = SUPPORTED | DMABUF, .peer_memory = true, .dmabuf = true}, /* too far */
+        {.gdr = SUPPORTED | DMABUF,
+         .peer_memory = true,
+         .dmabuf = true,
+         .told = "no network device is known to be near enough"},
         {.gdr = 0,
          .peer_memory = true,
          .ways = BOTH,

@@ -37,12 +37,18 @@ static size_t slots_bytes(const struct gpuring_block_layout *layout)
     return layout->bytes - layout->slots[0];
 }
 
+/* Are this kind of device and this net able to work together at all? */
+static bool able(const struct gpuring_transport_config *config)
+{
+    return config->device_ops->nic_access != NULL && config->net_ops->device_memory != NULL &&
+           config->net_direct != NULL;
+}
+
 static bool wanted(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
 
-    return conn->remote && config->device_ops->nic_access != NULL &&
-           config->net_ops->device_memory != NULL && config->net_direct != NULL &&
+    return conn->remote && able(config) &&
            config->net_direct(config->net_direct_context, conn->net_device, direction_of(conn));
 }
 
@@ -122,6 +128,11 @@ int gpuring_slots_create(struct gpuring_transport *transport,
     transport->net_region_bytes = at;
     if (transport->ndirect == 0) {
         gpuring_slots_destroy(transport);
+        if (count == 0 && transport->nremote > 0 && able(&transport->config)) {
+            gpuring_info(
+                "no network device is known to be near enough to the GPU for GPUDirect "
+                "RDMA (coll_gpuring_gdr_level): data between nodes go through host memory");
+        }
     } else {
         gpuring_info("network devices reach the GPU's memory: %u of %u ends of connections between "
                      "nodes; %s, %s",
