@@ -35,7 +35,7 @@ ok() { # TEXT
 not_ok() { # TEXT; details from $work/out as comments
     checks=$((checks + 1))
     echo "not ok $checks - $*"
-    [ ! -s "$work/out" ] || tail -n 25 "$work/out" | sed 's/^/# /'
+    [ ! -s "$work/out" ] || tail -n 60 "$work/out" | sed 's/^/# /'
 }
 
 skip() { # REASON TEXT

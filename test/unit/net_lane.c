@@ -109,7 +109,12 @@ int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const 
 {
     int status = connect_one(sender, receiver, receiver_net, receiver_name);
 
-    return status != GPURING_OK ? status : connect_one(receiver, sender, sender_net, sender_name);
+    status = status != GPURING_OK ? status : connect_one(receiver, sender, sender_net, sender_name);
+    if (status == GPURING_OK && sender->ops->link_ready != NULL) {
+        sender->ops->link_ready(sender->link);
+        receiver->ops->link_ready(receiver->link);
+    }
+    return status;
 }
 
 int lane_end_destroy(struct lane_end *end, double seconds)

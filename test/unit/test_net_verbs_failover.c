@@ -133,6 +133,31 @@ static void test_each_step(void **state)
     }
 }
 
+/* A queue pair that does not connect: the other one serves from the first chunk on. */
+static void test_not_connected(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+    /* Two ends of two queue pairs are initialised; then each gets ready to receive and to send. */
+    const unsigned lanes[] = {5, 6, 9, 10};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
+        const struct fake_faults faults = {.modify_qp = lanes[i]};
+        struct world world;
+
+        clear_log(NULL);
+        fake_verbs_reset(devices, 2, &faults);
+        world_open_in(&world, 2, 1, &config, NULL);
+        assert_true(world_transfer_together(&world, 0, 40));
+        assert_true(log_has("device roce0 port 1 failed: Invalid argument"));
+        assert_true(log_has("it goes on by device roce1 port 1"));
+        assert_int_equal(world_rail(&world.send[0], 0).state, GPURING_VERBS_DOWN);
+        assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
+        world_close(&world);
+    }
+}
+
 /*
  * Queue pairs of two devices die at random, also those that have just taken over, while all
  * protocols are at work; the third device has the last spare.
@@ -313,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup(test_spares, clear_log),
         cmocka_unit_test_setup(test_numbers_differ, clear_log),
         cmocka_unit_test_setup(test_each_step, clear_log),
+        cmocka_unit_test_setup(test_not_connected, clear_log),
         cmocka_unit_test_setup(test_random, clear_log),
         cmocka_unit_test_setup(test_no_path_left, clear_log),
         cmocka_unit_test_setup(test_no_other_path_tried, clear_log),

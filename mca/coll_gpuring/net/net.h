@@ -140,6 +140,11 @@ struct gpuring_net_ops {
     int (*link_connect)(struct gpuring_net_link *link, const void *process_handle,
                         size_t process_bytes, const void *handle, size_t bytes,
                         const char *peer_name);
+    /*
+     * Both ends are connected: from now on this one may be sent to. Once, before the first post at
+     * either end, from any thread. NULL: the net need not know.
+     */
+    void (*link_ready)(struct gpuring_net_link *link);
     /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*

@@ -184,6 +184,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_create = gpuring_verbs_link_create,
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,
+    .link_ready = gpuring_verbs_ready,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
     .link_set_user = verbs_link_set_user,

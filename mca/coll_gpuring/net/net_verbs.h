@@ -148,6 +148,7 @@ struct gpuring_verbs_rail {
     uint64_t sq_data;                /* this one and later ones carry no slots */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
     uint64_t active_ns;              /* when something last happened */
+    int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* After it has failed: */
     uint64_t failed_ns;
     bool told;      /* the peer was told, on rail told_on */
@@ -321,6 +322,8 @@ void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_ve
 void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
                               unsigned protocol, uint32_t number);
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
+/* As the net's link_ready: lanes that did not connect have failed, and the peer can be told. */
+void gpuring_verbs_ready(struct gpuring_net_link *link);
 /* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);
 /* Is something left that the peer waits for? */

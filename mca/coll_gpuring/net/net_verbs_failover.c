@@ -78,10 +78,33 @@ void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_ve
     }
 }
 
+static void fail_refused(struct gpuring_net_link *link)
+{
+    for (unsigned r = 0; r < link->nlanes; r++) {
+        struct gpuring_verbs_rail *rail = &link->rail[r];
+
+        if (rail->refused != 0) {
+            const char *what = strerror(rail->refused);
+
+            rail->refused = 0;
+            rail->state = GPURING_VERBS_UP;
+            gpuring_verbs_rail_fail(link, rail, what, "do the ports reach each other?");
+        }
+    }
+}
+
+void gpuring_verbs_ready(struct gpuring_net_link *link)
+{
+    gpuring_gate_enter(&link->base.net->gate);
+    fail_refused(link);
+    gpuring_gate_leave(&link->base.net->gate);
+}
+
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
 {
     struct gpuring_verbs_rail *lost = &link->rail[rail];
 
+    fail_refused(link); /* the peer is ready, we are not told yet */
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
     if (has_failed(lost)) {
         lost->peer_told = true;

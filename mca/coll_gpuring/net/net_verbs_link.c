@@ -185,25 +185,30 @@ static bool is_path(const struct gpuring_net_link *link, unsigned r)
     return here[r].link_layer == there[r].link_layer;
 }
 
-/* Lanes must connect; a spare that does not is one less. 0 or an errno. */
+/*
+ * A spare that does not connect is one less. A lane that does not has failed before it began, which
+ * the others tell the peer when it is ready to hear. 0, or an errno if there are no others.
+ */
 static int connect_rails(struct gpuring_net_link *link)
 {
+    int first = 0;
+
     for (unsigned r = 0; r < link->nrails; r++) {
         struct gpuring_verbs_rail *rail = &link->rail[r];
         bool spare = r >= link->nlanes;
         int error = spare && !is_path(link, r) ? ENOENT : gpuring_verbs_rail_connect(link, rail);
 
         if (error != 0 && !spare) {
-            return error;
-        }
-        if (error != 0) {
+            rail->refused = error;
+            first = first != 0 ? first : error;
+        } else if (error != 0) {
             gpuring_debug("%s: no spare from device %s port %d to %s: %s", link->base.net->host,
                           rail->port->adapter->name, rail->port->number, link->base.peer_name,
                           error == ENOENT ? "no path of its own" : strerror(error));
             gpuring_verbs_rail_release(link, rail);
         }
     }
-    return 0;
+    return gpuring_verbs_first_up(link) == NULL ? first : 0;
 }
 
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,

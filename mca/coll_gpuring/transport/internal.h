@@ -172,6 +172,8 @@ int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_p
                            const uint8_t *blob, size_t bytes);
 void gpuring_remote_destroy(struct gpuring_transport *transport);
 int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes);
+/* All ends of all ranks are connected. */
+void gpuring_remote_ready(struct gpuring_transport *transport);
 /* 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
 /* Tell the ranks of other nodes that this one gives up. */

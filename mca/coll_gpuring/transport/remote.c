@@ -162,6 +162,17 @@ int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_p
     return status;
 }
 
+void gpuring_remote_ready(struct gpuring_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_remote_end *end = transport->conns[i].link;
+
+        if (end != NULL && end->ops->link_ready != NULL) {
+            end->ops->link_ready(end->link);
+        }
+    }
+}
+
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size)
 {
     for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {

@@ -66,6 +66,7 @@ static int begin(struct gpuring_transport *transport)
     int status = GPURING_OK;
 
     gpuring_transport_begin(transport);
+    gpuring_remote_ready(transport);
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
