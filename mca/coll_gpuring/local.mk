@@ -34,6 +34,7 @@ libgpuring_core_la_SOURCES += \
 
 # device
 libgpuring_core_la_SOURCES += \
+    mca/coll_gpuring/device/device.c \
     mca/coll_gpuring/device/device.h \
     mca/coll_gpuring/device/device_host.c
 if GPURING_HAVE_CUDA

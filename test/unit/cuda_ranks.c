@@ -100,25 +100,10 @@ struct gpuring_device *cuda_attached(CUdeviceptr buffer)
     return device;
 }
 
-static int copy_once(struct gpuring_device *device, void *to, const void *from, size_t bytes)
-{
-    struct gpuring_stream *stream = NULL;
-    int status = ops->stream_create(device, &stream);
-
-    if (status == GPURING_OK) {
-        status = ops->copy(stream, to, from, bytes);
-    }
-    if (status == GPURING_OK) {
-        status = ops->synchronize(stream);
-    }
-    ops->stream_destroy(stream);
-    return status;
-}
-
 void cuda_copy(struct gpuring_device *device, void *to, const void *from, size_t bytes)
 {
-    CUDA_REQUIRE(copy_once(device, to, from, bytes) == GPURING_OK ||
-                 copy_once(device, to, from, bytes) == GPURING_OK);
+    CUDA_REQUIRE(gpuring_device_copy(ops, device, to, from, bytes) == GPURING_OK ||
+                 gpuring_device_copy(ops, device, to, from, bytes) == GPURING_OK);
 }
 
 static void wait_for_all(struct rank *self)

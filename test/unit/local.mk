@@ -75,7 +75,7 @@ test_unit_test_pci_predict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_unit_test_pci_predict_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 
 unit_tests += test/unit/test_device_host
-test_unit_test_device_host_SOURCES = test/unit/test_device_host.c
+test_unit_test_device_host_SOURCES = test/unit/test_device_host.c test/unit/descriptors.h
 test_unit_test_device_host_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_transport
@@ -194,7 +194,7 @@ EXTRA_test_unit_test_standin_DEPENDENCIES = test/standin/libcuda.la
 if GPURING_HAVE_VERBS
 unit_tests += test/unit/test_transport_direct
 test_unit_test_transport_direct_SOURCES = test/unit/test_transport_direct.c $(verbs_world_sources) \
-    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/descriptors.h test/unit/letters.h
 test_unit_test_transport_direct_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_unit_test_transport_direct_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_transport_direct_DEPENDENCIES = test/standin/libcuda.la

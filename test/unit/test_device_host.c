@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/descriptors.h"
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_host;
 static char last_log[1024];
@@ -45,19 +45,6 @@ static int close_device(void **state)
     ops->close(*state);
     gpuring_log_set(NULL, GPURING_LOG_WARN);
     return 0;
-}
-
-static int count_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    closedir(folder);
-    return count;
 }
 
 static void fresh_memory_is_zero_and_page_aligned(void **state)
@@ -137,7 +124,7 @@ static void handles_that_do_not_fit_are_refused(void **state)
 
 static void no_descriptor_is_left_open(void **state)
 {
-    int before = count_descriptors();
+    int before = open_descriptors();
 
     for (int i = 0; i < 50; i++) {
         struct gpuring_device_handle handle;
@@ -149,7 +136,7 @@ static void no_descriptor_is_left_open(void **state)
         ops->unimport(*state, mapped);
         ops->free(*state, memory);
     }
-    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(open_descriptors(), before);
 }
 
 static void running_out_of_descriptors_names_the_limit(void **state)
@@ -170,14 +157,14 @@ static void running_out_of_descriptors_names_the_limit(void **state)
 static void close_gives_back_what_was_forgotten(void **state)
 {
     struct gpuring_device *device;
-    int before = count_descriptors();
+    int before = open_descriptors();
     void *memory;
 
     (void) state;
     assert_int_equal(ops->open(&device), GPURING_OK);
     assert_int_equal(ops->alloc(device, 4096, &memory), GPURING_OK);
     ops->close(device);
-    assert_int_equal(count_descriptors(), before);
+    assert_int_equal(open_descriptors(), before);
 }
 
 int main(void)

@@ -6,7 +6,6 @@
  * the stand-in driver, whose memory the host cannot touch. Where the slots lie, how they are
  * registered, what is flushed, and what is staged instead and why. No result of hardware.
  */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -20,6 +19,7 @@
 
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/cuda_ranks.h"
+#include "test/unit/descriptors.h"
 #include "test/unit/letters.h"
 #include "test/unit/verbs_world.h"
 
@@ -52,19 +52,6 @@ static bool near_by(void *context, int net_device, enum gpuring_net_direction di
 {
     (void) net_device;
     return (*(const unsigned *) context >> direction & 1) != 0;
-}
-
-static int open_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    int count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL) {
-        count++;
-    }
-    closedir(folder);
-    return count;
 }
 
 static void rank_open(struct rank *self, int r, unsigned *ways)

@@ -135,6 +135,10 @@ struct gpuring_device_ops {
 };
 
 extern const struct gpuring_device_ops gpuring_device_host;
+
+/* One copy, to its end, by a stream of its own: for what is done once. */
+int gpuring_device_copy(const struct gpuring_device_ops *ops, struct gpuring_device *device,
+                        void *to, const void *from, size_t bytes);
 extern const struct gpuring_device_ops gpuring_device_cuda;
 
 #endif

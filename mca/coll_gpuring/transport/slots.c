@@ -187,21 +187,10 @@ void gpuring_slots_describe(const struct gpuring_transport *transport,
 int gpuring_slots_copy(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        void *to, const void *from, size_t bytes)
 {
-    const struct gpuring_transport_config *config = &transport->config;
-    const struct gpuring_device_ops *ops =
-        conn->direct != NULL ? config->device_ops : &gpuring_device_host;
-    struct gpuring_stream *stream = NULL;
-    int status =
-        ops->stream_create(conn->direct != NULL ? config->device : transport->host, &stream);
-
-    if (status == GPURING_OK) {
-        status = ops->copy(stream, to, from, bytes);
-    }
-    if (status == GPURING_OK) {
-        status = ops->synchronize(stream);
-    }
-    ops->stream_destroy(stream);
-    return status;
+    return conn->direct != NULL
+               ? gpuring_device_copy(transport->config.device_ops, transport->config.device, to,
+                                     from, bytes)
+               : gpuring_device_copy(&gpuring_device_host, transport->host, to, from, bytes);
 }
 
 void gpuring_slots_destroy(struct gpuring_transport *transport)

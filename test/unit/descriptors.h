@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* How many descriptors this process has open: tests compare before and after. After cmocka.h. */
+#ifndef TEST_DESCRIPTORS_H
+#define TEST_DESCRIPTORS_H
+
+#include <dirent.h>
+
+static int open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL) {
+        count++;
+    }
+    closedir(folder);
+    return count;
+}
+
+#endif
