@@ -198,20 +198,30 @@ static int apply_p2p_all(struct pci_graph *graph, struct pci_error *error)
     return 0;
 }
 
-/* A NIC of the CPU that a GPU hangs on chip to chip is nearer than any other way through a CPU. */
-static void apply_p2c(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cpu)
+static void cap_class(struct pci_path *path, enum pci_path_class class)
 {
-    struct pci_path *to_net = pci_path_at(graph, PCI_NODE_GPU, gpu, PCI_NODE_NET, net);
-    struct pci_path *to_gpu = pci_path_at(graph, PCI_NODE_NET, net, PCI_NODE_GPU, gpu);
-    if (cpu < 0 ||
-        class_joined(
-            pci_graph_route(graph, PCI_NODE_GPU, gpu, PCI_NODE_CPU, (uint32_t) cpu)->class,
-            pci_graph_route(graph, PCI_NODE_NET, net, PCI_NODE_CPU, (uint32_t) cpu)->class) !=
-            PCI_PATH_P2C) {
-        return;
+    path->class = path->class > class && path->hops ? class : path->class;
+}
+
+/*
+ * A NIC of the CPU that a GPU hangs on chip to chip is nearer than any other way through a CPU, if
+ * it is among the best ones of the GPU: slower NICs are left to other GPUs and relays. NETS has
+ * room for all.
+ */
+static void apply_p2c(struct pci_graph *graph, uint32_t gpu, int cpu, uint32_t *nets)
+{
+    uint32_t n = cpu < 0 ? 0 : pci_graph_local_nets(graph, gpu, nets);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pci_path *above =
+            pci_graph_route(graph, PCI_NODE_GPU, gpu, PCI_NODE_CPU, (uint32_t) cpu);
+        const struct pci_path *below =
+            pci_graph_route(graph, PCI_NODE_NET, nets[i], PCI_NODE_CPU, (uint32_t) cpu);
+        if (class_joined(above->class, below->class) == PCI_PATH_P2C) {
+            cap_class(pci_path_at(graph, PCI_NODE_GPU, gpu, PCI_NODE_NET, nets[i]), PCI_PATH_P2C);
+            cap_class(pci_path_at(graph, PCI_NODE_NET, nets[i], PCI_NODE_GPU, gpu), PCI_PATH_P2C);
+            pci_local_changed(graph, gpu, nets[i]);
+        }
     }
-    to_net->class = to_net->class > PCI_PATH_P2C && to_net->hops ? PCI_PATH_P2C : to_net->class;
-    to_gpu->class = to_gpu->class > PCI_PATH_P2C && to_gpu->hops ? PCI_PATH_P2C : to_gpu->class;
 }
 
 int pci_graph_pxn(const struct pci_graph *graph, uint32_t gpu, uint32_t net)
@@ -286,7 +296,8 @@ static int apply_net(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cp
     if (relay >= 0 && (uint32_t) relay != gpu && relay_helps(graph, gpu, (uint32_t) relay, net)) {
         rc = detour(graph, device, graph->nodes[PCI_NODE_GPU].node[relay], nic, error);
     }
-    if (!rc && cpu >= 0 && !pci_graph_gdr(graph, gpu, net, false)) {
+    /* What passes a CPU anyway stays as it is. */
+    if (!rc && cpu >= 0 && there->class < PCI_PATH_PHB && !pci_graph_gdr(graph, gpu, net, false)) {
         const struct pci_node *through = graph->nodes[PCI_NODE_CPU].node[cpu];
         rc = detour(graph, nic, through, device, error);
         rc = rc ? rc : detour(graph, device, through, nic, error);
@@ -301,11 +312,14 @@ static int apply_net(struct pci_graph *graph, uint32_t gpu, uint32_t net, int cp
 static int apply_nets(struct pci_graph *graph, const int *cpu, struct pci_error *error)
 {
     uint32_t nnets = graph->nodes[PCI_NODE_NET].count;
-    for (uint32_t n = 0; n < nnets; n++) {
-        for (uint32_t g = 0; g < ngpus_of(graph); g++) {
-            apply_p2c(graph, g, n, cpu[g]);
-        }
+    uint32_t *nets = calloc((size_t) nnets + 1, sizeof(*nets));
+    if (!nets) {
+        return pci_error_memory(error);
     }
+    for (uint32_t g = 0; g < ngpus_of(graph); g++) {
+        apply_p2c(graph, g, cpu[g], nets);
+    }
+    free(nets);
     for (uint32_t n = 0; n < nnets; n++) {
         for (uint32_t g = 0; g < ngpus_of(graph); g++) {
             uint32_t gpu = graph->gpu_order[g];

@@ -249,6 +249,28 @@ static void test_chip_to_chip(void **state)
     pci_graph_free(graph);
 }
 
+/* Of the NICs of a CPU only the fastest are near to the GPU that hangs on it chip to chip. */
+static void test_slow_nic(void **state)
+{
+    static const char *const text =
+        "<system version='1'><cpu numaid='0' arch='arm64'>"
+        "<pci busid='0009:01:00.0' class='0x030200' link_speed='32.0 GT/s PCIe' link_width='1'>"
+        "<gpu dev='0' sm='90' rank='0' gdr='1'><c2c bw='22500' count='16'/></gpu></pci>"
+        "<pci busid='0002:01:00.0' class='0x0200' link_speed='32.0 GT/s PCIe' link_width='16'>"
+        "<nic><net name='a' dev='0' speed='400000' gdr='1'/></nic></pci>"
+        "<pci busid='0003:01:00.0' class='0x0200' link_speed='16.0 GT/s PCIe' link_width='8'>"
+        "<nic><net name='b' dev='1' speed='25000' gdr='1'/></nic></pci></cpu></system>";
+    struct pci_graph *graph = graph_of(text, NULL);
+    (void) state;
+    assert_path(graph, GPU, 0, NET, 0, "P2C 48 3");
+    assert_path(graph, NET, 0, GPU, 0, "P2C 48 3");
+    assert_true(pci_graph_gdr(graph, 0, 0, true));
+    assert_path(graph, GPU, 0, NET, 1, "PHB 3.125 3");
+    assert_path(graph, NET, 1, GPU, 0, "PHB 3.125 3");
+    assert_false(pci_graph_gdr(graph, 0, 1, false));
+    pci_graph_free(graph);
+}
+
 static void test_power(void **state)
 {
     struct pci_graph *graph = graph_of_file("power9.xml", NULL);
@@ -362,12 +384,12 @@ static void test_chains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recorded),  cmocka_unit_test(test_two_sockets),
-        cmocka_unit_test(test_p2p),       cmocka_unit_test(test_nvlink_mesh),
-        cmocka_unit_test(test_nvswitch),  cmocka_unit_test(test_chip_to_chip),
-        cmocka_unit_test(test_power),     cmocka_unit_test(test_oddities),
-        cmocka_unit_test(test_peer_hook), cmocka_unit_test(test_local_nets),
-        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_recorded),   cmocka_unit_test(test_two_sockets),
+        cmocka_unit_test(test_p2p),        cmocka_unit_test(test_nvlink_mesh),
+        cmocka_unit_test(test_nvswitch),   cmocka_unit_test(test_chip_to_chip),
+        cmocka_unit_test(test_power),      cmocka_unit_test(test_oddities),
+        cmocka_unit_test(test_slow_nic),   cmocka_unit_test(test_peer_hook),
+        cmocka_unit_test(test_local_nets), cmocka_unit_test(test_chains),
     };
     return cmocka_run_group_tests_name("pci_paths", tests, NULL, NULL);
 }
