@@ -103,44 +103,13 @@ json_t *topo_json_nets(const struct topo_machine *machine)
     return list;
 }
 
-/* The bus id of the NIC that a net belongs to, as a number. */
-static uint64_t nic_id(const struct pci_node *net)
-{
-    for (uint32_t i = 0; i < net->nlinks; i++) {
-        if (net->links[i]->to->type == PCI_NODE_NIC) {
-            return net->links[i]->to->id;
-        }
-    }
-    return 0;
-}
-
-static int net_before(const struct pci_graph *graph, uint32_t a, uint32_t b)
-{
-    uint64_t first = nic_id(pci_graph_node(graph, PCI_NODE_NET, a));
-    uint64_t second = nic_id(pci_graph_node(graph, PCI_NODE_NET, b));
-
-    return first != second ? first < second : a < b;
-}
-
 /*
- * The order of rows and columns: GPUs by index; nets by the bus id of their NICs, as in the
- * reference's answers (whose list of nets is by dev).  malloc'ed; NULL without memory.
+ * Rows and columns are in the order of the file, as in the reference's answers (whose lists of GPUs
+ * and nets are by rank and dev).
  */
-static uint32_t *order_make(const struct topo_machine *machine, enum pci_node_type type)
+static uint32_t at(const struct topo_machine *machine, enum pci_node_type type, uint32_t position)
 {
-    uint32_t count = pci_graph_count(machine->graph, type);
-    uint32_t *order = calloc(count + 1u, sizeof(*order));
-
-    for (uint32_t n = 0; order && n < count; n++) {
-        uint32_t at = n;
-
-        while (type == PCI_NODE_NET && at > 0 && net_before(machine->graph, n, order[at - 1])) {
-            order[at] = order[at - 1];
-            at--;
-        }
-        order[at] = n;
-    }
-    return order;
+    return (uint32_t) pci_graph_listed(machine->graph, type, position);
 }
 
 json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type from,
@@ -148,37 +117,33 @@ json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type f
 {
     uint32_t rows = pci_graph_count(machine->graph, from);
     uint32_t columns = pci_graph_count(machine->graph, to);
-    uint32_t *row_order = order_make(machine, from), *column_order = order_make(machine, to);
-    json_t *list = row_order && column_order ? json_array() : NULL;
+    json_t *list = json_array();
 
-    for (uint32_t i = 0; list && columns > 0 && i < rows; i++) {
+    for (uint32_t i = 0; columns > 0 && i < rows; i++) {
         json_t *row = json_array();
 
         for (uint32_t j = 0; j < columns; j++) {
             const struct pci_path *path =
-                pci_graph_route(machine->graph, from, row_order[i], to, column_order[j]);
+                pci_graph_route(machine->graph, from, at(machine, from, i), to, at(machine, to, j));
 
             json_array_append_new(row, json_pack("[s,o,i]", pci_path_class_name(path->class),
                                                  topo_json_number(path->bw), (int) path->hops));
         }
         json_array_append_new(list, row);
     }
-    free(row_order);
-    free(column_order);
     return list;
 }
 
-json_t *topo_json_net_order(const struct topo_machine *machine)
+json_t *topo_json_order(const struct topo_machine *machine, enum pci_node_type type)
 {
-    uint32_t *order = order_make(machine, PCI_NODE_NET);
-    json_t *list = order ? json_array() : NULL;
+    json_t *list = json_array();
 
-    for (uint32_t n = 0; list && n < pci_graph_count(machine->graph, PCI_NODE_NET); n++) {
-        int dev = pci_graph_node(machine->graph, PCI_NODE_NET, order[n])->net.dev;
+    for (uint32_t n = 0; n < pci_graph_count(machine->graph, type); n++) {
+        const struct pci_node *node = pci_graph_node(machine->graph, type, at(machine, type, n));
 
-        json_array_append_new(list, json_integer(dev));
+        json_array_append_new(list,
+                              json_integer(type == PCI_NODE_GPU ? node->gpu.rank : node->net.dev));
     }
-    free(order);
     return list;
 }
 

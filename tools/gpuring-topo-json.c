@@ -115,7 +115,8 @@ static void paths_set(json_t *root, const struct topo_machine *machine)
     json_object_set_new(root, "gpu_to_gpu", topo_json_paths(machine, PCI_NODE_GPU, PCI_NODE_GPU));
     json_object_set_new(root, "gpu_to_net", topo_json_paths(machine, PCI_NODE_GPU, PCI_NODE_NET));
     json_object_set_new(root, "net_to_gpu", topo_json_paths(machine, PCI_NODE_NET, PCI_NODE_GPU));
-    json_object_set_new(root, "net_order", topo_json_net_order(machine));
+    json_object_set_new(root, "gpu_order", topo_json_order(machine, PCI_NODE_GPU));
+    json_object_set_new(root, "net_order", topo_json_order(machine, PCI_NODE_NET));
 }
 
 static void channels_set(json_t *root, const struct topo_machine *machine)

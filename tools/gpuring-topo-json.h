@@ -22,8 +22,8 @@ json_t *topo_json_nets(const struct topo_machine *machine);
 json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type from,
                         enum pci_node_type to);
 
-/* The dev of each row of net_to_gpu, which is that of the columns of gpu_to_net. */
-json_t *topo_json_net_order(const struct topo_machine *machine);
+/* The rank of each GPU, or the dev of each net, in the order of these rows and columns. */
+json_t *topo_json_order(const struct topo_machine *machine, enum pci_node_type type);
 
 json_t *topo_json_channels(const struct topo_machine *machine, const struct pci_channels *set);
 json_t *topo_json_final(const struct topo_machine *machine);

@@ -70,6 +70,31 @@ run predict -t "$work/two.xml" -s 8K,1M -f json
 check "predict as JSON" says '"bytes":1048576'
 run report -t "$work/two.xml" -p no
 check "report knows that peer access is refused" says '"nvlink_p2p":"no"'
+# Rows and columns of the paths are in the order of the file, which need not be that of ranks and devices.
+cat >"$work/order.xml" <<'XML'
+<system version="1">
+  <cpu numaid="0" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
+    <pci busid="0000:11:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+      <gpu dev="1" sm="80" rank="1" gdr="1"/>
+    </pci>
+    <pci busid="0000:13:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+      <nic><net name="mlx5_1" dev="1" speed="100000" port="1" gdr="1"/></nic>
+    </pci>
+  </cpu>
+  <cpu numaid="1" arch="x86_64" vendor="AuthenticAMD" familyid="25" modelid="1">
+    <pci busid="0000:01:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="80" rank="0" gdr="1"/>
+    </pci>
+    <pci busid="0000:03:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+      <nic><net name="mlx5_0" dev="0" speed="200000" port="1" gdr="1"/></nic>
+    </pci>
+  </cpu>
+</system>
+XML
+run matrix -t "$work/order.xml" -f json
+check "paths are in the order of the file" \
+    says '"gpu_to_net":\[\[\["PHB",12.5,3\],\["SYS",16,4\]\],\[\["SYS",12.5,4\],\["PHB",24,3\]\]\]'
+check "which is told" says '"gpu_order":\[1,0\],"net_order":\[1,0\]'
 run svg -t "$work/two.xml" -o "$work/two.svg"
 check "svg into a file" grep -q '</svg>' "$work/two.svg"
 run xml -t "$work/two.xml" -o "$work/again.xml"
