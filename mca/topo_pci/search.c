@@ -13,6 +13,7 @@
 #define STEPS_LEAST  100000u  /* of one choice when the search has spent all of its own */
 #define GAIN_CLASS   1.02     /* farther paths must gain this much */
 #define GAIN_PCI     1.25     /* leaving NVLink must gain this much */
+#define GAIN_HOST    1.1      /* NICs that reach GPUs through a CPU must gain this much */
 #define GAIN_SWAP    1.01     /* so must crossing NICs */
 #define GAIN_TREE    1.005    /* and giving up the balanced tree */
 #define LIKELY       0.98     /* of a limit is what a search is expected to reach */
@@ -158,6 +159,17 @@ static void hunt_classes(struct hunt *hunt, double gain)
     }
 }
 
+/* What the farthest classes of the problem must gain. OVER_NVLINK: what was found stays on it. */
+static double gain_of(const struct hunt *hunt, bool over_nvlink)
+{
+    if (over_nvlink && hunt->problem.max_intra > PCI_PATH_C2C) {
+        return GAIN_PCI;
+    }
+    return hunt->problem.max_inter >= PCI_PATH_PHB && hunt->found.max_inter < PCI_PATH_PHB
+               ? GAIN_HOST
+               : GAIN_CLASS;
+}
+
 /* From near to far classes; far ones must gain. */
 static void hunt_all(struct hunt *hunt)
 {
@@ -175,13 +187,10 @@ static void hunt_all(struct hunt *hunt)
         intra = 1u << PCI_PATH_LOC;
     }
     for (; 0 != intra; intra &= intra - 1) {
-        bool nvlink;
-
         hunt->problem.max_intra = (enum pci_path_class) __builtin_ctz(intra);
-        nvlink = hunt->problem.max_intra <= PCI_PATH_C2C;
         for (uint32_t rest = inter; 0 != rest; rest &= rest - 1) {
             hunt->problem.max_inter = (enum pci_path_class) __builtin_ctz(rest);
-            hunt_classes(hunt, over_nvlink && !nvlink ? GAIN_PCI : GAIN_CLASS);
+            hunt_classes(hunt, gain_of(hunt, over_nvlink));
         }
         over_nvlink = hunt->found.value > 0 && hunt->found.max_intra <= PCI_PATH_C2C;
     }

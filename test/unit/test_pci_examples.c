@@ -180,6 +180,22 @@ static void test_superchips(void **state)
     pci_graph_free(graph);
 }
 
+/* A NIC that a GPU only reaches through its CPU, and which adds little, is left alone. */
+static void test_slow_nic(void **state)
+{
+    struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);
+    struct pci_channels ring, tree;
+
+    (void) state;
+    assert_int_equal(pci_channels_of_graph(graph, 2, &ring, &tree), 0);
+    assert_int_equal(ring.type_inter, PCI_PATH_P2C);
+    assert_int_equal(tree.type_inter, PCI_PATH_P2C);
+    assert_true(total(&ring) >= 48 * (1 - 1e-9) && ring.nchannels <= 2);
+    pci_channels_fini(&ring);
+    pci_channels_fini(&tree);
+    pci_graph_free(graph);
+}
+
 /* Without NVLink: peer-to-peer below one switch, or on an AMD processor with two GPUs. */
 static void test_pcie(void **state)
 {
@@ -208,7 +224,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_channels),   cmocka_unit_test(test_parts),
         cmocka_unit_test(test_two_level),  cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_superchips), cmocka_unit_test(test_pcie),
+        cmocka_unit_test(test_superchips), cmocka_unit_test(test_slow_nic),
+        cmocka_unit_test(test_pcie),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

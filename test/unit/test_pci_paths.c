@@ -252,15 +252,7 @@ static void test_chip_to_chip(void **state)
 /* Of the NICs of a CPU only the fastest are near to the GPU that hangs on it chip to chip. */
 static void test_slow_nic(void **state)
 {
-    static const char *const text =
-        "<system version='1'><cpu numaid='0' arch='arm64'>"
-        "<pci busid='0009:01:00.0' class='0x030200' link_speed='32.0 GT/s PCIe' link_width='1'>"
-        "<gpu dev='0' sm='90' rank='0' gdr='1'><c2c bw='22500' count='16'/></gpu></pci>"
-        "<pci busid='0002:01:00.0' class='0x0200' link_speed='32.0 GT/s PCIe' link_width='16'>"
-        "<nic><net name='a' dev='0' speed='400000' gdr='1'/></nic></pci>"
-        "<pci busid='0003:01:00.0' class='0x0200' link_speed='16.0 GT/s PCIe' link_width='8'>"
-        "<nic><net name='b' dev='1' speed='25000' gdr='1'/></nic></pci></cpu></system>";
-    struct pci_graph *graph = graph_of(text, NULL);
+    struct pci_graph *graph = graph_of_file("superchip-slow-nic.xml", NULL);
     (void) state;
     assert_path(graph, GPU, 0, NET, 0, "P2C 48 3");
     assert_path(graph, NET, 0, GPU, 0, "P2C 48 3");
