@@ -56,19 +56,30 @@ void gpuring_routes_find(const struct pci_graph *graph, int local, const struct 
     find(graph, tree, routes->tree);
 }
 
-/* A port that is not told (0) is any. */
-static bool is_port(const struct gpuring_net_device *device, const struct gpuring_route_port *port)
+/*
+ * How well a port of the topology fits a device: 2: it is the one, or the port is not told (0); 1:
+ * by its name, for NCCL's files count the ports of all functions of a card, each of which is a
+ * device that has one port; 0: it is another.
+ */
+static int fit(const struct gpuring_net_device *device, const struct gpuring_route_port *port)
 {
-    return port->name[0] != '\0' && strcmp(device->name, port->name) == 0 &&
-           (port->port == 0 || device->port == port->port);
+    if (port->name[0] == '\0' || strcmp(device->name, port->name) != 0) {
+        return 0;
+    }
+    return port->port == 0 || device->port == port->port ? 2 : 1;
 }
 
 bool gpuring_routes_direct(const struct gpuring_routes *routes,
                            const struct gpuring_net_device *device, int way, bool unknown)
 {
+    int best = 0;
+
     for (uint32_t n = 0; n < routes->nnics; n++) {
-        if (is_port(device, &routes->nic[n].port)) {
-            return routes->nic[n].direct[way];
+        int fits = fit(device, &routes->nic[n].port);
+
+        if (fits > best) {
+            best = fits;
+            unknown = routes->nic[n].direct[way];
         }
     }
     return unknown;
@@ -78,12 +89,17 @@ bool gpuring_routes_direct(const struct gpuring_routes *routes,
 static int device_of(const struct gpuring_route_port *port,
                      const struct gpuring_net_device *devices, int ndevices)
 {
+    int found = -1, best = 0;
+
     for (int i = 0; i < ndevices; i++) {
-        if (is_port(&devices[i], port)) {
-            return i;
+        int fits = fit(&devices[i], port);
+
+        if (fits > best) {
+            best = fits;
+            found = i;
         }
     }
-    return -1;
+    return found;
 }
 
 static void choose(const struct gpuring_route_port (*ports)[GPURING_ROUTE_WAYS], uint32_t nports,

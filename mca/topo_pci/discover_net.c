@@ -29,6 +29,7 @@ struct net {
     const char *name;
     long speed; /* Mb/s */
     int port;
+    int lone; /* the device has no other port */
     unsigned long long guid;
     int maxconn;
     int gdr;
@@ -54,7 +55,8 @@ static int nic_element(struct disc *disc, const char *busid, hwloc_obj_t obj, st
     return rc;
 }
 
-/* Whether the document to complete lists this port already. */
+/* Whether the document to complete lists this port already. NCCL's files count the ports of all
+ * functions of a card, so that the only port of a device may have any number. */
 static int net_listed(const struct disc *disc, const struct net *net)
 {
     struct pci_elem *elem = NULL;
@@ -62,28 +64,46 @@ static int net_listed(const struct disc *disc, const struct net *net)
     while ((elem = pci_doc_next(disc->doc, elem, "net")) != NULL) {
         const char *name = pci_elem_get(elem, "name"), *port = pci_elem_get(elem, "port");
 
-        if (name && strcmp(name, net->name) == 0 && (!port || atoi(port) == net->port)) {
+        if (name && strcmp(name, net->name) == 0 &&
+            (!port || net->lone || atoi(port) == net->port)) {
             return 1;
         }
     }
     return 0;
 }
 
+/* How many ports other functions of the card, which have its GUID, already gave the NIC. */
+static int ports_before(const struct pci_elem *nic, const struct net *net)
+{
+    int count = 0;
+
+    for (struct pci_elem *elem = pci_elem_child(nic, "net"); elem && net->guid;
+         elem = pci_elem_sibling(elem, "net")) {
+        const char *name = pci_elem_get(elem, "name"), *guid = pci_elem_get(elem, "guid");
+
+        count +=
+            name && guid && strcmp(name, net->name) != 0 && strtoull(guid, NULL, 16) == net->guid;
+    }
+    return count;
+}
+
 static int net_add(struct disc *disc, const char *busid, hwloc_obj_t obj, const struct net *net)
 {
     struct pci_elem *nic, *elem;
+    int before;
     int rc = 0;
 
     if (net_listed(disc, net)) {
         return 0;
     }
     rc = nic_element(disc, busid, obj, &nic);
+    before = rc ? 0 : ports_before(nic, net);
     rc = rc ? rc : pci_elem_add(disc->doc, nic, "net", &elem);
     rc = rc ? rc : pci_elem_setf(elem, "name", "%s", net->name);
     rc = rc ? rc : pci_elem_setf(elem, "dev", "%d", disc->nets++);
     rc = rc ? rc : pci_elem_setf(elem, "latency", "0");
     rc = rc ? rc : pci_elem_setf(elem, "speed", "%ld", net->speed);
-    rc = rc ? rc : pci_elem_setf(elem, "port", "%d", net->port);
+    rc = rc ? rc : pci_elem_setf(elem, "port", "%d", net->port + before);
     rc = rc ? rc : pci_elem_setf(elem, "guid", "0x%llx", net->guid);
     rc = rc ? rc : pci_elem_setf(elem, "maxconn", "%d", net->maxconn);
     return rc ? rc : pci_elem_setf(elem, "gdr", "%d", net->gdr);
@@ -198,6 +218,22 @@ static const char *info_of(const struct device *device, const char *name)
     return device->osdev ? hwloc_obj_get_info_by_name(device->osdev, name) : NULL;
 }
 
+/* The functions of a network card share its link: its place is that of its first function. */
+static void first_function(const struct disc *disc, hwloc_obj_t *obj, char *busid)
+{
+    enum { CLASS_NETWORK = 0x02 };
+    char first[PCI_BUSID_SIZE];
+    hwloc_obj_t other;
+
+    memcpy(first, busid, sizeof(first));
+    first[strlen(first) - 1] = '0';
+    other = disc_pci_object(disc, first);
+    if (other && other->attr->pcidev.class_id >> 8 == CLASS_NETWORK) {
+        memcpy(busid, first, sizeof(first));
+        *obj = other;
+    }
+}
+
 /* The PCI device of a device, from hwloc or from /sys.  NULL: it has none. */
 static const char *busid_of(const struct disc *disc, const struct device *device, const char *class,
                             hwloc_obj_t *obj, char *busid)
@@ -205,6 +241,7 @@ static const char *busid_of(const struct disc *disc, const struct device *device
     *obj = device->osdev ? device->osdev->parent : NULL;
     if (*obj && (*obj)->type == HWLOC_OBJ_PCI_DEVICE) {
         disc_pci_busid(&(*obj)->attr->pcidev, busid);
+        first_function(disc, obj, busid);
         return busid;
     }
     if (disc_sys_busid(disc, busid, "/sys/class/%s/%s/device", class, device->name) != 0) {
@@ -212,6 +249,7 @@ static const char *busid_of(const struct disc *disc, const struct device *device
         return NULL;
     }
     *obj = disc_pci_object(disc, busid);
+    first_function(disc, obj, busid);
     return busid;
 }
 
@@ -280,6 +318,7 @@ static int verbs_device_add(struct disc *disc, const struct device *device)
             struct net net = {.name = device->name,
                               .speed = port_speed(disc, device->name, port),
                               .port = port,
+                              .lone = !port_exists(disc, device, port == 1 ? 2 : 1),
                               .guid = device_guid(disc, device),
                               .maxconn = MAXCONN_VERBS,
                               .gdr = gdr};

@@ -74,6 +74,15 @@ static int add_cpu(struct build *build, const struct pci_elem *elem)
         return pci_error_memory(build->error);
     }
     pci_cpu_read(&cpu->cpu, elem);
+    if (cpu->cpu.arch == PCI_ARCH_OTHER ||
+        (cpu->cpu.arch == PCI_ARCH_X86 && cpu->cpu.vendor == PCI_VENDOR_OTHER)) {
+        pci_graph_remark_add(
+            build->graph,
+            "cpu numaid %s: architecture \"%s\" of vendor \"%s\" is not known: its "
+            "links to other CPUs count as unlimited",
+            text_or_empty(elem, "numaid"), text_or_empty(elem, "arch"),
+            text_or_empty(elem, "vendor"));
+    }
     cpu->cpu.affinity = vertex->text;
     build->above[elem->depth] = cpu;
     return 0;
@@ -121,11 +130,12 @@ static int join_up(struct build *build, struct pci_node *node, struct pci_node *
     return rc ? rc : pci_link_join(up, node, PCI_LINK_PCI, bw, build->error);
 }
 
-/* A nic element under UP. The functions of one PCI device are one NIC. */
+/* A nic element under UP. As in the reference, functions of a card that a file lists apart are NICs
+ * with links of their own; what NCCL and discovery write has them in one. */
 static int add_nic(struct build *build, const struct pci_elem *elem, struct pci_node *up,
                    const char *busid, double bw)
 {
-    uint64_t id = pci_busid_parse(busid) & ~UINT64_C(0xf);
+    uint64_t id = pci_busid_parse(busid);
     struct pci_node *nic = pci_node_find(build->graph, PCI_NODE_NIC, up->host, id);
     if (!nic) {
         int rc = pci_node_add(build->graph, PCI_NODE_NIC, up->host, id, busid, &nic, build->error);
@@ -160,6 +170,8 @@ static int add_gpu(struct build *build, const struct pci_elem *elem, struct pci_
     uint64_t id = pci_busid_parse(busid);
     long rank = rank_of(build, elem);
     if (rank < 0) {
+        pci_graph_remark_add(build->graph, "GPU %s has no rank, but others have: it takes no part",
+                             busid);
         return 0;
     }
     if (!id) {

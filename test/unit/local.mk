@@ -218,8 +218,10 @@ test_unit_test_pci_discover_DEPENDENCIES = libpcigraph.la test/unit/fake_nvml.la
 unit_tests += test/unit/test_pci_facts
 test_unit_test_pci_facts_SOURCES = test/unit/test_pci_facts.c \
     test/unit/fake_sysfs.c test/unit/fake_sysfs.h
-test_unit_test_pci_facts_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS)
+test_unit_test_pci_facts_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS) \
+    -DFAKE_NVML_PATH='"$(abs_top_builddir)/test/unit/.libs/fake_nvml.so"'
 test_unit_test_pci_facts_LDADD = $(pci_test_libs) $(HWLOC_LIBS)
+test_unit_test_pci_facts_DEPENDENCIES = libpcigraph.la test/unit/fake_nvml.la
 
 unit_tests += test/unit/test_pci_render
 test_unit_test_pci_render_SOURCES = test/unit/test_pci_render.c

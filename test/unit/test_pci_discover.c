@@ -169,6 +169,33 @@ static void test_recorded_machine(void **state)
     fake_root_remove(root);
 }
 
+/* Two functions of a card are one NIC with two ports, numbered as NCCL does. */
+static void test_two_functions(void **state)
+{
+    static const char path[] = "0000:16:02.0/0000:17:00.0/0000:18:01.0/0000:1a:00.1";
+    const struct fake_pci function = {path, IB, 0x15b3, 0x101b, 0, 0, 0, GEN4, 16};
+    char *root = machine_new("4: ACTIVE");
+    struct pci_discover_options options = {0};
+    struct pci_elem *first, *second;
+    struct pci_doc *doc;
+
+    (void) state;
+    fake_pci_add(root, &function);
+    fake_verbs(root, path, "mlx5_1", "4: ACTIVE", "200 Gb/sec (4X HDR)", "b83f:d203:002a:a358");
+    doc = discover_at(root, options);
+    first = pci_doc_find(doc, "net", "name", "mlx5_0");
+    second = pci_doc_find(doc, "net", "name", "mlx5_1");
+    assert_attribute(first, "port", "1");
+    assert_attribute(second, "port", "2");
+    assert_ptr_equal(pci_elem_parent(first), pci_elem_parent(second));
+    assert_inside(pci_elem_parent(first), "pci", "busid", "0000:1a:00.0");
+    options.base = doc; /* once more: all is there */
+    doc = discover_at(root, options);
+    assert_int_equal(count_of(doc, "net"), 2);
+    pci_doc_free(doc);
+    fake_root_remove(root);
+}
+
 static void test_networks_chosen(void **state)
 {
     char *root = machine_new("4: ACTIVE");
@@ -360,21 +387,6 @@ static void test_gdr_of_driver(void **state)
     pci_cuda_close(cuda);
     pci_nvml_close(nvml);
     fake_root_remove(root);
-}
-
-static void test_cuda_missing(void **state)
-{
-    struct pci_cuda *cuda = NULL;
-
-    (void) state;
-    assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", false, &cuda), -ENOENT);
-    assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", true, &cuda), -ENOENT);
-    assert_int_equal(pci_cuda_open("libm.so.6", false, &cuda), -ELIBBAD);
-    setenv("GPURING_FAKE_NVML", "no-driver", 1);
-    assert_int_equal(pci_cuda_open(FAKE_NVML_PATH, false, &cuda), -EIO);
-    unsetenv("GPURING_FAKE_NVML");
-    assert_null(cuda);
-    pci_cuda_close(cuda);
 }
 
 /* /sys hides the PCI devices: the driver's GPUs are listed all the same, with a message. */
@@ -570,10 +582,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded_machine),  cmocka_unit_test(test_networks_chosen),
-        cmocka_unit_test(test_port_down),         cmocka_unit_test(test_virtual_interface),
-        cmocka_unit_test(test_nvlinks_of_driver), cmocka_unit_test(test_p2p_status),
-        cmocka_unit_test(test_nvml_missing),      cmocka_unit_test(test_chip_to_chip),
-        cmocka_unit_test(test_gdr_of_driver),     cmocka_unit_test(test_cuda_missing),
+        cmocka_unit_test(test_two_functions),     cmocka_unit_test(test_port_down),
+        cmocka_unit_test(test_virtual_interface), cmocka_unit_test(test_nvlinks_of_driver),
+        cmocka_unit_test(test_p2p_status),        cmocka_unit_test(test_nvml_missing),
+        cmocka_unit_test(test_chip_to_chip),      cmocka_unit_test(test_gdr_of_driver),
         cmocka_unit_test(test_hidden_pci),        cmocka_unit_test(test_template),
         cmocka_unit_test(test_hwloc_xml),         cmocka_unit_test(test_synthetic),
         cmocka_unit_test(test_unreadable_input),  cmocka_unit_test(test_this_machine),

@@ -11,8 +11,11 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+
 #include "discover_internal.h"
 #include "fake_sysfs.h"
+#include "pci_cuda.h"
 #include "pci_discover.h"
 
 static void assert_link(double bandwidth, const char *speed, int width)
@@ -117,12 +120,27 @@ static void test_busids(void **state)
     }
 }
 
+static void test_cuda_missing(void **state)
+{
+    struct pci_cuda *cuda = NULL;
+
+    (void) state;
+    assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", false, &cuda), -ENOENT);
+    assert_int_equal(pci_cuda_open("libno-such-cuda.so.1", true, &cuda), -ENOENT);
+    assert_int_equal(pci_cuda_open("libm.so.6", false, &cuda), -ELIBBAD);
+    setenv("GPURING_FAKE_NVML", "no-driver", 1);
+    assert_int_equal(pci_cuda_open(FAKE_NVML_PATH, false, &cuda), -EIO);
+    unsetenv("GPURING_FAKE_NVML");
+    assert_null(cuda);
+    pci_cuda_close(cuda);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_links),  cmocka_unit_test(test_gpu_families),
         cmocka_unit_test(test_gdr),    cmocka_unit_test(test_gdr_facts),
-        cmocka_unit_test(test_busids),
+        cmocka_unit_test(test_busids), cmocka_unit_test(test_cuda_missing),
     };
 
     return cmocka_run_group_tests_name("pci_facts", tests, NULL, NULL);

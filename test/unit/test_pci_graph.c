@@ -82,6 +82,52 @@ static void test_one(void **state)
     pci_graph_free(graph);
 }
 
+static bool remarked(const struct pci_graph *graph, const char *part)
+{
+    const char *text;
+    for (size_t i = 0; pci_graph_remark(graph, i, &text); i++) {
+        if (strstr(text, part)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a file leaves in doubt is remarked upon. */
+static void test_remarks(void **state)
+{
+    struct pci_graph *graph =
+        graph_of("<system><cpu numaid='4' arch='X86_64' vendor='AuthenticAMD'>"
+                 "<pci busid='0000:01:00.0'><gpu dev='0' sm='70' rank='0'/></pci>"
+                 "<pci busid='0000:02:00.0'><gpu dev='1' sm='70'/></pci></cpu></system>",
+                 NULL);
+    (void) state;
+    assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 1);
+    assert_true(remarked(graph, "GPU 0000:02:00.0 has no rank"));
+    assert_true(remarked(graph, "cpu numaid 4: architecture \"X86_64\""));
+    pci_graph_free(graph);
+    graph = graph_of("<system><cpu numaid='0' arch='arm64'/></system>", NULL);
+    assert_false(remarked(graph, ""));
+    pci_graph_free(graph);
+}
+
+/* Functions of a card that a file lists apart have a link each, as in the reference. */
+static void test_functions(void **state)
+{
+    struct pci_graph *graph = graph_of(
+        "<system><cpu numaid='0' arch='x86_64' vendor='AuthenticAMD'>"
+        "<pci busid='0000:01:00.0' class='0x02' link_speed='16.0 GT/s PCIe' link_width='16'>"
+        "<nic><net name='a' dev='0' speed='200000'/></nic></pci>"
+        "<pci busid='0000:01:00.1' class='0x02' link_speed='16.0 GT/s PCIe' link_width='8'>"
+        "<nic><net name='b' dev='1' speed='200000'/></nic></pci></cpu></system>",
+        NULL);
+    (void) state;
+    assert_int_equal(pci_graph_count(graph, PCI_NODE_NIC), 2);
+    assert_path(graph, NET, 0, CPU, 0, "PHB 24 2");
+    assert_path(graph, NET, 1, CPU, 0, "PHB 12 2");
+    pci_graph_free(graph);
+}
+
 /* GPUs of one kind, all on NVSwitch, each with a NIC beside it below a switch. */
 static char *many(unsigned n, const char *nvlinks)
 {
@@ -293,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_none),
+        cmocka_unit_test(test_remarks),  cmocka_unit_test(test_functions),
         cmocka_unit_test(test_one),      cmocka_unit_test(test_many),
         cmocka_unit_test(test_too_many), cmocka_unit_test(test_links),
         cmocka_unit_test(test_speeds),   cmocka_unit_test(test_sockets),

@@ -49,6 +49,28 @@ static void test_names(void **state)
     assert_int_equal(found.ring[1][GPURING_ROUTE_IN], 1);
 }
 
+/* The only port of a device may have another number in the topology; of several it may not. */
+static void test_port_of_card(void **state)
+{
+    static const struct gpuring_routes counted = {
+        .nnics = 3,
+        .nic = {{.port = {"mlx5_1", 2}, .direct = {true, false}},
+                {.port = {"mlx5_0", 1}, .direct = {false, false}},
+                {.port = {"mlx5_0", 2}, .direct = {true, true}}},
+        .nrings = 1,
+        .ring = {{{"mlx5_1", 2}, {"mlx5_0", 2}}}};
+    struct gpuring_route_devices found;
+
+    (void) state;
+    gpuring_routes_devices(&counted, 1, 0, false, devices, 3, &found);
+    assert_int_equal(found.ring[0][GPURING_ROUTE_IN], 0);
+    assert_int_equal(found.ring[0][GPURING_ROUTE_OUT], 2);
+    assert_true(gpuring_routes_direct(&counted, &devices[0], GPURING_ROUTE_IN, false));
+    assert_false(gpuring_routes_direct(&counted, &devices[0], GPURING_ROUTE_OUT, true));
+    assert_false(gpuring_routes_direct(&counted, &devices[1], GPURING_ROUTE_OUT, true));
+    assert_true(gpuring_routes_direct(&counted, &devices[2], GPURING_ROUTE_OUT, false));
+}
+
 static void test_in_turn(void **state)
 {
     struct gpuring_route_devices found;
@@ -176,11 +198,9 @@ static void test_channels_of_connections(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_in_turn),
-        cmocka_unit_test(test_engine),
-        cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_channels_of_connections),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_port_of_card),
+        cmocka_unit_test(test_in_turn), cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_direct),  cmocka_unit_test(test_channels_of_connections),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
