@@ -64,6 +64,15 @@ EXTRA_DIST += \
     test/bench/verbs.py \
     test/bench/verbs.sh \
     test/bench/verbs_machine.sh
+if GPURING_HAVE_VERBS
+EXTRA_PROGRAMS += test/bench/verbs_exchange
+test_bench_verbs_exchange_SOURCES = \
+    test/bench/verbs_exchange.c \
+    test/rdma/pair_socket.c \
+    test/rdma/pair_socket.h
+test_bench_verbs_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
+test_bench_verbs_exchange_LDADD = -libverbs
+endif
 
 # `make packed_table`: what rings, trees and packed trees reach on every set of a machine's GPUs; not a
 # test. Writes doc/results/packed-trees.md, see there.

@@ -34,23 +34,38 @@ def perftest(folder, name, column):
     return values
 
 
+def exchanges(folder):
+    """{bytes: [seconds]}: of each round the time of a bare exchange."""
+    times = collections.defaultdict(list)
+    for path in glob.glob(os.path.join(folder, "exchange.*.txt")):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                size, microseconds = line.split()
+                times[int(size)].append(float(microseconds) / 1e6)
+    return times
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     ours, tcp = allreduces(sys.argv[1], "gpuring"), allreduces(sys.argv[1], "tcp")
     latency = perftest(sys.argv[1], "write_lat", 4)  # typical, microseconds
     bandwidth = [b / 2 for b in perftest(sys.argv[1], "write_bw", 3)]  # MB/s, of each direction
-    if not ours or not tcp or not latency or not bandwidth:
+    bare = exchanges(sys.argv[1])
+    if not ours or not tcp or not latency or not bandwidth or not bare:
         sys.exit("verbs.py: a measurement is missing")
     middle = statistics.median
-    print("| bytes | TCP / gpuring | allreduce / ib_write_lat | of ib_write_bw -b |")
-    print("|---:|---:|---:|---:|")
+    print("| bytes | TCP / gpuring | TCP / bare exchange | bare exchange / gpuring | "
+          "allreduce / ib_write_lat | of ib_write_bw -b |")
+    print("|---:|---:|---:|---:|---:|---:|")
     for size in sorted(ours):
         mine = middle(ours[size])
         small = f"{mine * 1e6 / middle(latency):.2f}" if size <= 4096 else ""
         # Two ranks: each sends and receives the vector once.
         large = f"{size / mine / (middle(bandwidth) * (1 << 20)):.2f}" if size >= LARGE else ""
-        print(f"| {size} | {middle(tcp[size]) / mine:.2f} | {small} | {large} |")
+        theirs, floor = middle(tcp[size]), middle(bare[size])
+        print(f"| {size} | {theirs / mine:.2f} | {theirs / floor:.2f} | {floor / mine:.2f} | "
+              f"{small} | {large} |")
     print(f"\n{len(latency)} runs of ib_write_lat, slowest / fastest "
           f"{max(latency) / min(latency):.1f}; {len(bandwidth)} of ib_write_bw, "
           f"{max(bandwidth) / min(bandwidth):.1f}.")

@@ -3,14 +3,14 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # verbs.sh BUILD FOLDER: MPI_Allreduce over verbs between two emulated machines (test/rdma/run),
-# against perftest on the same devices and against stock Open MPI over TCP on the same link. All
-# take turns for several rounds, so that a change of the machine's load hits all alike. Writes to
-# FOLDER: what every run has printed, and table.md with medians and ratios; only these mean
-# anything, for the processors are emulated.
+# against perftest and a bare exchange (verbs_exchange.c) on the same devices, and against stock
+# Open MPI over TCP on the same link. All take turns for several rounds, so that a change of the
+# machine's load hits all alike. Writes to FOLDER: what every run has printed, and table.md with
+# medians and ratios; only these mean anything, for the processors are emulated.
 #
 #   ROUNDS     rounds (default: 3)
 #   LIMIT      seconds for everything (default: 1500)
-#   LARGEST    size (default: 64M)
+#   LARGEST    size, in M (default: 64M)
 #   EXTRA      arguments of mpirun for coll/gpuring
 set -eu
 usage='usage: verbs.sh BUILD FOLDER'
@@ -20,7 +20,8 @@ folder=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 : "${ROUNDS:=3}" "${LARGEST:=64M}" "${LIMIT:=1500}" "${EXTRA:=}"
 [ -x "$build/tools/gpuring-perf" ] || { echo "verbs.sh: build $build first" && exit 1; }
-rm -f "$folder"/*.json "$folder"/*.perftest
+make -C "$build" test/bench/verbs_exchange >/dev/null
+rm -f "$folder"/*.json "$folder"/*.perftest "$folder"/exchange.*
 export build folder ROUNDS LARGEST EXTRA
 "$here/../rdma/run" -n 2 -m 1536 -t "$LIMIT" -w "$folder" -e build -e folder -e ROUNDS \
     -e LARGEST -e EXTRA sh "$here/verbs_machine.sh"

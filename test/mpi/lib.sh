@@ -98,7 +98,7 @@ adopt() {
         esac
     done <"$work/lines"
     if grep -q '^bad ' "$work/lines"; then
-        sed -n '/^#/p' "$work/out" | tail -n 20
+        sed -n '/^#/p' "$work/out" | tail -n 60
     fi
     if [ "$status" -ne 0 ]; then
         not_ok "$adopt_text: ends with status $status (124: out of time)"
