@@ -126,7 +126,6 @@ static void group_connect(struct soak_group *group)
         assert_int_equal(letters_connect(letters, rank, group->member[rank].transport), GPURING_OK);
     }
     for (int rank = 0; rank < group->nranks; rank++) {
-        gpuring_transport_settle(group->member[rank].transport);
         member_bind(&group->member[rank]);
     }
     free(letters);
@@ -147,6 +146,15 @@ void soak_world_try(struct soak_world *world)
 {
     for (int g = 0; g < world->ngroups; g++) {
         group_try(&world->group[g]);
+    }
+}
+
+void soak_world_settle(struct soak_world *world)
+{
+    for (int g = 0; g < world->ngroups; g++) {
+        for (int rank = 0; rank < world->group[g].nranks; rank++) {
+            gpuring_transport_settle(world->group[g].member[rank].transport);
+        }
     }
 }
 

@@ -65,6 +65,8 @@ void soak_world_open(struct soak_world *world, uint64_t seed, int calls_per_grou
                      double try_seconds);
 /* The first chunks of all connections, which must come. */
 void soak_world_try(struct soak_world *world);
+/* All ranks know that of each other. */
+void soak_world_settle(struct soak_world *world);
 /* Joins no threads; those of the members must have ended. */
 void soak_world_close(struct soak_world *world);
 

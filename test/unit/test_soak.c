@@ -267,6 +267,7 @@ static int soak_round(uint64_t *random, int calls)
     gpuring_mock_reset(&faults);
     soak_world_open(&world, soak_random(random), calls / SOAK_GROUPS + 1, 0);
     soak_world_try(&world);
+    soak_world_settle(&world);
     if (fault == FAULT_LOSS) { /* counted from here on */
         faults.lose_post = 1 + soak_random(random) % (uint64_t) (calls * 10);
         gpuring_mock_reset(&faults);
@@ -365,10 +366,38 @@ static void test_first_chunk_is_lost(void **state)
     soak_world_close(&world);
 }
 
+/* A peer may need an answer, of a path that has failed, until it is through, too. */
+static void test_awake_until_all_are_through(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    const struct timespec moment = {.tv_nsec = 50000000};
+    struct soak_world world;
+
+    (void) state;
+    gpuring_mock_reset(&none);
+    soak_world_open(&world, 1, 0, 0);
+    soak_world_try(&world);
+    for (int i = 0; i < 6; i++) {
+        nanosleep(&moment, NULL);
+        for (int p = 0; p < SOAK_RANKS; p++) {
+            assert_false(gpuring_proxy_sleeping(world.process[p].proxy));
+        }
+    }
+    soak_world_settle(&world);
+    for (int p = 0; p < SOAK_RANKS; p++) {
+        for (int i = 0; i < 600 && !gpuring_proxy_sleeping(world.process[p].proxy); i++) {
+            nanosleep(&moment, NULL);
+        }
+        assert_true(gpuring_proxy_sleeping(world.process[p].proxy));
+    }
+    soak_world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_chunk_does_not_come),
                                        cmocka_unit_test(test_first_chunk_is_lost),
+                                       cmocka_unit_test(test_awake_until_all_are_through),
                                        cmocka_unit_test(test_soak)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

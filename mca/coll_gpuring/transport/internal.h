@@ -121,6 +121,7 @@ struct gpuring_transport {
     uint32_t ndirect;                     /* ends that have their slots there */
     struct gpuring_device_nic direct_nic; /* during create only */
     double try_until;                     /* when gpuring_transport_try gives up; 0: not begun */
+    bool trying;                          /* begun, and not known to be over on all ranks */
     struct gpuring_device *host; /* for the status page; the device itself if that is the host's */
     bool own_host;
     struct gpuring_status_page *page;
@@ -174,6 +175,7 @@ void gpuring_remote_destroy(struct gpuring_transport *transport);
 int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes);
 /* All ends of all ranks are connected. */
 void gpuring_remote_ready(struct gpuring_transport *transport);
+void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it had not begun */
 /* 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
 /* Tell the ranks of other nodes that this one gives up. */

@@ -349,6 +349,7 @@ int gpuring_transport_connect(struct gpuring_transport *transport, const void *c
 
 void gpuring_transport_settle(struct gpuring_transport *transport)
 {
+    gpuring_transport_try_end(transport);
     if (transport->region != NULL) {
         transport->config.device_ops->unexport(transport->config.device, transport->region);
     }
@@ -409,6 +410,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     if (transport->page != NULL) {
         gpuring_transport_publish(transport, transport->page->operation, GPURING_ACTIVITY_CLOSED);
     }
+    gpuring_transport_try_end(transport);
     gpuring_tables_unload(transport);
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {

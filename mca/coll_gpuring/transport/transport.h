@@ -117,8 +117,8 @@ bool gpuring_transport_staged(const struct gpuring_transport *transport);
 int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_t size);
 
 /*
- * All ranks have connected (the caller knows that from an agreement): gives back what only
- * connecting needed, such as file descriptors.
+ * All ranks have connected and tried (the caller knows that from an agreement): gives back what
+ * only that needed, such as file descriptors, and ends the network's progress on its behalf.
  */
 void gpuring_transport_settle(struct gpuring_transport *transport);
 

@@ -7,6 +7,9 @@
  *
  *   0        16     20   24       28    32
  *   | id[2]  | from | to | plan   | key |
+ *
+ * A rank that is through keeps its progress thread at work until all are: a peer whose chunk has
+ * arrived here may not know it yet, and needs an answer if its path has failed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -138,6 +141,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
     }
     if (transport->try_until == 0) {
         transport->try_until = now() + limit;
+        transport->trying = true;
         status = begin(transport);
     }
     gpuring_transport_help(transport);
@@ -160,6 +164,13 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
             status = GPURING_ERR_TIMEOUT;
         }
     }
-    gpuring_transport_end(transport);
     return status;
+}
+
+void gpuring_transport_try_end(struct gpuring_transport *transport)
+{
+    if (transport->trying) {
+        transport->trying = false;
+        gpuring_transport_end(transport);
+    }
 }
