@@ -212,6 +212,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage_pipeline.h \
     mca/coll_gpuring/stage_request.c \
     mca/coll_gpuring/stage_request.h \
+    mca/coll_gpuring/stage_sink.c \
+    mca/coll_gpuring/stage_sink.h \
     mca/coll_gpuring/view.c \
     mca/coll_gpuring/view.h \
     mca/coll_gpuring/views.c \

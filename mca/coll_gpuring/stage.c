@@ -12,10 +12,20 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage_copy.h"
 #include "mca/coll_gpuring/stage_memory.h"
+#include "mca/coll_gpuring/stage_request.h"
+#include "mca/coll_gpuring/stage_sink.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define ALIGNMENT 64 /* a place lies as the user's buffer does modulo this */
+
+/* Places that cost no memory are there for so many chunks of large calls: for several chunks under
+ * way, and for the usual calls in one piece. */
+#define SINK_CHUNKS ((size_t) 4)
+
+/* What the other ranks get in place of data that could not be copied in: NaN in all floating
+ * types, -1 in integers. It may not look like a result. */
+#define VOID_BYTE 0xff
 
 /* An address that is computed, not followed: places may begin outside of their blocks. */
 static const char *moved(const void *address, ptrdiff_t by)
@@ -35,7 +45,7 @@ static bool any_on_gpu(const struct gpuring_part *part)
     bool found = gpuring_runs_build(&runs, part) != GPURING_OK;
 
     for (size_t i = 0; i < runs.count && !found; i++) {
-        found = on_gpu(moved(MPI_BOTTOM, runs.run[i].offset));
+        found = on_gpu(moved(MPI_BOTTOM, gpuring_runs_at(&runs, i)->offset));
     }
     gpuring_runs_free(&runs);
     return found;
@@ -99,20 +109,6 @@ void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_stage
                      : "the collective does not run on the GPU");
 }
 
-static ptrdiff_t lower(const struct gpuring_stage_buffer *buffer)
-{
-    const struct gpuring_runs *in = &buffer->in_runs, *out = &buffer->out_runs;
-
-    return in->count == 0 || (out->count > 0 && out->low < in->low) ? out->low : in->low;
-}
-
-static ptrdiff_t upper(const struct gpuring_stage_buffer *buffer)
-{
-    const struct gpuring_runs *in = &buffer->in_runs, *out = &buffer->out_runs;
-
-    return in->count == 0 || (out->count > 0 && out->high > in->high) ? out->high : in->high;
-}
-
 static int lay_out(struct gpuring_stage_buffer *buffer)
 {
     int status = GPURING_OK;
@@ -126,21 +122,33 @@ static int lay_out(struct gpuring_stage_buffer *buffer)
     return status;
 }
 
-static int reserve_buffer(struct gpuring_stage_buffer *buffer)
+static void keep_first(int *failed, int status)
 {
-    size_t span, shift;
+    *failed = *failed == GPURING_OK ? status : *failed;
+}
+
+/* The buffer's place. Without memory it is one that keeps no data (stage->lacking); an error only
+ * without even that. */
+static int reserve_buffer(struct gpuring_stage *stage, struct gpuring_stage_buffer *buffer)
+{
+    struct gpuring_span out, all;
+    size_t shift;
 
     if (!buffer->on_gpu) {
         return GPURING_OK;
     }
-    span = (size_t) (upper(buffer) - lower(buffer));
-    shift = (uintptr_t) moved(buffer->user, lower(buffer)) % ALIGNMENT;
+    out = gpuring_part_span(&buffer->out);
+    all = gpuring_span_join(gpuring_part_span(&buffer->in), out);
+    shift = (uintptr_t) moved(buffer->user, all.low) % ALIGNMENT;
     buffer->block =
-        gpuring_stage_block_get(span + shift, buffer->in_runs.bytes + buffer->out_runs.bytes);
+        gpuring_stage_block_get((size_t) (all.high - all.low) + shift, all.bytes, out.bytes > 0);
     if (buffer->block == NULL) {
         return GPURING_ERR_NOMEM;
     }
-    buffer->place = moved(buffer->block->address, (ptrdiff_t) shift - lower(buffer));
+    if (buffer->block->kind == GPURING_BLOCK_SINK) {
+        keep_first(&stage->lacking, GPURING_ERR_NOMEM);
+    }
+    buffer->place = moved(buffer->block->address, (ptrdiff_t) shift - all.low);
     return GPURING_OK;
 }
 
@@ -150,31 +158,31 @@ static const void *gpu_address(const struct gpuring_stage *stage)
     const struct gpuring_stage_buffer *buffer = stage->send.on_gpu ? &stage->send : &stage->receive;
     const struct gpuring_runs *runs =
         buffer->in_runs.count > 0 ? &buffer->in_runs : &buffer->out_runs;
-    const void *address = moved(buffer->user, runs->run[0].offset);
+    const void *address = moved(buffer->user, gpuring_runs_at(runs, 0)->offset);
 
     for (size_t i = 1; i < runs->count && buffer->user == MPI_BOTTOM && !on_gpu(address); i++) {
-        address = moved(buffer->user, runs->run[i].offset);
+        address = moved(buffer->user, gpuring_runs_at(runs, i)->offset);
     }
     return address;
 }
 
 int gpuring_stage_reserve(struct gpuring_stage *stage)
 {
-    int status = lay_out(&stage->send);
+    int status, attached = GPURING_OK;
 
-    stage->failed = GPURING_OK;
-    if (status == GPURING_OK) {
-        status = lay_out(&stage->receive);
+    gpuring_stage_sink_prepare(SINK_CHUNKS * gpuring_params.stage_size);
+    stage->lacking = lay_out(&stage->send);
+    if (stage->lacking == GPURING_OK) {
+        stage->lacking = lay_out(&stage->receive);
     }
-    if (status == GPURING_OK) {
-        stage->failed = gpuring_process_attach(gpu_address(stage));
+    if (stage->lacking == GPURING_OK) {
+        attached = gpuring_process_attach(gpu_address(stage));
     }
+    status = reserve_buffer(stage, &stage->send);
     if (status == GPURING_OK) {
-        status = reserve_buffer(&stage->send);
+        status = reserve_buffer(stage, &stage->receive);
     }
-    if (status == GPURING_OK) {
-        status = reserve_buffer(&stage->receive);
-    }
+    stage->failed = stage->lacking != GPURING_OK ? stage->lacking : attached;
     return status;
 }
 
@@ -239,6 +247,7 @@ int gpuring_stage_prepare(struct gpuring_stage *stage, mca_coll_gpuring_module_t
 {
     int status = gpuring_stage_reserve(stage);
 
+    gpuring_stage_requests_reserve();
     stage->module = module;
     gpuring_stage_account(module, what);
     if (status != GPURING_OK) {
@@ -266,10 +275,26 @@ static int copy_all(struct gpuring_stage *stage, int (*start)(struct gpuring_sta
     return status == GPURING_OK ? status : copy_once(stage, start);
 }
 
+static void void_input(const struct gpuring_stage_buffer *buffer)
+{
+    if (!buffer->on_gpu) {
+        return;
+    }
+    if (buffer->block->kind == GPURING_BLOCK_SINK) {
+        gpuring_stage_sink_fill(buffer->block, VOID_BYTE);
+    } else {
+        gpuring_part_fill(&buffer->in, (char *) (uintptr_t) buffer->place, VOID_BYTE);
+    }
+}
+
 int gpuring_stage_fetch(struct gpuring_stage *stage)
 {
     if (stage->failed == GPURING_OK) {
         stage->failed = copy_all(stage, gpuring_stage_start_in);
+    }
+    if (stage->failed != GPURING_OK) {
+        void_input(&stage->send);
+        void_input(&stage->receive);
     }
     return stage->failed;
 }

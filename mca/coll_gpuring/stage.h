@@ -47,7 +47,8 @@ struct gpuring_stage {
     struct gpuring_stage_buffer send, receive;
     struct gpuring_stream *stream;
     struct mca_coll_gpuring_module_t *module;
-    int failed; /* 0, or why the data could not be copied in */
+    int lacking; /* 0, or why nothing can be copied between buffers and places: no memory */
+    int failed;  /* 0, or why the data could not be copied in: lacking, or a broken GPU */
 };
 
 enum gpuring_staged {
@@ -82,8 +83,9 @@ bool gpuring_stage_applies(struct gpuring_stage *stage);
 void gpuring_stage_account(struct mca_coll_gpuring_module_t *module, enum gpuring_staged what);
 
 /*
- * The steps of a stage that applies, in this order. reserve sets the places; release may follow
- * any of them, also one that failed, if no copy runs. start_in and start_out begin copies, wait
+ * The steps of a stage that applies, in this order. reserve sets the places, where there is no
+ * memory such that keep no data (stage->lacking and failed are set then); release may follow any of
+ * them, also one that failed, if no copy runs. start_in and start_out begin copies, wait
  * ends them, and poll tells GPURING_AGAIN until they have ended. After rest it can begin again with
  * start_in.
  */
@@ -95,7 +97,9 @@ int gpuring_stage_poll(struct gpuring_stage *stage);
 void gpuring_stage_rest(struct gpuring_stage *stage);
 void gpuring_stage_release(struct gpuring_stage *stage);
 
-/* start_in and wait, start_out and wait; again if that fails, for some failures pass. */
+/* start_in and wait, start_out and wait; again if that fails, for some failures pass. What fetch
+ * cannot copy in (also if stage->failed is set already) it sets to 0xff: NaN for the other ranks.
+ */
 int gpuring_stage_fetch(struct gpuring_stage *stage);
 int gpuring_stage_deliver(struct gpuring_stage *stage);
 
@@ -108,8 +112,9 @@ int gpuring_stage_failure(const struct gpuring_stage *stage);
  * and after a blocking one; close's `result` is that of the call in between, and nothing is copied
  * back if that is an error. They release what they could not do. MPI error codes.
  *
- * Data that cannot be copied in is no error of open: the other ranks wait for this one, so it takes
- * part with what lies in the places, and close (or the request) has the error.
+ * Data that cannot be copied in, or for which there is no memory, is no error of open: the other
+ * ranks wait for this one, so it takes part with bytes of 0xff, and close (or the request) has the
+ * error.
  */
 int gpuring_stage_prepare(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
                           enum gpuring_staged what);

@@ -49,7 +49,7 @@ int gpuring_stage_copy_start(struct gpuring_stream *stream, char *to, const char
     int status = GPURING_OK;
 
     for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
-        const struct gpuring_run *run = &runs->run[i];
+        const struct gpuring_run *run = gpuring_runs_at(runs, i);
 
         status = run->rows == 1
                      ? ops->copy(stream, to + run->offset, from + run->offset, run->bytes)

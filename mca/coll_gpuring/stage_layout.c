@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "mca/coll_gpuring/util/log.h"
@@ -48,10 +49,16 @@ static ptrdiff_t block_offset(const struct gpuring_part *part, int i)
     }
 }
 
+/* What else there is of a block without elements may be anything. */
+static bool block_touches(const struct gpuring_part *part, int i)
+{
+    return block_count(part, i) > 0 && block_type(part, i)->super.size > 0;
+}
+
 bool gpuring_part_touches(const struct gpuring_part *part, ptrdiff_t *offset)
 {
     for (int i = part->first; i < part->end; i++) {
-        if (block_count(part, i) > 0 && block_type(part, i)->super.size > 0) {
+        if (block_touches(part, i)) {
             *offset = block_offset(part, i) + block_type(part, i)->super.true_lb;
             return true;
         }
@@ -59,22 +66,142 @@ bool gpuring_part_touches(const struct gpuring_part *part, ptrdiff_t *offset)
     return false;
 }
 
+struct gpuring_span gpuring_span_join(struct gpuring_span one, struct gpuring_span other)
+{
+    if (one.bytes == 0 || other.bytes == 0) {
+        return one.bytes == 0 ? other : one;
+    }
+    return (struct gpuring_span){.low = one.low < other.low ? one.low : other.low,
+                                 .high = one.high > other.high ? one.high : other.high,
+                                 .bytes = one.bytes + other.bytes};
+}
+
+static struct gpuring_span block_span(const struct gpuring_part *part, int i)
+{
+    const struct ompi_datatype_t *type = block_type(part, i);
+    ptrdiff_t last = (ptrdiff_t) (block_count(part, i) - 1) * extent_of(type);
+
+    return (struct gpuring_span){
+        .low = block_offset(part, i) + type->super.true_lb + (last < 0 ? last : 0),
+        .high = block_offset(part, i) + type->super.true_ub + (last > 0 ? last : 0),
+        .bytes = block_count(part, i) * type->super.size,
+    };
+}
+
+struct gpuring_span gpuring_part_span(const struct gpuring_part *part)
+{
+    struct gpuring_span span = {.bytes = 0};
+
+    for (int i = part->first; i < part->end; i++) {
+        if (block_touches(part, i)) {
+            span = gpuring_span_join(span, block_span(part, i));
+        }
+    }
+    return span;
+}
+
+/* No gaps between the elements of the block. */
+static bool block_is_solid(const struct gpuring_part *part, int i)
+{
+    return opal_datatype_is_contiguous_memory_layout(&block_type(part, i)->super,
+                                                     block_count(part, i) > 1 ? 2 : 1);
+}
+
+/* The pieces of one element, in order; ends with the first error of `visit`. */
+static int each_piece(const struct ompi_datatype_t *type,
+                      int (*visit)(void *context, ptrdiff_t offset, size_t bytes), void *context)
+{
+    opal_convertor_t convertor;
+    struct iovec pieces[64];
+    int done = 0, status = GPURING_OK;
+
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0,
+                                             &convertor);
+    while (!done && status == GPURING_OK) {
+        uint32_t n = sizeof pieces / sizeof *pieces;
+        size_t length = SIZE_MAX;
+
+        done = opal_convertor_raw(&convertor, pieces, &n, &length);
+        for (uint32_t i = 0; i < n && status == GPURING_OK; i++) {
+            if (pieces[i].iov_len > 0) {
+                status =
+                    visit(context, (ptrdiff_t) (intptr_t) pieces[i].iov_base, pieces[i].iov_len);
+            }
+        }
+        done = done || n == 0;
+    }
+    OBJ_DESTRUCT(&convertor);
+    return status;
+}
+
+struct filling {
+    uintptr_t element; /* its address */
+    int byte;
+};
+
+static int fill_piece(void *context, ptrdiff_t offset, size_t bytes)
+{
+    const struct filling *filling = context;
+
+    memset((void *) (filling->element + (uintptr_t) offset), filling->byte, bytes);
+    return GPURING_OK;
+}
+
+void gpuring_part_fill(const struct gpuring_part *part, char *buffer, int byte)
+{
+    for (int i = part->first; i < part->end; i++) {
+        struct filling filling = {.byte = byte};
+
+        if (!block_touches(part, i)) {
+            continue;
+        }
+        filling.element = (uintptr_t) buffer + (uintptr_t) block_offset(part, i);
+        if (block_is_solid(part, i)) {
+            struct gpuring_span span = block_span(part, i);
+
+            memset((void *) ((uintptr_t) buffer + (uintptr_t) span.low), byte, span.bytes);
+            continue;
+        }
+        for (size_t n = 0; n < block_count(part, i); n++) {
+            (void) each_piece(block_type(part, i), fill_piece, &filling);
+            filling.element += (uintptr_t) extent_of(block_type(part, i));
+        }
+    }
+}
+
+static struct gpuring_run *array(struct gpuring_runs *runs)
+{
+    return runs->many != NULL ? runs->many : runs->few;
+}
+
+static int grow(struct gpuring_runs *runs)
+{
+    size_t room = 2 * (runs->many == NULL ? GPURING_RUNS_FEW : runs->room);
+    struct gpuring_run *grown = realloc(runs->many, room * sizeof *grown);
+
+    if (grown == NULL) {
+        gpuring_error("out of memory for the layout of a datatype (%zu pieces)", room);
+        return GPURING_ERR_NOMEM;
+    }
+    if (runs->many == NULL) {
+        memcpy(grown, runs->few, sizeof runs->few);
+    }
+    runs->many = grown;
+    runs->room = room;
+    return GPURING_OK;
+}
+
 /* Put a run at the end of the list. */
 static int append(struct gpuring_runs *runs, struct gpuring_run run)
 {
-    if (runs->count == runs->room) {
-        size_t room = runs->room == 0 ? 4 : 2 * runs->room;
-        struct gpuring_run *grown = realloc(runs->run, room * sizeof *grown);
+    int status = runs->count < (runs->many == NULL ? GPURING_RUNS_FEW : runs->room) ? GPURING_OK
+                                                                                    : grow(runs);
 
-        if (grown == NULL) {
-            gpuring_error("out of memory for the layout of a datatype (%zu pieces)", room);
-            return GPURING_ERR_NOMEM;
-        }
-        runs->run = grown;
-        runs->room = room;
+    if (status == GPURING_OK) {
+        array(runs)[runs->count++] = run;
     }
-    runs->run[runs->count++] = run;
-    return GPURING_OK;
+    return status;
 }
 
 /* Rows that one copy can take: they do not overlap, and drivers take strides of 31 bits. */
@@ -92,7 +219,7 @@ static void fold_last(struct gpuring_runs *runs)
     if (runs->count < 2) {
         return;
     }
-    last = &runs->run[runs->count - 1];
+    last = &array(runs)[runs->count - 1];
     before = last - 1;
     step = last->offset - before->offset;
     if (last->rows != 1 || last->bytes != before->bytes) {
@@ -108,9 +235,10 @@ static void fold_last(struct gpuring_runs *runs)
 }
 
 /* Add one piece; pieces that touch or repeat regularly become one run. */
-static int add_piece(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes)
+static int add_piece(void *context, ptrdiff_t offset, size_t bytes)
 {
-    struct gpuring_run *last = runs->count > 0 ? &runs->run[runs->count - 1] : NULL;
+    struct gpuring_runs *runs = context;
+    struct gpuring_run *last = runs->count > 0 ? &array(runs)[runs->count - 1] : NULL;
 
     if (last != NULL && last->rows == 1 && last->offset + (ptrdiff_t) last->bytes == offset) {
         last->bytes += bytes;
@@ -120,34 +248,6 @@ static int add_piece(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes)
     return append(runs, (struct gpuring_run){.offset = offset, .bytes = bytes, .rows = 1});
 }
 
-/* The pieces of one element. */
-static int element_runs(struct gpuring_runs *element, const struct ompi_datatype_t *type)
-{
-    opal_convertor_t convertor;
-    struct iovec pieces[64];
-    int done = 0, status = GPURING_OK;
-
-    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, 1, NULL, 0,
-                                             &convertor);
-    while (!done && status == GPURING_OK) {
-        uint32_t n = sizeof pieces / sizeof *pieces;
-        size_t length = SIZE_MAX;
-
-        done = opal_convertor_raw(&convertor, pieces, &n, &length);
-        for (uint32_t i = 0; i < n && status == GPURING_OK; i++) {
-            if (pieces[i].iov_len > 0) {
-                status = add_piece(element, (ptrdiff_t) (intptr_t) pieces[i].iov_base,
-                                   pieces[i].iov_len);
-            }
-        }
-        done = done || n == 0;
-    }
-    fold_last(element);
-    OBJ_DESTRUCT(&convertor);
-    return status;
-}
-
 /* Every piece of the element, repeated for all elements. */
 static int repeat_pieces(struct gpuring_runs *runs, const struct gpuring_runs *element,
                          ptrdiff_t offset, size_t count, ptrdiff_t extent)
@@ -155,7 +255,7 @@ static int repeat_pieces(struct gpuring_runs *runs, const struct gpuring_runs *e
     int status = GPURING_OK;
 
     for (size_t i = 0; i < element->count; i++) {
-        const struct gpuring_run *run = &element->run[i];
+        const struct gpuring_run *run = gpuring_runs_at(element, i);
 
         for (size_t row = 0; row < run->rows && status == GPURING_OK; row++) {
             status = append(runs, (struct gpuring_run){.offset = offset + run->offset +
@@ -176,7 +276,7 @@ static int repeat_element(struct gpuring_runs *runs, const struct gpuring_runs *
 
     for (size_t n = 0; n < count; n++) {
         for (size_t i = 0; i < element->count && status == GPURING_OK; i++) {
-            struct gpuring_run run = element->run[i];
+            struct gpuring_run run = *gpuring_runs_at(element, i);
 
             run.offset += offset + (ptrdiff_t) n * extent;
             status = run.rows == 1 ? add_piece(runs, run.offset, run.bytes) : append(runs, run);
@@ -191,8 +291,10 @@ static bool fit_rows(const struct gpuring_runs *element, ptrdiff_t extent, size_
 
     *pieces = 0;
     for (size_t i = 0; i < element->count; i++) {
-        *pieces += element->run[i].rows;
-        fit = fit && regular(extent, element->run[i].bytes);
+        const struct gpuring_run *run = gpuring_runs_at(element, i);
+
+        *pieces += run->rows;
+        fit = fit && regular(extent, run->bytes);
     }
     return fit;
 }
@@ -201,11 +303,12 @@ static bool fit_rows(const struct gpuring_runs *element, ptrdiff_t extent, size_
 static int add_elements(struct gpuring_runs *runs, ptrdiff_t offset, size_t count,
                         const struct ompi_datatype_t *type)
 {
-    struct gpuring_runs element = {.run = NULL};
+    struct gpuring_runs element = {.many = NULL};
     ptrdiff_t extent = extent_of(type);
-    int status = element_runs(&element, type);
+    int status = each_piece(type, add_piece, &element);
     size_t pieces;
 
+    fold_last(&element);
     if (status == GPURING_OK) {
         status = count > 1 && fit_rows(&element, extent, &pieces) && pieces < element.count * count
                      ? repeat_pieces(runs, &element, offset, count, extent)
@@ -215,49 +318,32 @@ static int add_elements(struct gpuring_runs *runs, ptrdiff_t offset, size_t coun
     return status;
 }
 
-static void measure(struct gpuring_runs *runs)
-{
-    for (size_t i = 0; i < runs->count; i++) {
-        const struct gpuring_run *run = &runs->run[i];
-        ptrdiff_t end =
-            run->offset + (ptrdiff_t) (run->rows - 1) * run->stride + (ptrdiff_t) run->bytes;
-
-        runs->low = i == 0 || run->offset < runs->low ? run->offset : runs->low;
-        runs->high = i == 0 || end > runs->high ? end : runs->high;
-        runs->bytes += run->rows * run->bytes;
-    }
-}
-
 int gpuring_runs_build(struct gpuring_runs *runs, const struct gpuring_part *part)
 {
     int status = GPURING_OK;
 
-    *runs = (struct gpuring_runs){.run = NULL};
+    runs->many = NULL;
+    runs->count = runs->room = 0;
     for (int i = part->first; i < part->end && status == GPURING_OK; i++) {
-        size_t count = block_count(part, i);
-        const struct ompi_datatype_t *type;
-
-        if (count == 0) {
-            continue; /* its type and displacement may be anything */
-        }
-        type = block_type(part, i);
-        if (type->super.size == 0) {
+        if (!block_touches(part, i)) {
             continue;
         }
-        if (opal_datatype_is_contiguous_memory_layout(&type->super, count > 1 ? 2 : 1)) {
-            status = add_piece(runs, block_offset(part, i) + type->super.true_lb,
-                               count * type->super.size);
+        if (block_is_solid(part, i)) {
+            struct gpuring_span span = block_span(part, i);
+
+            status = add_piece(runs, span.low, span.bytes);
         } else {
-            status = add_elements(runs, block_offset(part, i), count, type);
+            status = add_elements(runs, block_offset(part, i), block_count(part, i),
+                                  block_type(part, i));
         }
     }
     fold_last(runs);
-    measure(runs);
     return status;
 }
 
 void gpuring_runs_free(struct gpuring_runs *runs)
 {
-    free(runs->run);
-    *runs = (struct gpuring_runs){.run = NULL};
+    free(runs->many);
+    runs->many = NULL;
+    runs->count = runs->room = 0;
 }

@@ -41,12 +41,23 @@ struct gpuring_run {
     ptrdiff_t stride;
 };
 
-/* A list of runs; zeroed: empty. */
+/* A list of runs; zeroed: empty. Few of them need no memory. */
+#define GPURING_RUNS_FEW 4
 struct gpuring_runs {
-    struct gpuring_run *run;
+    struct gpuring_run few[GPURING_RUNS_FEW];
+    struct gpuring_run *many; /* instead of these, if not NULL */
     size_t count, room;
-    ptrdiff_t low, high; /* every byte is at an offset from low to high - 1 */
-    size_t bytes;        /* of all runs together */
+};
+
+static inline const struct gpuring_run *gpuring_runs_at(const struct gpuring_runs *runs, size_t i)
+{
+    return &(runs->many != NULL ? runs->many : runs->few)[i];
+}
+
+/* Every byte is at an offset from low to high - 1; bytes: so many are touched, 0: none is. */
+struct gpuring_span {
+    ptrdiff_t low, high;
+    size_t bytes;
 };
 
 /* Blocks of `count` elements each, from block `first` of `n` that follow one another. */
@@ -59,6 +70,14 @@ static inline struct gpuring_part gpuring_part_whole(size_t count, struct ompi_d
 
 /* True, and the offset of a byte that the part touches; false if it touches none. */
 bool gpuring_part_touches(const struct gpuring_part *part, ptrdiff_t *offset);
+
+/* By the bounds of the types: needs no memory. */
+struct gpuring_span gpuring_part_span(const struct gpuring_part *part);
+/* That of two parts together. */
+struct gpuring_span gpuring_span_join(struct gpuring_span one, struct gpuring_span other);
+
+/* Set every byte of the part to `byte`; needs no memory. */
+void gpuring_part_fill(const struct gpuring_part *part, char *buffer, int byte);
 
 /* The runs of a part: bytes that it does not touch are in none. 0 or GPURING_ERR_NOMEM. */
 int gpuring_runs_build(struct gpuring_runs *runs, const struct gpuring_part *part);

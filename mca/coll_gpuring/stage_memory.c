@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/stage_sink.h"
 #include "mca/coll_gpuring/util/log.h"
 
 #define SMALLEST ((size_t) 64 << 10)
@@ -18,6 +19,7 @@ static struct {
     struct gpuring_stage_block *used, *kept;
     size_t kept_bytes;
     size_t pinned_limit; /* so much could not be pinned; 0: no limit met */
+    bool lacking;        /* atomic: no memory was found the last time, and that was told */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t rounded(size_t bytes)
@@ -130,7 +132,30 @@ static struct gpuring_stage_block *find_kept(size_t bytes)
     return best;
 }
 
-struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched)
+/* Addresses, at least: without them the other ranks of the call wait for this one. */
+static struct gpuring_stage_block *without_memory(size_t bytes, bool written)
+{
+    struct gpuring_stage_block *block = gpuring_stage_sink_get(bytes, written);
+
+    if (block == NULL) {
+        gpuring_error("neither host memory nor addresses to stage a collective on GPU memory "
+                      "through: %zu bytes; this rank cannot take part, and other ranks wait for it "
+                      "for ever unless they are told of its error; free host memory, raise its "
+                      "limits (ulimit -v, vm.overcommit_memory, vm.max_map_count) or use smaller "
+                      "buffers",
+                      bytes);
+    } else if (!__atomic_exchange_n(&pool.lacking, true, __ATOMIC_RELAXED)) {
+        gpuring_error("no host memory to stage a collective on GPU memory through: %zu bytes; this "
+                      "rank takes part without its data, so that no other waits for it, and its "
+                      "calls are errors until there is memory; results of other ranks are void "
+                      "where its data goes into them (NaN); free host memory or raise its limits "
+                      "(ulimit -v, vm.overcommit_memory)",
+                      bytes);
+    }
+    return block;
+}
+
+struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched, bool written)
 {
     struct gpuring_stage_block *block;
 
@@ -148,10 +173,9 @@ struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched
     }
     block = create(bytes, touched);
     if (block == NULL) {
-        gpuring_error("no host memory to stage a collective on GPU memory through: %zu bytes",
-                      bytes);
-        return NULL;
+        return without_memory(bytes, written);
     }
+    __atomic_store_n(&pool.lacking, false, __ATOMIC_RELAXED);
     pthread_mutex_lock(&pool.lock);
     enlist(&pool.used, block);
     pthread_mutex_unlock(&pool.lock);
@@ -163,6 +187,10 @@ void gpuring_stage_block_put(struct gpuring_stage_block *block)
     bool keep;
 
     if (block == NULL) {
+        return;
+    }
+    if (block->kind == GPURING_BLOCK_SINK) {
+        gpuring_stage_sink_put(block);
         return;
     }
     pthread_mutex_lock(&pool.lock);
@@ -194,4 +222,5 @@ void gpuring_stage_memory_close(void)
     destroy_all(&pool.kept);
     pool.kept_bytes = 0;
     pool.pinned_limit = 0;
+    gpuring_stage_sink_close();
 }

@@ -32,6 +32,48 @@ static struct {
     bool registered;
 } active = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &active.first};
 
+/*
+ * Requests for calls that find no memory, of the whole process, as the shortage is: a call that has
+ * none would have to end before it returns, which the other ranks need not be able to do in the
+ * order of their calls.
+ */
+#define SPARES 8
+static struct {
+    pthread_mutex_t lock; /* guards all; count is atomic, too */
+    gpuring_stage_request_t *first;
+    int count;
+} spares = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void gpuring_stage_requests_reserve(void)
+{
+    gpuring_stage_request_t *spare = NULL;
+
+    if (__atomic_load_n(&spares.count, __ATOMIC_RELAXED) == SPARES) {
+        return;
+    }
+    pthread_mutex_lock(&spares.lock);
+    while (spares.count < SPARES && (spare = OBJ_NEW(gpuring_stage_request_t)) != NULL) {
+        spare->next = spares.first;
+        spares.first = spare;
+        __atomic_store_n(&spares.count, spares.count + 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&spares.lock);
+}
+
+static gpuring_stage_request_t *take_spare(void)
+{
+    gpuring_stage_request_t *spare;
+
+    pthread_mutex_lock(&spares.lock);
+    spare = spares.first;
+    if (spare != NULL) {
+        spares.first = spare->next;
+        __atomic_store_n(&spares.count, spares.count - 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&spares.lock);
+    return spare;
+}
+
 static ompi_request_t *base_of(gpuring_stage_request_t *self)
 {
     return &self->super.super;
@@ -150,13 +192,16 @@ void gpuring_stage_requests_close(void)
         active.registered = false;
     }
     pthread_mutex_unlock(&active.lock);
+    for (gpuring_stage_request_t *spare = take_spare(); spare != NULL; spare = take_spare()) {
+        OBJ_RELEASE(spare);
+    }
 }
 
 static int restart(gpuring_stage_request_t *self)
 {
     int result = MPI_SUCCESS;
 
-    self->stage.failed = GPURING_OK;
+    self->stage.failed = self->stage.lacking;
     (void) gpuring_stage_fetch(&self->stage); /* what fails is told when it is complete */
     /* A module that has nothing to do for a call gives a request without functions. */
     if (self->inner->req_type != OMPI_REQUEST_NOOP) {
@@ -196,8 +241,8 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
-/* No memory for a request: the call, which the other ranks take part in, ends here. A persistent
- * one has not begun. */
+/* No memory for a request, nor a spare one: the call, which the other ranks take part in, ends
+ * here. A persistent one has not begun; to free what was made is local. */
 static int finish_without_request(struct gpuring_stage *stage, ompi_request_t *inner,
                                   ompi_request_t **request)
 {
@@ -220,6 +265,9 @@ int gpuring_stage_request(struct gpuring_stage *stage, mca_coll_gpuring_module_t
         return result;
     }
     self = OBJ_NEW(gpuring_stage_request_t);
+    if (self == NULL) {
+        self = take_spare();
+    }
     if (self == NULL) {
         return finish_without_request(stage, inner, request);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * failures RANK [nonblocking|creation|requests|staged]: one call for memory fails at this rank
- * alone while a communicator is wired up (creation: that one and all after it, while it is made);
- * each of them in turn. Every time all ranks come to an end, together, with the right result or
- * with an MPI error. requests: no call gets any memory there while non-blocking operations are
- * started; staged: nor does the request of one that is staged. Needs scarce.la preloaded.
+ * failures RANK [nonblocking|creation|requests]: one call for memory fails at this rank alone while
+ * a communicator is wired up (creation: that one and all after it, while it is made); each of them
+ * in turn. Every time all ranks come to an end, together, with the right result or with an MPI
+ * error. requests: no call gets any memory there while non-blocking operations are started. Needs
+ * scarce.la preloaded.
  */
 #include "harness.h"
 
@@ -20,7 +20,7 @@
 #define LIMIT      2000 /* calls: far more than a wire-up makes */
 #define OPERATIONS 5
 
-enum mode { BLOCKING, NONBLOCKING, CREATION, REQUESTS, STAGED };
+enum mode { BLOCKING, NONBLOCKING, CREATION, REQUESTS };
 
 static void (*arm)(long);
 static long (*disarm)(void);
@@ -159,71 +159,18 @@ static void requests(int failing)
     harness_check(good, "and afterwards");
 }
 
-/* One staged gathering; true if it succeeded here with the right result, or failed with an error.
- */
-static bool gather_staged(int *send, int *all, bool *succeeded)
-{
-    size_t bytes = (size_t) harness_size * COUNT * sizeof(int);
-    int *host = calloc(1, bytes), status;
-    MPI_Request request;
-    bool good = host != NULL;
-
-    harness_write(all, host, good ? bytes : 0);
-    for (int i = 0; good && i < COUNT; i++) {
-        host[i] = harness_rank * COUNT + i;
-    }
-    harness_write(send, host, COUNT * sizeof(int));
-    status = MPI_Iallgather(send, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD, &request);
-    if (status == MPI_SUCCESS) {
-        status = MPI_Wait(&request, MPI_STATUS_IGNORE);
-    }
-    *succeeded = status == MPI_SUCCESS;
-    harness_read(host, all, good ? bytes : 0);
-    for (int i = 0; *succeeded && good && i < harness_size * COUNT; i++) {
-        good = host[i] == i;
-    }
-    free(host);
-    return good;
-}
-
-/* A collective that goes through host memory: the last call for memory is that for its request. */
-static void staged(int failing)
-{
-    int *send = harness_alloc(COUNT * sizeof(int));
-    int *all = harness_alloc((size_t) harness_size * COUNT * sizeof(int));
-    long counted = 0;
-    bool good = true;
-
-    for (int round = 0; round < 4; round++) { /* memory is kept from the first ones */
-        bool succeeded = false;
-
-        if (harness_rank == failing) {
-            arm(round < 3 ? 0 : counted);
-        }
-        good = gather_staged(send, all, &succeeded) && succeeded && good;
-        if (harness_rank == failing) {
-            counted = disarm();
-        }
-    }
-    harness_check(harness_rank != failing || counted > 0, "the failure was met by a staged call");
-    harness_check(good, "a staged call without memory for its request: right results everywhere");
-    harness_free(send);
-    harness_free(all);
-}
-
 int main(int argc, char **argv)
 {
     int failing, errors = 0;
     bool more = true, all_good = true;
     enum mode mode = BLOCKING;
-    static const char *const modes[] = {"blocking", "nonblocking", "creation", "requests",
-                                        "staged"};
+    static const char *const modes[] = {"blocking", "nonblocking", "creation", "requests"};
     long number = 0;
     long long dead;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     failing = argc > 1 ? atoi(argv[1]) % harness_size : 0;
-    for (int i = 0; argc > 2 && i <= STAGED; i++) {
+    for (int i = 0; argc > 2 && i <= REQUESTS; i++) {
         mode = strcmp(argv[2], modes[i]) == 0 ? (enum mode) i : mode;
     }
     *(void **) &arm = dlsym(RTLD_DEFAULT, "scarce_arm");
@@ -232,8 +179,8 @@ int main(int argc, char **argv)
     if (arm == NULL || disarm == NULL) {
         return harness_finish();
     }
-    if (mode == REQUESTS || mode == STAGED) {
-        (mode == REQUESTS ? requests : staged)(failing);
+    if (mode == REQUESTS) {
+        requests(failing);
         return harness_finish();
     }
     dead = harness_pvar("coll_gpuring_fallbacks");

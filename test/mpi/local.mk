@@ -82,7 +82,13 @@ test_mpi_failures_SOURCES = test/mpi/failures.c test/mpi/scarce.h $(mpi_harness)
 test_mpi_failures_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_failures_LDADD = $(MPI_LIBS) -lpthread -ldl
 
-# Preloaded by test_failures.sh.
+mpi_test_programs += test/mpi/shortage
+test_mpi_shortage_SOURCES = \
+    test/mpi/shortage.c test/mpi/scarce.h test/mpi/staged.h test/mpi/staged_calls.c $(mpi_harness)
+test_mpi_shortage_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_shortage_LDADD = $(MPI_LIBS) -lpthread -ldl
+
+# Preloaded by test_failures.sh and test_shortage.sh.
 check_LTLIBRARIES += test/mpi/scarce.la
 test_mpi_scarce_la_SOURCES = test/mpi/scarce.c test/mpi/scarce.h
 test_mpi_scarce_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -113,6 +119,7 @@ mpi_test_scripts += \
     test/mpi/test_mpi4py.sh \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
+    test/mpi/test_shortage.sh \
     test/mpi/test_soak.sh \
     test/mpi/test_staged.sh \
     test/mpi/test_standin_faults.sh \

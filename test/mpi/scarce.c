@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ extern void *__libc_realloc(void *old, size_t bytes);
 static uintptr_t first, last; /* the component's addresses */
 static long failing;          /* see scarce_arm */
 static long counted;          /* atomic, as there are threads */
-static bool armed;
+static bool armed, refusing;
 
 static int find_component(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -58,13 +59,23 @@ long scarce_disarm(void)
     return counted;
 }
 
+void scarce_refuse_private(int refused)
+{
+    dl_iterate_phdr(find_component, NULL);
+    __atomic_store_n(&refusing, refused != 0, __ATOMIC_RELEASE);
+}
+
+static bool of_component(const void *caller)
+{
+    return (uintptr_t) caller >= first && (uintptr_t) caller < last;
+}
+
 /* Does this call fail? */
 static bool fails(const void *caller)
 {
-    uintptr_t address = (uintptr_t) caller;
     long number;
 
-    if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE) || address < first || address >= last) {
+    if (!__atomic_load_n(&armed, __ATOMIC_ACQUIRE) || !of_component(caller)) {
         return false;
     }
     number = __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED);
@@ -93,7 +104,13 @@ void *realloc(void *old, size_t bytes)
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
     static void *(*next)(void *, size_t, int, int, int, off_t);
+    bool private = (flags & MAP_PRIVATE) != 0 && (protection & PROT_WRITE) != 0;
 
+    if (private && __atomic_load_n(&refusing, __ATOMIC_ACQUIRE) &&
+        of_component(__builtin_return_address(0))) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     if (fails(__builtin_return_address(0))) {
         return MAP_FAILED;
     }
@@ -114,4 +131,22 @@ int memfd_create(const char *name, unsigned flags)
         *(void **) &next = dlsym(RTLD_NEXT, "memfd_create");
     }
     return next(name, flags);
+}
+
+void *mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, ...)
+{
+    static void *(*next)(void *, size_t, size_t, int, ...);
+    void *address;
+    va_list arguments;
+
+    va_start(arguments, flags);
+    address = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void *) : NULL;
+    va_end(arguments);
+    if (fails(__builtin_return_address(0))) {
+        return MAP_FAILED;
+    }
+    if (next == NULL) {
+        *(void **) &next = dlsym(RTLD_NEXT, "mremap");
+    }
+    return next(old, old_bytes, new_bytes, flags, address);
 }

@@ -14,4 +14,8 @@ void scarce_arm(long number);
 /* Stop; how many calls were counted. */
 long scarce_disarm(void);
 
+/* Not 0: refuse the component private mappings that can be written, as a system that does not
+ * overcommit memory. Apart from arming. */
+void scarce_refuse_private(int refused);
+
 #endif

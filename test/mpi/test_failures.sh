@@ -10,7 +10,7 @@
 OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
 export OMPI_MCA_coll_gpuring_timeout
 
-# failures RANKS NODES RANK [nonblocking|creation|requests|staged]
+# failures RANKS NODES RANK [nonblocking|creation|requests]
 failures() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" \
         mpi 300 "$1" "n$2" failures "$3" ${4:+"$4"}
@@ -35,12 +35,5 @@ LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" run 300 "$MPIRUN" -n 4 \
 adopt "4 ranks that see one GPU each, rank 1 runs out of memory"
 check "ranks that see one GPU each: no wait ran into its time limit" \
     sh -c "! grep -q 'makes no progress' '$work/out'"
-
-if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
-    use_gpus 2
-    failures 3 1 1 staged
-else
-    skip "built without CUDA: there is no device layer to test" "staged calls without memory"
-fi
 
 finish
