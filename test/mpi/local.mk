@@ -95,7 +95,8 @@ test_mpi_scarce_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath
 test_mpi_scarce_la_LIBADD = -ldl
 
 mpi_test_programs += test/mpi/standin_faults
-test_mpi_standin_faults_SOURCES = test/mpi/standin_faults.c $(mpi_harness)
+test_mpi_standin_faults_SOURCES = \
+    test/mpi/standin_faults.c test/mpi/standin_trial.c test/mpi/standin_trial.h $(mpi_harness)
 test_mpi_standin_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_standin_faults_LDADD = $(MPI_LIBS) -lpthread -ldl
 

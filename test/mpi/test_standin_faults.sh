@@ -34,20 +34,18 @@ faults() {
     unset GPURING_STANDIN_REPORT
 }
 
-faults 2 1 cuMemAlloc_v2
-faults 2 1 cuMemHostAlloc
-faults 2 1 cuMemHostRegister_v2 cuStreamCreate cuEventCreate
-faults 2 1 cuIpcGetMemHandle cuIpcOpenMemHandle_v2
-faults 2 1 cuMemcpyAsync cuMemsetD8Async cuStreamSynchronize
-faults 2 1 cuEventRecord cuEventQuery cuLaunchKernel cuPointerGetAttributes
-faults 2 1 cuMemFree_v2 cuMemFreeHost cuStreamDestroy_v2 cuIpcCloseMemHandle
+# The program has the lists of what fails.
+GPURING_TEST_SORT=pool faults 9 1 once
+faults 2 1 calls
 faults 3 2 paths cuIpcOpenMemHandle_v2 cuLaunchKernel
+export OMPI_MCA_coll_gpuring_stage_size=16k
+faults 2 1 -s calls
+faults 3 1 -s cuMemcpyAsync cuStreamQuery
 # A driver that does not answer any more: device memory is told by being out of the host's reach.
 unset GPURING_STANDIN_PROTECT
+faults 2 2 -s contexts cuPointerGetAttributes cuCtxPushCurrent_v2
+unset OMPI_MCA_coll_gpuring_stage_size
 faults 2 2 contexts
-OMPI_MCA_coll_gpuring_stage_size=16k faults 2 2 -s contexts cuMemcpyAsync cuStreamSynchronize \
-    cuCtxPushCurrent_v2 cuPointerGetAttributes
-faults 3 1 -s cuMemcpyAsync cuStreamQuery
 
 # What the user is told when peer memory corrupts or is refused.
 use_gpus 2

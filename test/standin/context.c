@@ -150,6 +150,7 @@ CUresult cuDriverGetVersion(int *version)
 
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
+    STANDIN_ENTER(error_name);
     switch (error) {
     case CUDA_SUCCESS:
         *name = "CUDA_SUCCESS";
@@ -172,6 +173,7 @@ CUresult cuGetErrorName(CUresult error, const char **name)
 
 CUresult cuGetErrorString(CUresult error, const char **text)
 {
+    STANDIN_ENTER(error_string);
     (void) error;
     *text = "an error of the stand-in driver";
     return CUDA_SUCCESS;

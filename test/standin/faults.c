@@ -118,6 +118,11 @@ int gpuring_standin_reached(void)
     return sticky_at <= atomic_load(&counts[STANDIN_launch]) && corrupt_at <= atomic_load(&writes);
 }
 
+const char *gpuring_standin_symbol(int call)
+{
+    return call >= 0 && call < STANDIN_CALLS ? symbols[call] : NULL;
+}
+
 long gpuring_standin_calls(const char *symbol)
 {
     long calls = 0;

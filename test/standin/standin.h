@@ -68,6 +68,8 @@ long gpuring_standin_held(void);
 int gpuring_standin_on_gpu(const void *address);
 void gpuring_standin_copy(void *to, const void *from, size_t bytes);
 
+/* The entry points by number, from 0 on; NULL: there are no more. */
+const char *gpuring_standin_symbol(int call);
 /* How often an entry point was called since the start or the last arm; NULL: all of them. */
 long gpuring_standin_calls(const char *symbol);
 /* Memory of the sorts that other entry points of a driver give: "managed", "pool" (stream-ordered

@@ -176,7 +176,6 @@ static void lack_of_device_memory_is_reported(void **state)
 
 static void no_driver_body(void)
 {
-    const char *reason = "";
     struct gpuring_device *device;
     struct gpuring_pointer pointer = {.kind = GPURING_POINTER_DEVICE, .ordinal = 0};
 
@@ -184,7 +183,9 @@ static void no_driver_body(void)
     CUDA_REQUIRE(ops->open(&device) == GPURING_OK);
     CUDA_REQUIRE(ops->attach(device, &pointer) == GPURING_ERR_UNSUPPORTED);
     CUDA_REQUIRE(strstr(cuda_last_log, "does not start") != NULL);
-    CUDA_REQUIRE(gpuring_cuda_driver(false, &reason) == NULL && strstr(reason, "does not start"));
+    /* Pointers are still asked about: the application may have started it. */
+    CUDA_REQUIRE(gpuring_cuda_driver(true, NULL) != NULL);
+    CUDA_REQUIRE(gpuring_cuda_driver(false, NULL) != NULL);
     ops->close(device);
 }
 
@@ -308,7 +309,6 @@ static void every_failing_call_is_survived(void **state)
         GPURING_CUDA_CALLS(CALL)
 #undef CALL
     };
-    const char *const context = "cuCtxPushCurrent_v2";
 
     (void) state;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -322,9 +322,7 @@ static void every_failing_call_is_survived(void **state)
             }
             snprintf(fault, sizeof fault, "%s=%d:2", calls[i].symbol, n);
             cuda_run(&scenario, &outcome);
-            /* Without its context nothing can be released; the driver frees it with the context. */
-            if (strstr(outcome.report, "misuses") != NULL ||
-                (outcome.report[0] != '\0' && strcmp(calls[i].symbol, context) != 0)) {
+            if (outcome.report[0] != '\0') {
                 fail_msg("%s: %s", fault, outcome.report);
             }
             assert_int_equal(outcome.wired[0] == GPURING_OK, outcome.wired[1] == GPURING_OK);

@@ -112,6 +112,8 @@ bool gpuring_cuda_loaded(void)
 
 const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const char **reason)
 {
+    const struct gpuring_cuda_driver *found;
+
     /* Partner: the release store below. */
     if (loaded_only && __atomic_load_n(&usable, __ATOMIC_ACQUIRE) != NULL) {
         return &driver;
@@ -120,17 +122,19 @@ const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const ch
     if (driver_state == UNTRIED && (!loaded_only || gpuring_cuda_loaded())) {
         load();
     }
-    if (driver_state == RESOLVED && !loaded_only) {
-        driver_state = initialise() ? READY : ABSENT;
+    if (driver_state == RESOLVED && !loaded_only && initialise()) {
+        driver_state = READY;
     }
+    /* Also if it does not start for us: it knows the application's memory all the same. */
     __atomic_store_n(&usable, driver_state == READY || driver_state == RESOLVED ? &driver : NULL,
                      __ATOMIC_RELEASE);
+    found = loaded_only || driver_state == READY ? usable : NULL;
     if (reason != NULL) {
         *reason = driver_state == UNTRIED ? "the application has not loaded the CUDA driver"
                                           : driver_reason;
     }
     pthread_mutex_unlock(&driver_lock);
-    return __atomic_load_n(&usable, __ATOMIC_RELAXED);
+    return found;
 }
 
 const char *gpuring_cuda_error(const struct gpuring_cuda_driver *cuda, CUresult result, char *text,

@@ -81,7 +81,8 @@ struct gpuring_cuda_driver {
 bool gpuring_cuda_loaded(void);
 
 /*
- * The driver, once per process; NULL without one, with the reason in *reason (static storage).
+ * The driver, once per process; NULL without one, with the reason in *reason (static storage). One
+ * that does not start is started again by the next call.
  * loaded_only: neither load nor initialise it, which is the application's part; its calls then
  * fail with CUDA_ERROR_NOT_INITIALIZED until the application has done so. Thread safe.
  */

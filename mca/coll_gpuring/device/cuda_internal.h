@@ -33,6 +33,8 @@ struct gpuring_stream {
 
 /* Make the device's context current; every successful enter is paired with leave. */
 int gpuring_cuda_enter(const struct gpuring_device *device);
+/* The same before something is given back, which is not tried again later: a second try at once. */
+bool gpuring_cuda_enter_to_release(const struct gpuring_device *device);
 void gpuring_cuda_leave(const struct gpuring_device *device);
 
 /* 0, or a status for the driver's result after one log line "cannot <what>: <error>; <remedy>". */

@@ -210,7 +210,7 @@ void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer)
     CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
     struct cuda_import **link, **found = NULL;
 
-    if (pointer == NULL || gpuring_cuda_enter(device) != GPURING_OK) {
+    if (pointer == NULL || !gpuring_cuda_enter_to_release(device)) {
         return;
     }
     pthread_mutex_lock(&device->lock);

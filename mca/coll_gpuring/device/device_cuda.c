@@ -49,6 +49,12 @@ int gpuring_cuda_enter(const struct gpuring_device *device)
                               "make the CUDA context current");
 }
 
+bool gpuring_cuda_enter_to_release(const struct gpuring_device *device)
+{
+    return gpuring_cuda_enter(device) == GPURING_OK ||
+           (device->driver != NULL && device->driver->ctx_push(device->context) == CUDA_SUCCESS);
+}
+
 void gpuring_cuda_leave(const struct gpuring_device *device)
 {
     CUcontext popped;
@@ -145,16 +151,18 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
     if (status == GPURING_OK) {
         status = find_context(device, pointer);
     }
-    if (status != GPURING_OK) {
-        device->driver = NULL;
-        return status;
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_enter(device);
     }
-    status = gpuring_cuda_enter(device);
     if (status == GPURING_OK) {
         status = gpuring_cuda_check(
             device, device->driver->stream_create(&device->uploads, CU_STREAM_NON_BLOCKING),
             "create a stream");
         gpuring_cuda_leave(device);
+    }
+    if (status != GPURING_OK) { /* the next call begins anew */
+        device->driver = NULL;
+        device->uploads = NULL;
     }
     return status;
 }
@@ -192,7 +200,7 @@ static void cuda_free(struct gpuring_device *device, void *pointer)
     if (pointer != NULL) {
         gpuring_cuda_unexport(device, pointer);
     }
-    if (pointer != NULL && gpuring_cuda_enter(device) == GPURING_OK) {
+    if (pointer != NULL && gpuring_cuda_enter_to_release(device)) {
         (void) gpuring_cuda_check(device, device->driver->free((CUdeviceptr) (uintptr_t) pointer),
                                   "free device memory");
         gpuring_cuda_leave(device);
@@ -260,7 +268,7 @@ static int cuda_reach(struct gpuring_device *device, void *memory, size_t bytes)
 
 static void cuda_unreach(struct gpuring_device *device, void *memory)
 {
-    if (gpuring_cuda_enter(device) == GPURING_OK) {
+    if (gpuring_cuda_enter_to_release(device)) {
         (void) gpuring_cuda_check(device, device->driver->host_unregister(memory),
                                   "give back host memory that the GPU reached");
         gpuring_cuda_leave(device);
@@ -288,7 +296,7 @@ static int cuda_alloc_pinned(struct gpuring_device *device, size_t bytes, void *
 
 static void cuda_free_pinned(struct gpuring_device *device, void *pointer)
 {
-    if (pointer != NULL && gpuring_cuda_enter(device) == GPURING_OK) {
+    if (pointer != NULL && gpuring_cuda_enter_to_release(device)) {
         (void) gpuring_cuda_check(device, device->driver->host_free(pointer),
                                   "free pinned host memory");
         gpuring_cuda_leave(device);
@@ -300,7 +308,7 @@ static void cuda_stream_destroy(struct gpuring_stream *stream)
     if (stream == NULL) {
         return;
     }
-    if (gpuring_cuda_enter(stream->device) == GPURING_OK) {
+    if (gpuring_cuda_enter_to_release(stream->device)) {
         if (stream->event != NULL) {
             (void) stream->device->driver->event_destroy(stream->event);
         }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "standin_trial.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS 5 /* the last one for staged collectives only */
+#define BLOCK  3 /* elements of a block of its type, and from one to the next */
+#define STRIDE 5
+
+static const int counts[ROUNDS] = {40000, 3, 20000, 20000, 600 * STRIDE};
+static MPI_Datatype blocks; /* of counts[4] elements */
+static float *input[ROUNDS], *output[ROUNDS], *host;
+
+struct trial_driver trial_driver;
+struct trial_seen trial_seen;
+bool trial_staged;
+int trial_calls;
+/* What a process holds for good, such as what calls are staged through, and one more. */
+static long usual = LONG_MAX;
+
+void trial_find(const char *name, void *function)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *found = library != NULL ? dlsym(library, name) : NULL;
+
+    if (found == NULL) {
+        printf("Bail out! the driver is not the stand-in: it has no %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    memcpy(function, &found, sizeof found);
+}
+
+void trial_start(bool staged)
+{
+    trial_staged = staged;
+    trial_calls = staged ? ROUNDS : ROUNDS - 1;
+    trial_find("gpuring_standin_arm", &trial_driver.arm);
+    trial_find("gpuring_standin_reached", &trial_driver.reached);
+    trial_find("gpuring_standin_held", &trial_driver.held);
+    trial_find("gpuring_standin_calls", &trial_driver.calls);
+    trial_find("gpuring_standin_symbol", &trial_driver.symbol);
+    host = malloc((size_t) counts[0] * sizeof *host);
+    for (int round = 0; round < trial_calls; round++) {
+        input[round] = harness_alloc((size_t) counts[round] * sizeof(float));
+        output[round] = harness_alloc((size_t) counts[round] * sizeof(float));
+    }
+    MPI_Type_vector(counts[4] / STRIDE, BLOCK, STRIDE, MPI_FLOAT, &blocks);
+    MPI_Type_commit(&blocks);
+}
+
+void trial_finish(void)
+{
+    for (int round = 0; round < trial_calls; round++) {
+        harness_free(input[round]);
+        harness_free(output[round]);
+    }
+    MPI_Type_free(&blocks);
+    free(host);
+}
+
+/* One region may be kept until its peers have unmapped it, which the next communicator sees. */
+void trial_is_usual(void)
+{
+    usual = trial_driver.held() + 1;
+}
+
+void trial_reset(void)
+{
+    memset(&trial_seen, 0, sizeof trial_seen);
+}
+
+static float contribution(int rank, int round, int i)
+{
+    return (float) (rank + 2 * round + i % 50);
+}
+
+/* What is in a buffer before a call writes it. */
+static float nothing(void)
+{
+    float value;
+
+    memset(&value, 0xff, sizeof value);
+    return value;
+}
+
+static void prepare(void)
+{
+    for (int round = 0; round < trial_calls; round++) {
+        size_t bytes = (size_t) counts[round] * sizeof(float);
+
+        for (int i = 0; i < counts[round]; i++) {
+            host[i] = contribution(harness_rank, round, i);
+        }
+        harness_write(input[round], host, bytes);
+        memset(host, 0xff, bytes);
+        harness_write(output[round], host, bytes);
+    }
+}
+
+/* What a call of this round does: fold the contributions of ranks 0 .. this one. */
+static int last_contributor(int round)
+{
+    if (round == 4) {
+        return 0;
+    }
+    return trial_staged && (round == 1 || round == 2) ? harness_rank : harness_size - 1;
+}
+
+/* The contributions begin with this rank's. */
+static int first_contributor(int round)
+{
+    return trial_staged && round == 0 ? harness_size - 1 : 0;
+}
+
+/* In what order the sums are taken is of no interest: all are exact. */
+static float expected(int round, int i)
+{
+    float sum = 0;
+
+    if (round == 4 && i % STRIDE >= BLOCK) {
+        return nothing();
+    }
+    for (int rank = first_contributor(round); rank <= last_contributor(round); rank++) {
+        sum += contribution(rank, round, i);
+    }
+    return sum;
+}
+
+static int is_wrong(int round)
+{
+    harness_read(host, output[round], (size_t) counts[round] * sizeof(float));
+    for (int i = 0; i < counts[round]; i++) {
+        float right = expected(round, i);
+
+        if (memcmp(&host[i], &right, sizeof right) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int call_staged(int round, MPI_Comm comm)
+{
+    MPI_Request request;
+    int status, waited;
+
+    switch (round) {
+    case 0: /* in chunks */
+        return MPI_Bcast(harness_rank == harness_size - 1 ? input[0] : output[0], counts[0],
+                         MPI_FLOAT, harness_size - 1, comm);
+    case 1:
+        return MPI_Scan(input[1], output[1], counts[1], MPI_FLOAT, MPI_SUM, comm);
+    case 2:
+        status = MPI_Iscan(input[2], output[2], counts[2], MPI_FLOAT, MPI_SUM, comm, &request);
+        waited = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+        return waited;
+    case 4:
+        return MPI_Bcast(harness_rank == 0 ? input[4] : output[4], 1, blocks, 0, comm);
+    default: /* in chunks */
+        return MPI_Reduce(input[3], output[3], counts[3], MPI_FLOAT, MPI_SUM, 0, comm);
+    }
+}
+
+static int call(int round, MPI_Comm comm)
+{
+    return trial_staged ? call_staged(round, comm)
+                        : MPI_Allreduce(input[round], output[round], counts[round], MPI_FLOAT,
+                                        MPI_SUM, comm);
+}
+
+/* Is there a result to look at? */
+static bool has_result(int round, const char *fault)
+{
+    /* A small staged call cannot tell the others that what came from here is void. */
+    if (trial_staged && (round == 1 || round == 2) && strstr(fault, "sticky") != NULL) {
+        return false;
+    }
+    return !trial_staged || (round == 0 && harness_rank != harness_size - 1) || round == 1 ||
+           round == 2 || (round == 3 && harness_rank == 0) || (round == 4 && harness_rank != 0);
+}
+
+/* Compare what a communicator's calls have left. */
+static void judge(const char *fault, const int *status)
+{
+    long held = trial_driver.held();
+
+    for (int round = 0; round < trial_calls; round++) {
+        if (status[round] != MPI_SUCCESS) {
+            trial_seen.errors++;
+        } else if (has_result(round, fault) && is_wrong(round)) {
+            trial_seen.wrong++;
+            printf("# rank %d: %s: call %d returned success and wrong data\n", harness_rank, fault,
+                   round + 1);
+        }
+    }
+    if (held > usual) {
+        trial_seen.leaks++;
+        printf("# rank %d: %s: %ld things more are held than before\n", harness_rank, fault,
+               held - usual);
+    }
+}
+
+bool trial_here(const char *fault, bool last)
+{
+    int status[ROUNDS];
+    MPI_Comm comm;
+    bool struck;
+
+    prepare();
+    MPI_Barrier(MPI_COMM_WORLD);
+    trial_driver.arm(fault);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int round = 0; round < trial_calls; round++) {
+        status[round] = call(round, comm);
+    }
+    if (last) {
+        usleep(20000);
+    }
+    MPI_Comm_free(&comm);
+    struck = trial_driver.reached();
+    /* Only lines of the log that are shown ask for an error's name. */
+    if (struck && fault != NULL && fault[0] != '\0' && trial_driver.calls("cuGetErrorName") == 0) {
+        trial_seen.untold++;
+        printf("# rank %d: %s: the log does not tell\n", harness_rank, fault);
+    }
+    trial_driver.arm(NULL);
+    trial_seen.trials++;
+    judge(fault != NULL ? fault : "no fault here", status);
+    return struck;
+}
+
+bool trial_run(const char *fault, bool everywhere)
+{
+    int culprit = harness_size - 1;
+    /* With rank 0 the last one, others give back first what is mapped here. */
+    int struck = trial_here(everywhere || harness_rank == culprit ? fault : NULL,
+                            everywhere && harness_rank == 0);
+
+    MPI_Bcast(&struck, 1, MPI_INT, culprit, MPI_COMM_WORLD);
+    return struck != 0;
+}

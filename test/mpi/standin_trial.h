@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A trial: one communicator, from its first call to its end, while the stand-in driver fails, and
+ * what came of it. For standin_faults.
+ */
+#ifndef GPURING_TEST_STANDIN_TRIAL_H
+#define GPURING_TEST_STANDIN_TRIAL_H
+
+#include "harness.h"
+
+/* What test/standin/standin.h exports. */
+struct trial_driver {
+    void (*arm)(const char *list);
+    int (*reached)(void);
+    long (*held)(void);
+    long (*calls)(const char *symbol);
+    const char *(*symbol)(int call);
+};
+extern struct trial_driver trial_driver;
+
+extern bool trial_staged; /* collectives that are staged, else MPI_Allreduce */
+extern int trial_calls;   /* of a communicator */
+
+/* Of this rank, since the last reset. */
+extern struct trial_seen {
+    long trials;
+    long errors; /* calls that ended with one */
+    long wrong;  /* calls that succeeded with wrong data */
+    long leaks;  /* trials after which more was held than before */
+    long untold; /* faults that struck and were in no line of the log */
+} trial_seen;
+void trial_reset(void);
+
+/* Buffers and the driver. Program ends if that is not the stand-in. */
+void trial_start(bool staged);
+void trial_finish(void);
+/* What the process holds now it holds for good: more is a leak. */
+void trial_is_usual(void);
+
+/* One communicator, with this fault here; NULL: none. True if it was reached. last: this rank
+ * frees the communicator some time after the others. */
+bool trial_here(const char *fault, bool last);
+/* One communicator with this fault at the last rank, or everywhere. */
+bool trial_run(const char *fault, bool everywhere);
+
+/* An entry point of the driver by its name; the program ends if there is none. */
+void trial_find(const char *name, void *function);
+
+#endif
