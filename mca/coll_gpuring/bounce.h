@@ -8,8 +8,24 @@
 #ifndef GPURING_BOUNCE_H
 #define GPURING_BOUNCE_H
 
+#include <stddef.h>
+
 struct gpuring_service;
 struct gpuring_call;
+
+/*
+ * Copies of up to so many bytes lie in memory that stays with the service: 16 MiB, where a copy
+ * between GPUs (1 ms over PCI Express) takes longer than to allocate, which waits for the GPU. What
+ * is larger is given back after the call, for a service keeps two at most, input and output.
+ */
+#define GPURING_BOUNCE_KEEP ((size_t) 16 << 20)
+
+/* Of one buffer. */
+struct gpuring_bounce {
+    void *kept; /* from call to call, until the service ends; NULL: not needed yet */
+    size_t room;
+    void *large; /* for this call alone; NULL: none */
+};
 
 /* The buffers to work on: the call's own where the GPU reaches them, else copies, filled in the
  * order of the service's stream. */
@@ -19,7 +35,7 @@ int gpuring_bounce_start(struct gpuring_service *service, const struct gpuring_c
 /* The work is done: bring the result to where it belongs. Returns when it is there. */
 int gpuring_bounce_deliver(struct gpuring_service *service, const struct gpuring_call *call);
 
-/* Give the copies back; the stream is idle. */
+/* The call is over; the stream is idle. */
 void gpuring_bounce_end(struct gpuring_service *service);
 
 #endif

@@ -203,6 +203,8 @@ void gpuring_service_destroy(struct gpuring_service *service)
         (void) service->device_ops->synchronize(service->stream);
         service->device_ops->stream_destroy(service->stream);
     }
+    service->device_ops->free(service->device, service->bounce_input.kept);
+    service->device_ops->free(service->device, service->bounce_output.kept);
     gpuring_transport_destroy(service->transport);
     service->device_ops->free_pinned(service->device, service->pinned);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {

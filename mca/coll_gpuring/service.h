@@ -11,10 +11,9 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/advice.h"
+#include "mca/coll_gpuring/bounce.h"
 #include "mca/coll_gpuring/choice.h"
 #include "mca/coll_gpuring/transport/transport.h"
-
-struct gpuring_call;
 
 struct gpuring_service {
     const struct gpuring_device_ops *device_ops;
@@ -35,7 +34,7 @@ struct gpuring_service {
     struct gpuring_choice choice;
     void *pinned; /* what executors read at each launch: the work, then all lanes */
     struct gpuring_work *work;
-    void *bounce_input, *bounce_output; /* see bounce.h; NULL: not needed */
+    struct gpuring_bounce bounce_input, bounce_output;
 };
 
 /* What the ranks agree on before plans are made. */

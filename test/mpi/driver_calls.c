@@ -2,30 +2,37 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * How often the driver is asked where a buffer lies: once for each buffer of a call at most, and
- * nothing else is asked of it in a call on host memory. Counted by the stand-in driver.
+ * nothing else is asked of it in a call on host memory. How often memory is allocated for copies of
+ * buffers on another GPU than the process works with: once, but for large ones. Counted by the
+ * stand-in driver.
  */
 #include "harness.h"
 
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT 1000
+#define MOST  (5 << 20) /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
 
 static long (*calls)(const char *symbol);
+static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
+static void (*free_sort)(void *memory);
 static float *gpu, *gpu_too, host[COUNT], host_too[COUNT];
 static MPI_Comm comm;
 
-static void find_counter(void)
+static void find(const char *name, void *function)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library != NULL ? dlsym(library, "gpuring_standin_calls") : NULL;
+    void *found = library != NULL ? dlsym(library, name) : NULL;
 
     if (found == NULL) {
-        printf("Bail out! the driver is not the stand-in\n");
+        printf("Bail out! the driver is not the stand-in: it has no %s\n", name);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    memcpy(&calls, &found, sizeof calls);
+    memcpy(function, &found, sizeof found);
 }
 
 static void allreduce_gpu(void)
@@ -84,13 +91,80 @@ static const struct {
     {"Barrier", barrier, 0, false},
 };
 
+/* One allreduce; how many allocations it makes, -1 if the result is wrong. */
+static long allocations(const float *from, float *to, int count, float *values)
+{
+    long made;
+
+    for (int i = 0; i < count; i++) {
+        values[i] = (float) (harness_rank + i % 50);
+    }
+    harness_write((void *) (uintptr_t) from, values, (size_t) count * sizeof *values);
+    made = calls("cuMemAlloc_v2");
+    MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, count, MPI_FLOAT, MPI_SUM, comm);
+    made = calls("cuMemAlloc_v2") - made;
+    harness_read(values, to, (size_t) count * sizeof *values);
+    for (int i = 0; i < count; i++) {
+        int sum = harness_size * (harness_size - 1) / 2 + harness_size * (i % 50);
+
+        made = values[i] == (float) sum ? made : -1;
+    }
+    return made;
+}
+
+/* The process works with the GPU of the first call, its buffers are on another one. */
+static void copies(void)
+{
+    static const struct {
+        int count;
+        bool in_place;
+        long made;
+        const char *what;
+    } steps[] = {
+        {COUNT, true, 1, "the first call in place allocates once"},
+        {COUNT, true, 0, "the next one does not"},
+        {COUNT, false, 1, "one with two buffers allocates the other"},
+        {COUNT, false, 0, "the next one does not"},
+        {100 * COUNT, false, 2, "a larger one allocates anew"},
+        {120 * COUNT, false, 0, "one that is a little larger does not"},
+        {COUNT, false, 0, "nor does a smaller one"},
+        {MOST, false, 2, "a large one allocates"},
+        {MOST, true, 1, "each time"},
+        {120 * COUNT, false, 0, "and what was kept is still there"},
+    };
+    int other = (harness_rank + 1) % 2;
+    float *from = alloc_sort("vmm", other, MOST * sizeof *from);
+    float *to = alloc_sort("vmm", other, MOST * sizeof *to);
+    float *values = malloc(MOST * sizeof *values);
+    long (*held)(void), before;
+
+    find("gpuring_standin_held", &held);
+    if (from == NULL || to == NULL || values == NULL) {
+        printf("Bail out! out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    before = held();
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        long made = allocations(steps[i].in_place ? to : from, to, steps[i].count, values);
+
+        harness_check(made == steps[i].made, "Allreduce on another GPU: %s (%ld)", steps[i].what,
+                      made);
+    }
+    harness_check(held() == before + 2, "two copies are held for it (%ld)", held() - before);
+    free_sort(from);
+    free_sort(to);
+    free(values);
+}
+
 int main(int argc, char **argv)
 {
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     gpu = harness_alloc(sizeof host);
     gpu_too = harness_alloc(sizeof host);
     harness_write(gpu, host, sizeof host);
-    find_counter();
+    find("gpuring_standin_calls", &calls);
+    find("gpuring_standin_alloc", &alloc_sort);
+    find("gpuring_standin_free", &free_sort);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         long asked, all;
@@ -105,6 +179,7 @@ int main(int argc, char **argv)
         harness_check(cases[i].on_gpu ? all > asked : all == asked,
                       "%s: %ld calls of the driver in all", cases[i].name, all);
     }
+    copies();
     MPI_Comm_free(&comm);
     harness_free(gpu);
     harness_free(gpu_too);

@@ -135,7 +135,7 @@ done
 GPURING_TEST_SORT=registered mpi 120 2 matrix -n 1,1000,70001 -f 61
 adopt_as_one "2 ranks: registered memory of the host"
 unset GPURING_TEST_SORT
-mpi 120 2 driver_calls
+GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
 adopt "2 ranks: questions to the driver"
 
 # The stock components do the work where no buffer is on a GPU, and without a driver.
