@@ -146,22 +146,21 @@ static bool file_value(const char *path, const char *full_name, char *text, size
  */
 static bool source_text(const struct param *param, int index, char *text, size_t size)
 {
+    mca_base_var_source_t source;
+    const char *path = NULL, *value;
     char variable[128];
-    const mca_base_var_t *var = NULL;
-    const char *value;
 
-    if (mca_base_var_get(index, &var) != OPAL_SUCCESS || var == NULL) {
+    if (mca_base_var_get_value(index, NULL, &source, &path) != OPAL_SUCCESS) {
         return false;
     }
-    if ((var->mbv_source == MCA_BASE_VAR_SOURCE_FILE ||
-         var->mbv_source == MCA_BASE_VAR_SOURCE_OVERRIDE) &&
-        var->mbv_source_file != NULL) {
+    if ((source == MCA_BASE_VAR_SOURCE_FILE || source == MCA_BASE_VAR_SOURCE_OVERRIDE) &&
+        path != NULL) {
         snprintf(variable, sizeof variable, "coll_gpuring_%s", param->name);
-        return file_value(var->mbv_source_file, variable, text, size);
+        return file_value(path, variable, text, size);
     }
     snprintf(variable, sizeof variable, "OMPI_MCA_coll_gpuring_%s", param->name);
     value = getenv(variable);
-    if (value == NULL || var->mbv_source == MCA_BASE_VAR_SOURCE_DEFAULT) {
+    if (value == NULL || source == MCA_BASE_VAR_SOURCE_DEFAULT) {
         return false;
     }
     snprintf(text, size, "%s", value);
@@ -206,19 +205,21 @@ static void text_check(const struct param *param)
 }
 
 /* Open MPI checked a choice against its list; here it only remains to say what is used instead. */
-static void choice_failed(const struct param *param)
+static void choice_failed(const mca_base_component_t *component, const struct param *param)
 {
-    char variable[128], why[256] = "it is none of:";
-    const char *value;
+    int index = mca_base_var_find(component->mca_project_name, component->mca_type_name,
+                                  component->mca_component_name, param->name);
+    char text[512], why[256] = "it is none of:";
 
     for (const mca_base_var_enum_value_t *v = param->enum_values; v->string != NULL; v++) {
         size_t used = strlen(why);
 
         snprintf(why + used, sizeof why - used, " %s", v->string);
     }
-    snprintf(variable, sizeof variable, "OMPI_MCA_coll_gpuring_%s", param->name);
-    value = getenv(variable);
-    gpuring_compat_help("bad value", param->name, value != NULL ? value : "(from a file)", why,
+    if (index < 0 || !source_text(param, index, text, sizeof text)) {
+        snprintf(text, sizeof text, "(unknown)");
+    }
+    gpuring_compat_help("bad value", param->name, text, why,
                         param->enum_values[param->number].string, param->name, param->help);
     param_set_default(param);
 }
@@ -248,7 +249,7 @@ static int param_register(const mca_base_component_t *component, const struct pa
         OBJ_RELEASE(enumerator);
     }
     if (param->kind == KIND_CHOICE && index == OPAL_ERR_VALUE_OUT_OF_BOUNDS) {
-        choice_failed(param);
+        choice_failed(component, param);
     } else if (index < 0) {
         return GPURING_ERR_IO;
     } else if (param->kind == KIND_INT || param->kind == KIND_SIZE) {

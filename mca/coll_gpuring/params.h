@@ -42,8 +42,7 @@
     V(MTU_512, "512")                                            \
     V(MTU_1024, "1024")                                          \
     V(MTU_2048, "2048")                                          \
-    V(MTU_4096, "409"                                            \
-                "6")
+    V(MTU_4096, "4096")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
@@ -128,8 +127,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
            "auto: what the port is set to")                                                        \
     INT(ucx_rails, 0, 5, LOCAL, 0, 16,                                                             \
         "Network devices over which UCX spreads one connection, at most; 0: as "                   \
-        "UCX_MAX_RNDV_RAILS "                                                                      \
-        "and UCX_MAX_EAGER_RAILS say")                                                             \
+        "UCX_MAX_RNDV_RAILS and UCX_MAX_EAGER_RAILS say")                                          \
     TEXT(proxy_cpu, "auto", 5, LOCAL,                                                              \
          "Cores of the progress thread: auto (near the network device and where no rank runs, if " \
          "there are such cores), none (where its process runs), or a list: 3 or 0,4-7")            \

@@ -6,62 +6,73 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-names="priority device algorithm protocol min_channels max_channels buffer_size chunk_size threads
-topo_file topo_dump_file graph_dump_file hostid p2p_level gdr_level net verbs_hca verbs_timeout
-verbs_retry_count verbs_qps verbs_spares verbs_gid_index verbs_sl verbs_tc verbs_pkey verbs_mtu
-ucx_rails proxy_cpu proxy_spin proxy_yield timeout agree check verbose"
+# "KIND NAME DEFAULT LOW HIGH" of every parameter, from the one list.
+sed -n 's/^ *\(INT\|SIZE\|CHOICE\|TEXT\)(\([a-z_0-9]*\), \([^,]*\), [1-9], [A-Z]*, *\(.*\)$/\1 \2 \3 \4/p' \
+    "$top_srcdir/mca/coll_gpuring/params.h" |
+    tr -d ',' | sed 's/GPURING_MAX_CHANNELS/64/g' >"$work/params"
+check "the list of parameters was found" test "$(wc -l <"$work/params")" -gt 30
 
 run 60 "$OMPI_INFO" --param coll gpuring --level 9
 cp "$work/out" "$work/info"
-for name in $names; do
+while read -r _ name _; do
     check "ompi_info lists coll_gpuring_$name" says "\"coll_gpuring_$name\""
     check "ompi_info describes coll_gpuring_$name" \
         sh -c "grep -A 6 '\"coll_gpuring_$name\"' '$work/info' | grep -Eq '^ {20,}[A-Z0-9a-z].{15,}'"
-done
+done <"$work/params"
+check "ompi_info lists nothing else" \
+    test "$(grep -o 'parameter "coll_gpuring_[a-z_0-9]*"' "$work/info" | sort -u | wc -l)" \
+    -eq "$(wc -l <"$work/params")"
 
-# A bad value: a text that names the parameter, and a program that still runs (without us, or with
-# the default) and is right.
-bad() { # NAME VALUE
-    run 60 env OMPI_MCA_coll_gpuring_priority=90 OMPI_MCA_coll_gpuring_device=host \
-        "OMPI_MCA_coll_gpuring_$1=$2" "$MPIRUN" -n 2 "$programs/matrix" -n 100 -f 50
-    check "coll_gpuring_$1 = \"$2\" is reported by name" says "$1"
-    check "coll_gpuring_$1 = \"$2\" is quoted in the message" says "$(echo "$2" | sed 's/[^A-Za-z0-9]/./g')"
-    check "coll_gpuring_$1 = \"$2\" crashes nothing" test "$status" -ne 124 -a "$status" -lt 128
+# told NAME VALUE: one message names the parameter and quotes the value.
+told() {
+    awk -v first="The parameter coll_gpuring_$1 was given the value" -v value="    $2" '
+        $0 == first { at = NR }
+        at && NR == at + 2 && $0 == value { found = 1 }
+        END { exit !found }' "$work/out"
 }
-bad priority 101
-bad priority abc
-bad device tpu
-bad algorithm rings
-bad protocol ll64
-bad min_channels -1
-bad max_channels 100000
-bad buffer_size 12x
-bad buffer_size 1
-bad chunk_size -5
-bad threads 33000
-bad p2p_level FAR
-bad gdr_level 12
-bad net tcp
-bad verbs_timeout 32
-bad verbs_retry_count 8
-bad verbs_qps 0
-bad verbs_spares 4
-bad verbs_gid_index 256
-bad verbs_sl 16
-bad verbs_tc 256
-bad verbs_pkey 0x8123
-bad verbs_mtu 1500
-bad ucx_rails 17
-bad proxy_cpu 3-1
-bad proxy_cpu fast
-bad proxy_spin -2
-bad proxy_yield 1s
-bad timeout -3
-bad timeout soon
-bad agree never
-bad check some
-bad verbose many
-bad topo_file /nonexistent/topology.xml
+
+# Bad values, of many parameters at once ("NAME VALUE" lines in $work/bad): each gets a text that
+# names and quotes it; the program runs with the defaults, and is right.
+bad() { # TEXT WHERE(environment or file)
+    text=$1
+    case $2 in
+    environment)
+        # shellcheck disable=SC2046
+        set -- $(sed 's/^\([^ ]*\) /OMPI_MCA_coll_gpuring_\1=/' "$work/bad")
+        ;;
+    file)
+        sed 's/^\([^ ]*\) /coll_gpuring_\1 = /' "$work/bad" >"$work/params.conf"
+        set -- OMPI_MCA_mca_base_param_files="$work/params.conf"
+        ;;
+    esac
+    run 60 env OMPI_MCA_coll_gpuring_priority=90 OMPI_MCA_coll_gpuring_device=host "$@" \
+        "$MPIRUN" -n 2 "$programs/matrix" -n 100 -t MPI_INT
+    while read -r name value; do
+        check "$text: coll_gpuring_$name=$value is reported" told "$name" "$value"
+    done <"$work/bad"
+    adopt_as_one "$text"
+}
+# numbers EXPRESSION: all parameters that are numbers but the priority, with a value of awk's.
+numbers() {
+    awk "\$1 ~ /INT|SIZE/ && \$2 != \"priority\" { print \$2, $1 }" "$work/params" >"$work/bad"
+}
+numbers '$4 - 1'
+bad "numbers that are too small" environment
+numbers '$5 + 1'
+bad "numbers that are too large" environment
+numbers '"12x"'
+bad "numbers with a suffix that is none" environment
+numbers '"soon"'
+bad "words in place of numbers" environment
+bad "words in place of numbers in a file" file
+awk '$1 == "CHOICE" { print $2, "some" }' "$work/params" >"$work/bad"
+bad "choices that are none" environment
+awk '$1 == "CHOICE" && $2 != "device" { print $2, "some" }' "$work/params" >"$work/bad"
+bad "choices that are none in a file" file
+for case in "threads 33" "proxy_cpu 3-1" "proxy_cpu fast" "priority -1" "priority 101" "priority abc"; do
+    echo "$case" >"$work/bad"
+    bad "a bad value alone ($case)" environment
+done
 
 # min above max is a contradiction.
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
