@@ -89,8 +89,11 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Threads of a GPU thread block, a multiple of 32; 0: chosen by the kernel")                \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
-    TEXT(topo_dump_file, "", 3, LOCAL, "Write the node's topology to this file (by one process)")  \
-    TEXT(graph_dump_file, "", 3, LOCAL, "Write the channels found to this file (by one process)")  \
+    TEXT(topo_dump_file, "", 3, LOCAL,                                                             \
+         "Write the node's topology to this file (rank 0 of MPI_COMM_WORLD does)")                 \
+    TEXT(graph_dump_file, "", 3, LOCAL,                                                            \
+         "Write the channels found to this file (rank 0 of MPI_COMM_WORLD does, for each "         \
+         "communicator in which it is rank 0: those of the last one remain)")                      \
     TEXT(hostid, "", 3, LOCAL,                                                                     \
          "Identity of this node; processes with different ones are connected by network, so that " \
          "one machine can stand for several; not given: boot id, host name and namespaces")        \

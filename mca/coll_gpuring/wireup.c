@@ -78,6 +78,12 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_exchange_broadcast(module->exchange, wireup->id);
 }
 
+/* One process does, that no two write to a file at once. */
+static bool writes_dumps(const mca_coll_gpuring_module_t *module)
+{
+    return module->rank == 0 && gpuring_process.world_rank == 0;
+}
+
 /* Channels are known as far as they can be: make plans and connections' ends; can all go on? */
 static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
@@ -94,7 +100,7 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     gpuring_exchange_mark(module->exchange, MARK_CONNECTING);
     gpuring_layout_init(&wireup->layout, &wireup->members, wireup->wires,
                         wireup->advised ? &wireup->advice : NULL);
-    if (module->rank == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
+    if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_layout_dump(&wireup->layout);
     }
     status = gpuring_wireup_service(module, &known, &wireup->service);
@@ -124,7 +130,7 @@ static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         return status;
     }
     gpuring_letters_free(&wireup->letters);
-    if (module->rank == 0 && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
+    if (writes_dumps(module) && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
         gpuring_machine_dump(doc);
     }
     graph = (gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0;

@@ -49,6 +49,21 @@ else
     skip "there is no /dev/full" "a dump on a full device"
 fi
 
+# One process writes the dumps, whatever communicators there are and whoever is rank 0 of them.
+cat >"$work/dump.sh" <<'END'
+#!/bin/sh
+OMPI_MCA_coll_gpuring_graph_dump_file=$0.graph.$OMPI_COMM_WORLD_RANK
+OMPI_MCA_coll_gpuring_topo_dump_file=$0.topology.$OMPI_COMM_WORLD_RANK
+export OMPI_MCA_coll_gpuring_graph_dump_file OMPI_MCA_coll_gpuring_topo_dump_file
+exec "$@"
+END
+chmod +x "$work/dump.sh"
+run 90 "$MPIRUN" -n 4 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    "$work/dump.sh" "$programs/semantics"
+adopt_as_one "dumps of a program with many communicators"
+check "rank 0 of MPI_COMM_WORLD wrote them, nobody else" \
+    test "$(cd "$work" && echo dump.sh.*)" = "dump.sh.graph.0 dump.sh.topology.0"
+
 # Little memory: an error or a fallback, never a crash.
 run 90 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_buffer_size 1g --mca coll_gpuring_min_channels 16 \
