@@ -26,6 +26,7 @@ void gpuring_queue_init(struct gpuring_queue *queue)
     queue->head = NULL;
     queue->tail = &queue->head;
     queue->finished = 0;
+    queue->progress = 0;
     queue->calls = 0;
     queue->listed = false;
     queue->pause = (struct gpuring_pause){.vain = 0};
@@ -53,6 +54,7 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
                         struct gpuring_item ***finished)
 {
     struct gpuring_queue *queue = &module->queue;
+    struct gpuring_item *next = item->next;
 
     gpuring_simple_stop(item->simple);
     item->simple = NULL;
@@ -62,10 +64,11 @@ static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *
     if (queue->tail == &item->next) {
         queue->tail = &queue->head;
     }
-    __atomic_store_n(&queue->head, item->next, __ATOMIC_RELAXED);
     item->next = NULL;
     **finished = item;
     *finished = &item->next;
+    /* Last: another thread that sees an empty queue runs its call at once, without the lock. */
+    __atomic_store_n(&queue->head, next, __ATOMIC_RELEASE);
 }
 
 /*
@@ -165,9 +168,19 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
         item_finish(module, module->queue.head, status, &end);
         count++;
     }
+    if (module->queue.head != NULL) { /* else a thread may run a call at once, see above */
+        __atomic_store_n(&module->queue.progress, gpuring_module_progress(module),
+                         __ATOMIC_RELAXED);
+    }
     pthread_mutex_unlock(&module->queue.lock);
     tell_finished(finished);
     return count;
+}
+
+/* For pauses outside of the lock. */
+static uint64_t progress_seen(const mca_coll_gpuring_module_t *module)
+{
+    return __atomic_load_n(&module->queue.progress, __ATOMIC_RELAXED);
 }
 
 /* Called by opal_progress, by several threads at once. */
@@ -202,7 +215,7 @@ static int progress_callback(void)
 
         count = queue_progress(module);
         if (count == 0 && GPURING_YIELD_WHEN_IDLE) {
-            gpuring_pause_nap(&module->queue.pause, gpuring_module_progress(module));
+            gpuring_pause_nap(&module->queue.pause, progress_seen(module));
         }
         OBJ_RELEASE(comm);
     }
@@ -272,7 +285,7 @@ int gpuring_queue_wait(mca_coll_gpuring_module_t *module, struct gpuring_item *i
     while (!__atomic_load_n(&item->done, __ATOMIC_ACQUIRE)) {
         queue_progress(module);
         opal_progress();
-        gpuring_pause(&pause, gpuring_module_progress(module), false);
+        gpuring_pause(&pause, progress_seen(module), false);
     }
     return item->status;
 }

@@ -48,6 +48,7 @@ struct gpuring_queue {
     pthread_mutex_t lock; /* guards the list, the items' state and the module's state */
     struct gpuring_item *head, **tail;
     uint64_t finished;          /* items so far */
+    uint64_t progress;          /* of the module when a thread last left it; atomic, for pauses */
     uint64_t calls;             /* on the communicator so far, see mixed.h */
     bool listed;                /* the progress callback looks at this queue */
     struct gpuring_pause pause; /* of the callback */
@@ -58,9 +59,10 @@ void gpuring_queue_init(struct gpuring_queue *queue);
 /* The module goes: no callback looks at its queue any more. */
 void gpuring_queue_destroy(struct mca_coll_gpuring_module_t *module);
 
+/* Partner: item_finish. Who sees an empty queue sees all that its last item did. */
 static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
 {
-    return __atomic_load_n(&queue->head, __ATOMIC_RELAXED) == NULL;
+    return __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE) == NULL;
 }
 
 /* Append; item->call, module and request are set. Items with a request keep the communicator. */

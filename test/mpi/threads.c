@@ -17,7 +17,29 @@ struct worker {
     bool good;
 };
 
-static bool one_round(const struct worker *worker, int round, int *data, int *buffer, int count)
+#define SMALL 64
+
+/* A call that comes while another one of its communicator is under way, moved on by any thread. */
+static bool small_is_right(const struct worker *worker, int round, int *small)
+{
+    int data[SMALL];
+    bool good;
+
+    for (int i = 0; i < SMALL; i++) {
+        data[i] = i * worker->number + round + harness_rank;
+    }
+    harness_write(small, data, sizeof data);
+    good = MPI_Allreduce(MPI_IN_PLACE, small, SMALL, MPI_INT, MPI_SUM, worker->comm) == MPI_SUCCESS;
+    harness_read(data, small, sizeof data);
+    for (int i = 0; good && i < SMALL; i++) {
+        good = data[i] ==
+               harness_size * (i * worker->number + round) + harness_size * (harness_size - 1) / 2;
+    }
+    return good;
+}
+
+static bool one_round(const struct worker *worker, int round, int *data, int *buffer, int *small,
+                      int count)
 {
     MPI_Request request;
     bool good;
@@ -29,6 +51,7 @@ static bool one_round(const struct worker *worker, int round, int *data, int *bu
     if (round % 3 == 0) {
         good = MPI_Iallreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, worker->comm,
                               &request) == MPI_SUCCESS &&
+               (round % 2 == 0 || small_is_right(worker, round, small)) &&
                MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
     } else {
         good = MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, worker->comm) ==
@@ -47,11 +70,14 @@ static void *worker_main(void *argument)
     static const int counts[] = {1, 100, 5000, 40000};
     struct worker *worker = argument;
     int *data = malloc(40000 * sizeof *data), *buffer = harness_alloc(40000 * sizeof *data);
+    int *small = harness_alloc(SMALL * sizeof *small);
 
     worker->good = data != NULL;
     for (int round = 0; round < ROUNDS && worker->good; round++) {
-        worker->good = one_round(worker, round, data, buffer, counts[(round + worker->number) % 4]);
+        worker->good =
+            one_round(worker, round, data, buffer, small, counts[(round + worker->number) % 4]);
     }
+    harness_free(small);
     harness_free(buffer);
     free(data);
     return NULL;
