@@ -95,8 +95,8 @@ check_PROGRAMS += test/tools/report_compare
 test_tools_report_compare_SOURCES = test/tools/report_compare.c
 test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
-TESTS += test/tools/test_gpuring_topo.sh
-EXTRA_DIST += test/tools/test_gpuring_topo.sh
+TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
+EXTRA_DIST += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
 
 # Discovery against the declarations of hwloc 3.
 TESTS += test/tools/test_hwloc3.sh

@@ -97,6 +97,18 @@ static void print_header(const struct perf_report *report, const char *mpi_versi
     printf("\n");
 }
 
+/* Can the file be written? Asked before the measurements, which may take hours. */
+static int try_json(const char *path)
+{
+    FILE *file = fopen(path, "a");
+
+    if (file == NULL || fclose(file) != 0) {
+        perf_message("cannot write %s: %s", path, strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
 struct perf_report *perf_report_open(const struct perf_options *options, int nranks,
                                      const char *mpi_version)
 {
@@ -109,6 +121,10 @@ struct perf_report *perf_report_open(const struct perf_options *options, int nra
     report->options = options;
     report->nranks = nranks;
     report->table = options->json == NULL || strcmp(options->json, "-") != 0;
+    if (options->json != NULL && report->table && try_json(options->json) != 0) {
+        free(report);
+        return NULL;
+    }
     if (options->json != NULL) {
         report->rows = json_array();
         report->document = json_pack(

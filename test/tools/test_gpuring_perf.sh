@@ -1,0 +1,120 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# gpuring-perf as a user meets it: every collective, type and operation with and without coll/gpuring,
+# the table, the JSON, and wrong usage. That it finds wrong elements is test/mutation.sh's.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+perf=$top_builddir/tools/gpuring-perf
+quick="--settle 0 -w 0 -n 2"
+ours="--mca coll_gpuring_priority 90 --mca coll_gpuring_device host"
+
+perf() { # RANKS MPIRUN-OPTIONS ARGS...: options of mpirun by words
+    ranks=$1 options=$2
+    shift 2
+    # shellcheck disable=SC2086
+    run 100 "$MPIRUN" -n "$ranks" $options "$perf" "$@"
+}
+rows() { grep -c '^ *[0-9]' "$work/out"; }
+all_right() { [ "$status" -eq 0 ] && says '; wrong elements: 0$' && [ "$(rows)" -ge "$1" ]; }
+
+# Every collective that --help names, every type and operation, by any component and by ours.
+perf 2 "" --help
+check "--help: status 0, printed once" \
+    test "$status" -eq 0 -a "$(grep -c '^Usage: ' "$work/out")" -eq 1
+collectives=$(sed -n '/^Collectives:/,/^Types:/s/^  \([a-z_]*\) .*/\1/p' "$work/out")
+check "--help names the collectives" test "$(echo "$collectives" | wc -w)" -ge 7
+for collective in $collectives; do
+    for place in "" -p; do
+        [ "$collective$place" != bcast-p ] || continue
+        # shellcheck disable=SC2086
+        perf 3 "$ours" -c "$collective" $place -d all -o all -b 0 -e 3000 -f 60 -r 1 $quick
+        check "$collective $place: all types and operations, sizes from 0 on" all_right 36
+    done
+done
+# shellcheck disable=SC2086
+perf 2 "" -c allreduce -d all -o all -b 64 -e 64 $quick
+check "without coll/gpuring: right, and it says who served" \
+    sh -c "grep -q '; wrong elements: 0$' '$work/out' &&
+        grep -Eq '^# (served by other components|coll/gpuring served none)' '$work/out'"
+
+# The table.
+# shellcheck disable=SC2086
+perf 2 "$ours" -b 1K -e 4K -i 1K --percentiles --barrier $quick
+check "columns of nccl-tests" \
+    says '^# +size +count +type +redop +time +algbw +busbw +#wrong +min +p50 +p90 +p99 +max +served by$'
+check "sizes by steps" test "$(awk '/^ *[0-9]/ { printf "%s ", $1 }' "$work/out")" = "1024 2048 3072 4096 "
+check "coll/gpuring served every timed call" says '^# coll/gpuring served 8 of 8 timed calls: gpuring '
+# shellcheck disable=SC2086
+perf 2 "$ours" -b 1K -e 1K --no-check $quick
+check "without checks #wrong is N/A" says '^ *1024 .* N/A '
+perf 2 "" --version
+check "--version: status 0, printed once" \
+    test "$status" -eq 0 -a "$(grep -c '^gpuring-perf (coll/gpuring) [0-9]' "$work/out")" -eq 1
+
+# The JSON: the same figures, and consistent ones.
+# shellcheck disable=SC2086
+perf 2 "$ours" -b 8 -e 64K -f 8 -d float,int32 -o sum,max -j "$work/perf.json" $quick
+cat >"$work/check.py" <<'END'
+import json, sys
+
+document = json.load(open(sys.argv[1]))
+assert document["collective"] == "allreduce" and document["ranks"] == 2, document
+assert document["gpuring_loaded"] and not document["in_place"], document
+assert len(document["results"]) == 2 * 2 * 5, len(document["results"])
+for row in document["results"]:
+    times = [row[key] for key in ("min_us", "p50_us", "p90_us", "p99_us", "max_us")]
+    assert times == sorted(times) and row["time_us"] > 0, row
+    assert row["wrong"] == 0 and row["size"] == 4 * row["count"], row
+    assert abs(row["algbw"] - row["size"] / row["time_us"] / 1e3) <= 1e-6 * row["algbw"], row
+    assert abs(row["busbw"] - row["algbw"]) <= 1e-6 * row["algbw"], row  # 2 (n - 1) / n = 1
+    assert row["counters"]["calls"] == 2 and row["served_by"].startswith("gpuring "), row
+END
+if command -v python3 >/dev/null 2>&1; then
+    check "--json: complete and consistent" \
+        sh -c "python3 '$work/check.py' '$work/perf.json' >>'$work/out' 2>&1"
+    # shellcheck disable=SC2086
+    perf 2 "$ours" -b 8 -e 64K -f 8 -d float,int32 -o sum,max -j - $quick
+    check "--json -: on standard output, and nothing else" \
+        sh -c "python3 '$work/check.py' '$work/out'"
+else
+    skip "python3 is not installed" "--json: complete and consistent"
+fi
+
+# Wrong usage: status 2 and one message that quotes it. In one process, as most of it needs no other.
+refused() { # PATTERN ARGS...
+    pattern=$1
+    shift
+    run 60 "$perf" -e 1K "$@"
+    check "refused: $* ($pattern)" \
+        test "$status" -eq 2 -a "$(grep -Ec -- "^gpuring-perf: $pattern" "$work/out")" -eq 1
+}
+refused '--collective gather: not known' -c gather
+refused '--begin 1T: not a number of bytes' -b 1T
+refused '--end -4: not a number of bytes' -e -4
+refused '--begin is above --end' -b 1M
+refused '--factor 1: give a number above 1' -f 1
+refused '--step x: not a number' -i x
+refused "--type float,quad: 'quad' is not known" -d float,quad
+refused "--op sum,: '' is not known" -o sum,
+refused 'MPI allows none of these operations on these types' -d float -o band
+refused '--root 1: there are 1 ranks' -c bcast -r 1
+refused '--iterations 0: give a whole number from 1 on' -n 0
+refused '--warmup many: give a whole number' -w many
+refused '--memory disk: host or cuda' -m disk
+refused '--in-place: MPI_Bcast has one buffer' -c bcast -p
+refused "'64' is not an option" 64
+refused 'try --help' --nonsense
+refused 'cannot write .*/nowhere/x.json: No such file' -j "$work/nowhere/x.json"
+check "a file that cannot be written is told before anything is measured" silent '^ *[0-9]'
+refused 'rank 0: out of memory for buffers of [0-9]* bytes; try a smaller --end' -e 900000G
+perf 2 "" -c bcast -r 2
+check "a root that is no rank: told once, status 2" \
+    test "$status" -eq 2 -a "$(grep -c 'root 2: there are 2 ranks' "$work/out")" -eq 1
+if [ -c /dev/full ]; then
+    # shellcheck disable=SC2086
+    run 60 sh -c "'$perf' -b 8 -e 8 $quick >/dev/full"
+    check "a full disk is told" sh -c "[ $status -eq 2 ] && grep -q 'cannot write the results' '$work/out'"
+fi
+finish
