@@ -29,7 +29,7 @@ tools_gpuring_fit_SOURCES = \
     tools/gpuring-fit.h \
     tools/gpuring-fit-jobs.c \
     tools/gpuring-fit-samples.c
-dist_man1_MANS += doc/gpuring-fit.1
+dist_man1_MANS += doc/man/gpuring-fit.1
 
 bin_PROGRAMS += tools/gpuring-topo
 tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)

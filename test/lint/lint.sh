@@ -117,6 +117,25 @@ else
     skip "shellcheck is not installed" "shellcheck has no warning"
 fi
 
+if command -v groff >/dev/null 2>&1; then
+    files '\.1$' | while IFS= read -r page; do
+        groff -man -ww -z -Tutf8 "$page" 2>&1 | sed "s|^|$page: |"
+    done >"$found"
+    verdict "man pages are well-formed"
+else
+    skip "groff is not installed" "man pages are well-formed"
+fi
+
+for tool in perf topo fit; do
+    files "^tools/gpuring-$tool.*\.c\$" |
+        xargs sed -n 's/{"\([a-z0-9-]*\)", *\(no\|required\)_argument/\n--\1\n/gp' | grep '^--' |
+        while IFS= read -r option; do
+            tr -d '\\' <"doc/man/gpuring-$tool.1" | grep -Eq -- "$option([^a-z-]|\$)" ||
+                echo "gpuring-$tool $option is not in its man page"
+        done
+done >"$found"
+verdict "man pages tell every option"
+
 # No wildcards in the build: a source that nobody lists is dead.
 files 'local\.mk$' | xargs cat >"$found.names"
 files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do
@@ -141,19 +160,20 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     done >"$found"
     verdict "no component needs a CUDA, verbs, UCX or C++ library to be loaded"
 
+    # "name = value", sizes in the README's units.
     OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
         ompi_info --parsable --param coll gpuring --level 9 |
-        sed -n 's/^mca:coll:gpuring:param:coll_gpuring_\([a-z_0-9]*\):value:.*/\1/p' |
-        sort -u >"$found.names"
+        sed -n 's/^mca:coll:gpuring:param:coll_gpuring_\([a-z_0-9]*\):value:"\{0,1\}\([^"]*\)"\{0,1\}$/\1 = \2/p' |
+        sed 's/1048576$/1 Mi/; s/16777216$/16 Mi/; s/ *$//' | sort >"$found.names"
     [ -s "$found.names" ] || echo "ompi_info lists no parameter" >"$found"
-    while IFS= read -r name; do
-        grep -Eq "(^|[^a-z_])(coll_gpuring_)?$name([^a-z_]|\$)" README || echo "$name is not in README"
-    done <"$found.names" >>"$found"
-    verdict "the README lists every parameter"
+    sed -n '/^Parameters$/,/^Tools$/s/^    \([a-z][a-z_0-9]*\) \{1,\}\(.*\)$/\1 \2/p' README | awk '
+        { name = $1; sub(/^[^ ]* /, ""); n = split($0, part, /  +/); if (n > 1) print name " = " part[1]; else print name " =" }' |
+        sort | diff "$found.names" - >>"$found"
+    verdict "the README lists every parameter with its default"
 else
     for text in "each component exports one symbol" \
         "no component needs a CUDA, verbs, UCX or C++ library to be loaded" \
-        "the README lists every parameter"; do
+        "the README lists every parameter with its default"; do
         skip "no finished build folder was given" "$text"
     done
 fi
