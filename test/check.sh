@@ -76,17 +76,20 @@ suite() {
     fi
 }
 
-# configured FOLDER ARGUMENTS...: configure a fresh build folder and compile everything.
+# configured FOLDER TARGET ARGUMENTS...: configure a fresh build folder and compile TARGET, or `all`
+# and all tests.
 configured() {
-    folder=$1
-    shift
+    folder=$1 target=$2
+    shift 2
     rm -rf "${base:?}/$folder"
     mkdir -p "$base/$folder" || return 1
     step "$folder-configure" "$folder: configure $*" \
         sh -c 'cd "$1" && shift && exec ../../../configure "$@"' sh "$base/$folder" "$@" || return 1
-    step "$folder-make" "$folder: make" \
-        sh -c 'make -C "$1" -j "$2" && make -C "$1" -j "$2" check TESTS=' \
-        sh "$base/$folder" "$jobs"
+    step "$folder-make" "$folder: make $target" make -C "$base/$folder" -j "$jobs" "$target" ||
+        return 1
+    [ "$target" != all ] ||
+        step "$folder-tests" "$folder: make all tests" \
+            make -C "$base/$folder" -j "$jobs" check TESTS=
 }
 
 # tap TEXT SCRIPT ARGUMENTS...: a script that prints TAP.
@@ -107,7 +110,7 @@ tap() {
 }
 
 stage_gcc() {
-    configured gcc CC=gcc --enable-werror ${GPURING_CUDA_ARCH:+--with-cuda-arch="$GPURING_CUDA_ARCH"} &&
+    configured gcc all CC=gcc --enable-werror ${GPURING_CUDA_ARCH:+--with-cuda-arch="$GPURING_CUDA_ARCH"} &&
         suite gcc "gcc: all tests" check
     grep -q '^  CUDA  *no' "$base/gcc-configure.log" 2>/dev/null &&
         skip "kernels for GPUs are not compiled: there is no nvcc on this machine"
@@ -118,19 +121,19 @@ stage_clang() {
         skip "build with clang: clang is not installed"
         return
     fi
-    configured clang CC=clang --enable-werror --without-cuda
+    configured clang all CC=clang --enable-werror --without-cuda
 }
 
 stage_address() {
     ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
     UBSAN_OPTIONS=print_stacktrace=1
     export ASAN_OPTIONS UBSAN_OPTIONS
-    configured address CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=address,undefined &&
+    configured address unit-programs CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=address,undefined &&
         suite address "address and undefined behaviour sanitizers: unit tests" check-unit
 }
 
 stage_thread() {
-    configured thread CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=thread &&
+    configured thread thread-programs CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=thread &&
         suite thread "thread sanitizer: plans, transport, proxy" check-threads
 }
 

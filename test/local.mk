@@ -26,11 +26,14 @@ LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT)
 SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT) $(SHELL)
 
-.PHONY: check-unit check-threads
-check-unit:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(unit_tests)'
-check-threads:
-	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(thread_tests)'
+# Parts of it: nothing else is built. -programs: nothing is run.
+.PHONY: check-unit check-threads unit-programs thread-programs
+unit-programs: $(unit_tests)
+thread-programs: $(thread_tests)
+check-unit: unit-programs
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(unit_tests)' check_PROGRAMS= check_LTLIBRARIES=
+check-threads: thread-programs
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(thread_tests)' check_PROGRAMS= check_LTLIBRARIES=
 
 EXTRA_DIST += \
     .ci/run \

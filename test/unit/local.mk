@@ -174,7 +174,6 @@ test_unit_test_pci_paths_SOURCES = test/unit/test_pci_paths.c test/unit/pci_test
 test_unit_test_pci_paths_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_unit_test_pci_paths_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 
-# A stand-in for NVIDIA's management library, loaded by the test.
 if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_device_cuda
 test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \
@@ -201,6 +200,7 @@ EXTRA_test_unit_test_transport_direct_DEPENDENCIES = test/standin/libcuda.la
 endif
 endif
 
+# A stand-in for NVIDIA's management library, loaded by the test.
 if GPURING_HAVE_CMOCKA
 check_LTLIBRARIES += test/unit/fake_nvml.la
 endif
