@@ -7,22 +7,11 @@
 #include <string.h>
 
 #include "pci_render.h"
-
-/* GB/s of one NVLink by compute capability, highest first (the figures of the engine's graphs). */
-static const struct {
-    int sm;
-    double bw;
-} nvlink_bandwidths[] = {{100, 40.1}, {90, 20.6}, {86, 12}, {80, 20}, {70, 20}, {60, 18}};
+#include "pcigraph_internal.h"
 
 unsigned pci_nvlinks_of_bandwidth(int sm, double bw)
 {
-    for (size_t i = 0; i < sizeof(nvlink_bandwidths) / sizeof(nvlink_bandwidths[0]); i++) {
-        /* Before compute capability 9, 86 alone has narrow links: 87 and 89 have none at all. */
-        if (sm == nvlink_bandwidths[i].sm || (sm > nvlink_bandwidths[i].sm && i != 2)) {
-            return (unsigned) (bw / nvlink_bandwidths[i].bw + 0.5);
-        }
-    }
-    return 0;
+    return sm < 60 ? 0 : (unsigned) (bw / pci_bw_of_nvlink(sm) + 0.5);
 }
 
 /* A row or a column: a GPU or a net. */
@@ -99,7 +88,9 @@ static void matrix(FILE *out, const struct pci_graph *graph, int bandwidths)
             fprintf(out, "%-7s", cell);
         }
         if (!bandwidths && cpu >= 0) {
-            fprintf(out, "%d", pci_graph_node(graph, PCI_NODE_CPU, (uint32_t) cpu)->cpu.numa);
+            int numa = pci_graph_node(graph, PCI_NODE_CPU, (uint32_t) cpu)->cpu.numa;
+
+            fprintf(out, numa < 0 ? "?" : "%d", numa);
         }
         fputc('\n', out);
     }
@@ -118,8 +109,9 @@ static void legend(FILE *out, const struct pci_graph *graph)
     for (uint32_t i = 0; i < pci_graph_count(graph, PCI_NODE_NET); i++) {
         const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, i);
 
-        fprintf(out, "  NET%d: %s port %d, %.4g GB/s%s\n", net->net.dev, net->net.name,
-                net->net.port, net->net.bw, net->net.gdr ? ", GPUDirect RDMA" : "");
+        fprintf(out, "  NET%d: %s port %d, %.4g GB/s%s\n", net->net.dev,
+                net->net.name[0] ? net->net.name : "without a name", net->net.port, net->net.bw,
+                net->net.gdr ? ", GPUDirect RDMA" : "");
     }
 }
 
