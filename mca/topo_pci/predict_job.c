@@ -8,14 +8,16 @@
 #include <errno.h>
 #include <string.h>
 
-/* The lowest compute capability: the slowest GPU sets the pace. */
-static int lowest_sm(const struct pci_graph *graph)
+/* The lowest compute capability: the slowest GPU sets the pace. SAME: all GPUs have it. */
+static int lowest_sm(const struct pci_graph *graph, bool *same)
 {
     int sm = pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.sm;
 
+    *same = true;
     for (uint32_t g = 1; g < pci_graph_count(graph, PCI_NODE_GPU); g++) {
         int other = pci_graph_node(graph, PCI_NODE_GPU, g)->gpu.sm;
 
+        *same = *same && other == sm;
         sm = other < sm ? other : sm;
     }
     return sm;
@@ -113,13 +115,17 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
                              .ranks = nodes * ngpus,
                              .channels = channels,
                              .protocols = (1u << PCI_PROTOCOL_COUNT) - 1};
+    bool same;
     int rc = 0;
     int sm;
 
     if (0 == nodes || 0 == ngpus || nodes > UINT32_MAX / ngpus) {
         return -EINVAL;
     }
-    sm = lowest_sm(graph);
+    sm = lowest_sm(graph, &same);
+    if (!same || !pci_ll128_whole(sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
+        result.protocols &= ~(1u << PCI_PROTOCOL_LL128); /* of any pattern */
+    }
     result.generation = pci_generation_of(sm);
     result.host = host_of(graph);
     result.ring = job_graph(ring, sm);

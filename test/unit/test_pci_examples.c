@@ -11,11 +11,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "pci_channels.h"
 #include "pci_connect.h"
+#include "pci_predict.h"
 #include "pci_test.h"
 
 /* Part of the proven limit that every search must reach (in practice it is 0.95 and more). */
@@ -219,13 +221,51 @@ static void test_pcie(void **state)
     pci_graph_free(graph);
 }
 
+/* 128-byte stores stay whole between equal GPUs from compute capability 7.0. */
+static void test_whole_stores(void **state)
+{
+    static const struct {
+        int sm[2];
+        bool ll128;
+    } pairs[] = {{{80, 80}, true}, {{80, 90}, false}, {{60, 60}, false}};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct pci_channels ring, tree;
+        struct pci_graph *graph;
+        struct pci_costs costs;
+        struct pci_job job;
+        char text[1024];
+
+        snprintf(text, sizeof(text),
+                 "<system><cpu numaid='0' arch='arm64'>"
+                 "<pci busid='1:0'><gpu dev='0' rank='0' sm='%d'>"
+                 "<nvlink target='2:0' count='4' tclass='0x030200'/></gpu></pci>"
+                 "<pci busid='2:0'><gpu dev='1' rank='1' sm='%d'>"
+                 "<nvlink target='1:0' count='4' tclass='0x030200'/></gpu></pci></cpu></system>",
+                 pairs[i].sm[0], pairs[i].sm[1]);
+        graph = graph_of(text, NULL);
+        assert_int_equal(pci_channels_of_graph(graph, 1, &ring, &tree), 0);
+        assert_int_equal(pci_job_of_graph(graph, 1, &ring, &tree, ring.nchannels, NULL, &job), 0);
+        assert_int_equal(pci_costs_gpu(&costs), 0);
+        for (int a = PCI_ALGORITHM_RING; a <= PCI_ALGORITHM_DIRECT; a++) {
+            assert_int_equal(isfinite(pci_predict_us(&costs, &job, (enum pci_algorithm) a,
+                                                     PCI_PROTOCOL_LL128, 65536)) != 0,
+                             pairs[i].ll128);
+        }
+        pci_channels_fini(&ring);
+        pci_channels_fini(&tree);
+        pci_graph_free(graph);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels),   cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_two_level),  cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_superchips), cmocka_unit_test(test_slow_nic),
-        cmocka_unit_test(test_pcie),
+        cmocka_unit_test(test_channels),     cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_two_level),    cmocka_unit_test(test_newest),
+        cmocka_unit_test(test_superchips),   cmocka_unit_test(test_slow_nic),
+        cmocka_unit_test(test_whole_stores), cmocka_unit_test(test_pcie),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
