@@ -70,8 +70,8 @@ static void name_find(struct topo_machine *machine)
 static int doc_discover(struct topo_machine *machine, struct pci_error *error)
 {
     const struct topo_options *options = machine->options;
-    struct pci_discover_options discover = {.message = message_print,
-                                            .message_context = (void *) options};
+    struct pci_discover_options discover = {
+        .message = message_print, .message_context = (void *) options, .strict = true};
     char message[256];
 
     /* A recorded or invented machine has other GPUs than the driver. */

@@ -90,15 +90,21 @@ static int topology_load(struct disc *disc)
 }
 
 /* A file that HWLOC_XMLFILE names but hwloc refuses leads it to this machine, without an error. */
-static void input_check(const struct disc *disc)
+static int input_check(const struct disc *disc)
 {
     const char *input = input_name();
 
-    if (input && !disc->options->topology && hwloc_topology_is_thissystem(disc->topology) &&
-        !getenv("HWLOC_THISSYSTEM")) {
-        disc_message(disc, "hwloc could not use %s=%s and describes this machine instead", input,
-                     getenv(input));
+    if (!input || disc->options->topology || !hwloc_topology_is_thissystem(disc->topology) ||
+        getenv("HWLOC_THISSYSTEM")) {
+        return 0;
     }
+    if (disc->options->strict) {
+        return disc_fail(disc, -EINVAL, "hwloc cannot use %s=%s; correct or unset the variable",
+                         input, getenv(input));
+    }
+    disc_message(disc, "hwloc could not use %s=%s and describes this machine instead", input,
+                 getenv(input));
+    return 0;
 }
 
 /* Where /sys is the one of the machine that the topology describes. */
@@ -140,8 +146,8 @@ int pci_discover(const struct pci_discover_options *options, struct pci_doc **do
     if (rc == 0 && !disc.doc) {
         rc = pci_doc_new(&disc.doc, error);
     }
+    rc = rc ? rc : input_check(&disc);
     if (rc == 0) {
-        input_check(&disc);
         fsroot_find(&disc);
         pci_gdr_facts_read(disc.fsroot, &disc.gdr);
         rc = disc_run(&disc);

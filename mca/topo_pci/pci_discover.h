@@ -97,6 +97,9 @@ struct pci_discover_options {
     /* Called with one line for each thing that is missing; NULL: silent. */
     void (*message)(void *context, const char *text);
     void *message_context;
+    /* An input that hwloc was given by its variables but cannot use is an error (-EINVAL), not a
+     * message. */
+    bool strict;
 };
 
 /* Discovers.  OPTIONS may be NULL.  *DOC is the base or a new document; after a failure the base

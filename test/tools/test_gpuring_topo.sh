@@ -128,6 +128,11 @@ if grep -q ' $' "$work/out"; then status=1; fi
 check "no line ends in a blank" ends 0
 HWLOC_SYNTHETIC="pack:2 [numa] core:2 pu:1" timeout 60 "$topo" show >"$work/out" 2>"$work/err"
 check "an invented machine" says "^2 CPUs, 0 GPUs"
+HWLOC_XMLFILE=$work/missing.xml
+export HWLOC_XMLFILE
+run show
+unset HWLOC_XMLFILE
+check "an hwloc file that is not there is named, and not this machine shown" tells "missing.xml"
 
 run
 check "no command is a mistake" ends 2
