@@ -100,6 +100,11 @@ test_mpi_standin_faults_SOURCES = \
 test_mpi_standin_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_standin_faults_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/leaked
+test_mpi_leaked_SOURCES = test/mpi/leaked.c $(mpi_harness)
+test_mpi_leaked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_leaked_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/driver_calls
 test_mpi_driver_calls_SOURCES = test/mpi/driver_calls.c $(mpi_harness)
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # MPI_Allreduce on device memory while the driver fails, on the stand-in (test/standin): an error or
-# a fallback, never a wrong result, a hang or a leak.
+# a fallback, never a wrong result, a hang or a leak. Nor a leak where the program frees nothing.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -46,6 +46,17 @@ unset GPURING_STANDIN_PROTECT
 faults 2 2 -s contexts cuPointerGetAttributes cuCtxPushCurrent_v2
 unset OMPI_MCA_coll_gpuring_stage_size
 faults 2 2 contexts
+
+# Communicators that are never freed, with ranks that come to the end at different times.
+export GPURING_STANDIN_PROTECT=0 GPURING_STANDIN_REPORT="$work/report"
+use_gpus 2
+for case in "n1 0" "n2 -1"; do
+    : >"$work/report"
+    mpi 60 4 "${case% *}" leaked "${case#* }"
+    adopt_as_one "communicators are never freed (${case})"
+    check "communicators are never freed (${case}): they are given back at the end" left_behind
+done
+unset GPURING_STANDIN_PROTECT GPURING_STANDIN_REPORT
 
 # What the user is told when peer memory corrupts or is refused.
 use_gpus 2
