@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "mca/coll_gpuring/stage_memory.h"
 
@@ -17,6 +18,10 @@
 
 /* A process may have vm.max_map_count mappings, 65530 by default: so many for a range at most. */
 #define MOST_UNITS ((size_t) 16384)
+
+/* What is kept of addresses is little, and little of what there is under a limit. */
+#define KEPT_UNITS ((size_t) 128)
+#define KEPT_SHARE 64
 
 enum { READ, WRITTEN, UNITS };
 
@@ -49,10 +54,13 @@ static char *range_map(int unit, size_t bytes)
          * whose excess is a signal. */
         if (mremap(sink.units + unit * UNIT, 0, UNIT, MREMAP_MAYMOVE | MREMAP_FIXED, range + at) ==
             MAP_FAILED) {
-            munmap(range, bytes);
+            /* If these addresses are free now, another thread may have got them: leave them. */
+            munmap(range, at);
+            munmap(range + at + UNIT, bytes - at - UNIT);
             return NULL;
         }
     }
+    madvise(range, bytes, MADV_DONTDUMP); /* the same pages over and over */
     return range;
 }
 
@@ -64,6 +72,19 @@ static void keep_units(void)
     sink.units = units == MAP_FAILED ? NULL : units;
 }
 
+/* The size of a kept range for places of `bytes` bytes. */
+static size_t kept_bytes(size_t bytes)
+{
+    struct rlimit limit;
+
+    bytes = bytes < (KEPT_UNITS - 1) * UNIT ? bytes + UNIT : KEPT_UNITS * UNIT;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        bytes > limit.rlim_cur / KEPT_SHARE) {
+        bytes = (size_t) limit.rlim_cur / KEPT_SHARE;
+    }
+    return whole_units(bytes);
+}
+
 static void keep_range(int unit, size_t bytes)
 {
     struct gpuring_stage_block *block = &sink.kept[unit];
@@ -72,7 +93,7 @@ static void keep_range(int unit, size_t bytes)
         return;
     }
     block->kind = GPURING_BLOCK_SINK;
-    for (bytes = whole_units(bytes + UNIT); block->address == NULL && bytes > 0;
+    for (bytes = kept_bytes(bytes); block->address == NULL && bytes > 0;
          bytes = bytes > UNIT ? whole_units(bytes / 2) : 0) {
         block->address = range_map(unit, bytes);
         block->bytes = bytes;
