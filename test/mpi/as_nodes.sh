@@ -16,9 +16,6 @@ fi
 if [ -n "${GPURING_TEST_DRIVER-}" ]; then
     LD_LIBRARY_PATH=$GPURING_TEST_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH
-    # Faults of the driver at one rank only.
-    [ "${GPURING_TEST_FAULT_RANK-$OMPI_COMM_WORLD_RANK}" = "$OMPI_COMM_WORLD_RANK" ] ||
-        unset GPURING_STANDIN_FAULTS
     if [ -n "${GPURING_TEST_VISIBLE-}" ]; then
         CUDA_VISIBLE_DEVICES=$(echo "$GPURING_TEST_VISIBLE" | cut -d ' ' -f $((OMPI_COMM_WORLD_RANK + 1)))
         export CUDA_VISIBLE_DEVICES

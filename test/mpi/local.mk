@@ -118,7 +118,6 @@ test_mpi_large_LDADD = $(MPI_LIBS) -lpthread -ldl
 mpi_test_scripts += \
     test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
-    test/mpi/test_gpu_faults.sh \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \

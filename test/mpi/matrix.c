@@ -4,10 +4,9 @@
  * The correctness matrix of MPI_Allreduce: every type x operation that MPI allows, in place and
  * not, with guards around the receive buffer.
  *
- *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-e] [-f N] [-m] [-s]
+ *   matrix [-n COUNTS] [-t TYPE] [-o OP] [-f N] [-m] [-s]
  *     -n 0,1,1024   counts (default 0,1,2,3,1023,1024,1025)
  *     -t, -o        only this type, this operation (MPI names)
- *     -e            MPI errors are right, too, but no wrong results
  *     -f N          every N-th combination only, starting at a different one for each count
  *     -m            misaligned buffers: at every offset from 0 to 15 in turn
  *     -s            the calls must be served by coll/gpuring: checks its counters
@@ -25,12 +24,11 @@
 static const char *counts = "0,1,2,3,1023,1024,1025";
 static const char *only_type, *only_op;
 static int every = 1;
-static bool must_serve, misaligned, errors_allowed;
+static bool must_serve, misaligned;
 
 struct tally {
     long calls;     /* with a nonzero count */
     long handed_on; /* of these: on a GPU, of types that no GPU reduces */
-    long errors;
     int wrong_combinations;
     char first[256]; /* text of the first wrong one */
 };
@@ -91,9 +89,7 @@ static void one_call(struct tally *tally, const struct harness_type *type,
     wrong = status == MPI_SUCCESS
                 ? harness_wrong(type, op, harness_size, after + GUARD, count, &first)
                 : 0;
-    if (status != MPI_SUCCESS && errors_allowed) {
-        tally->errors++;
-    } else if (status != MPI_SUCCESS) {
+    if (status != MPI_SUCCESS) {
         note_wrong(tally, type, op, count, in_place, "MPI error", (size_t) status);
     } else if (wrong > 0) {
         note_wrong(tally, type, op, count, in_place, "first wrong element", first);
@@ -155,9 +151,6 @@ static void one_count(size_t count, int phase)
         printf("# rank %d: %d wrong, first %s\n", harness_rank, tally.wrong_combinations,
                tally.first);
     }
-    if (tally.errors > 0) {
-        printf("# rank %d: %ld MPI errors\n", harness_rank, tally.errors);
-    }
     harness_check(tally.wrong_combinations == 0 && combinations > 0,
                   "allreduce of %zu elements, %d ranks, %d combinations of type and operation",
                   count, harness_size, combinations);
@@ -180,7 +173,7 @@ int main(int argc, char **argv)
     char *end;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    while ((option = getopt(argc, argv, "n:t:o:ef:ms")) != -1) {
+    while ((option = getopt(argc, argv, "n:t:o:f:ms")) != -1) {
         switch (option) {
         case 'n':
             counts = optarg;
@@ -190,9 +183,6 @@ int main(int argc, char **argv)
             break;
         case 'o':
             only_op = optarg;
-            break;
-        case 'e':
-            errors_allowed = true;
             break;
         case 'f':
             every = atoi(optarg) > 0 ? atoi(optarg) : 1;

@@ -7,10 +7,11 @@
  * its first call to its end. A call must return the right result or an error, never hang, and the
  * communicator must leave nothing behind.
  *
- *   standin_faults [-s] FAULT...   an entry point of the list below (at each of its calls), calls
- * (all of them), contexts (broken from the n-th launch on), paths (slow kernels, memory of other
- * GPUs that is changed or refused), once (what a process does once, each rank another); -s: staged
- * collectives
+ *   standin_faults [-s|-0] FAULT...   an entry point of the list below (at each of its calls),
+ * calls (all of them), contexts (broken from the n-th launch on), paths (slow kernels, memory of
+ * other GPUs that is changed or refused), once (what a process does once, each rank another), all
+ * (the first call of every entry point at all ranks); -s: staged collectives; -0: at rank 0, else
+ * at the last
  */
 #include "standin_trial.h"
 
@@ -152,6 +153,19 @@ static void every_entry_point_is_listed(void)
     }
 }
 
+/* Each at its first call, at all ranks alike. */
+static void all_ranks(void)
+{
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char fault[96];
+
+        if (calls[i].most > 0) {
+            snprintf(fault, sizeof fault, "%s=1:%s", calls[i].name, calls[i].code);
+            one_fault(fault, true, false);
+        }
+    }
+}
+
 /* All that have calls to try in this mode. */
 static void all_calls(void)
 {
@@ -211,7 +225,7 @@ static void contexts(void)
     static const char *const name[] = {"cuMemcpyAsync", "cuStreamSynchronize",
                                        "cuPointerGetAttributes", "cuStreamCreate", "cuMemAlloc_v2"};
     char fault[64];
-    int culprit = harness_rank == harness_size - 1;
+    bool culprit = harness_rank == trial_culprit;
 
     for (int n = 1; n <= 4 && !trial_staged; n++) {
         snprintf(fault, sizeof fault, "sticky=%d", n);
@@ -234,6 +248,7 @@ static void contexts(void)
 static void paths(void)
 {
     one_fault("slow=20000", false, true);
+    one_fault("nopeer=1", false, true);
     one_fault("corrupt=1", false, true);
     one_fault("corrupt=1", true, true);
     one_fault("nopeer=1", true, true);
@@ -243,6 +258,10 @@ static void named(const char *name)
 {
     if (strcmp(name, "calls") == 0) {
         all_calls();
+        return;
+    }
+    if (strcmp(name, "all") == 0) {
+        all_ranks();
         return;
     }
     if (strcmp(name, "contexts") == 0) {
@@ -268,8 +287,8 @@ static void warm_up(void)
 {
     long long served;
 
-    trial_run("", true);                         /* what a process makes once: by calls that */
-    trial_run("cuIpcGetMemHandle=1:201", false); /* are served, and by those that are staged */
+    trial_run("", true);                        /* what a process makes once: by calls that are */
+    trial_run("cuIpcGetMemHandle=1:201", true); /* served, by a failure, and by staged calls */
     trial_is_usual();
     trial_reset();
     served = harness_pvar("coll_gpuring_calls");
@@ -284,6 +303,7 @@ static void warm_up(void)
 int main(int argc, char **argv)
 {
     bool staged = argc > 1 && strcmp(argv[1], "-s") == 0;
+    bool first = argc > 1 && strcmp(argv[1], "-0") == 0;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     trial_start(staged);
@@ -291,7 +311,8 @@ int main(int argc, char **argv)
         once();
     } else {
         warm_up();
-        for (int i = staged ? 2 : 1; i < argc; i++) {
+        trial_culprit = first ? 0 : trial_culprit;
+        for (int i = staged || first ? 2 : 1; i < argc; i++) {
             named(argv[i]);
         }
     }

@@ -20,6 +20,7 @@ static float *input[ROUNDS], *output[ROUNDS], *host;
 struct trial_driver trial_driver;
 struct trial_seen trial_seen;
 bool trial_staged;
+int trial_culprit;
 int trial_calls;
 /* What a process holds for good, such as what calls are staged through, and one more. */
 static long usual = LONG_MAX;
@@ -39,6 +40,7 @@ void trial_find(const char *name, void *function)
 void trial_start(bool staged)
 {
     trial_staged = staged;
+    trial_culprit = harness_size - 1;
     trial_calls = staged ? ROUNDS : ROUNDS - 1;
     trial_find("gpuring_standin_arm", &trial_driver.arm);
     trial_find("gpuring_standin_reached", &trial_driver.reached);
@@ -238,11 +240,10 @@ bool trial_here(const char *fault, bool last)
 
 bool trial_run(const char *fault, bool everywhere)
 {
-    int culprit = harness_size - 1;
+    bool here = everywhere || harness_rank == trial_culprit;
     /* With rank 0 the last one, others give back first what is mapped here. */
-    int struck = trial_here(everywhere || harness_rank == culprit ? fault : NULL,
-                            everywhere && harness_rank == 0);
+    int struck = trial_here(here ? fault : NULL, everywhere && harness_rank == 0);
 
-    MPI_Bcast(&struck, 1, MPI_INT, culprit, MPI_COMM_WORLD);
+    MPI_Bcast(&struck, 1, MPI_INT, trial_culprit, MPI_COMM_WORLD);
     return struck != 0;
 }

@@ -41,7 +41,9 @@ void trial_is_usual(void);
 /* One communicator, with this fault here; NULL: none. True if it was reached. last: this rank
  * frees the communicator some time after the others. */
 bool trial_here(const char *fault, bool last);
-/* One communicator with this fault at the last rank, or everywhere. */
+/* The rank that a fault meets where it does not meet all; from trial_start on the last one. */
+extern int trial_culprit;
+/* One communicator with this fault at that rank, or everywhere. */
 bool trial_run(const char *fault, bool everywhere);
 
 /* An entry point of the driver by its name; the program ends if there is none. */

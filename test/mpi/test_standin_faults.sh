@@ -37,7 +37,7 @@ faults() {
 # The program has the lists of what fails.
 GPURING_TEST_SORT=pool faults 9 1 once
 faults 2 1 calls
-faults 3 2 paths cuIpcOpenMemHandle_v2 cuLaunchKernel
+faults 3 2 -0 calls paths all
 export OMPI_MCA_coll_gpuring_stage_size=16k
 faults 2 1 -s calls
 faults 3 1 -s cuMemcpyAsync cuStreamQuery
@@ -46,6 +46,7 @@ unset GPURING_STANDIN_PROTECT
 faults 2 2 -s contexts cuPointerGetAttributes cuCtxPushCurrent_v2
 unset OMPI_MCA_coll_gpuring_stage_size
 faults 2 2 contexts
+faults 2 2 -0 contexts
 
 # Communicators that are never freed, with ranks that come to the end at different times.
 export GPURING_STANDIN_PROTECT=0 GPURING_STANDIN_REPORT="$work/report"
