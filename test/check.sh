@@ -58,13 +58,13 @@ count_results() {
     [ "$((p + f))" -gt 0 ] || bad "$1: no test ran"
 }
 
-# suite FOLDER TEXT TARGET: make check, or a part of it, in a build folder.
+# suite FOLDER TEXT TARGET [JOBS]: make check, or a part of it, in a build folder.
 suite() {
     folder=$base/$1 text=$2
     say "$text"
     find "$folder" -name '*.trs' -exec rm -f {} +
     status=0
-    make -C "$folder" -k -j "$jobs" "$3" >"$folder/check.log" 2>&1 </dev/null || status=$?
+    make -C "$folder" -k -j "${4-$jobs}" "$3" >"$folder/check.log" 2>&1 </dev/null || status=$?
     before=$failed
     count_results "$folder"
     if [ "$failed" -gt "$before" ]; then
@@ -124,26 +124,38 @@ stage_clang() {
     configured clang all CC=clang --enable-werror --without-cuda
 }
 
+# Half of what unit tests do is to wait until something has not happened.
+unit_jobs=$((2 * jobs))
+
 stage_address() {
     ASAN_OPTIONS=detect_leaks=1:abort_on_error=0
     UBSAN_OPTIONS=print_stacktrace=1
     export ASAN_OPTIONS UBSAN_OPTIONS
     configured address unit-programs CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=address,undefined &&
-        suite address "address and undefined behaviour sanitizers: unit tests" check-unit
+        suite address "address and undefined behaviour sanitizers: unit tests" check-unit "$unit_jobs"
 }
 
 stage_thread() {
     configured thread thread-programs CC=gcc CFLAGS='-O1 -g' --without-cuda --enable-sanitizers=thread &&
-        suite thread "thread sanitizer: plans, transport, proxy" check-threads
+        suite thread "thread sanitizer: plans, transport, proxy" check-threads "$unit_jobs"
 }
 
-# A short run of the fuzzer from the kept inputs; a long one is test/fuzz/run.sh by hand.
+# A short run of the fuzzer from the kept inputs; a long one is test/fuzz/run.sh by hand. It takes
+# one core, so it runs beside the stages that follow; fuzz_end waits for it.
+fuzzer=
 stage_fuzz() {
-    say "fuzzing the topology engine for $fuzz_seconds seconds"
+    say "fuzzing the topology engine for $fuzz_seconds seconds (its end is told at the end)"
     rm -rf "${base:?}/fuzz"
     mkdir -p "$base/fuzz"
+    sh test/fuzz/run.sh "$fuzz_seconds" "$base/fuzz" >"$base/fuzz.log" 2>&1 </dev/null &
+    fuzzer=$!
+}
+
+fuzz_end() {
+    [ -n "$fuzzer" ] || return 0
+    say "fuzzing: the end"
     status=0
-    sh test/fuzz/run.sh "$fuzz_seconds" "$base/fuzz" >"$base/fuzz.log" 2>&1 </dev/null || status=$?
+    wait "$fuzzer" || status=$?
     case $status in
     0)
         good
@@ -168,6 +180,7 @@ step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     *) bad "there is no stage $stage" ;;
     esac
 done
+fuzz_end
 
 if [ -s "$base/skipped" ]; then
     say "skipped"

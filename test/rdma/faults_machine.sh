@@ -30,7 +30,7 @@ each 2 "nothing is wrong: data are right" '[1-9][0-9]* operations right$'
 run 100 "$MPIRUN" --host a,b "$rdma_programs/steady" 5 5000 50
 each 2 "a slow receiver: data are right" '[1-9][0-9]* operations right$'
 
-under_way 20 a,b 'stand_still 1 4'
+under_way 12 a,b 'stand_still 1 4'
 check "a peer was stopped and went on" test -s "$work/stood"
 each 2 "a peer that stands still for 4 seconds: data are right" '[1-9][0-9]* operations right$'
 

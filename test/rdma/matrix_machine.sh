@@ -34,10 +34,13 @@ done
 matrix "2 hosts, 1 Mi + 3 elements" a,b -n 1048579 -f 150
 matrix "hosts a:2,b:2, 1 Mi + 3 elements" a:2,b:2 -n 1048579 -f 300
 
+# The protocol decides what lies in the slots that travel, not between whom.
 for algorithm in ring tree direct; do
     for protocol in simple ll ll128; do
+        hosts=a:2,b
+        [ "$protocol" != simple ] || hosts=a:2,b,c
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
-        matrix "$algorithm $protocol, hosts a:2,b,c" a:2,b,c -n 1,20000 -f 97
+        matrix "$algorithm $protocol, hosts $hosts" $hosts -n 1,20000 -f 97
     done
 done
 unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
