@@ -214,9 +214,14 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = (standin_gdr() & STANDIN_GDR_DMABUF) != 0;
         break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
-        *value = (standin_gdr() & STANDIN_GDR_ORDERED) != 0
+        *value = (standin_gdr() & STANDIN_GDR_ORDERED_ALL) != 0
+                     ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES
+                 : (standin_gdr() & STANDIN_GDR_ORDERED) != 0
                      ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
                      : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
+        break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+        *value = CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST; /* which nobody here calls */
         break;
     default:
         *value = 0;

@@ -20,7 +20,7 @@
  *                        process's memory flips one bit of what it wrote
  *       nopeer=1         GPUs do not reach each other's memory
  *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 by descriptors (dma-buf), 4 writes
- *                                 are seen in order (default 0)
+ *                                 are seen in order by the GPU, 8 by all of them (default 0)
  *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: a host access
  *                                 while nothing runs on the GPU is a segmentation fault)
  *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
@@ -93,7 +93,12 @@ long standin_held_objects(void);
 void standin_wait_for_streams(void);
 
 /* context.c */
-enum { STANDIN_GDR_SUPPORTED = 1, STANDIN_GDR_DMABUF = 2, STANDIN_GDR_ORDERED = 4 };
+enum {
+    STANDIN_GDR_SUPPORTED = 1,
+    STANDIN_GDR_DMABUF = 2,
+    STANDIN_GDR_ORDERED = 4,
+    STANDIN_GDR_ORDERED_ALL = 8
+};
 int standin_gdr(void);
 int standin_gpus(void);         /* that this process sees */
 int standin_number(int device); /* of the device, among all there are; the same everywhere */

@@ -27,7 +27,7 @@
 #define COUNT      20011
 #define SLOT_BYTES 8192
 
-enum { SUPPORTED = 1, DMABUF = 2, ORDERED = 4 }; /* GPURING_STANDIN_GDR */
+enum { SUPPORTED = 1, DMABUF = 2, ORDERED = 4, ORDERED_ALL = 8 }; /* GPURING_STANDIN_GDR */
 
 struct rank {
     struct gpuring_net *net;
@@ -179,7 +179,8 @@ static void check(const struct expected *expected)
     snprintf(text, sizeof text, "%d", expected->gdr);
     setenv("GPURING_STANDIN_GDR", text, 1);
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
-    fake_verbs_gpu(expected->peer_memory, expected->dmabuf, !(expected->gdr & ORDERED));
+    fake_verbs_gpu(expected->peer_memory, expected->dmabuf,
+                   !(expected->gdr & (ORDERED | ORDERED_ALL)));
     fake_verbs_gpu_memory(on_gpu, copy);
     arm(expected->fault);
     for (int r = 0; r < RANKS; r++) {
@@ -246,6 +247,32 @@ static void test_no_flush_where_writes_are_in_order(void **state)
                              .ways = BOTH,
                              .direct = 2,
                              .told = "peer memory, in order"});
+    check(&(struct expected){.gdr = SUPPORTED | ORDERED_ALL,
+                             .peer_memory = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .told = "in order, as the driver says: not flushed"});
+}
+
+/* A driver that does not answer has promised nothing. */
+static void test_flush_where_the_order_is_not_known(void **state)
+{
+    (void) state;
+    for (int n = 2; n <= 3; n++) { /* the question for descriptors, and that for the order */
+        char fault[64];
+
+        snprintf(fault, sizeof fault, "cuDeviceGetAttribute=%d:1", n);
+        check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
+                                 .fault = fault,
+                                 .peer_memory = true,
+                                 .dmabuf = true,
+                                 .ways = BOTH,
+                                 .direct = 2,
+                                 .by_dmabuf = true, /* of one rank at least */
+                                 .flushed = n == 3,
+                                 .told = n == 3 ? "flushed by reading, for the driver promises no"
+                                                : "peer memory, in order"});
+    }
 }
 
 /* Sending from the GPU's memory may be far while receiving into it is not, and the other way. */
@@ -367,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_dmabuf),
         cmocka_unit_test(test_peer_memory),
         cmocka_unit_test(test_no_flush_where_writes_are_in_order),
+        cmocka_unit_test(test_flush_where_the_order_is_not_known),
         cmocka_unit_test(test_one_way),
         cmocka_unit_test(test_second_choice),
         cmocka_unit_test(test_staged),

@@ -31,6 +31,25 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
     return fd;
 }
 
+/*
+ * Must what a network device wrote be flushed before a kernel of this GPU may read it? Not if the
+ * driver says that the GPU sees it in order, "owner" or more; not knowing is no. The driver's own
+ * flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread, see HACKING.
+ */
+static bool needs_flush(const struct gpuring_device *device)
+{
+    bool ordered =
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    uint32_t offered =
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+
+    gpuring_debug("the driver %s network devices' writes in order, and offers %s flush by the host",
+                  ordered ? "sees" : "does not promise to see",
+                  (offered & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0 ? "a" : "no");
+    return !ordered;
+}
+
 int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t bytes,
                             struct gpuring_device_nic *access)
 {
@@ -53,10 +72,7 @@ int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t 
         return status;
     }
     access->dmabuf = export_range(device, address, bytes);
-    /* From "owner" on, a kernel of this GPU sees what was written before the news of it. */
-    access->flush =
-        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) <
-        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    access->flush = needs_flush(device);
     gpuring_cuda_leave(device);
     return GPURING_OK;
 }

@@ -138,7 +138,9 @@ int gpuring_slots_create(struct gpuring_transport *transport,
                      "nodes; %s, %s",
                      transport->ndirect, transport->nremote,
                      transport->direct_nic.dmabuf >= 0 ? "dma-buf" : "peer memory",
-                     transport->direct_nic.flush ? "flushed by reading" : "in order");
+                     transport->direct_nic.flush
+                         ? "flushed by reading, for the driver promises no order of writes"
+                         : "in order, as the driver says: not flushed");
     }
     return GPURING_OK;
 }
