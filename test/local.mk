@@ -99,7 +99,7 @@ test_tools_report_compare_SOURCES = test/tools/report_compare.c
 test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
 TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
-EXTRA_DIST += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
+EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
 
 # Discovery against the declarations of hwloc 3.
 TESTS += test/tools/test_hwloc3.sh

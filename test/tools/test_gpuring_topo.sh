@@ -4,24 +4,9 @@
 #
 # gpuring-topo as a user meets it: every command, wrong usage, bad files, full disks; and its reports on
 # real machines beside the recorded answers.
-set -u
-: "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
+# shellcheck source=test/tools/lib.sh
+. "${top_srcdir:-.}/test/tools/lib.sh"
 topo=$top_builddir/tools/gpuring-topo
-work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-topo-test.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-checks=0
-
-check() { # TEXT COMMAND...: passes if the command does
-    text=$1
-    shift
-    checks=$((checks + 1))
-    if "$@"; then
-        echo "ok $checks - $text"
-    else
-        echo "not ok $checks - $text"
-        sed 's/^/# /' "$work/out" "$work/err" | head -n 8
-    fi
-}
 
 run() { # ARGS...: status in $status, output in $work/out, messages in $work/err
     timeout -k 5 60 "$topo" "$@" >"$work/out" 2>"$work/err" </dev/null
@@ -186,7 +171,7 @@ run report -t "$work/none.xml"
 check "no GPU" says '"ranks":0,'
 for bad in "cycle:below itself" "twice:belongs to two GPUs" "rank:same rank" "entity:line 2" \
     "version:only version 1"; do
-    run report -t "${top_srcdir:-.}/test/data/topo/bad-${bad%%:*}.xml"
+    run report -t "$top_srcdir/test/data/topo/bad-${bad%%:*}.xml"
     check "bad-${bad%%:*}.xml is a message" tells "${bad#*:}"
 done
 sed 's/target="0000:12:00.0"/target="0000:99:00.0"/' "$work/two.xml" >"$work/dangling.xml"

@@ -5,25 +5,9 @@
 # Compiles discovery against what hwloc 3 declares otherwise than hwloc 2: the installed header of hwloc 2 is
 # changed in these places. It shows that the branch for hwloc 3 is C that fits these declarations; not that
 # the rest of hwloc 3 is as hwloc 2, nor that it runs.
-set -u
-: "${top_srcdir:?run this by make check, or set top_srcdir to the source folder}"
-: "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
+# shellcheck source=test/tools/lib.sh
+. "${top_srcdir:-.}/test/tools/lib.sh"
 : "${CC:=cc}" "${HWLOC_CPPFLAGS=}"
-work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-hwloc3.XXXXXX") || exit 99
-trap 'rm -rf "$work"' EXIT
-checks=0
-
-check() { # TEXT COMMAND...: passes if the command does
-    text=$1
-    shift
-    checks=$((checks + 1))
-    if "$@" >"$work/out" 2>&1; then
-        echo "ok $checks - $text"
-    else
-        echo "not ok $checks - $text"
-        head -n 8 "$work/out" | sed 's/^/# /'
-    fi
-}
 
 # shellcheck disable=SC2086
 header=$(echo '#include <hwloc.h>' | $CC $HWLOC_CPPFLAGS -M -xc - | tr -d '\\' | tr ' ' '\n' | grep '/hwloc\.h$')

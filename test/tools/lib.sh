@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+# shellcheck shell=sh
+#
+# What tests of tools share; sourced: a folder for their files, and checks as lines of TAP.
+set -u
+: "${top_srcdir:?run this by make check, or set top_srcdir to the source folder}"
+: "${top_builddir:?run this by make check, or set top_builddir to the build folder}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-tools.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+checks=0
+
+# Passes if the command does; else shows what it said, and the output and messages that a test keeps in
+# $work/out and $work/err.
+check() { # TEXT COMMAND...
+    text=$1
+    shift
+    checks=$((checks + 1))
+    if "$@" >"$work/said" 2>&1; then
+        echo "ok $checks - $text"
+    else
+        echo "not ok $checks - $text"
+        for file in said out err; do
+            [ ! -s "$work/$file" ] || head -n 8 "$work/$file" | sed 's/^/# /'
+        done
+    fi
+}
