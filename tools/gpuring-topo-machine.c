@@ -39,6 +39,14 @@ static int failure(const char *what, int code, const struct pci_error *error)
     return TOPO_EXIT_FAILURE;
 }
 
+/* The machine as the user named it. */
+static const char *machine_named(const struct topo_machine *machine)
+{
+    const char *path = machine->options->topo;
+
+    return !path ? "this machine" : strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 static void message_print(void *context, const char *text)
 {
     const struct topo_options *options = context;
@@ -149,7 +157,7 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
             topo_message("%s", error.text); /* names the file */
             return TOPO_EXIT_FAILURE;
         }
-        return failure(options->topo ? options->topo : "this machine", rc, &error);
+        return failure(machine_named(machine), rc, &error);
     }
     if (options->ngpus > 0) {
         rc = pci_doc_keep_gpus(machine->doc, options->gpus, options->ngpus, &error);
@@ -158,7 +166,7 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
         return failure("--gpus", rc, &error);
     }
     rc = graph_build(machine, &error);
-    return rc == 0 ? TOPO_EXIT_OK : failure(machine->name, rc, &error);
+    return rc == 0 ? TOPO_EXIT_OK : failure(machine_named(machine), rc, &error);
 }
 
 /* Rings, then trees with as many channels where that costs little. */
@@ -274,7 +282,7 @@ int topo_machine_search(struct topo_machine *machine)
     }
     rc = all_search(machine, &error);
     machine->searched = rc == 0;
-    return rc == 0 ? TOPO_EXIT_OK : failure(machine->name, rc, &error);
+    return rc == 0 ? TOPO_EXIT_OK : failure(machine_named(machine), rc, &error);
 }
 
 void topo_machine_free(struct topo_machine *machine)

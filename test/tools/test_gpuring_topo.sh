@@ -172,7 +172,7 @@ check "no GPU" says '"ranks":0,'
 for bad in "cycle:below itself" "twice:belongs to two GPUs" "rank:same rank" "entity:line 2" \
     "version:only version 1"; do
     run report -t "$top_srcdir/test/data/topo/bad-${bad%%:*}.xml"
-    check "bad-${bad%%:*}.xml is a message" tells "${bad#*:}"
+    check "bad-${bad%%:*}.xml is a message that names the file" tells "data/topo/bad-.*${bad#*:}"
 done
 sed 's/target="0000:12:00.0"/target="0000:99:00.0"/' "$work/two.xml" >"$work/dangling.xml"
 run report -v -t "$work/dangling.xml"
