@@ -28,10 +28,25 @@ static uint32_t endpoint_count(const struct pci_graph *graph)
     return pci_graph_count(graph, PCI_NODE_GPU) + pci_graph_count(graph, PCI_NODE_NET);
 }
 
-static void name_of(const struct pci_node *node, char *name, size_t size)
+/* Whether device numbers tell GPUs apart: those of several hosts begin anew on each. */
+static int devices_differ(const struct pci_graph *graph)
+{
+    uint32_t gpus = pci_graph_count(graph, PCI_NODE_GPU);
+
+    for (uint32_t i = 1; i < gpus; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (endpoint(graph, i)->gpu.dev == endpoint(graph, j)->gpu.dev) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+static void name_of(const struct pci_node *node, int by_device, char *name, size_t size)
 {
     if (node->type == PCI_NODE_GPU) {
-        snprintf(name, size, "GPU%d", node->gpu.dev);
+        snprintf(name, size, "GPU%d", by_device ? node->gpu.dev : node->gpu.rank);
     } else {
         snprintf(name, size, "NET%d", node->net.dev);
     }
@@ -69,11 +84,12 @@ static void cell_of(const struct pci_graph *graph, uint32_t i, uint32_t j, int b
 static void matrix(FILE *out, const struct pci_graph *graph, int bandwidths)
 {
     uint32_t count = endpoint_count(graph);
+    int by_device = devices_differ(graph);
     char cell[32];
 
     fprintf(out, "%-8s", bandwidths ? "GB/s" : "");
     for (uint32_t j = 0; j < count; j++) {
-        name_of(endpoint(graph, j), cell, sizeof(cell));
+        name_of(endpoint(graph, j), by_device, cell, sizeof(cell));
         fprintf(out, "%-7s", cell);
     }
     fprintf(out, "%s\n", bandwidths ? "" : "NUMA node");
@@ -81,7 +97,7 @@ static void matrix(FILE *out, const struct pci_graph *graph, int bandwidths)
         struct pci_node *node = endpoint(graph, i);
         int cpu = node->type == PCI_NODE_GPU ? pci_graph_local_cpu(graph, node->index) : -1;
 
-        name_of(node, cell, sizeof(cell));
+        name_of(node, by_device, cell, sizeof(cell));
         fprintf(out, "%-8s", cell);
         for (uint32_t j = 0; j < count; j++) {
             cell_of(graph, i, j, bandwidths, cell, sizeof(cell));
