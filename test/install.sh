@@ -41,6 +41,12 @@ lists() { # COMPONENT-PATH HOME: does ompi_info find the component?
     HOME=$2 OMPI_MCA_mca_base_component_path=$1 ompi_info --param coll gpuring --level 9 |
         grep -q coll_gpuring_priority
 }
+# explains COMPONENT-PATH HOME: does a bad value get its help text?
+explains() {
+    HOME=$2 OMPI_MCA_mca_base_component_path=$1 OMPI_MCA_coll_gpuring_timeout=soon \
+        ompi_info --param coll gpuring --level 9 2>&1 |
+        grep -q '^The parameter coll_gpuring_timeout was given the value'
+}
 no_file_left() { [ -z "$(find "$1" -type f -o -type l | head -n 1)" ]; }
 
 check "configure with a prefix" in_folder prefixed --without-cuda --prefix="$base/opt"
@@ -53,6 +59,12 @@ done
 check "no libtool archives beside the components" absent "$base/opt/lib/openmpi/mca_coll_gpuring.la"
 check "ompi_info finds the installed component" \
     lists "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
+check "it finds its help texts" explains "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
+mv "$base/opt" "$base/moved"
+check "also when its prefix has moved" explains "$base/moved/lib/openmpi:SYSTEM_DEFAULT" "$base"
+mkdir "$base/elsewhere" && mv "$base/moved" "$base/opt"
+cp "$base/opt/lib/openmpi/mca_coll_gpuring.so" "$base/elsewhere"
+check "and when the component lies elsewhere" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
 check "make uninstall" make -C "$base/prefixed" uninstall
 check "nothing is left" no_file_left "$base/opt"
 check "make install with DESTDIR" make -C "$base/prefixed" install DESTDIR="$base/stage"
@@ -60,6 +72,7 @@ check "DESTDIR is in front" test -f "$base/stage$base/opt/lib/openmpi/mca_coll_g
 
 check "make install-user" make -C "$base/prefixed" install-user HOME="$base/home"
 check "Open MPI finds a user's component by itself" lists "SYSTEM_DEFAULT:USER_DEFAULT" "$base/home"
+check "a user's component finds its help texts" explains "SYSTEM_DEFAULT:USER_DEFAULT" "$base/home"
 check "make uninstall-user" make -C "$base/prefixed" uninstall-user HOME="$base/home"
 check "nothing is left for the user" no_file_left "$base/home"
 

@@ -13,6 +13,8 @@
 
 #include "opal/util/show_help.h"
 
+#include "gpuring_config.h"
+
 #include "mca/coll_gpuring/util/status.h"
 
 #define HELP_FILE "help-mpi-coll-gpuring.txt"
@@ -38,10 +40,14 @@ int gpuring_compat_error(int status)
     }
 }
 
-/* The folder with the help file: beside the component, or share/openmpi of the same prefix. */
+/*
+ * The folder with the help file: beside the component (not installed yet, or installed for one
+ * user), the data folder of the same prefix, wherever that is now, or where it was to be installed.
+ */
 static int help_folder(char *folder, size_t size)
 {
-    static const char *const candidates[] = {"", "/../../share/openmpi", "/../../../share/openmpi"};
+    static const char *const candidates[] = {"", "/../../share/" GPURING_PACKAGE,
+                                             "/../../../share/" GPURING_PACKAGE, NULL};
     Dl_info info;
     const char *slash;
 
@@ -51,8 +57,10 @@ static int help_folder(char *folder, size_t size)
     }
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         char path[4096];
-        int length = snprintf(folder, size, "%.*s%s", (int) (slash - info.dli_fname),
-                              info.dli_fname, candidates[i]);
+        int length = candidates[i] != NULL
+                         ? snprintf(folder, size, "%.*s%s", (int) (slash - info.dli_fname),
+                                    info.dli_fname, candidates[i])
+                         : snprintf(folder, size, "%s", GPURING_HELP_DIR);
 
         if (length < 0 || (size_t) length >= size ||
             snprintf(path, sizeof path, "%s/%s", folder, HELP_FILE) >= (int) sizeof path) {
