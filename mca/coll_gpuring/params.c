@@ -11,6 +11,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -193,14 +194,31 @@ static void number_check(const struct param *param, int index)
     }
 }
 
+/* What is wrong with a text; NULL: nothing. */
+static const char *text_fault(const struct param *param, const char *text)
+{
+    const char *bad;
+
+    if (param->offset == AT(proxy_cpu) && !gpuring_cores_wish_valid(text)) {
+        return "it is neither auto nor none nor a list of cores (3 or 0,4-7)";
+    }
+    if (param->offset == AT(verbs_hca) && !gpuring_net_list_valid(text, &bad)) {
+        return "it is no list of devices (mlx5_0:1,mlx5_2 or ^mlx5_1)";
+    }
+    return NULL;
+}
+
 static void text_check(const struct param *param)
 {
-    if (param->offset == AT(proxy_cpu) && !gpuring_cores_wish_valid(gpuring_params.proxy_cpu)) {
-        gpuring_compat_help("bad value", param->name, gpuring_params.proxy_cpu,
-                            "it is neither auto nor none nor a list of cores (3 or 0,4-7)",
-                            param->text, param->name, param->help);
-        free(gpuring_params.proxy_cpu); /* Open MPI's copy; it frees ours in its place */
-        gpuring_params.proxy_cpu = strdup(param->text);
+    char **text = param_storage(param);
+    const char *why = text_fault(param, *text);
+
+    if (why != NULL) {
+        gpuring_compat_help("bad value", param->name, *text, why,
+                            param->text[0] != '\0' ? param->text : "none", param->name,
+                            param->help);
+        free(*text); /* Open MPI's copy; it frees ours in its place */
+        *text = strdup(param->text);
     }
 }
 

@@ -14,6 +14,21 @@
 
 #define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
 
+/* The algorithm that was asked for is not to be had. */
+static void tell_missing(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_service *service)
+{
+    int asked = service->choice_config.algorithm;
+
+    if (module->rank == 0 && asked >= 0 && !service->choice_config.offered[asked]) {
+        gpuring_info("coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
+                     "(direct: at most %d ranks; packed: GPUs of a known topology): another one is "
+                     "chosen by size",
+                     gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
+                     GPURING_SERVICE_DIRECT_RANKS);
+    }
+}
+
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
                            const struct gpuring_wireup_known *known,
                            struct gpuring_service **service)
@@ -22,6 +37,9 @@ int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
         gpuring_layout_service(known->layout, known->hellos, module->rank, gpuring_process.gpu,
                                gpuring_process.device_ops, gpuring_process.device, service);
 
+    if (status == GPURING_OK) {
+        tell_missing(module, *service);
+    }
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
         status = gpuring_wireup_check_plans(known->layout);
     }

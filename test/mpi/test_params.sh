@@ -69,7 +69,7 @@ awk '$1 == "CHOICE" { print $2, "some" }' "$work/params" >"$work/bad"
 bad "choices that are none" environment
 awk '$1 == "CHOICE" && $2 != "device" { print $2, "some" }' "$work/params" >"$work/bad"
 bad "choices that are none in a file" file
-for case in "threads 33" "proxy_cpu 3-1" "proxy_cpu fast" "priority -1" "priority 101" "priority abc"; do
+for case in "threads 33" "proxy_cpu 3-1" "proxy_cpu fast" "verbs_hca mlx5_0:1:2" "priority -1" "priority 101" "priority abc"; do
     echo "$case" >"$work/bad"
     bad "a bad value alone ($case)" environment
 done
@@ -89,6 +89,12 @@ check "ranks that disagree: the message names the parameter" says 'buffer_size'
 check "ranks that disagree: the message has both values" \
     sh -c "grep -q 65536 '$work/out' && grep -q 131072 '$work/out'"
 check "ranks that disagree: no hang" test "$status" -ne 124
+
+# An algorithm that this communicator cannot have.
+OMPI_MCA_coll_gpuring_algorithm=packed OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 matrix -n 100 -f 50 -s
+check "an algorithm that is not offered: the log says so, once" \
+    test "$(grep -c 'coll_gpuring_algorithm=packed is not offered to' "$work/out")" -eq 1
+adopt_as_one "an algorithm that is not offered"
 
 # Not asked for: not there.
 run 60 "$MPIRUN" -n 2 --mca coll_base_verbose 10 "$programs/matrix" -n 100 -f 50
