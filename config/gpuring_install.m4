@@ -17,6 +17,14 @@ AC_DEFUN([GPURING_INSTALL_DIRS], [
     eval gpuring_dir=\"$datarootdir\"
     eval gpuring_dir=\"$datadir\"
     eval GPURING_HELP_DIR=\"$gpuring_dir/$PACKAGE\"
+
+    # And what the summary tells.
+    gpuring_save_exec_prefix=$exec_prefix
+    AS_IF([test "$exec_prefix" = NONE], [exec_prefix=$prefix])
+    eval gpuring_final_bindir=\"$bindir\"
+    eval gpuring_dir=\"$componentdir\"
+    eval gpuring_final_componentdir=\"$gpuring_dir\"
+    exec_prefix=$gpuring_save_exec_prefix
     prefix=$gpuring_save_prefix
     AC_SUBST([GPURING_HELP_DIR])
 ])
@@ -42,10 +50,10 @@ AC_DEFUN([GPURING_SUMMARY], [
         [AS_ECHO(["  cmocka      `$PKG_CONFIG --modversion cmocka 2>/dev/null`"])],
         [AS_ECHO(["  cmocka      no: make check leaves the unit tests out (Debian: libcmocka-dev)"])])
     AS_IF([test "$enable_sanitizers" != no], [AS_ECHO(["  sanitizers  $enable_sanitizers"])])
-    AS_ECHO(["  components  go to $componentdir"])
+    AS_ECHO(["  components  go to $gpuring_final_componentdir"])
     AS_IF([test "$gpuring_prefix_given" != NONE], [
-        AS_ECHO(["              use: mpirun --mca mca_base_component_path <that folder>:SYSTEM_DEFAULT:USER_DEFAULT"])])
-    AS_ECHO(["  tools       go to $bindir (prefix $gpuring_final_prefix)"])
+        AS_ECHO(["              use: mpirun --mca mca_base_component_path $gpuring_final_componentdir:SYSTEM_DEFAULT:USER_DEFAULT"])])
+    AS_ECHO(["  tools       go to $gpuring_final_bindir"])
     AS_ECHO([""])
     AS_ECHO(["  make, make check, make install  (or make install-user: ~/.openmpi/components)"])
 ])
