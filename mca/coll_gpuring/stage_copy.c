@@ -51,10 +51,11 @@ int gpuring_stage_copy_start(struct gpuring_stream *stream, char *to, const char
     for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
         const struct gpuring_run *run = gpuring_runs_at(runs, i);
 
-        status = run->rows == 1
-                     ? ops->copy(stream, to + run->offset, from + run->offset, run->bytes)
-                     : ops->copy_rows(stream, to + run->offset, from + run->offset, run->bytes,
-                                      run->rows, (size_t) run->stride);
+        status =
+            run->rows == 1
+                ? ops->copy(stream, to + run->offset, from + run->offset, run->bytes)
+                : ops->copy_rows(stream, to + run->offset, (size_t) run->stride, from + run->offset,
+                                 (size_t) run->stride, run->bytes, run->rows);
     }
     return status;
 }

@@ -123,6 +123,40 @@ static void memory_is_zeroed_and_contexts_stay(void **state)
 }
 
 /* Peers within one process: the driver would refuse to open the handle there. */
+static void rows_body(void)
+{
+    uint8_t from[7 * 130], to[7 * 300] = {0};
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_device *device;
+    struct gpuring_stream *stream;
+    CUdeviceptr buffer;
+    void *memory;
+
+    driver = cuda_application_start(0, &buffer, 1 << 16);
+    device = cuda_attached(buffer);
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t) (i * 7 % 251 + 1);
+    }
+    CUDA_REQUIRE(ops->alloc(device, 7 * 200, &memory) == GPURING_OK);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy_rows(stream, memory, 200, from, 130, 100, 7) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy_rows(stream, to, 300, memory, 200, 100, 7) == GPURING_OK);
+    CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+    for (size_t i = 0; i < sizeof to; i++) {
+        CUDA_REQUIRE(to[i] == (i % 300 < 100 ? from[i / 300 * 130 + i % 300] : 0));
+    }
+    ops->stream_destroy(stream);
+    ops->free(device, memory);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void rows_are_copied_from_pitch_to_pitch(void **state)
+{
+    (void) state;
+    in_process("", rows_body);
+}
+
 static void own_handle_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -357,6 +391,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointers_are_told_apart),
         cmocka_unit_test(memory_is_zeroed_and_contexts_stay),
+        cmocka_unit_test(rows_are_copied_from_pitch_to_pitch),
         cmocka_unit_test(peers_of_one_process_share_memory),
         cmocka_unit_test(lack_of_device_memory_is_reported),
         cmocka_unit_test(a_driver_that_does_not_start_is_reported),

@@ -60,6 +60,24 @@ static void fresh_memory_is_zero_and_page_aligned(void **state)
     ops->free(*state, memory);
 }
 
+/* From one distance to another, and nothing between them. */
+static void rows_are_copied_from_pitch_to_pitch(void **state)
+{
+    uint8_t from[7 * 130], to[7 * 300] = {0};
+    struct gpuring_stream *stream;
+
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t) (i * 7 % 251 + 1);
+    }
+    assert_int_equal(ops->stream_create(*state, &stream), GPURING_OK);
+    assert_int_equal(ops->copy_rows(stream, to, 300, from, 130, 100, 7), GPURING_OK);
+    assert_int_equal(ops->synchronize(stream), GPURING_OK);
+    for (size_t i = 0; i < sizeof to; i++) {
+        assert_int_equal(to[i], i % 300 < 100 ? from[i / 300 * 130 + i % 300] : 0);
+    }
+    ops->stream_destroy(stream);
+}
+
 /* A child process maps what the parent exported; each sees the other's bytes. */
 static void another_process_maps_exported_memory(void **state)
 {
@@ -171,6 +189,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fresh_memory_is_zero_and_page_aligned, open_device,
+                                        close_device),
+        cmocka_unit_test_setup_teardown(rows_are_copied_from_pitch_to_pitch, open_device,
                                         close_device),
         cmocka_unit_test_setup_teardown(another_process_maps_exported_memory, open_device,
                                         close_device),

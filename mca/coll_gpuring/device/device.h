@@ -123,9 +123,11 @@ struct gpuring_device_ops {
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
     void (*stream_destroy)(struct gpuring_stream *stream);
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
-    /* `rows` pieces of `bytes` bytes, `stride` apart on both sides; bytes <= stride < 2^31. */
-    int (*copy_rows)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes,
-                     size_t rows, size_t stride);
+    /* `rows` pieces of `bytes` bytes, as far apart as each side's pitch says; bytes <= pitch <
+     * 2^31.
+     */
+    int (*copy_rows)(struct gpuring_stream *stream, void *to, size_t to_pitch, const void *from,
+                     size_t from_pitch, size_t bytes, size_t rows);
     int (*copied)(struct gpuring_stream *stream); /* copies only: GPURING_AGAIN while they run */
     /* Start (or resume) a work; poll tells GPURING_OK when all lanes are done, GPURING_AGAIN while
      * they run, an error else. The work stays in use until poll has returned something final. */

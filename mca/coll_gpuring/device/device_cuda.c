@@ -366,17 +366,17 @@ static int cuda_copy(struct gpuring_stream *stream, void *to, const void *from, 
     return status;
 }
 
-static int cuda_copy_rows(struct gpuring_stream *stream, void *to, const void *from, size_t bytes,
-                          size_t rows, size_t stride)
+static int cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,
+                          const void *from, size_t from_pitch, size_t bytes, size_t rows)
 {
     struct gpuring_device *device = stream->device;
     CUDA_MEMCPY2D copy = {
         .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
         .srcDevice = (CUdeviceptr) (uintptr_t) from,
-        .srcPitch = stride,
+        .srcPitch = from_pitch,
         .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
         .dstDevice = (CUdeviceptr) (uintptr_t) to,
-        .dstPitch = stride,
+        .dstPitch = to_pitch,
         .WidthInBytes = bytes,
         .Height = rows,
     };

@@ -345,12 +345,12 @@ static int host_copy(struct gpuring_stream *stream, void *to, const void *from, 
     return GPURING_OK;
 }
 
-static int host_copy_rows(struct gpuring_stream *stream, void *to, const void *from, size_t bytes,
-                          size_t rows, size_t stride)
+static int host_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,
+                          const void *from, size_t from_pitch, size_t bytes, size_t rows)
 {
     (void) stream;
     for (size_t row = 0; row < rows; row++) {
-        memcpy((char *) to + row * stride, (const char *) from + row * stride, bytes);
+        memcpy((char *) to + row * to_pitch, (const char *) from + row * from_pitch, bytes);
     }
     return GPURING_OK;
 }
