@@ -199,9 +199,12 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/simple.h \
     mca/coll_gpuring/stage.c \
     mca/coll_gpuring/stage.h \
+    mca/coll_gpuring/stage_blocks.c \
     mca/coll_gpuring/stage_calls.c \
     mca/coll_gpuring/stage_copy.c \
     mca/coll_gpuring/stage_copy.h \
+    mca/coll_gpuring/stage_cut.c \
+    mca/coll_gpuring/stage_cut.h \
     mca/coll_gpuring/stage_describe.c \
     mca/coll_gpuring/stage_layout.c \
     mca/coll_gpuring/stage_layout.h \

@@ -242,11 +242,12 @@ static void offer(mca_coll_gpuring_module_t *module)
 {
 #define OFFER_STAGED(name)             module->super.coll_##name = gpuring_stage_##name;
 #define OFFER_STAGED_FORMS(name, list) GPURING_FORMS(OFFER_STAGED, name)
+#define OFFER_CUT(name, list)          module->super.coll_##name = gpuring_pipeline_##name;
     if (module->stages) {
         ALL_FUNCTIONS(OFFER_STAGED_FORMS, OFFER_STAGED)
-        module->super.coll_bcast = gpuring_pipeline_bcast;
-        module->super.coll_reduce = gpuring_pipeline_reduce;
+        GPURING_CUT_COLLECTIVES(OFFER_CUT)
     }
+#undef OFFER_CUT
 #undef OFFER_STAGED_FORMS
 #undef OFFER_STAGED
 #define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;

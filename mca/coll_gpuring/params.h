@@ -83,8 +83,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Microseconds that a kernel waits for other ranks before it gives way to theirs; 0: 50 "   \
         "where ranks share the GPU, else 20000")                                                   \
     SIZE(stage_size, 16777216, 4, SHARED, 4096, 1073741824,                                        \
-         "Bytes of the chunks in which large blocking broadcasts and reductions on GPU memory "    \
-         "are staged through host memory, if they do not run on the GPU")                          \
+         "Bytes of the chunks, all ranks' blocks together, in which large blocking collectives "   \
+         "on GPU memory are staged through host memory, if they do not run on the GPU")            \
     INT(threads, 0, 5, SHARED, 0, 1024,                                                            \
         "Threads of a GPU thread block, a multiple of 32; 0: chosen by the kernel")                \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \

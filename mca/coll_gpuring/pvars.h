@@ -16,6 +16,7 @@
     X(calls, "Collective operations that coll/gpuring ran")                             \
     X(fallbacks, "Collective calls handed to another component, or to the simple path") \
     X(staged, "Collective calls on GPU memory that were staged through host memory")    \
+    X(staged_chunks, "Chunks in which large calls of these were staged")                \
     X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")            \
     X(calls_ring, "Operations run by rings")                                            \
     X(calls_tree, "Operations run by double binary trees")                              \

@@ -19,8 +19,8 @@
 
 #define ALIGNMENT 64 /* a place lies as the user's buffer does modulo this */
 
-/* Places that cost no memory are there for so many chunks of large calls: for several chunks under
- * way, and for the usual calls in one piece. */
+/* Places that cost no memory are there for the usual calls in one piece: those that are not large
+ * enough for chunks, and many that are. */
 #define SINK_CHUNKS ((size_t) 4)
 
 /* What the other ranks get in place of data that could not be copied in: NaN in all floating

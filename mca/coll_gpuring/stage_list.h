@@ -32,6 +32,21 @@
     X(neighbor_alltoallv, ALLTOALLV)   \
     X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
 
+/* Of these, blocking calls that are cut into chunks if they are large (stage_pipeline.h). */
+#define GPURING_CUT_COLLECTIVES(X)     \
+    X(bcast, BCAST)                    \
+    X(reduce, REDUCE)                  \
+    X(allreduce, REDUCTION)            \
+    X(scan, REDUCTION)                 \
+    X(exscan, REDUCTION)               \
+    X(reduce_scatter_block, REDUCTION) \
+    X(reduce_scatter, REDUCE_SCATTER)  \
+    X(allgather, EXCHANGE)             \
+    X(allgatherv, ALLGATHERV)          \
+    X(gather, ROOTED)                  \
+    X(scatter, ROOTED)                 \
+    X(alltoall, EXCHANGE)
+
 /* ACT(function) for the three forms of a collective, and for all functions of Open MPI's table that
  * staging stands in for: where X-macros expand to more than one form. */
 #define GPURING_FORMS(ACT, name) ACT(name) ACT(i##name) ACT(name##_init)

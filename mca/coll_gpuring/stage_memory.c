@@ -155,7 +155,7 @@ static struct gpuring_stage_block *without_memory(size_t bytes, bool written)
     return block;
 }
 
-struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched, bool written)
+struct gpuring_stage_block *gpuring_stage_block_try(size_t bytes, size_t touched)
 {
     struct gpuring_stage_block *block;
 
@@ -173,13 +173,20 @@ struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched
     }
     block = create(bytes, touched);
     if (block == NULL) {
-        return without_memory(bytes, written);
+        return NULL;
     }
     __atomic_store_n(&pool.lacking, false, __ATOMIC_RELAXED);
     pthread_mutex_lock(&pool.lock);
     enlist(&pool.used, block);
     pthread_mutex_unlock(&pool.lock);
     return block;
+}
+
+struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched, bool written)
+{
+    struct gpuring_stage_block *block = gpuring_stage_block_try(bytes, touched);
+
+    return block != NULL ? block : without_memory(rounded(bytes), written);
 }
 
 void gpuring_stage_block_put(struct gpuring_stage_block *block)

@@ -25,6 +25,8 @@ struct gpuring_stage_block {
  * (logged, too). written: the previous module will write there.
  */
 struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched, bool written);
+/* The same, but NULL without memory; nothing is logged then. */
+struct gpuring_stage_block *gpuring_stage_block_try(size_t bytes, size_t touched);
 void gpuring_stage_block_put(struct gpuring_stage_block *block); /* NULL is allowed */
 
 /* Give everything back, in use or not. Before the device is closed; from one thread. */

@@ -52,6 +52,14 @@ test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c $(mpi_harness)
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_cases_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/staged_large
+test_mpi_staged_large_SOURCES = \
+    test/mpi/staged_large.c test/mpi/staged_large.h test/mpi/staged_large_calls.c \
+    test/mpi/staged_large_trouble.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/scarce.h \
+    $(mpi_harness)
+test_mpi_staged_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_large_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/idle
 test_mpi_idle_SOURCES = test/mpi/idle.c $(mpi_harness)
 test_mpi_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -127,6 +135,7 @@ mpi_test_scripts += \
     test/mpi/test_shortage.sh \
     test/mpi/test_soak.sh \
     test/mpi/test_staged.sh \
+    test/mpi/test_staged_large.sh \
     test/mpi/test_standin_faults.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \

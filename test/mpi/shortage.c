@@ -351,12 +351,14 @@ static bool gathered(const double *host, size_t count, int round, bool is_void)
     return true;
 }
 
-/* Large gatherings: with memory, without (as `switched` makes it), and with memory again. */
+/* Large gatherings, non-blocking as these do not go in chunks: with memory, without (as `switched`
+ * makes it), and with memory again. */
 static void large(size_t bytes, void (*switched)(bool on), const char *text)
 {
     size_t one = bytes / (size_t) harness_size / sizeof(double) * sizeof(double);
     size_t count = one / sizeof(double);
     double *send = harness_alloc(one), *all = harness_alloc(bytes), *host = malloc(bytes);
+    MPI_Request request = MPI_REQUEST_NULL;
     int status, class;
 
     if (host == NULL) {
@@ -374,7 +376,8 @@ static void large(size_t bytes, void (*switched)(bool on), const char *text)
         if (lacks && harness_rank == failing) {
             switched(true);
         }
-        status = gather(send, all, one, MPI_COMM_WORLD, NULL);
+        status = gather(send, all, one, MPI_COMM_WORLD, &request);
+        keep_first(&status, MPI_Wait(&request, MPI_STATUS_IGNORE));
         if (lacks && harness_rank == failing) {
             switched(false);
         }

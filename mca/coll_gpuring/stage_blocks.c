@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Calls with a block for each rank: a chunk is a piece of every block, of bytes or, of a reduction,
+ * of elements. Types may differ between ranks, but not the bytes of a block.
+ */
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/stage_pipeline.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static ptrdiff_t extent_of(const struct ompi_datatype_t *type)
+{
+    return type->super.ub - type->super.lb;
+}
+
+/* This rank's block, alone in its buffer. */
+static struct gpuring_cut_buffer alone(const void *user, const struct ompi_datatype_t *type)
+{
+    return (struct gpuring_cut_buffer){.user = gpuring_cut_at(user, type->super.true_lb)};
+}
+
+/* Those of all ranks, one after the other. */
+static struct gpuring_cut_buffer blocks(const void *user, gpuring_count_t count,
+                                        const struct ompi_datatype_t *type)
+{
+    struct gpuring_cut_buffer buffer = alone(user, type);
+
+    buffer.stride = (ptrdiff_t) count * extent_of(type);
+    return buffer;
+}
+
+/* A call that moves blocks of as many bytes each. */
+static struct gpuring_cut bytes_of_blocks(mca_coll_gpuring_module_t *self, enum gpuring_staged what,
+                                          gpuring_cut_call_fn call, size_t each)
+{
+    return (struct gpuring_cut){
+        .module = self,
+        .what = what,
+        .call = call,
+        .possible = true,
+        .blocks = self->nranks,
+        .own = self->rank,
+        .each = each,
+        .size = 1,
+        .extent = 1,
+    };
+}
+
+/* What a rank gives in a gathering: its send buffer, or its block of the receive buffer in place.
+ */
+static void give(struct gpuring_cut *cut, const void *sbuf, gpuring_count_t scount,
+                 const struct ompi_datatype_t *stype)
+{
+    if (sbuf == MPI_IN_PLACE) {
+        cut->send.user = sbuf;
+        cut->receive.in = GPURING_CUT_MINE;
+    } else {
+        cut->send = alone(sbuf, stype);
+        cut->send.in = GPURING_CUT_ALONE;
+        cut->possible = cut->possible && gpuring_cut_contiguous(scount, stype);
+    }
+}
+
+static gpuring_count_t units_of_each(const struct gpuring_cut *cut, size_t chunk)
+{
+    return (gpuring_count_t) gpuring_cut_units(cut, cut->own, chunk);
+}
+
+static int call_allgather(const struct gpuring_cut *cut, const void *send, void *receive,
+                          size_t chunk)
+{
+    gpuring_count_t bytes = units_of_each(cut, chunk);
+
+    return GPURING_CALL_PREVIOUS(cut->module, allgather, send, bytes, MPI_BYTE, receive, bytes,
+                                 MPI_BYTE, cut->module->comm);
+}
+
+int gpuring_pipeline_allgather(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    size_t each = gpuring_cut_bytes(rcount, rtype);
+    struct gpuring_cut cut;
+    bool done;
+    int result;
+
+    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
+        return gpuring_stage_allgather(GPURING_VALUES_EXCHANGE, comm, module);
+    }
+    cut = bytes_of_blocks(self, GPURING_STAGED_allgather, call_allgather, each);
+    cut.possible = gpuring_cut_contiguous(rcount, rtype);
+    cut.receive = blocks(rbuf, rcount, rtype);
+    cut.receive.out = GPURING_CUT_ALL;
+    give(&cut, sbuf, scount, stype);
+    gpuring_describe_allgather(&cut.whole, comm, GPURING_VALUES_EXCHANGE);
+    result = gpuring_cut_run(&cut, &done);
+    return done ? result : gpuring_stage_allgather(GPURING_VALUES_EXCHANGE, comm, module);
+}
+
+static int call_alltoall(const struct gpuring_cut *cut, const void *send, void *receive,
+                         size_t chunk)
+{
+    gpuring_count_t bytes = units_of_each(cut, chunk);
+
+    return GPURING_CALL_PREVIOUS(cut->module, alltoall, send, bytes, MPI_BYTE, receive, bytes,
+                                 MPI_BYTE, cut->module->comm);
+}
+
+int gpuring_pipeline_alltoall(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    size_t each = gpuring_cut_bytes(rcount, rtype);
+    struct gpuring_cut cut;
+    bool done;
+    int result;
+
+    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
+        return gpuring_stage_alltoall(GPURING_VALUES_EXCHANGE, comm, module);
+    }
+    cut = bytes_of_blocks(self, GPURING_STAGED_alltoall, call_alltoall, each);
+    cut.possible = gpuring_cut_contiguous(rcount, rtype);
+    cut.receive = blocks(rbuf, rcount, rtype);
+    cut.receive.out = GPURING_CUT_ALL;
+    if (sbuf == MPI_IN_PLACE) {
+        cut.send.user = sbuf;
+        cut.receive.in = GPURING_CUT_ALL;
+    } else {
+        cut.send = blocks(sbuf, scount, stype);
+        cut.send.in = GPURING_CUT_ALL;
+        cut.possible = cut.possible && gpuring_cut_contiguous(scount, stype);
+    }
+    gpuring_describe_alltoall(&cut.whole, comm, GPURING_VALUES_EXCHANGE);
+    result = gpuring_cut_run(&cut, &done);
+    return done ? result : gpuring_stage_alltoall(GPURING_VALUES_EXCHANGE, comm, module);
+}
+
+static int call_gather(const struct gpuring_cut *cut, const void *send, void *receive, size_t chunk)
+{
+    gpuring_count_t bytes = units_of_each(cut, chunk);
+
+    return GPURING_CALL_PREVIOUS(cut->module, gather, send, bytes, MPI_BYTE, receive, bytes,
+                                 MPI_BYTE, cut->root, cut->module->comm);
+}
+
+int gpuring_pipeline_gather(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    bool is_root = root == self->rank; /* the others' rcount and rtype say nothing */
+    struct gpuring_cut cut;
+    size_t each;
+    bool done;
+    int result;
+
+    if (!self->stages || OMPI_COMM_IS_INTER(comm)) {
+        return gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
+    }
+    each = is_root ? gpuring_cut_bytes(rcount, rtype) : gpuring_cut_bytes(scount, stype);
+    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
+        return gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
+    }
+    cut = bytes_of_blocks(self, GPURING_STAGED_gather, call_gather, each);
+    cut.root = root;
+    cut.receive.user = rbuf;
+    if (is_root) {
+        cut.possible = gpuring_cut_contiguous(rcount, rtype);
+        cut.receive = blocks(rbuf, rcount, rtype);
+        cut.receive.out = GPURING_CUT_ALL;
+    }
+    give(&cut, sbuf, scount, stype);
+    gpuring_describe_gather(&cut.whole, comm, GPURING_VALUES_ROOTED);
+    result = gpuring_cut_run(&cut, &done);
+    return done ? result : gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
+}
+
+static int call_scatter(const struct gpuring_cut *cut, const void *send, void *receive,
+                        size_t chunk)
+{
+    gpuring_count_t bytes = units_of_each(cut, chunk);
+
+    return GPURING_CALL_PREVIOUS(cut->module, scatter, send, bytes, MPI_BYTE, receive, bytes,
+                                 MPI_BYTE, cut->root, cut->module->comm);
+}
+
+int gpuring_pipeline_scatter(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    bool is_root = root == self->rank; /* the others' scount and stype say nothing */
+    struct gpuring_cut cut;
+    size_t each;
+    bool done;
+    int result;
+
+    if (!self->stages || OMPI_COMM_IS_INTER(comm)) {
+        return gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
+    }
+    each = is_root ? gpuring_cut_bytes(scount, stype) : gpuring_cut_bytes(rcount, rtype);
+    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
+        return gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
+    }
+    cut = bytes_of_blocks(self, GPURING_STAGED_scatter, call_scatter, each);
+    cut.root = root;
+    cut.send.user = sbuf;
+    cut.receive.user = rbuf;
+    if (is_root) {
+        cut.possible = gpuring_cut_contiguous(scount, stype);
+        cut.send = blocks(sbuf, scount, stype);
+        cut.send.in = GPURING_CUT_ALL;
+    }
+    if (rbuf != MPI_IN_PLACE) {
+        cut.possible = cut.possible && gpuring_cut_contiguous(rcount, rtype);
+        cut.receive = alone(rbuf, rtype);
+        cut.receive.out = GPURING_CUT_ALONE;
+    }
+    gpuring_describe_scatter(&cut.whole, comm, GPURING_VALUES_ROOTED);
+    result = gpuring_cut_run(&cut, &done);
+    return done ? result : gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
+}
+
+/* Reductions: the element types are the same on all ranks. Gaps are not worth their many copies. */
+static struct gpuring_cut scattered_reduction(mca_coll_gpuring_module_t *self,
+                                              enum gpuring_staged what, gpuring_cut_call_fn call,
+                                              const void *sbuf, void *rbuf,
+                                              struct ompi_datatype_t *type, struct ompi_op_t *op)
+{
+    bool in_place = sbuf == MPI_IN_PLACE;
+
+    return (struct gpuring_cut){
+        .module = self,
+        .what = what,
+        .call = call,
+        .possible = gpuring_cut_contiguous(2, type),
+        .blocks = self->nranks,
+        .own = self->rank,
+        .size = type->super.size,
+        .extent = (size_t) extent_of(type),
+        .lead = type->super.true_lb,
+        .send = {.user = sbuf, .in = in_place ? GPURING_CUT_NOTHING : GPURING_CUT_ALL},
+        .receive = {.user = rbuf,
+                    .in = in_place ? GPURING_CUT_ALL : GPURING_CUT_NOTHING,
+                    .out = GPURING_CUT_ALONE},
+        .type = type,
+        .op = op,
+    };
+}
+
+static int call_reduce_scatter_block(const struct gpuring_cut *cut, const void *send, void *receive,
+                                     size_t chunk)
+{
+    return GPURING_CALL_PREVIOUS(cut->module, reduce_scatter_block, send, receive,
+                                 units_of_each(cut, chunk), cut->type, cut->op, cut->module->comm);
+}
+
+int gpuring_pipeline_reduce_scatter_block(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    struct gpuring_cut cut;
+    bool done;
+    int result;
+
+    if (!gpuring_cut_large(self, self->nranks,
+                           (size_t) self->nranks * gpuring_cut_bytes(rcount, rtype))) {
+        return gpuring_stage_reduce_scatter_block(GPURING_VALUES_REDUCTION, comm, module);
+    }
+    cut = scattered_reduction(self, GPURING_STAGED_reduce_scatter_block, call_reduce_scatter_block,
+                              sbuf, rbuf, rtype, op);
+    cut.each = (size_t) rcount;
+    cut.send.stride = cut.receive.stride = (ptrdiff_t) rcount * extent_of(rtype);
+    gpuring_describe_reduce_scatter_block(&cut.whole, comm, GPURING_VALUES_REDUCTION);
+    result = gpuring_cut_run(&cut, &done);
+    return done ? result
+                : gpuring_stage_reduce_scatter_block(GPURING_VALUES_REDUCTION, comm, module);
+}
+
+/* Elements of all blocks together. */
+static size_t sum(const mca_coll_gpuring_module_t *self, gpuring_counts_t counts)
+{
+    size_t elements = 0;
+
+    for (int i = 0; i < self->nranks; i++) {
+        elements += GPURING_COUNT_AT(counts, i);
+    }
+    return elements;
+}
+
+/* Blocks that differ in their lengths: what the chunks need to know of them. */
+struct lengths {
+    size_t *counts;
+    ptrdiff_t *offsets;
+    int *ints; /* counts and displacements of a chunk */
+};
+
+/* Without memory this rank cannot take part. */
+static struct lengths lengths_for(struct gpuring_cut *cut)
+{
+    size_t n = (size_t) cut->blocks;
+    struct lengths lengths = {.counts = malloc(n * sizeof *lengths.counts),
+                              .offsets = malloc(n * sizeof *lengths.offsets),
+                              .ints = malloc(2 * n * sizeof *lengths.ints)};
+
+    if (lengths.counts == NULL || lengths.offsets == NULL || lengths.ints == NULL) {
+        gpuring_error("out of memory for the counts of a collective of %d ranks", cut->blocks);
+        cut->failed = GPURING_ERR_NOMEM;
+        return lengths;
+    }
+    cut->counts = lengths.counts;
+    cut->chunk_counts = lengths.ints;
+    cut->chunk_displs = lengths.ints + n;
+    return lengths;
+}
+
+static void lengths_free(const struct lengths *lengths)
+{
+    free(lengths->counts);
+    free(lengths->offsets);
+    free(lengths->ints);
+}
+
+/* The pieces of a chunk follow one another. */
+static void count_chunk(const struct gpuring_cut *cut, size_t chunk)
+{
+    int displ = 0;
+
+    for (int i = 0; i < cut->blocks; i++) {
+        cut->chunk_counts[i] = (int) gpuring_cut_units(cut, i, chunk);
+        cut->chunk_displs[i] = displ;
+        displ += cut->chunk_counts[i];
+    }
+}
+
+static int call_allgatherv(const struct gpuring_cut *cut, const void *send, void *receive,
+                           size_t chunk)
+{
+    gpuring_counts_t counts;
+    gpuring_displs_t displs;
+
+    count_chunk(cut, chunk);
+    GPURING_COUNTS_OF(&counts, cut->chunk_counts);
+    GPURING_DISPLS_OF(&displs, cut->chunk_displs);
+    return GPURING_CALL_PREVIOUS(cut->module, allgatherv, send, units_of_each(cut, chunk), MPI_BYTE,
+                                 receive, counts, displs, MPI_BYTE, cut->module->comm);
+}
+
+int gpuring_pipeline_allgatherv(GPURING_ARGUMENTS_ALLGATHERV, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    struct gpuring_cut cut;
+    struct lengths lengths;
+    bool done;
+    int result;
+
+    if (OMPI_COMM_IS_INTER(comm) || /* the counts are the other group's */
+        !gpuring_cut_large(self, self->nranks, sum(self, rcounts) * rtype->super.size)) {
+        return gpuring_stage_allgatherv(GPURING_VALUES_ALLGATHERV, comm, module);
+    }
+    cut = bytes_of_blocks(self, GPURING_STAGED_allgatherv, call_allgatherv, 0);
+    lengths = lengths_for(&cut);
+    for (int i = 0; i < self->nranks && cut.counts != NULL; i++) {
+        lengths.counts[i] = GPURING_COUNT_AT(rcounts, i) * rtype->super.size;
+        lengths.offsets[i] = GPURING_DISPL_AT(rdispls, i) * extent_of(rtype);
+    }
+    cut.possible = gpuring_cut_contiguous(2, rtype);
+    cut.receive = alone(rbuf, rtype);
+    cut.receive.offsets = lengths.offsets;
+    cut.receive.out = GPURING_CUT_ALL;
+    give(&cut, sbuf, scount, stype);
+    gpuring_describe_allgatherv(&cut.whole, comm, GPURING_VALUES_ALLGATHERV);
+    result = gpuring_cut_run(&cut, &done);
+    lengths_free(&lengths);
+    return done ? result : gpuring_stage_allgatherv(GPURING_VALUES_ALLGATHERV, comm, module);
+}
+
+static int call_reduce_scatter(const struct gpuring_cut *cut, const void *send, void *receive,
+                               size_t chunk)
+{
+    gpuring_counts_t counts;
+
+    count_chunk(cut, chunk);
+    GPURING_COUNTS_OF(&counts, cut->chunk_counts);
+    return GPURING_CALL_PREVIOUS(cut->module, reduce_scatter, send, receive, counts, cut->type,
+                                 cut->op, cut->module->comm);
+}
+
+/* In place, results go where the input of earlier chunks was: chunk k's ends before (k + 1) * step,
+ * and no later input begins before that. */
+int gpuring_pipeline_reduce_scatter(GPURING_ARGUMENTS_REDUCE_SCATTER, GPURING_END_BLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    struct gpuring_cut cut;
+    struct lengths lengths;
+    ptrdiff_t offset = 0;
+    bool done;
+    int result;
+
+    if (OMPI_COMM_IS_INTER(comm) ||
+        !gpuring_cut_large(self, self->nranks, sum(self, rcounts) * rtype->super.size)) {
+        return gpuring_stage_reduce_scatter(GPURING_VALUES_REDUCE_SCATTER, comm, module);
+    }
+    cut = scattered_reduction(self, GPURING_STAGED_reduce_scatter, call_reduce_scatter, sbuf, rbuf,
+                              rtype, op);
+    lengths = lengths_for(&cut);
+    for (int i = 0; i < self->nranks && cut.counts != NULL; i++) {
+        lengths.counts[i] = GPURING_COUNT_AT(rcounts, i);
+        lengths.offsets[i] = offset;
+        offset += (ptrdiff_t) lengths.counts[i] * extent_of(rtype);
+    }
+    cut.send.offsets = cut.receive.offsets = lengths.offsets;
+    gpuring_describe_reduce_scatter(&cut.whole, comm, GPURING_VALUES_REDUCE_SCATTER);
+    result = gpuring_cut_run(&cut, &done);
+    lengths_free(&lengths);
+    return done ? result
+                : gpuring_stage_reduce_scatter(GPURING_VALUES_REDUCE_SCATTER, comm, module);
+}
