@@ -28,12 +28,11 @@ broken='an error after [1-9][0-9]* operations'
 under_way() { # SECONDS HOSTS ACTION [OPTIONS-OF-MPIRUN...]
     seconds=$1 hosts=$2 action=$3
     shift 3
-    before=$(packets)
-    timeout -k 10 90 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" "$seconds" \
+    timeout -k 10 150 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" "$seconds" \
         >"$work/out" 2>&1 </dev/null &
     job=$!
-    for _ in $(seq 300); do
-        [ $(($(packets) - before)) -lt 300 ] || break
+    for _ in $(seq 900); do
+        ! says '^# data flow' || break
         sleep 0.1
     done
     eval "$action"

@@ -5,7 +5,8 @@
  *
  *   steady SECONDS [COUNT [PAUSE-MS]]   COUNT ints (default 5000); the last rank pauses before each
  *
- * Every result is looked at in every position. Each rank prints one line:
+ * Every result is looked at in every position. Rank 0 says "# data flow" when they do. Each rank
+ * prints one line:
  *
  *   ok - rank R: N operations right                    nothing has failed
  *   ok - rank R: an error after N operations: TEXT     it then checks that the communicator stays
@@ -20,7 +21,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PLENTY 1000000000
+#define PLENTY  1000000000
+#define FLOWING 3 /* operations */
 
 static double now(void)
 {
@@ -93,6 +95,10 @@ int main(int argc, char **argv)
     MPI_Comm_set_name(comm, "the tested one");
     begin = now();
     do {
+        if (outcome.done == FLOWING && harness_rank == 0) {
+            printf("# data flow\n");
+            fflush(stdout);
+        }
         if (pause_ms > 0 && harness_rank == harness_size - 1) {
             const struct timespec pause = {.tv_sec = pause_ms / 1000,
                                            .tv_nsec = pause_ms % 1000 * 1000000L};

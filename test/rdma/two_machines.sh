@@ -40,7 +40,7 @@ for trouble in 'loss 1%' 'delay 2ms 1ms' 'duplicate 5%' 'delay 1ms reorder 25% 5
 done
 
 # Over UCX, by TCP, what it does is mended there.
-if grep -q 'GPURING_HAVE_UCX 1' "$top_builddir/gpuring_config.h"; then
+if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     for trouble in 'delay 2ms 1ms loss 1%' 'delay 1ms reorder 25% 50% duplicate 5%'; do
         # shellcheck disable=SC2086
         tc qdisc add dev eth0 root netem $trouble
