@@ -113,9 +113,7 @@ static const struct {
 } elsewhere[] = {
     {"cuGetErrorName", "what messages are made of"},
     {"cuGetErrorString", "what messages are made of"},
-    {"cuDriverGetVersion", "the component does not call it"},
-    {"cuDeviceGetCount", "the component does not call it"},
-    {"cuDeviceCanAccessPeer", "the component does not call it"},
+    {"cuDeviceGetCount", "only tests and tools call it"},
     {"cuMemGetHandleForAddressRange", "needs a network device: test_transport_direct"},
 };
 

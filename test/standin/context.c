@@ -141,13 +141,6 @@ CUresult cuInit(unsigned int flags)
     return standin_gpus() > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
-CUresult cuDriverGetVersion(int *version)
-{
-    STANDIN_ENTER(driver_version);
-    *version = CUDA_VERSION;
-    return CUDA_SUCCESS;
-}
-
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
     STANDIN_ENTER(error_name);
@@ -241,13 +234,6 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     STANDIN_ENTER(device_uuid);
     make_uuid(standin_number(device), uuid);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    STANDIN_ENTER(can_access_peer);
-    *can = device != peer && standin_reach(standin_number(device), standin_number(peer));
     return CUDA_SUCCESS;
 }
 

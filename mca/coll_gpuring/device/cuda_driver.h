@@ -18,7 +18,6 @@
  */
 #define GPURING_CUDA_CALLS(X)                                                            \
     X(init, cuInit, (unsigned int) )                                                     \
-    X(driver_version, cuDriverGetVersion, (int *) )                                      \
     X(error_name, cuGetErrorName, (CUresult, const char **) )                            \
     X(error_string, cuGetErrorString, (CUresult, const char **) )                        \
     X(device_count, cuDeviceGetCount, (int *) )                                          \
@@ -26,7 +25,6 @@
     X(device_attribute, cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))     \
     X(device_pci, cuDeviceGetPCIBusId, (char *, int, CUdevice))                          \
     X(device_uuid, cuDeviceGetUuid_v2, (CUuuid *, CUdevice))                             \
-    X(can_access_peer, cuDeviceCanAccessPeer, (int *, CUdevice, CUdevice))               \
     X(primary_state, cuDevicePrimaryCtxGetState, (CUdevice, unsigned int *, int *) )     \
     X(primary_retain, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                 \
     X(primary_release, cuDevicePrimaryCtxRelease_v2, (CUdevice))                         \
