@@ -25,7 +25,9 @@
       "the port or interface is down (see ibv_devinfo), or the device failed (see dmesg)")         \
     S(LOC_EEC_OP_ERR, true, NOT_OURS)                                                              \
     S(LOC_PROT_ERR, false, OUR_MEMORY)                                                             \
-    S(WR_FLUSH_ERR, true, "the queue pair was in error already: an earlier message says why")      \
+    S(WR_FLUSH_ERR, true,                                                                          \
+      "the queue pair was put in its error state, by what the peer sent or by the device: an "     \
+      "earlier message, the peer's output or the kernel's log (dmesg) says why")                   \
     S(MW_BIND_ERR, false, NOT_OURS)                                                                \
     S(BAD_RESP_ERR, true,                                                                          \
       "the answers of the peer's device make no sense: see the kernel's log (dmesg) of both "      \
