@@ -10,20 +10,9 @@
 #define GPURING_STAGE_LIST_H
 
 #define GPURING_STAGED_COLLECTIVES(X)  \
-    X(bcast, BCAST)                    \
-    X(reduce, REDUCE)                  \
-    X(allreduce, REDUCTION)            \
-    X(scan, REDUCTION)                 \
-    X(exscan, REDUCTION)               \
-    X(reduce_scatter_block, REDUCTION) \
-    X(reduce_scatter, REDUCE_SCATTER)  \
-    X(allgather, EXCHANGE)             \
-    X(allgatherv, ALLGATHERV)          \
-    X(gather, ROOTED)                  \
+    GPURING_CUT_COLLECTIVES(X)         \
     X(gatherv, GATHERV)                \
-    X(scatter, ROOTED)                 \
     X(scatterv, SCATTERV)              \
-    X(alltoall, EXCHANGE)              \
     X(alltoallv, ALLTOALLV)            \
     X(alltoallw, ALLTOALLW)            \
     X(neighbor_allgather, EXCHANGE)    \

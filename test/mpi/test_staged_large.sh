@@ -20,15 +20,6 @@ fi
 use_gpus 2
 export OMPI_MCA_coll_gpuring_stage_size=4096 OMPI_MCA_coll_gpuring_timeout=60
 export GPURING_STANDIN_REPORT="$work/report"
-nothing_left() { # TEXT: the last runs gave back all that they took from the driver
-    if [ ! -s "$GPURING_STANDIN_REPORT" ]; then
-        ok "$1"
-    else
-        cp "$GPURING_STANDIN_REPORT" "$work/out"
-        not_ok "$1"
-    fi
-    rm -f "$GPURING_STANDIN_REPORT"
-}
 
 mpi 240 1 staged_large -f 11
 adopt_as_one "1 rank: nothing is cut"
@@ -36,7 +27,7 @@ for sample in "2 1" "3 2" "4 5"; do
     mpi 300 "${sample% *}" staged_large -f "${sample#* }"
     adopt "${sample% *} ranks"
 done
-nothing_left "all memory of chunks is given back"
+nothing_held "all memory of chunks is given back"
 
 logged() { grep -Eq "$1" "$work/log"; }
 
@@ -44,12 +35,12 @@ mpi 300 3 staged_large -e "$work/log"
 adopt "3 ranks, faults at the last"
 check "the log says what the ranks return" \
     logged 'gpuring ERROR .*a large collective failed: a rank could not copy'
-nothing_left "copies that fail leave nothing behind"
+nothing_held "copies that fail leave nothing behind"
 
 LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" mpi 300 3 staged_large -m "$work/log"
 adopt "3 ranks, the last without memory"
 check "the log says that it did not begin, and why" \
     logged 'gpuring ERROR .*a large collective on GPU memory was not begun: .*\(out of memory'
 check "and what to do" logged 'gpuring ERROR .*no host memory for the chunks .* free host memory'
-nothing_left "calls that do not begin leave nothing behind"
+nothing_held "calls that do not begin leave nothing behind"
 finish
