@@ -156,20 +156,60 @@ static void *lane_main(void *argument)
     return NULL;
 }
 
-void world_transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
-                    int *sent, int *received)
+/* Begin both ends' work. */
+static void lanes_start(struct lane lanes[2], struct world *world, int link,
+                        enum gpuring_protocol protocol, int count)
 {
-    struct lane lanes[2] = {{.end = &world->send[link], .protocol = protocol, .count = count},
-                            {.end = &world->recv[link], .protocol = protocol, .count = count}};
-
+    lanes[0] = (struct lane){.end = &world->send[link], .protocol = protocol, .count = count};
+    lanes[1] = (struct lane){.end = &world->recv[link], .protocol = protocol, .count = count};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&lanes[i].thread, NULL, lane_main, &lanes[i]), 0);
     }
+}
+
+static void lanes_join(struct lane lanes[2], int *sent, int *received)
+{
     for (int i = 0; i < 2; i++) {
         pthread_join(lanes[i].thread, NULL);
     }
     *sent = lanes[0].status;
     *received = lanes[1].status;
+}
+
+void world_transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
+                    int *sent, int *received)
+{
+    struct lane lanes[2];
+
+    lanes_start(lanes, world, link, protocol, count);
+    lanes_join(lanes, sent, received);
+}
+
+static bool has_failed(const struct lane_end *end)
+{
+    return __atomic_load_n(&end->failed, __ATOMIC_ACQUIRE) != GPURING_OK;
+}
+
+void world_break(struct world *world, int link, enum gpuring_protocol protocol, int count,
+                 int *sent, int *received)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+    struct lane_end *ends[] = {&world->send[link], &world->recv[link]};
+    struct lane lanes[2];
+
+    lanes_start(lanes, world, link, protocol, count);
+    while (!has_failed(ends[0]) && !has_failed(ends[1])) {
+        assert_true(time(NULL) < deadline);
+        nanosleep(&nap, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        int working = GPURING_OK;
+
+        __atomic_compare_exchange_n(&ends[i]->failed, &working, GPURING_ERR_PEER, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    }
+    lanes_join(lanes, sent, received);
 }
 
 void world_transfer_well(struct world *world, int link, int count)
