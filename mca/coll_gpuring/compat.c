@@ -40,6 +40,15 @@ int gpuring_compat_error(int status)
     }
 }
 
+const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote)
+{
+    ompi_proc_t *proc =
+        ompi_group_peer_lookup(remote ? comm->c_remote_group : comm->c_local_group, rank);
+    const char *name = proc != NULL ? opal_get_proc_hostname(&proc->super) : NULL;
+
+    return name != NULL ? name : "unknown";
+}
+
 /*
  * The folder with the help file: beside the component (not installed yet, or installed for one
  * user), the data folder of the same prefix, wherever that is now, or where it was to be installed.

@@ -17,10 +17,12 @@
 #include "ompi/communicator/communicator.h"
 #include "ompi/constants.h"
 #include "ompi/datatype/ompi_datatype.h"
+#include "ompi/group/group.h"
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/mca/topo/base/base.h"
+#include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
 #include "opal/datatype/opal_convertor.h"
 #include "opal/mca/base/mca_base_pvar.h"
@@ -89,6 +91,9 @@ struct gpuring_collective_request {
 #else
 #define GPURING_YIELD_WHEN_IDLE opal_progress_yield_when_idle
 #endif
+
+/* The host of a rank of the communicator (remote: of its other group); never NULL. For messages. */
+const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote);
 
 /* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. */
 int gpuring_compat_error(int status);

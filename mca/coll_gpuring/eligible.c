@@ -329,7 +329,9 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     }
     find_memory(call);
     if (!gpuring_type_info(call->type)->device) {
-        return gpuring_call_on_gpu(call) ? GPURING_REASON_HOST_TYPE : GPURING_REASON_MEMORY;
+        /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
+        return agree || gpuring_call_on_gpu(call) ? GPURING_REASON_HOST_TYPE
+                                                  : GPURING_REASON_MEMORY;
     }
     call->agree = agree;
     return agree || gpuring_call_on_gpu(call) ? GPURING_REASON_NONE : GPURING_REASON_MEMORY;

@@ -34,6 +34,7 @@ enum step { STEP_HEADER, STEP_BLOCKS, STEP_SENT, STEP_END };
 
 struct gpuring_exchange {
     struct ompi_communicator_t *comm;
+    int tag;
     int rank, nranks;
     uint32_t number; /* of the exchange that is under way, or was the last one */
     uint64_t steps;
@@ -59,8 +60,10 @@ struct gpuring_exchange *gpuring_exchange_create(void)
     return calloc(1, sizeof(struct gpuring_exchange));
 }
 
-void gpuring_exchange_use(struct gpuring_exchange *exchange, struct ompi_communicator_t *comm)
+void gpuring_exchange_use(struct gpuring_exchange *exchange, struct ompi_communicator_t *comm,
+                          int tag)
 {
+    exchange->tag = tag;
     exchange->comm = comm;
     exchange->rank = ompi_comm_rank(comm);
     exchange->nranks = ompi_comm_size(comm);
@@ -207,14 +210,12 @@ static int header_send(struct gpuring_exchange *x, int to)
     x->out.magic = HEADER_MAGIC;
     x->out.number = x->number;
     x->out.failure = x->failure;
-    return gpuring_message_send(x->comm, &x->out, sizeof x->out, to, GPURING_TAG_EXCHANGE,
-                                &x->send_header);
+    return gpuring_message_send(x->comm, &x->out, sizeof x->out, to, x->tag, &x->send_header);
 }
 
 static int header_receive(struct gpuring_exchange *x, int from)
 {
-    return gpuring_message_receive(x->comm, &x->in, sizeof x->in, from, GPURING_TAG_EXCHANGE,
-                                   &x->receive);
+    return gpuring_message_receive(x->comm, &x->in, sizeof x->in, from, x->tag, &x->receive);
 }
 
 /* The header that is awaited: 0, GPURING_AGAIN, or an error. */
@@ -303,8 +304,8 @@ static int round_start(struct gpuring_exchange *x)
         status = header_send(x, to);
     }
     if (status == GPURING_OK && x->out.bytes > 0) {
-        status = gpuring_message_send(x->comm, x->records, x->out.bytes, to, GPURING_TAG_EXCHANGE,
-                                      &x->send_blocks);
+        status =
+            gpuring_message_send(x->comm, x->records, x->out.bytes, to, x->tag, &x->send_blocks);
     }
     return status;
 }
@@ -328,10 +329,10 @@ static int round_blocks(struct gpuring_exchange *x, int from)
             gpuring_exchange_fail(x, GPURING_ERR_NOMEM);
         }
     }
-    return x->grown != NULL ? gpuring_message_receive(x->comm, x->grown + x->bytes, in->bytes, from,
-                                                      GPURING_TAG_EXCHANGE, &x->receive)
-                            : gpuring_message_receive(x->comm, &x->sink, 1, from,
-                                                      GPURING_TAG_EXCHANGE, &x->receive);
+    return x->grown != NULL
+               ? gpuring_message_receive(x->comm, x->grown + x->bytes, in->bytes, from, x->tag,
+                                         &x->receive)
+               : gpuring_message_receive(x->comm, &x->sink, 1, from, x->tag, &x->receive);
 }
 
 /* What came in this round joins what was known. */

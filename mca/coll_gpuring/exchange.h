@@ -35,9 +35,11 @@
 
 struct gpuring_exchange;
 
-/* One a communicator, for its life; `use` comes before all others. NULL: no memory. */
+/* Of one communicator and tag (a gpuring_message_tag), for its life; `use` comes before all others.
+ * NULL: no memory. */
 struct gpuring_exchange *gpuring_exchange_create(void);
-void gpuring_exchange_use(struct gpuring_exchange *exchange, struct ompi_communicator_t *comm);
+void gpuring_exchange_use(struct gpuring_exchange *exchange, struct ompi_communicator_t *comm,
+                          int tag);
 int gpuring_exchange_ranks(const struct gpuring_exchange *exchange);
 
 /* Rank 0's two words to all: `words` is read on rank 0, written on the others. */

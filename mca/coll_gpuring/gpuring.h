@@ -60,9 +60,19 @@ struct gpuring_previous {
 #undef GPURING_PREVIOUS
 };
 
+struct gpuring_agreement;
 struct gpuring_exchange;
 struct gpuring_simple;
 struct gpuring_wireup;
+
+/* Of staged calls on a communicator: how its ranks agree (stage_agree.h). */
+struct gpuring_staging {
+    struct gpuring_agreement *blocking, *nonblocking;
+    uint32_t begun, ended; /* non-blocking calls: they agree in the order of the calls */
+    uint32_t persistent;   /* calls of that form so far */
+    int told;              /* the failure that was logged last */
+    int told_rank;
+};
 
 struct mca_coll_gpuring_module_t {
     mca_coll_base_module_t super;
@@ -71,8 +81,9 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* FAILED: the gpuring_status that calls return */
     bool enabled;
-    bool serves; /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
-    bool stages; /* the others, and those where it does not serve */
+    bool serves;   /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
+    bool stages;   /* the others, and those where it does not serve */
+    bool together; /* coll_gpuring_agree=always: the ranks agree in all staged calls */
     struct gpuring_previous previous;
     uint32_t seen_reasons;  /* bits of enum gpuring_reason: the first call of each is logged */
     uint32_t logged_staged; /* bits of enum gpuring_staged that were logged */
@@ -82,6 +93,7 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_exchange *exchange;
     struct gpuring_simple *simple;
     ompi_request_t *spare; /* see request.h */
+    struct gpuring_staging staging;
     struct gpuring_queue queue;
     struct gpuring_watchdog watchdog;
 

@@ -199,6 +199,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/simple.h \
     mca/coll_gpuring/stage.c \
     mca/coll_gpuring/stage.h \
+    mca/coll_gpuring/stage_agree.c \
+    mca/coll_gpuring/stage_agree.h \
     mca/coll_gpuring/stage_blocks.c \
     mca/coll_gpuring/stage_calls.c \
     mca/coll_gpuring/stage_copy.c \

@@ -15,7 +15,7 @@ static int started(int code, const char *what, int peer)
 }
 
 int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
-                         enum gpuring_message_tag tag, ompi_request_t **request)
+                         int tag, ompi_request_t **request)
 {
     int code = MCA_PML_CALL(isend((void *) (uintptr_t) data, bytes, MPI_BYTE, to, tag,
                                   MCA_PML_BASE_SEND_STANDARD, comm, request));
@@ -24,7 +24,7 @@ int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, siz
 }
 
 int gpuring_message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
-                            enum gpuring_message_tag tag, ompi_request_t **request)
+                            int tag, ompi_request_t **request)
 {
     int code = MCA_PML_CALL(irecv(data, bytes, MPI_BYTE, from, tag, comm, request));
 

@@ -19,13 +19,22 @@
 enum gpuring_message_tag {
     GPURING_TAG_EXCHANGE = -9,
     GPURING_TAG_LETTER = -8,
+    GPURING_TAG_STAGED = -7,      /* stage_agree.h: of blocking calls */
+    GPURING_TAG_NONBLOCKING = -6, /* .. of non-blocking ones */
 };
+
+/*
+ * One for each persistent call of a communicator, as they may be started in any order: the lowest
+ * tags that 24 bits hold, which some transports have for them. Open MPI's own non-blocking calls
+ * come down there, by one each, after millions.
+ */
+#define GPURING_TAG_PERSISTENT(number) (-(1 << 23) + 1 + (int) ((number) &0xfffff))
 
 /* Start a message. 0, or GPURING_ERR_NET with a log line. */
 int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
-                         enum gpuring_message_tag tag, ompi_request_t **request);
+                         int tag, ompi_request_t **request);
 int gpuring_message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
-                            enum gpuring_message_tag tag, ompi_request_t **request);
+                            int tag, ompi_request_t **request);
 
 /*
  * Free a completed request and set it to NULL: 0, or GPURING_ERR_NET with a log line; *bytes (may

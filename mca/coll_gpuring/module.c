@@ -2,9 +2,11 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/message.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_agree.h"
 #include "mca/coll_gpuring/stage_pipeline.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -18,6 +20,8 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->enabled = false;
     module->serves = false;
     module->stages = false;
+    module->together = false;
+    module->staging = (struct gpuring_staging){.blocking = NULL};
     module->seen_reasons = 0;
     module->logged_staged = 0;
     module->service = NULL;
@@ -65,6 +69,8 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     gpuring_wireup_free(module->wireup);
     gpuring_simple_free(module->simple);
     gpuring_exchange_free(module->exchange);
+    gpuring_agreement_free(module->staging.blocking);
+    gpuring_agreement_free(module->staging.nonblocking);
     if (module->spare != NULL) {
         OBJ_RELEASE(module->spare);
     }
@@ -166,6 +172,21 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
+/* Do calls of this process meet GPUs, if any? */
+static bool may_stage(void)
+{
+    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST;
+}
+
+static bool add_agreements(struct gpuring_staging *staging)
+{
+    if (may_stage()) {
+        staging->blocking = gpuring_agreement_create();
+        staging->nonblocking = gpuring_agreement_create();
+    }
+    return !may_stage() || (staging->blocking != NULL && staging->nonblocking != NULL);
+}
+
 /*
  * A module with what wire-up and the simple path need, so that they cannot fail at one rank alone
  * later. NULL: no memory.
@@ -174,6 +195,10 @@ static mca_coll_gpuring_module_t *module_new(bool serves)
 {
     mca_coll_gpuring_module_t *module = OBJ_NEW(mca_coll_gpuring_module_t);
 
+    if (module != NULL && !add_agreements(&module->staging)) {
+        OBJ_RELEASE(module);
+        return NULL;
+    }
     if (module == NULL || !serves) {
         return module;
     }
@@ -268,7 +293,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     if (gpuring_params.priority <= 0 || gpuring_process.device_ops == NULL) {
         return NULL;
     }
-    stages = gpuring_process.device_ops->kind != GPURING_DEVICE_HOST;
+    stages = may_stage();
     if (!serves && !stages) {
         return NULL;
     }
@@ -281,13 +306,19 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
         return NULL;
     }
     if (serves) {
-        gpuring_exchange_use(module->exchange, comm);
+        gpuring_exchange_use(module->exchange, comm, GPURING_TAG_EXCHANGE);
+    }
+    if (stages) {
+        gpuring_agreement_use(module->staging.blocking, comm, GPURING_TAG_STAGED);
+        gpuring_agreement_use(module->staging.nonblocking, comm, GPURING_TAG_NONBLOCKING);
     }
     module->comm = comm;
     module->rank = ompi_comm_rank(comm);
     module->nranks = ompi_comm_size(comm);
     module->serves = serves;
     module->stages = stages;
+    module->together = stages && gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS &&
+                       (OMPI_COMM_IS_INTER(comm) || module->nranks > 1);
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
     offer(module);

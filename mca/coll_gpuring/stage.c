@@ -10,6 +10,7 @@
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/stage_agree.h"
 #include "mca/coll_gpuring/stage_copy.h"
 #include "mca/coll_gpuring/stage_memory.h"
 #include "mca/coll_gpuring/stage_request.h"
@@ -217,7 +218,7 @@ int gpuring_stage_wait(struct gpuring_stage *stage)
 
 int gpuring_stage_poll(struct gpuring_stage *stage)
 {
-    return gpuring_process.device_ops->copied(stage->stream);
+    return stage->stream != NULL ? gpuring_process.device_ops->copied(stage->stream) : GPURING_OK;
 }
 
 void gpuring_stage_rest(struct gpuring_stage *stage)
@@ -240,20 +241,7 @@ void gpuring_stage_release(struct gpuring_stage *stage)
     gpuring_stage_rest(stage);
     release_buffer(&stage->send);
     release_buffer(&stage->receive);
-}
-
-int gpuring_stage_prepare(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
-                          enum gpuring_staged what)
-{
-    int status = gpuring_stage_reserve(stage);
-
-    gpuring_stage_requests_reserve();
-    stage->module = module;
-    gpuring_stage_account(module, what);
-    if (status != GPURING_OK) {
-        gpuring_stage_release(stage);
-    }
-    return gpuring_compat_error(status);
+    gpuring_stage_request_drop(stage);
 }
 
 static int copy_once(struct gpuring_stage *stage, int (*start)(struct gpuring_stage *stage))
@@ -289,6 +277,9 @@ static void void_input(const struct gpuring_stage_buffer *buffer)
 
 int gpuring_stage_fetch(struct gpuring_stage *stage)
 {
+    if (!gpuring_stage_uses_gpu(stage)) {
+        return GPURING_OK;
+    }
     if (stage->failed == GPURING_OK) {
         stage->failed = copy_all(stage, gpuring_stage_start_in);
     }
@@ -317,20 +308,114 @@ int gpuring_stage_failure(const struct gpuring_stage *stage)
                : GPURING_OK;
 }
 
+/* The places of a call; none are needed where no buffer is on a GPU. */
+static int take_places(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                       enum gpuring_staged what)
+{
+    int status;
+
+    stage->module = module;
+    stage->what = what;
+    if (!gpuring_stage_uses_gpu(stage)) {
+        return GPURING_OK;
+    }
+    status = gpuring_stage_reserve(stage);
+    gpuring_stage_account(module, what);
+    return status;
+}
+
+static bool agrees(const struct gpuring_stage *stage)
+{
+    return stage->module->together && stage->what != GPURING_STAGED_reduce_local;
+}
+
+void gpuring_stage_tell(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                        const struct gpuring_verdict *verdict, const char *how)
+{
+    struct gpuring_staging *staging = &module->staging;
+    bool again = staging->told == verdict->failure && staging->told_rank == verdict->rank;
+    char text[256], name[64];
+
+    staging->told = verdict->failure;
+    staging->told_rank = verdict->rank;
+    if (verdict->failure == GPURING_OK || (again && !gpuring_log_enabled(GPURING_LOG_INFO))) {
+        return;
+    }
+    gpuring_module_text(module, text, sizeof text);
+    collective_text(what, name, sizeof name);
+    gpuring_log(again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
+                "%s: %s %s: rank %d%s on host %s: %s; its log tells more", text, name, how,
+                verdict->rank, verdict->remote ? " of the other group" : "",
+                gpuring_compat_host(module->comm, verdict->rank, verdict->remote),
+                gpuring_status_text(verdict->failure));
+}
+
+/* All ranks can go on, or none does. agreed: facts for which they agree at the end, too. */
+static int go_on(struct gpuring_stage *stage, int status, uint64_t agreed)
+{
+    struct gpuring_verdict verdict = {.failure = status};
+
+    if (agrees(stage)) {
+        uint64_t returns = stage->receive.on_gpu ? GPURING_FACT_RETURNS : 0;
+
+        verdict = gpuring_agreement_wait(
+            stage->module->staging.blocking, status,
+            gpuring_stage_uses_gpu(stage) ? GPURING_FACT_STAGES | returns : 0);
+        stage->agrees = (verdict.facts & agreed) != 0;
+        gpuring_stage_tell(stage->module, stage->what, &verdict, "was not begun on any rank");
+    }
+    if (verdict.failure != GPURING_OK) {
+        gpuring_stage_release(stage);
+    }
+    return gpuring_compat_error(verdict.failure);
+}
+
 int gpuring_stage_open(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
                        enum gpuring_staged what)
 {
-    int result = gpuring_stage_prepare(stage, module, what);
+    int status = take_places(stage, module, what);
 
-    if (result == MPI_SUCCESS) {
+    if (status == GPURING_OK) {
         (void) gpuring_stage_fetch(stage);
+        status = agrees(stage) ? gpuring_stage_failure(stage) : GPURING_OK;
+    }
+    return go_on(stage, status, GPURING_FACT_RETURNS);
+}
+
+int gpuring_stage_open_nonblocking(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                                   enum gpuring_staged what)
+{
+    int status = take_places(stage, module, what);
+
+    gpuring_stage_requests_reserve();
+    stage->agrees = agrees(stage);
+    if (status == GPURING_OK) {
+        (void) gpuring_stage_fetch(stage);
+    } else {
+        gpuring_stage_release(stage);
+    }
+    return gpuring_compat_error(status);
+}
+
+int gpuring_stage_open_persistent(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                                  enum gpuring_staged what)
+{
+    int status = take_places(stage, module, what), result;
+
+    gpuring_stage_requests_reserve();
+    if (status == GPURING_OK && agrees(stage)) {
+        status = gpuring_stage_request_take(stage);
+    }
+    result = go_on(stage, status, GPURING_FACT_STAGES);
+    if (result == MPI_SUCCESS && agrees(stage)) {
+        gpuring_stage_request_name(stage);
     }
     return result;
 }
 
-int gpuring_stage_close(struct gpuring_stage *stage, int result)
+int gpuring_stage_close_here(struct gpuring_stage *stage, int result)
 {
-    int status = GPURING_OK;
+    int status = GPURING_ERR_ABORTED;
 
     if (result == OMPI_SUCCESS) {
         status = gpuring_stage_failure(stage);
@@ -339,6 +424,20 @@ int gpuring_stage_close(struct gpuring_stage *stage, int result)
         }
     }
     gpuring_stage_release(stage);
+    return status;
+}
+
+int gpuring_stage_close(struct gpuring_stage *stage, int result)
+{
+    int status = gpuring_stage_close_here(stage, result);
+
+    if (stage->agrees) {
+        struct gpuring_verdict verdict =
+            gpuring_agreement_wait(stage->module->staging.blocking, status, 0);
+
+        gpuring_stage_tell(stage->module, stage->what, &verdict, "failed on all ranks");
+        status = verdict.failure;
+    }
     return result == OMPI_SUCCESS ? gpuring_compat_error(status) : result;
 }
 

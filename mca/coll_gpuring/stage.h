@@ -30,7 +30,16 @@
 
 struct mca_coll_gpuring_module_t;
 struct gpuring_stage_block;
+struct gpuring_stage_request;
 struct gpuring_stream;
+struct gpuring_verdict;
+
+enum gpuring_staged {
+#define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
+    GPURING_STAGED_COLLECTIVES(GPURING_STAGED_ENUM) GPURING_STAGED_reduce_local,
+#undef GPURING_STAGED_ENUM
+    GPURING_STAGED_COUNT
+};
 
 /* One buffer of a call. */
 struct gpuring_stage_buffer {
@@ -47,15 +56,11 @@ struct gpuring_stage {
     struct gpuring_stage_buffer send, receive;
     struct gpuring_stream *stream;
     struct mca_coll_gpuring_module_t *module;
+    enum gpuring_staged what;
+    struct gpuring_stage_request *request; /* a persistent call's, before it is given to the user */
+    bool agrees; /* the ranks agree at the end of the call on whether all went well */
     int lacking; /* 0, or why nothing can be copied between buffers and places: no memory */
     int failed;  /* 0, or why the data could not be copied in: lacking, or a broken GPU */
-};
-
-enum gpuring_staged {
-#define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
-    GPURING_STAGED_COLLECTIVES(GPURING_STAGED_ENUM) GPURING_STAGED_reduce_local,
-#undef GPURING_STAGED_ENUM
-    GPURING_STAGED_COUNT
 };
 
 /*
@@ -78,6 +83,11 @@ int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t cou
 
 /* Find out which buffers are on a GPU; false: none, hand the call on as it is. */
 bool gpuring_stage_applies(struct gpuring_stage *stage);
+
+static inline bool gpuring_stage_uses_gpu(const struct gpuring_stage *stage)
+{
+    return stage->send.on_gpu || stage->receive.on_gpu;
+}
 
 /* Count a call that is staged; the first of each collective on a communicator is logged. */
 void gpuring_stage_account(struct mca_coll_gpuring_module_t *module, enum gpuring_staged what);
@@ -108,26 +118,42 @@ int gpuring_stage_deliver(struct gpuring_stage *stage);
 int gpuring_stage_failure(const struct gpuring_stage *stage);
 
 /*
- * The steps before a call (prepare: only to reserve, and to account for it; open: copied in, too)
- * and after a blocking one; close's `result` is that of the call in between, and nothing is copied
- * back if that is an error. They release what they could not do. MPI error codes.
+ * The steps before a call, of each form: reserve places, and copy in if the call begins now. They
+ * release what they could not do. MPI error codes.
  *
- * Data that cannot be copied in, or for which there is no memory, is no error of open: the other
+ * Data that cannot be copied in, or for which there is no memory, is no error of them: the other
  * ranks wait for this one, so it takes part with bytes of 0xff, and close (or the request) has the
- * error.
+ * error. With module->together it is an error of open on all ranks: they agree on it, and again at
+ * the end. Then all calls come here, also those with no buffer on a GPU. Non-blocking calls cannot
+ * agree before they begin, so they do it when they end.
  */
-int gpuring_stage_prepare(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
-                          enum gpuring_staged what);
 int gpuring_stage_open(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
                        enum gpuring_staged what);
+int gpuring_stage_open_nonblocking(struct gpuring_stage *stage,
+                                   struct mca_coll_gpuring_module_t *module,
+                                   enum gpuring_staged what);
+int gpuring_stage_open_persistent(struct gpuring_stage *stage,
+                                  struct mca_coll_gpuring_module_t *module,
+                                  enum gpuring_staged what);
+
+/* After a blocking call, whose `result` it was: copy back unless that is an error. MPI error code.
+ */
 int gpuring_stage_close(struct gpuring_stage *stage, int result);
+
+/* The same without the other ranks; a status, also for a `result` that is an error. */
+int gpuring_stage_close_here(struct gpuring_stage *stage, int result);
+
+/* Log a verdict that is a failure; of equal ones that follow each other the first. how: "failed on
+ * all ranks" */
+void gpuring_stage_tell(struct mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                        const struct gpuring_verdict *verdict, const char *how);
 
 /*
  * Make *request of the previous module's `inner`, or clean up if `result` is an error. Takes over
  * the stage. A persistent request copies in at each start. MPI error codes.
  */
-int gpuring_stage_request(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
-                          int result, ompi_request_t *inner, ompi_request_t **request);
+int gpuring_stage_request(struct gpuring_stage *stage, int result, ompi_request_t *inner,
+                          ompi_request_t **request);
 
 /* At the end of the process: give back memory and streams. The device is still open. */
 void gpuring_stage_finish(void);

@@ -5,76 +5,56 @@
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/stage.h"
 
-/* Describe the call; true if it is to be staged. */
+/* Describe the call; true if it is to be staged, or all ranks are to agree on whether it is. */
 #define STAGED(name, list)                                                   \
-    (OPAL_UNLIKELY(gpuring_memory_possible()) &&                             \
+    (OPAL_UNLIKELY(gpuring_memory_possible() || self->together) &&           \
      (gpuring_describe_##name(&stage, comm, GPURING_VALUES_##list), true) && \
-     gpuring_stage_applies(&stage))
+     (gpuring_stage_applies(&stage) || self->together))
 
-#define DEFINE_BLOCKING(name, list)                                                \
-    int gpuring_stage_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING)       \
-    {                                                                              \
-        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;    \
-        struct gpuring_stage stage;                                                \
-        int result;                                                                \
-                                                                                   \
-        if (!STAGED(name, list)) {                                                 \
-            return GPURING_CALL_PREVIOUS(self, name, GPURING_VALUES_##list, comm); \
-        }                                                                          \
-        result = gpuring_stage_open(&stage, self, GPURING_STAGED_##name);          \
-        if (result != MPI_SUCCESS) {                                               \
-            return result;                                                         \
-        }                                                                          \
-        GPURING_REPLACE_##list;                                                    \
-        result = GPURING_CALL_PREVIOUS(self, name, GPURING_VALUES_##list, comm);   \
-        return gpuring_stage_close(&stage, result);                                \
-    }
+/* What differs between the forms: a request, the arguments behind the list, how a call ends. */
+#define LOCALS_BLOCKING
+#define LOCALS_NONBLOCKING ompi_request_t *inner = NULL;
+#define LOCALS_PERSISTENT  LOCALS_NONBLOCKING
 
-#define DEFINE_NONBLOCKING(name, list)                                                         \
-    int gpuring_stage_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING)               \
+#define REST_BLOCKING(request)    comm
+#define REST_NONBLOCKING(request) comm, request
+#define REST_PERSISTENT(request)  comm, info, request
+
+#define OPEN_BLOCKING    gpuring_stage_open
+#define OPEN_NONBLOCKING gpuring_stage_open_nonblocking
+#define OPEN_PERSISTENT  gpuring_stage_open_persistent
+
+#define CLOSE_BLOCKING    gpuring_stage_close(&stage, result)
+#define CLOSE_NONBLOCKING gpuring_stage_request(&stage, result, inner, request)
+#define CLOSE_PERSISTENT  CLOSE_NONBLOCKING
+
+#define DEFINE_FORM(function, name, list, FORM)                                                \
+    int gpuring_stage_##function(GPURING_ARGUMENTS_##list, GPURING_END_##FORM)                 \
     {                                                                                          \
         mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                \
-        ompi_request_t *inner = NULL;                                                          \
-        struct gpuring_stage stage;                                                            \
+        LOCALS_##FORM struct gpuring_stage stage;                                              \
         int result;                                                                            \
                                                                                                \
         if (!STAGED(name, list)) {                                                             \
-            return GPURING_CALL_PREVIOUS(self, i##name, GPURING_VALUES_##list, comm, request); \
+            return GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list,                \
+                                         REST_##FORM(request));                                \
         }                                                                                      \
-        result = gpuring_stage_open(&stage, self, GPURING_STAGED_##name);                      \
+        result = OPEN_##FORM(&stage, self, GPURING_STAGED_##name);                             \
         if (result != MPI_SUCCESS) {                                                           \
             return result;                                                                     \
         }                                                                                      \
         GPURING_REPLACE_##list;                                                                \
-        result = GPURING_CALL_PREVIOUS(self, i##name, GPURING_VALUES_##list, comm, &inner);    \
-        return gpuring_stage_request(&stage, self, result, inner, request);                    \
+        result =                                                                               \
+            GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list, REST_##FORM(&inner)); \
+        return CLOSE_##FORM;                                                                   \
     }
 
-#define DEFINE_PERSISTENT(name, list)                                                            \
-    int gpuring_stage_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT)            \
-    {                                                                                            \
-        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                  \
-        ompi_request_t *inner = NULL;                                                            \
-        struct gpuring_stage stage;                                                              \
-        int result;                                                                              \
-                                                                                                 \
-        if (!STAGED(name, list)) {                                                               \
-            return GPURING_CALL_PREVIOUS(self, name##_init, GPURING_VALUES_##list, comm, info,   \
-                                         request);                                               \
-        }                                                                                        \
-        result = gpuring_stage_prepare(&stage, self, GPURING_STAGED_##name);                     \
-        if (result != MPI_SUCCESS) {                                                             \
-            return result;                                                                       \
-        }                                                                                        \
-        GPURING_REPLACE_##list;                                                                  \
-        result =                                                                                 \
-            GPURING_CALL_PREVIOUS(self, name##_init, GPURING_VALUES_##list, comm, info, &inner); \
-        return gpuring_stage_request(&stage, self, result, inner, request);                      \
-    }
+#define DEFINE(name, list)                        \
+    DEFINE_FORM(name, name, list, BLOCKING)       \
+    DEFINE_FORM(i##name, name, list, NONBLOCKING) \
+    DEFINE_FORM(name##_init, name, list, PERSISTENT)
 
-GPURING_STAGED_COLLECTIVES(DEFINE_BLOCKING)
-GPURING_STAGED_COLLECTIVES(DEFINE_NONBLOCKING)
-GPURING_STAGED_COLLECTIVES(DEFINE_PERSISTENT)
+GPURING_STAGED_COLLECTIVES(DEFINE)
 
 /* Not a collective, but of the same table: of MPI_COMM_SELF. */
 int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t count,

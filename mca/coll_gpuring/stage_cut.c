@@ -7,6 +7,7 @@
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/stage_agree.h"
 #include "mca/coll_gpuring/stage_copy.h"
 #include "mca/coll_gpuring/stage_memory.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -404,32 +405,16 @@ static int run_chunk(struct gpuring_cut *cut, size_t chunk)
     return result;
 }
 
-/* Do all ranks see that the call can be cut, does any stage, and has any failed? */
-static int agree(const struct gpuring_cut *cut, bool *cuts, int *failed)
-{
-    int mine[3] = {cut->stages, !cut->possible, -cut->failed}, all[3] = {0, 1, 0};
-    int result = GPURING_CALL_PREVIOUS(cut->module, allreduce, mine, all, 3, MPI_INT, MPI_MAX,
-                                       cut->module->comm);
-
-    *cuts = all[0] != 0 && all[1] == 0;
-    *failed = -all[2];
-    return result;
-}
-
 /* All chunks are through: if any rank's copies failed, the call has failed on all. */
 static int agree_on_end(struct gpuring_cut *cut)
 {
-    int mine, most = 0, result;
+    struct gpuring_verdict verdict;
 
     cut->whole.module = cut->module;
     keep_first(cut, gpuring_stage_failure(&cut->whole));
-    mine = -cut->failed;
-    result = GPURING_CALL_PREVIOUS(cut->module, allreduce, &mine, &most, 1, MPI_INT, MPI_MAX,
-                                   cut->module->comm);
-    if (result == MPI_SUCCESS && most > 0) {
-        gpuring_error("a large collective failed: a rank could not copy between host and GPU");
-    }
-    return result == MPI_SUCCESS ? gpuring_compat_error(-most) : result;
+    verdict = gpuring_agreement_wait(cut->module->staging.blocking, cut->failed, 0);
+    gpuring_stage_tell(cut->module, cut->what, &verdict, "failed on all ranks");
+    return gpuring_compat_error(verdict.failure);
 }
 
 static int run_all(struct gpuring_cut *cut)
@@ -457,24 +442,24 @@ static bool addresses_in_gaps(const struct gpuring_cut *cut)
 
 int gpuring_cut_run(struct gpuring_cut *cut, bool *done)
 {
-    bool cuts = false;
-    int result, failed;
+    struct gpuring_verdict verdict;
+    int result = MPI_SUCCESS;
 
     cut->stages = gpuring_memory_possible() && gpuring_stage_applies(&cut->whole);
     cut->possible = cut->possible && !addresses_in_gaps(cut);
     if (cut->possible && cut->failed == GPURING_OK) {
         cut->failed = reserve(cut);
     }
-    result = agree(cut, &cuts, &failed);
-    if (result == MPI_SUCCESS && cuts && failed == GPURING_OK) {
+    verdict = gpuring_agreement_wait(cut->module->staging.blocking, cut->failed,
+                                     (cut->stages ? GPURING_FACT_STAGES : 0) |
+                                         (cut->possible ? 0 : GPURING_FACT_IN_ONE));
+    *done = verdict.lost || verdict.facts == GPURING_FACT_STAGES;
+    if (*done && verdict.failure == GPURING_OK) {
         result = run_all(cut);
-    } else if (result == MPI_SUCCESS && cuts) {
-        gpuring_error("a large collective on GPU memory was not begun: a rank, whose log tells "
-                      "more, cannot take part (%s)",
-                      gpuring_status_text(failed));
-        result = gpuring_compat_error(failed);
+    } else if (*done) {
+        gpuring_stage_tell(cut->module, cut->what, &verdict, "was not begun on any rank");
+        result = gpuring_compat_error(verdict.failure);
     }
-    *done = result != MPI_SUCCESS || cuts;
     release(cut);
     return result;
 }

@@ -17,9 +17,9 @@
  *     place, chunk 1                     +--a1--+--b1--+--c1--+
  *
  * A call of many parts is not what a whole call of another rank can be matched with, and ranks may
- * differ in where their buffers are and in their types. So the ranks agree on it first, in a small
- * allreduce, whenever a call is large enough by its type signature, which is the same on all ranks;
- * and afterwards on whether all copies went well. It costs microseconds in a call that takes
+ * differ in where their buffers are and in their types. So the ranks agree on it first
+ * (stage_agree.h), whenever a call is large enough by its type signature, which is the same on all
+ * ranks; and afterwards on whether all copies went well. It costs microseconds in a call that takes
  * milliseconds. Each rank has its host memory before they agree: none can lack it half-way.
  *
  * gatherv, scatterv, alltoallv and alltoallw are not cut: no rank knows the counts of others there,
@@ -131,7 +131,7 @@ static inline bool gpuring_cut_large(const mca_coll_gpuring_module_t *module, in
 {
     return OPAL_UNLIKELY(bytes > 2 * gpuring_params.stage_size) &&
            bytes > 2 * gpuring_cut_limit(blocks) && module->stages && module->nranks > 1 &&
-           !OMPI_COMM_IS_INTER(module->comm) && module->previous.allreduce != NULL;
+           !OMPI_COMM_IS_INTER(module->comm);
 }
 
 #endif

@@ -6,6 +6,17 @@
 /* Before every staged call that may need a request: keep some for calls that find no memory. */
 void gpuring_stage_requests_reserve(void);
 
+struct gpuring_stage;
+
+/*
+ * stage->request: a persistent call's, taken before the ranks agree on whether it can be made, so
+ * that none lacks it then. take: 0 or GPURING_ERR_NOMEM; name: it has been agreed on, and so will
+ * be each of its ends; drop: if it was not used.
+ */
+int gpuring_stage_request_take(struct gpuring_stage *stage);
+void gpuring_stage_request_name(struct gpuring_stage *stage);
+void gpuring_stage_request_drop(struct gpuring_stage *stage);
+
 /* At the end of the process: no progress callback for the requests of staged calls any more. */
 void gpuring_stage_requests_close(void);
 

@@ -43,7 +43,8 @@ test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/staged
 test_mpi_staged_SOURCES = \
-    test/mpi/staged.c test/mpi/staged.h test/mpi/staged_calls.c $(mpi_harness)
+    test/mpi/staged.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_places.c \
+    test/mpi/staged_places.h $(mpi_harness)
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
 
@@ -51,6 +52,13 @@ mpi_test_programs += test/mpi/staged_cases
 test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c $(mpi_harness)
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_cases_LDADD = $(MPI_LIBS) -lpthread -ldl
+
+mpi_test_programs += test/mpi/staged_together
+test_mpi_staged_together_SOURCES = \
+    test/mpi/staged_together.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_places.c \
+    test/mpi/staged_places.h $(mpi_harness)
+test_mpi_staged_together_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_together_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/staged_large
 test_mpi_staged_large_SOURCES = \
@@ -136,6 +144,7 @@ mpi_test_scripts += \
     test/mpi/test_soak.sh \
     test/mpi/test_staged.sh \
     test/mpi/test_staged_large.sh \
+    test/mpi/test_staged_together.sh \
     test/mpi/test_standin_faults.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \

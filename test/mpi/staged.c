@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "staged.h"
+#include "staged_places.h"
 
 #define AREA   ((size_t) 32 << 10) /* bytes of a buffer */
 #define ORIGIN ((size_t) 8196)     /* where the buffers of calls begin in it */
@@ -104,119 +104,6 @@ static void put_pattern(char *host, unsigned seed)
 
         memcpy(host + i * sizeof value, &value, sizeof value);
     }
-}
-
-/* The number of elements that rank a sends to rank b: zeros among them. */
-static int pair_count(int a, int b)
-{
-    return a == MPI_PROC_NULL || b == MPI_PROC_NULL ? 1 : (a + b) % 3;
-}
-
-/* Between two ranks the type alternates; both know which it is. */
-static MPI_Datatype pair_type(MPI_Datatype type, int a, int b)
-{
-    return a != MPI_PROC_NULL && b != MPI_PROC_NULL && (a + b) % 2 ? MPI_INT : type;
-}
-
-/* The arguments that follow from who the peers are. */
-static void set_peers(struct call *x, const int *sources, const int *targets)
-{
-    int extent = layout_of(x->type)->extent;
-
-    x->count = 2;
-    x->give = x->rank + 1;
-    x->part = 12 / x->size;
-    for (int i = 0; i < x->size; i++) {
-        x->parts[i] = 12 / x->size;
-    }
-    for (int i = 0; i < x->sources; i++) {
-        int slot = (x->sources - 1 - i) * 5;
-
-        x->from_counts[i] = sources[i] == MPI_PROC_NULL ? 1 : sources[i] + 1;
-        x->from_displs[i] = slot;
-        x->r_counts[i] = pair_count(sources[i], x->rank);
-        x->r_displs[i] = slot;
-        x->r_bytes[i] = slot * extent * (int) sizeof(int);
-        x->r_aints[i] = x->r_bytes[i];
-        x->r_types[i] = pair_type(x->type, sources[i], x->rank);
-    }
-    for (int i = 0; i < x->targets; i++) {
-        x->s_counts[i] = pair_count(x->rank, targets[i]);
-        x->s_displs[i] = 4 * i;
-        x->s_bytes[i] = 4 * i * extent * (int) sizeof(int);
-        x->s_aints[i] = x->s_bytes[i];
-        x->s_types[i] = pair_type(x->type, x->rank, targets[i]);
-    }
-}
-
-/* A communicator to call on, with the peers of this rank there. */
-struct place {
-    const char *name;
-    MPI_Comm comm; /* MPI_COMM_NULL: not for this many ranks */
-    bool inter, topology;
-    bool first_group; /* between groups: the one that roots are in */
-    int nsources, ntargets, sources[PEERS], targets[PEERS];
-};
-
-static void all_are_peers(struct place *place)
-{
-    if (place->inter) {
-        MPI_Comm_remote_size(place->comm, &place->nsources);
-    } else {
-        MPI_Comm_size(place->comm, &place->nsources);
-    }
-    place->ntargets = place->nsources;
-    for (int i = 0; i < place->nsources; i++) {
-        place->sources[i] = place->targets[i] = i;
-    }
-}
-
-static struct place between_groups(void)
-{
-    struct place place = {.name = "between two groups", .comm = MPI_COMM_NULL, .inter = true};
-    int color = harness_rank % 2;
-    MPI_Comm half;
-
-    if (harness_size > 1) {
-        MPI_Comm_split(MPI_COMM_WORLD, color, harness_rank, &half);
-        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 5, &place.comm);
-        MPI_Comm_free(&half);
-        place.first_group = color == 0;
-        all_are_peers(&place);
-    }
-    return place;
-}
-
-/* A line: its ends have MPI_PROC_NULL as a neighbour. */
-static struct place on_a_line(void)
-{
-    struct place place = {.name = "on a line", .topology = true, .nsources = 2, .ntargets = 2};
-    int closed = 0;
-
-    MPI_Cart_create(MPI_COMM_WORLD, 1, &harness_size, &closed, 0, &place.comm);
-    place.sources[0] = harness_rank > 0 ? harness_rank - 1 : MPI_PROC_NULL;
-    place.sources[1] = harness_rank + 1 < harness_size ? harness_rank + 1 : MPI_PROC_NULL;
-    memcpy(place.targets, place.sources, sizeof place.targets);
-    return place;
-}
-
-/* From every rank to all greater ones: as many sources as targets only in the middle. */
-static struct place on_a_graph(void)
-{
-    struct place place = {.name = "on a graph", .topology = true, .nsources = harness_rank};
-    int weights[PEERS] = {0};
-
-    place.ntargets = harness_size - 1 - harness_rank;
-    for (int i = 0; i < place.nsources; i++) {
-        place.sources[i] = i;
-    }
-    for (int i = 0; i < place.ntargets; i++) {
-        place.targets[i] = harness_rank + 1 + i;
-    }
-    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, place.nsources, place.sources, weights,
-                                   place.ntargets, place.targets, weights, MPI_INFO_NULL, 0,
-                                   &place.comm);
-    return place;
 }
 
 static bool complete_call(struct call *x, const struct collective *what)
@@ -368,26 +255,9 @@ static bool sensible(const struct choice *choice, const struct collective *what,
 
 static struct call prepare(const struct place *place, const struct choice *choice, enum form form)
 {
-    struct call x = {.form = form,
-                     .comm = place->comm,
-                     .sources = place->nsources,
-                     .targets = place->ntargets,
-                     .type = types[choice->type],
-                     .op = choice->predefined ? MPI_SUM : user_op};
-    int root;
+    struct call x = place_call(place, form, types[choice->type], MPI_INT, choice->last_root);
 
-    MPI_Comm_rank(x.comm, &x.rank);
-    MPI_Comm_size(x.comm, &x.size);
-    set_peers(&x, place->sources, place->targets);
-    root = choice->last_root ? x.size - 1 : 0;
-    x.root = root;
-    x.root_here = x.rank == root;
-    if (place->inter) {
-        root = choice->last_root ? (harness_size + 1) / 2 - 1 : 0; /* of the first group */
-        x.root_here = place->first_group && x.rank == root;
-        x.bystander = place->first_group && !x.root_here;
-        x.root = x.root_here ? MPI_ROOT : x.bystander ? MPI_PROC_NULL : root;
-    }
+    x.op = choice->predefined ? MPI_SUM : user_op;
     return x;
 }
 
@@ -419,37 +289,26 @@ static void check_collective(const struct place *place, const struct collective 
     staged_calls += harness_pvar("coll_gpuring_staged") - before;
 }
 
-static void check_place(struct place place, unsigned every)
+static void check_place(const struct place *place, unsigned every)
 {
-    for (const struct collective *what = collectives; place.comm != MPI_COMM_NULL && what->name;
-         what++) {
-        if (((what->flags & NEIGHBORS) != 0) != place.topology ||
-            ((what->flags & ONE_GROUP) != 0 && place.inter)) {
-            continue;
-        }
-        for (int form = BLOCKING; form < FORMS; form++) {
-            check_collective(&place, what, (enum form) form, every);
+    for (const struct collective *what = collectives; what->name != NULL; what++) {
+        for (int form = BLOCKING; form < FORMS && place_has(place, what); form++) {
+            check_collective(place, what, (enum form) form, every);
         }
     }
 }
 
 static void check_matrix(unsigned every)
 {
-    struct place world = {.name = "all ranks", .comm = MPI_COMM_WORLD};
-    struct place groups = between_groups(), line = on_a_line(), graph = on_a_graph();
+    struct place places[PLACES];
 
-    all_are_peers(&world);
-    check_place(world, every);
-    check_place(groups, every);
-    check_place(line, every);
-    check_place(graph, every);
+    places_open(places);
+    for (int i = 0; i < PLACES; i++) {
+        check_place(&places[i], every);
+    }
+    places_close(places);
     harness_check(!harness_on_gpu() || staged_calls > 0, "calls were staged: %s",
                   staged_calls > 0 ? "yes" : "no");
-    if (groups.comm != MPI_COMM_NULL) {
-        MPI_Comm_free(&groups.comm);
-    }
-    MPI_Comm_free(&line.comm);
-    MPI_Comm_free(&graph.comm);
 }
 
 static void make_buffers(void)

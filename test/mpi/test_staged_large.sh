@@ -34,13 +34,13 @@ logged() { grep -Eq "$1" "$work/log"; }
 mpi 300 3 staged_large -e "$work/log"
 adopt "3 ranks, faults at the last"
 check "the log says what the ranks return" \
-    logged 'gpuring ERROR .*a large collective failed: a rank could not copy'
+    logged "gpuring ERROR .*MPI_.* failed on all ranks: rank 2 on host $(uname -n): system or driver"
 nothing_held "copies that fail leave nothing behind"
 
 LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" mpi 300 3 staged_large -m "$work/log"
 adopt "3 ranks, the last without memory"
 check "the log says that it did not begin, and why" \
-    logged 'gpuring ERROR .*a large collective on GPU memory was not begun: .*\(out of memory'
+    logged "gpuring ERROR .*MPI_.* was not begun on any rank: rank 2 on host $(uname -n): out of memory"
 check "and what to do" logged 'gpuring ERROR .*no host memory for the chunks .* free host memory'
 nothing_held "calls that do not begin leave nothing behind"
 finish

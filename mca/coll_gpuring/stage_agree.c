@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/stage_agree.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/exchange.h"
+#include "mca/coll_gpuring/message.h"
+#include "mca/coll_gpuring/pause.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* What the first ranks of two groups tell each other. */
+struct letter {
+    uint64_t facts;
+    int32_t failure, rank;
+};
+_Static_assert(sizeof(struct letter) == 16, "travels between ranks");
+
+enum phase { OURS, ACROSS, THEIRS, END };
+
+struct gpuring_agreement {
+    struct ompi_communicator_t *comm;
+    struct gpuring_exchange *exchange; /* in this group */
+    int tag;
+    enum phase phase;
+    bool posted; /* the letters are on their way */
+    ompi_request_t *sent, *received;
+    struct letter out, in;
+    struct gpuring_verdict verdict;
+};
+
+struct gpuring_agreement *gpuring_agreement_create(void)
+{
+    struct gpuring_agreement *agreement = calloc(1, sizeof *agreement);
+
+    if (agreement == NULL) {
+        return NULL;
+    }
+    agreement->exchange = gpuring_exchange_create();
+    if (agreement->exchange == NULL) {
+        free(agreement);
+        return NULL;
+    }
+    return agreement;
+}
+
+void gpuring_agreement_use(struct gpuring_agreement *agreement, struct ompi_communicator_t *comm,
+                           int tag)
+{
+    agreement->comm = comm;
+    agreement->tag = tag;
+    agreement->phase = END;
+    gpuring_exchange_use(agreement->exchange, OMPI_COMM_IS_INTER(comm) ? comm->c_local_comm : comm,
+                         tag);
+}
+
+void gpuring_agreement_free(struct gpuring_agreement *agreement)
+{
+    bool sent, received;
+
+    if (agreement == NULL) {
+        return;
+    }
+    gpuring_exchange_free(agreement->exchange);
+    sent = gpuring_message_cancel(&agreement->sent);
+    received = gpuring_message_cancel(&agreement->received);
+    if (sent && received) {
+        free(agreement);
+    } /* else a letter may still arrive or leave: it must find its memory */
+}
+
+/* The facts and the failure of this group are to be made out. */
+static void begin_group(struct gpuring_agreement *self, int failure, int rank, uint64_t facts)
+{
+    if (failure != GPURING_OK) {
+        gpuring_exchange_mark(self->exchange, (uint32_t) rank);
+        gpuring_exchange_fail(self->exchange, failure);
+    }
+    gpuring_exchange_agree(self->exchange, facts);
+}
+
+void gpuring_agreement_begin(struct gpuring_agreement *agreement, int failure, uint64_t facts)
+{
+    agreement->verdict = (struct gpuring_verdict){.failure = GPURING_OK};
+    agreement->phase = OURS;
+    agreement->posted = false;
+    agreement->in = (struct letter){.failure = GPURING_OK};
+    begin_group(agreement, failure, ompi_comm_rank(agreement->comm), facts);
+}
+
+/* The group has made it out; the first failure counts. */
+static int end_group(struct gpuring_agreement *self, bool remote)
+{
+    struct gpuring_verdict *verdict = &self->verdict;
+    int status = gpuring_exchange_progress(self->exchange), failure;
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    failure = gpuring_exchange_failure(self->exchange, NULL);
+    if (failure != GPURING_OK && verdict->failure == GPURING_OK) {
+        verdict->failure = failure;
+        verdict->rank = (int) gpuring_exchange_marked(self->exchange);
+        verdict->remote = remote;
+    }
+    verdict->facts |= gpuring_exchange_agreed(self->exchange);
+    gpuring_exchange_forget(self->exchange);
+    return GPURING_OK;
+}
+
+static int post_letters(struct gpuring_agreement *self)
+{
+    int status;
+
+    self->posted = true;
+    self->out = (struct letter){
+        .facts = self->verdict.facts, .failure = self->verdict.failure, .rank = self->verdict.rank};
+    status = gpuring_message_receive(self->comm, &self->in, sizeof self->in, 0, self->tag,
+                                     &self->received);
+    return status != GPURING_OK ? status
+                                : gpuring_message_send(self->comm, &self->out, sizeof self->out, 0,
+                                                       self->tag, &self->sent);
+}
+
+/* Rank 0 alone hears of the other group here. */
+static int cross(struct gpuring_agreement *self)
+{
+    int status = GPURING_OK;
+
+    if (ompi_comm_rank(self->comm) != 0) {
+        return GPURING_OK;
+    }
+    if (!self->posted) {
+        status = post_letters(self);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_message_finish(&self->received, NULL);
+    }
+    return status == GPURING_OK ? gpuring_message_finish(&self->sent, NULL) : status;
+}
+
+static int move_on(struct gpuring_agreement *self)
+{
+    int status = GPURING_OK;
+
+    if (self->phase == OURS) {
+        status = end_group(self, false);
+        if (status == GPURING_OK) {
+            self->phase = OMPI_COMM_IS_INTER(self->comm) ? ACROSS : END;
+        }
+    }
+    if (self->phase == ACROSS) {
+        status = cross(self);
+        if (status == GPURING_OK) {
+            begin_group(self, self->in.failure, self->in.rank, self->in.facts);
+            self->phase = THEIRS;
+        }
+    }
+    if (self->phase == THEIRS) {
+        status = end_group(self, true);
+        if (status == GPURING_OK) {
+            self->phase = END;
+        }
+    }
+    return status;
+}
+
+int gpuring_agreement_progress(struct gpuring_agreement *agreement, struct gpuring_verdict *verdict)
+{
+    int status = move_on(agreement);
+
+    if (status < 0) {
+        agreement->phase = END;
+        agreement->verdict.failure = status;
+        agreement->verdict.rank = ompi_comm_rank(agreement->comm);
+        agreement->verdict.remote = false;
+        agreement->verdict.lost = true;
+    }
+    if (status != GPURING_AGAIN) {
+        *verdict = agreement->verdict;
+    }
+    return status;
+}
+
+struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreement, int failure,
+                                              uint64_t facts)
+{
+    struct gpuring_verdict verdict = {.failure = GPURING_OK};
+    struct gpuring_pause pause = {.vain = 0};
+
+    gpuring_agreement_begin(agreement, failure, facts);
+    while (gpuring_agreement_progress(agreement, &verdict) == GPURING_AGAIN) {
+        opal_progress();
+        gpuring_pause(&pause, gpuring_exchange_steps(agreement->exchange), false);
+    }
+    return verdict;
+}

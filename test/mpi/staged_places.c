@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "staged_places.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+long place_told(long value, int from)
+{
+    for (int to = 0; harness_rank == from && to < harness_size; to++) {
+        if (to != from) {
+            MPI_Send(&value, 1, MPI_LONG, to, 9, MPI_COMM_WORLD);
+        }
+    }
+    if (harness_rank != from) {
+        MPI_Recv(&value, 1, MPI_LONG, from, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return value;
+}
+
+/* The number of elements that rank a sends to rank b: zeros among them. */
+static int pair_count(int a, int b)
+{
+    return a == MPI_PROC_NULL || b == MPI_PROC_NULL ? 1 : (a + b) % 3;
+}
+
+/* Between two ranks the type alternates; both know which it is. */
+static MPI_Datatype pair_type(MPI_Datatype type, MPI_Datatype other, int a, int b)
+{
+    return a != MPI_PROC_NULL && b != MPI_PROC_NULL && (a + b) % 2 ? other : type;
+}
+
+/* The arguments that follow from who the peers are. */
+static void set_peers(struct call *x, MPI_Datatype other, const struct place *place)
+{
+    const int *sources = place->sources, *targets = place->targets;
+    MPI_Aint lower, extent;
+
+    MPI_Type_get_extent(x->type, &lower, &extent);
+    x->count = 2;
+    x->give = x->rank + 1;
+    x->part = 12 / x->size;
+    for (int i = 0; i < x->size; i++) {
+        x->parts[i] = 12 / x->size;
+    }
+    for (int i = 0; i < x->sources; i++) {
+        int slot = (x->sources - 1 - i) * 5;
+
+        x->from_counts[i] = sources[i] == MPI_PROC_NULL ? 1 : sources[i] + 1;
+        x->from_displs[i] = slot;
+        x->r_counts[i] = pair_count(sources[i], x->rank);
+        x->r_displs[i] = slot;
+        x->r_bytes[i] = slot * (int) extent;
+        x->r_aints[i] = x->r_bytes[i];
+        x->r_types[i] = pair_type(x->type, other, sources[i], x->rank);
+    }
+    for (int i = 0; i < x->targets; i++) {
+        x->s_counts[i] = pair_count(x->rank, targets[i]);
+        x->s_displs[i] = 4 * i;
+        x->s_bytes[i] = 4 * i * (int) extent;
+        x->s_aints[i] = x->s_bytes[i];
+        x->s_types[i] = pair_type(x->type, other, x->rank, targets[i]);
+    }
+}
+
+static void all_are_peers(struct place *place)
+{
+    if (place->inter) {
+        MPI_Comm_remote_size(place->comm, &place->nsources);
+    } else {
+        MPI_Comm_size(place->comm, &place->nsources);
+    }
+    place->ntargets = place->nsources;
+    for (int i = 0; i < place->nsources; i++) {
+        place->sources[i] = place->targets[i] = i;
+    }
+}
+
+static struct place all_ranks(void)
+{
+    struct place place = {.name = "all ranks"};
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &place.comm);
+    all_are_peers(&place);
+    return place;
+}
+
+static struct place between_groups(void)
+{
+    struct place place = {.name = "between two groups", .comm = MPI_COMM_NULL, .inter = true};
+    int color = harness_rank % 2;
+    MPI_Comm half;
+
+    if (harness_size > 1) {
+        MPI_Comm_split(MPI_COMM_WORLD, color, harness_rank, &half);
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 5, &place.comm);
+        MPI_Comm_free(&half);
+        place.first_group = color == 0;
+        all_are_peers(&place);
+    }
+    return place;
+}
+
+/* A line: its ends have MPI_PROC_NULL as a neighbour. */
+static struct place on_a_line(void)
+{
+    struct place place = {.name = "on a line", .topology = true, .nsources = 2, .ntargets = 2};
+    int closed = 0;
+
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &harness_size, &closed, 0, &place.comm);
+    place.sources[0] = harness_rank > 0 ? harness_rank - 1 : MPI_PROC_NULL;
+    place.sources[1] = harness_rank + 1 < harness_size ? harness_rank + 1 : MPI_PROC_NULL;
+    memcpy(place.targets, place.sources, sizeof place.targets);
+    return place;
+}
+
+/* From every rank to all greater ones: as many sources as targets only in the middle. */
+static struct place on_a_graph(void)
+{
+    struct place place = {.name = "on a graph", .topology = true, .nsources = harness_rank};
+    int weights[PEERS] = {0};
+
+    place.ntargets = harness_size - 1 - harness_rank;
+    for (int i = 0; i < place.nsources; i++) {
+        place.sources[i] = i;
+    }
+    for (int i = 0; i < place.ntargets; i++) {
+        place.targets[i] = harness_rank + 1 + i;
+    }
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, place.nsources, place.sources, weights,
+                                   place.ntargets, place.targets, weights, MPI_INFO_NULL, 0,
+                                   &place.comm);
+    return place;
+}
+
+void places_open(struct place places[PLACES])
+{
+    places[0] = all_ranks();
+    places[1] = between_groups();
+    places[2] = on_a_line();
+    places[3] = on_a_graph();
+    for (int i = 0; i < PLACES; i++) {
+        if (places[i].comm != MPI_COMM_NULL) {
+            MPI_Comm_set_errhandler(places[i].comm, MPI_ERRORS_RETURN);
+        }
+    }
+}
+
+void places_close(struct place places[PLACES])
+{
+    for (int i = 0; i < PLACES; i++) {
+        if (places[i].comm != MPI_COMM_NULL) {
+            MPI_Comm_free(&places[i].comm);
+        }
+    }
+}
+
+bool place_has(const struct place *place, const struct collective *what)
+{
+    return place->comm != MPI_COMM_NULL && ((what->flags & NEIGHBORS) != 0) == place->topology &&
+           !((what->flags & ONE_GROUP) != 0 && place->inter);
+}
+
+struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
+                       MPI_Datatype other, bool last_root)
+{
+    struct call x = {.form = form,
+                     .comm = place->comm,
+                     .sources = place->nsources,
+                     .targets = place->ntargets,
+                     .type = type};
+    int root;
+
+    MPI_Comm_rank(x.comm, &x.rank);
+    MPI_Comm_size(x.comm, &x.size);
+    set_peers(&x, other, place);
+    root = last_root ? x.size - 1 : 0;
+    x.root = root;
+    x.root_here = x.rank == root;
+    if (place->inter) {
+        root = last_root ? (harness_size + 1) / 2 - 1 : 0; /* of the first group */
+        x.root_here = place->first_group && x.rank == root;
+        x.bystander = place->first_group && !x.root_here;
+        x.root = x.root_here ? MPI_ROOT : x.bystander ? MPI_PROC_NULL : root;
+    }
+    return x;
+}

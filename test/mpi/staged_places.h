@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Communicators of every kind, and the arguments of calls on them, for the tests of staging. */
+#ifndef GPURING_TEST_STAGED_PLACES_H
+#define GPURING_TEST_STAGED_PLACES_H
+
+#include "staged.h"
+
+/* A communicator to call on, with the peers of this rank there. */
+struct place {
+    const char *name;
+    MPI_Comm comm; /* MPI_COMM_NULL: not for this many ranks */
+    bool inter, topology;
+    bool first_group; /* between groups: the one that roots are in */
+    int nsources, ntargets, sources[PEERS], targets[PEERS];
+};
+
+enum { PLACES = 4 };
+
+/* All ranks, two groups, a line and a graph of neighbours. Collective over the world. */
+void places_open(struct place places[PLACES]);
+void places_close(struct place places[PLACES]);
+
+/* Is it a collective of that kind of communicator? */
+bool place_has(const struct place *place, const struct collective *what);
+
+/* A call there, without buffers and operation. Where types may differ from peer to peer, some are
+ * `other`, which is no larger. Blocks are of a few elements, 5 extents apart at most. */
+struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
+                       MPI_Datatype other, bool last_root);
+
+/* What rank `from` of the world knows, on all: by messages, which do not go through what is
+ * tested. */
+long place_told(long value, int from);
+
+#endif

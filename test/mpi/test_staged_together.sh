@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Staged collectives with coll_gpuring_agree=always, on the stand-in driver (test/standin): right
+# results whatever ranks have their buffers on a GPU, and where one rank's GPU breaks, an error at
+# all of them.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "staged calls that agree"
+    finish
+fi
+use_gpus 2
+export OMPI_MCA_coll_gpuring_buffer_size=64k OMPI_MCA_coll_gpuring_agree=always
+export GPURING_STANDIN_REPORT="$work/report"
+
+logged() { grep -Eq "$1" "$work/log"; }
+
+for sample in "1 41" "3 31" "4 71"; do
+    mpi 240 "${sample% *}" staged -f "${sample#* }"
+    adopt_as_one "${sample% *} ranks: combinations of collectives, forms, types, buffers, roots"
+done
+mpi 240 3 staged_cases
+adopt_as_one "3 ranks: several calls under way, types and communicators that go early"
+mpi 240 2 staged_cases -t
+adopt_as_one "2 ranks: threads"
+nothing_held "all memory is given back"
+
+for sample in "2 0" "3 2" "4 1"; do
+    rm -f "$work/log"
+    mpi 300 "${sample% *}" staged_together "${sample#* }" "$work/log"
+    adopt "${sample% *} ranks, rank ${sample#* } breaks"
+done
+check "the log of the others names rank, host and cause" \
+    logged "gpuring ERROR .*MPI_.* failed on all ranks: rank 1 on host $(uname -n): system or driver"
+nothing_held "calls that fail leave nothing behind"
+finish
