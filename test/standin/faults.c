@@ -96,6 +96,7 @@ static void parse(void)
 void gpuring_standin_arm(const char *list)
 {
     pthread_once(&parsed, parse);
+    standin_wait_for_streams(); /* in a broken context nobody does, and copies may still run */
     memset(faults, 0, sizeof faults);
     sticky_at = corrupt_at = 0;
     slow = 0;

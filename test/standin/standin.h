@@ -57,7 +57,8 @@ struct CUctx_st {
 };
 
 /* faults.c. Other faults from now on (a list as in the environment, NULL: none), all calls counted
- * from zero, no context broken any more. While no other thread uses the driver. */
+ * from zero, no context broken any more, and nothing runs that was begun before. While no other
+ * thread uses the driver. */
 void gpuring_standin_arm(const char *list);
 /* 1 if every fault that was armed has struck. */
 int gpuring_standin_reached(void);
