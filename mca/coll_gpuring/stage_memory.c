@@ -140,9 +140,9 @@ static struct gpuring_stage_block *without_memory(size_t bytes, bool written)
     if (block == NULL) {
         gpuring_error("neither host memory nor addresses to stage a collective on GPU memory "
                       "through: %zu bytes; this rank cannot take part, and other ranks wait for it "
-                      "for ever unless they are told of its error; free host memory, raise its "
-                      "limits (ulimit -v, vm.overcommit_memory, vm.max_map_count) or use smaller "
-                      "buffers",
+                      "for ever, but with coll_gpuring_agree=always, which makes this an error on "
+                      "all ranks (not of non-blocking calls); free host memory, raise its limits "
+                      "(ulimit -v, vm.overcommit_memory, vm.max_map_count) or use smaller buffers",
                       bytes);
     } else if (!__atomic_exchange_n(&pool.lacking, true, __ATOMIC_RELAXED)) {
         gpuring_error("no host memory to stage a collective on GPU memory through: %zu bytes; this "

@@ -100,7 +100,9 @@ test_mpi_failures_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/shortage
 test_mpi_shortage_SOURCES = \
-    test/mpi/shortage.c test/mpi/scarce.h test/mpi/staged.h test/mpi/staged_calls.c $(mpi_harness)
+    test/mpi/shortage.c test/mpi/shortage.h test/mpi/shortage_each.c test/mpi/scarce.h \
+    test/mpi/staged.h test/mpi/staged_calls.c \
+    test/mpi/staged_places.c test/mpi/staged_places.h $(mpi_harness)
 test_mpi_shortage_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_shortage_LDADD = $(MPI_LIBS) -lpthread -ldl
 

@@ -19,7 +19,7 @@ shortage() {
     rm -f "$work/log"
     GPURING_STANDIN_FAULTS=cuMemHostAlloc=1:2 LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" \
         mpi 60 "$1" shortage "$2" "$3" "$work/log"
-    adopt "$1 ranks, rank $2 has no memory"
+    adopt "$1 ranks, rank $2 has no memory${OMPI_MCA_coll_gpuring_agree:+, agreed}"
 }
 
 logged() { grep -Eq "$1" "$work/log"; }
@@ -33,4 +33,12 @@ shortage 2 1 addresses
 check "the log says who will wait" \
     logged 'gpuring ERROR neither .* wait for it for ever.*max_map_count'
 OMPI_MCA_coll_gpuring_stage_size=64k shortage 3 0 overcommit
+
+export OMPI_MCA_coll_gpuring_agree=always
+shortage 3 1 each
+shortage 2 0 each
+shortage 3 2 order
+shortage 2 1 beyond
+check "the log of the others says who lacks memory" \
+    logged "gpuring ERROR .*MPI_Alltoallv was not begun on any rank: rank 1 on host $(uname -n): out of"
 finish
