@@ -80,6 +80,9 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/render_text.c \
     mca/topo_pci/search.c \
     mca/topo_pci/search.h \
+    mca/topo_pci/search_bound.c \
+    mca/topo_pci/search_ends.c \
+    mca/topo_pci/search_local.c \
     mca/topo_pci/search_pack.c \
     mca/topo_pci/search_price.c \
     mca/topo_pci/search_tour.c \

@@ -359,7 +359,7 @@ static int deliver(struct hunt *hunt, struct pci_channels *channels)
     channels->bw_intra /= factor;
     channels->bw_inter /= factor;
     channels->cross_nic = found->swap ? 2 : 0;
-    channels->limit = hunt->problem.tour.exact ? found->limit : 0;
+    channels->limit = found->limit < INFINITY ? found->limit : 0;
     rc = channels_alloc(channels);
     for (uint32_t k = 0; 0 == rc && k < factor; k++) {
         size_t at = (size_t) k * found->layout.count;

@@ -3,8 +3,11 @@
 /*
  * What the parts of the channel search share. Internal.
  *
- *     search_tour.c   cheapest order of the GPUs at given prices
+ *     search_tour.c   cheapest order of the GPUs at given prices: exact for few of them
+ *     search_local.c  nearly so for many
+ *     search_bound.c  what the cheapest order of many GPUs costs at least
  *     search_price.c  loads of the links, their prices, costs of the ways
+ *     search_ends.c   NICs for the ends of channels
  *     search_pack.c   a number of channels so that the fullest link is as empty as possible
  *     search.c        classes of paths, NIC pairs, number and speed of channels
  *
@@ -40,16 +43,26 @@ enum tour_kind {
     TOUR_PAIR    /* open; the first two cost ends[first * n + second] */
 };
 
+/* A sum of costs; ways that must not be used are counted, for they would swallow the rest of it. */
+struct cost {
+    double sum;
+    double forbidden;
+};
+
 /* Costs of an order: INFINITY where a way must not be used. */
 struct tour {
     enum tour_kind kind;
     uint32_t n;
-    bool exact;    /* search_tour() finds the optimum */
-    double *arc;   /* from * n + to */
-    double *ends;  /* n * n */
-    double *best;  /* subset * n + last -> cost of the best order of the subset (exact) */
-    uint8_t *from; /* and the one before the last */
-    uint32_t *trial;
+    bool exact;        /* search_tour() finds the optimum */
+    double enough;     /* no order costs less than about this */
+    double *arc;       /* from * n + to */
+    double *ends;      /* n * n */
+    double *best;      /* subset * n + last -> cost of the best order of the subset (exact) */
+    uint8_t *from;     /* and the one before the last */
+    double *least;     /* the cheapest way into each GPU */
+    double *rest;      /* subset -> their sum over the GPUs outside of it (exact) */
+    struct cost *sums; /* along an order, there and back (others) */
+    uint32_t *trial, *moved;
     uint64_t steps;
 };
 
@@ -58,6 +71,12 @@ void tour_fini(struct tour *tour);
 
 /* The cheapest order and its cost; INFINITY: none was found. */
 double tour_search(struct tour *tour, uint32_t *order);
+
+/* The same by moves that gain, of any number of GPUs. */
+double tour_approach(struct tour *tour, uint32_t *order);
+
+/* Cost of ending an order that began at FIRST. */
+double tour_closing(const struct tour *tour, uint32_t first, uint32_t last);
 
 /* A set of channels of one number. */
 struct layout {
@@ -107,6 +126,12 @@ double problem_fullest(const struct problem *problem);
 /* Set prices by the loads: exp(STEEP) between an empty link and the fullest; then the costs of all
  * ways. SWAPPED: the NICs {out, in} of the partner that this channel must swap, or NULL. */
 void problem_price(struct problem *problem, double steep, const uint32_t *swapped);
+
+/* The tour's ends from the costs of the ways between GPUs and NICs. */
+void problem_price_ends(struct problem *problem, const uint32_t *swapped);
+
+/* What any channel costs at least at the prices. */
+double problem_least(struct problem *problem);
 
 /* The cheapest channel at the prices; lowers the limit. False: there is none. */
 bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets);

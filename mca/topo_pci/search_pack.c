@@ -11,6 +11,7 @@
 #define STEEP_FIRST  12.0
 #define SWEEPS       8u    /* how often every channel is laid again */
 #define LOSS         1e-4  /* sets that differ by less count as equal */
+#define PROVE_GPUS   32u   /* of more GPUs, only every so manyth set has its limit proven */
 #define CHANNEL_GAIN 0.002 /* each further channel must gain this much */
 
 int layout_init(struct layout *layout, uint32_t n)
@@ -101,7 +102,9 @@ static void construct(struct problem *problem, struct layout *base, double *valu
         value[base->count] = value_of(problem, base->count);
         if (value[base->count] > most) {
             most = value[base->count];
-            problem_prove(problem);
+            if (problem->fabric->ngpus <= PROVE_GPUS || 0 == (base->count & (base->count - 1))) {
+                problem_prove(problem);
+            }
         }
         if (problem->limit < problem->need) {
             base->count = 0;
@@ -164,7 +167,7 @@ static bool worthwhile(struct problem *problem, const double *value, uint32_t mo
     for (uint32_t k = 1; k <= most; k++) {
         reached = fmax(reached, value[k]);
     }
-    if (most > 0 && problem->tour.exact && !good(problem, reached)) {
+    if (most > 0 && !good(problem, reached)) {
         uint64_t left =
             problem->max_steps > problem->steps ? problem->max_steps - problem->steps : 0;
 

@@ -253,77 +253,14 @@ static void price_nets(struct problem *problem)
     problem->steps += (size_t) 8 * n * fabric->nnets;
 }
 
-/* Cost of coming in at A over IN and of leaving over OUT: from B in a ring, half from A and half
- * from B in a balanced tree, from A in a tree. */
-static double ends_cost(const struct problem *problem, uint32_t in, uint32_t out, uint32_t a,
-                        uint32_t b)
-{
-    uint32_t n = problem->fabric->ngpus;
-    double enter = problem->in[(size_t) in * n + a];
-    double leave_a = problem->out[(size_t) out * n + a];
-    double leave_b = problem->out[(size_t) out * n + b];
-
-    if (PCI_PATTERN_RING == problem->pattern) {
-        return enter + leave_b;
-    }
-    return enter + (PCI_PATTERN_TREE == problem->pattern ? leave_a : (leave_a + leave_b) / 2);
-}
-
-/* The best NICs for these ends, as number AT of the tour's ends. */
-static void price_end(struct problem *problem, size_t at, uint32_t a, uint32_t b,
-                      const uint32_t *swapped)
-{
-    uint32_t nnets = problem->fabric->nnets;
-    uint32_t *nets = problem->ends_net[at];
-    double best = INFINITY;
-
-    if (NULL != swapped) {
-        nets[0] = swapped[0];
-        nets[1] = swapped[1];
-        problem->tour.ends[at] = ends_cost(problem, nets[0], nets[1], a, b);
-        return;
-    }
-    for (uint32_t in = 0; in < nnets; in++) {
-        for (uint32_t out = problem->swap ? 0 : in; out < (problem->swap ? nnets : in + 1); out++) {
-            double cost = ends_cost(problem, in, out, a, b);
-
-            if (cost < best) {
-                best = cost;
-                nets[0] = in;
-                nets[1] = out;
-            }
-        }
-    }
-    problem->tour.ends[at] = best;
-    problem->steps += problem->swap ? (size_t) nnets * nnets : nnets;
-}
-
 static void price_ways(struct problem *problem, const uint32_t *swapped)
 {
-    uint32_t n = problem->fabric->ngpus;
-
     problem->forced = NULL != swapped;
     price_gpus(problem);
-    if (!problem->nets) {
-        memset(problem->tour.ends, 0, (size_t) n * n * sizeof(*problem->tour.ends));
-        return;
+    if (problem->nets) {
+        price_nets(problem);
     }
-    price_nets(problem);
-    if (TOUR_FIRST == problem->tour.kind) {
-        for (uint32_t a = 0; a < n; a++) {
-            price_end(problem, a, a, a, swapped);
-        }
-        return;
-    }
-    for (uint32_t a = 0; a < n; a++) {
-        for (uint32_t b = 0; b < n; b++) {
-            if (a != b || 1 == n) {
-                price_end(problem, (size_t) a * n + b, a, b, swapped);
-            } else {
-                problem->tour.ends[(size_t) a * n + b] = INFINITY;
-            }
-        }
-    }
+    problem_price_ends(problem, swapped);
 }
 
 void problem_price(struct problem *problem, double steep, const uint32_t *swapped)
@@ -351,16 +288,18 @@ bool problem_cheapest(struct problem *problem, uint32_t *order, uint32_t *nets)
 {
     uint32_t n = problem->fabric->ngpus;
     struct tour *tour = &problem->tour;
-    double cost;
+    double least = tour->exact ? 0 : problem_least(problem), cost;
 
-    tour->steps = 0;
+    tour->steps = tour->exact ? 0 : (size_t) 2 * n * n;
+    tour->enough = least * (1 + 1e-9);
     cost = tour_search(tour, order);
     problem->steps += tour->steps;
     if (!(cost < INFINITY)) {
         return false;
     }
-    if (tour->exact && !problem->forced && cost > 0) {
-        double limit = problem_worth(problem) / cost;
+    least = tour->exact ? cost : least;
+    if (!problem->forced && least > 0) {
+        double limit = problem_worth(problem) / least;
 
         problem->limit = limit < problem->limit ? limit : problem->limit;
     }

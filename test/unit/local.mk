@@ -233,6 +233,10 @@ test_unit_test_pci_search_SOURCES = test/unit/test_pci_search.c test/unit/pci_cu
 test_unit_test_pci_search_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_unit_test_pci_search_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 
+unit_tests += test/unit/test_pci_tour
+test_unit_test_pci_tour_SOURCES = test/unit/test_pci_tour.c
+test_unit_test_pci_tour_LDADD = $(pci_test_libs)
+
 unit_tests += test/unit/test_pci_connect
 test_unit_test_pci_connect_SOURCES = test/unit/test_pci_connect.c
 test_unit_test_pci_connect_LDADD = $(pci_test_libs)

@@ -137,6 +137,48 @@ static void test_parts(void **state)
     }
 }
 
+/* More GPUs than whose orders are tried out: channels near a limit that is proven all the same. */
+static const struct {
+    const char *file;
+    double ring[2], tree[2]; /* GB/s at least: on one node, between two */
+} large[] = {
+    {"sixteen-torus.xml", {216, 180}, {216, 180}},
+    {"sixteen-pcie.xml", {16, 23}, {24, 22}},
+};
+
+static void assert_large(size_t i, uint32_t nodes)
+{
+    const double least[2] = {large[i].ring[nodes - 1], large[i].tree[nodes - 1]};
+    struct pci_graph *graph = graph_of_file(large[i].file, NULL);
+    struct pci_channels sets[2];
+    struct pci_fabric fabric;
+    char why[256];
+
+    assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
+    assert_int_equal(pci_channels_of_graph(graph, nodes, &sets[0], &sets[1]), 0);
+    for (uint32_t k = 0; k < 2; k++) {
+        if (0 != pci_channels_check(&fabric, &sets[k], why, sizeof(why))) {
+            fail_msg("%s, %u nodes: %s", large[i].file, nodes, why);
+        }
+        if (total(&sets[k]) < least[k] || !(sets[k].limit >= total(&sets[k]) * (1 - 1e-6))) {
+            fail_msg("%s, %u nodes, %s: %g GB/s, not %g; limit %g", large[i].file, nodes,
+                     pci_pattern_name(sets[k].pattern), total(&sets[k]), least[k], sets[k].limit);
+        }
+        pci_channels_fini(&sets[k]);
+    }
+    pci_fabric_fini(&fabric);
+    pci_graph_free(graph);
+}
+
+static void test_large(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+        assert_large(i, 1);
+        assert_large(i, 2);
+    }
+}
+
 /* Two levels of one switch are one; its NICs are near to both of its GPUs. */
 static void test_two_level(void **state)
 {
@@ -262,10 +304,11 @@ static void test_whole_stores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_channels),     cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_two_level),    cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_superchips),   cmocka_unit_test(test_slow_nic),
-        cmocka_unit_test(test_whole_stores), cmocka_unit_test(test_pcie),
+        cmocka_unit_test(test_channels), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_large),    cmocka_unit_test(test_two_level),
+        cmocka_unit_test(test_newest),   cmocka_unit_test(test_superchips),
+        cmocka_unit_test(test_slow_nic), cmocka_unit_test(test_whole_stores),
+        cmocka_unit_test(test_pcie),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
