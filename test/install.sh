@@ -67,6 +67,9 @@ cp "$base/opt/lib/openmpi/mca_coll_gpuring.so" "$base/elsewhere"
 check "and when the component lies elsewhere" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
 check "make uninstall" make -C "$base/prefixed" uninstall
 check "nothing is left" no_file_left "$base/opt"
+check "a component without its help file shows the texts" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
+printf '[bad value]\nA file of another version\n' >"$base/elsewhere/help-mpi-coll-gpuring.txt"
+check "so does one beside another version's" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
 check "make install with DESTDIR" make -C "$base/prefixed" install DESTDIR="$base/stage"
 check "DESTDIR is in front" test -f "$base/stage$base/opt/lib/openmpi/mca_coll_gpuring.so"
 

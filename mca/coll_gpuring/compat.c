@@ -9,12 +9,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "opal/util/show_help.h"
 
 #include "gpuring_config.h"
 
+#include "mca/coll_gpuring/help.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define HELP_FILE "help-mpi-coll-gpuring.txt"
@@ -49,6 +49,31 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool
     return name != NULL ? name : "unknown";
 }
 
+/* By ourselves: a line each for every process. */
+static void help_compiled_in(const char *topic, va_list arguments)
+{
+    char format[4096], text[16384];
+
+    gpuring_help_format(topic, format, sizeof format);
+    vsnprintf(text, sizeof text, format, arguments);
+    opal_output(0, "coll/gpuring: %s\n%s", topic, text);
+}
+
+#if OMPI_MAJOR_VERSION >= 6
+/* From 6.0 on, Open MPI looks at no files of other components. */
+void gpuring_compat_help_init(void)
+{
+}
+
+void gpuring_compat_help(const char *topic, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, topic);
+    help_compiled_in(topic, arguments);
+    va_end(arguments);
+}
+#else
 /*
  * The folder with the help file: beside the component (not installed yet, or installed for one
  * user), the data folder of the same prefix, wherever that is now, or where it was to be installed.
@@ -75,59 +100,22 @@ static int help_folder(char *folder, size_t size)
             snprintf(path, sizeof path, "%s/%s", folder, HELP_FILE) >= (int) sizeof path) {
             return GPURING_ERR_ARG;
         }
-        if (access(path, R_OK) == 0) {
+        if (gpuring_help_same(path)) {
             return GPURING_OK;
         }
     }
     return GPURING_ERR_IO;
 }
 
-#if OMPI_MAJOR_VERSION >= 6
-/*
- * From 6.0 on, the texts of Open MPI's own components are compiled into it, and files of other
- * components are not looked at: read ours here.
- */
-static char help_path[4096 + sizeof HELP_FILE + 1];
+static bool help_file_found;
 
-void gpuring_compat_help_init(void)
-{
-    char folder[4096];
-
-    if (help_folder(folder, sizeof folder) == GPURING_OK) {
-        snprintf(help_path, sizeof help_path, "%s/%s", folder, HELP_FILE);
-    }
-}
-
-void gpuring_compat_help(const char *topic, ...)
-{
-    char wanted[128], line[512], format[8192] = "", text[16384];
-    bool inside = false;
-    FILE *file = help_path[0] != '\0' ? fopen(help_path, "r") : NULL;
-    va_list arguments;
-
-    snprintf(wanted, sizeof wanted, "[%s]\n", topic);
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (line[0] == '[') {
-            inside = strcmp(line, wanted) == 0;
-        } else if (inside && line[0] != '#') {
-            strncat(format, line, sizeof format - strlen(format) - 1);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    va_start(arguments, topic);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    opal_output(0, "coll/gpuring: %s\n%s", topic, text);
-}
-#else
 void gpuring_compat_help_init(void)
 {
     char folder[4096];
 
     if (help_folder(folder, sizeof folder) == GPURING_OK) {
         opal_show_help_add_dir(folder);
+        help_file_found = true;
     }
 }
 
@@ -136,7 +124,11 @@ void gpuring_compat_help(const char *topic, ...)
     va_list arguments;
 
     va_start(arguments, topic);
-    opal_show_vhelp(HELP_FILE, topic, true, arguments);
+    if (help_file_found) {
+        opal_show_vhelp(HELP_FILE, topic, true, arguments);
+    } else {
+        help_compiled_in(topic, arguments);
+    }
     va_end(arguments);
 }
 #endif

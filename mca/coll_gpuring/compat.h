@@ -100,7 +100,8 @@ int gpuring_compat_error(int status);
 
 /*
  * Show a topic of help-mpi-coll-gpuring.txt, whose texts are filled in as by printf. Open MPI
- * collects equal messages of several processes where it can.
+ * collects equal messages of several processes where it finds that file; where it does not, the
+ * texts that are compiled in are shown.
  */
 void gpuring_compat_help(const char *topic, ...);
 

@@ -150,6 +150,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/gathered.c \
     mca/coll_gpuring/gathered.h \
     mca/coll_gpuring/gpuring.h \
+    mca/coll_gpuring/help.c \
+    mca/coll_gpuring/help.h \
     mca/coll_gpuring/iallreduce.c \
     mca/coll_gpuring/identity.c \
     mca/coll_gpuring/identity.h \
@@ -241,7 +243,10 @@ mca_coll_gpuring_la_SOURCES = \
 
 dist_pkgdata_DATA += mca/coll_gpuring/help-mpi-coll-gpuring.txt
 
-# Next to the component that was just built, so that the tests see the texts.
+# Next to the component that was just built, so that the tests see the texts, and in it. The object
+# by a variable: automake would take a plain target for a rule that replaces its own.
+help_object = mca/coll_gpuring/la-help.lo
+$(help_object): .libs/help-mpi-coll-gpuring.txt
 all-local: .libs/help-mpi-coll-gpuring.txt
 .libs/help-mpi-coll-gpuring.txt: mca/coll_gpuring/help-mpi-coll-gpuring.txt
 	$(AM_V_at)$(MKDIR_P) .libs
