@@ -192,7 +192,9 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     STANDIN_ENTER(device_attribute);
-    (void) device;
+    if (device < 0 || device >= standin_gpus()) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value = 9;

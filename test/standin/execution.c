@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernels/image.h"
 #include "kernels/work.h"
 
 enum task_kind { TASK_COPY, TASK_SET, TASK_KERNEL };
@@ -49,16 +48,7 @@ struct CUevent_st {
     uint64_t position;
 };
 
-struct CUmod_st {
-    int gpu; /* of its context */
-};
-
-struct CUfunc_st {
-    char name[128];
-    struct CUfunc_st *next;
-};
-
-static atomic_int streams, events, modules;
+static atomic_int streams, events;
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUstream_st *all_streams;
 
@@ -238,10 +228,21 @@ static CUresult enqueue(struct CUstream_st *stream, struct task description)
     return CUDA_SUCCESS;
 }
 
+CUresult standin_enqueue(CUstream stream, struct gpuring_work *work)
+{
+    return enqueue(stream, (struct task){.kind = TASK_KERNEL, .work = work});
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream stream)
 {
     STANDIN_ENTER(set_async);
     STANDIN_NEED_CONTEXT();
+    if (stream != NULL) {
+        STANDIN_NEED_GPU(stream->gpu);
+    }
+    STANDIN_REFUSE_IF(
+        !standin_memory_reached((void *) (uintptr_t) pointer, bytes, standin_current()->gpu),
+        CUDA_ERROR_INVALID_VALUE, "no such memory of this GPU");
     return enqueue(stream, (struct task){.kind = TASK_SET,
                                          .to = (uint8_t *) (uintptr_t) pointer,
                                          .bytes = bytes,
@@ -252,6 +253,9 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 {
     STANDIN_ENTER(copy_async);
     STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF(!standin_memory_within((void *) (uintptr_t) to, bytes) ||
+                          !standin_memory_within((void *) (uintptr_t) from, bytes),
+                      CUDA_ERROR_INVALID_VALUE, "beyond the end of an allocation");
     return enqueue(stream, (struct task){.kind = TASK_COPY,
                                          .to = (uint8_t *) (uintptr_t) to,
                                          .from = (const uint8_t *) (uintptr_t) from,
@@ -259,10 +263,21 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
                                          .rows = 1});
 }
 
+/* Do all rows lie within an allocation, if the first one does? */
+static bool rows_within(CUdeviceptr first, size_t pitch, const CUDA_MEMCPY2D *copy)
+{
+    return copy->Height == 0 ||
+           standin_memory_within((void *) (uintptr_t) first,
+                                 (copy->Height - 1) * pitch + copy->WidthInBytes);
+}
+
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
 {
     STANDIN_ENTER(copy_rows_async);
     STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF(!rows_within(copy->dstDevice, copy->dstPitch, copy) ||
+                          !rows_within(copy->srcDevice, copy->srcPitch, copy),
+                      CUDA_ERROR_INVALID_VALUE, "beyond the end of an allocation");
     if (copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
         copy->dstMemoryType != CU_MEMORYTYPE_UNIFIED || copy->WidthInBytes > copy->srcPitch ||
         copy->WidthInBytes > copy->dstPitch || copy->srcPitch > INT32_MAX ||
@@ -435,132 +450,9 @@ CUresult cuEventQuery(CUevent event)
     return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
-    STANDIN_ENTER(module_load);
-    STANDIN_NEED_CONTEXT();
-    if (image == NULL) {
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    *module = calloc(1, sizeof **module);
-    if (*module == NULL) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    (*module)->gpu = standin_current()->gpu;
-    atomic_fetch_add(&modules, 1);
-    return CUDA_SUCCESS;
-}
-
-static CUresult unload(CUmodule module)
-{
-    STANDIN_NEED_GPU(module->gpu);
-    free(module);
-    atomic_fetch_sub(&modules, 1);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuModuleUnload(CUmodule module)
-{
-    STANDIN_RELEASE(module_unload, unload(module));
-}
-
-CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct CUfunc_st *known; /* live as long as the process, as functions of a driver do */
-    struct CUfunc_st *found;
-
-    STANDIN_ENTER(module_function);
-    STANDIN_NEED_GPU(module->gpu);
-    pthread_mutex_lock(&lock);
-    for (found = known; found != NULL && strcmp(found->name, name) != 0; found = found->next) {
-    }
-    if (found == NULL && strlen(name) < sizeof found->name) {
-        found = calloc(1, sizeof *found);
-        if (found != NULL) {
-            strcpy(found->name, name);
-            found->next = known;
-            known = found;
-        }
-    }
-    pthread_mutex_unlock(&lock);
-    *function = found;
-    return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}
-
-/* What a GPU could not read would fail there: all must be pinned or on the GPU. */
-static bool reaches(const void *address)
-{
-    enum standin_kind kind;
-    int gpu;
-
-    return standin_memory_kind(address, &kind, &gpu);
-}
-
-static bool reaches_lane(const struct gpuring_lane *lane)
-{
-    bool ok = reaches(lane->steps) && reaches(lane->refs);
-
-    for (uint32_t s = 0; ok && s < lane->nsteps; s++) {
-        const struct gpuring_step *step = &lane->steps[s];
-
-        for (uint32_t i = 0; i < step->noperands; i++) {
-            uint16_t ref = lane->refs[step->refs + i];
-
-            ok = ok && (ref == GPURING_REF_INPUT || reaches(&lane->recvs[ref]));
-        }
-        for (uint32_t i = 0; i < step->nsends; i++) {
-            ok = ok && reaches(&lane->sends[lane->refs[step->refs + step->noperands + i]]);
-        }
-    }
-    return ok;
-}
-
-static bool reaches_work(const struct gpuring_work *work)
-{
-    bool ok = reaches(work) && reaches(work->lanes) &&
-              (work->abort == NULL || reaches((const void *) (uintptr_t) work->abort));
-
-    standin_memory_open(); /* tables lie on the GPU */
-    for (uint32_t i = 0; ok && i < work->nlanes; i++) {
-        ok = work->lanes[i].count == 0 ||
-             (reaches(work->input) && reaches(work->output) && reaches_lane(&work->lanes[i]));
-    }
-    standin_memory_close();
-    return ok;
-}
-
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                        unsigned int block_z, unsigned int shared, CUstream stream,
-                        void **arguments, void **extra)
-{
-    struct gpuring_work *work;
-    const char *name;
-
-    STANDIN_ENTER(launch);
-    STANDIN_NEED_CONTEXT();
-    work = *(struct gpuring_work **) arguments[0];
-    if (extra != NULL || shared != 0 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
-        block_z != 1 || block_x != GPURING_KERNEL_THREADS) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (!reaches_work(work)) {
-        standin_report("pid %d misuses cuLaunchKernel: the work refers to memory that a GPU does "
-                       "not reach\n",
-                       (int) getpid());
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
-    }
-    name = gpuring_kernel_name(work->type, work->op, work->protocol);
-    if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return enqueue(stream, (struct task){.kind = TASK_KERNEL, .work = work});
-}
-
 long standin_held_objects(void)
 {
-    return atomic_load(&streams) + atomic_load(&events) + atomic_load(&modules);
+    return atomic_load(&streams) + atomic_load(&events);
 }
 
 __attribute__((destructor)) static void report_leaks(void)
@@ -568,9 +460,7 @@ __attribute__((destructor)) static void report_leaks(void)
     const struct {
         const char *name;
         int count;
-    } left[] = {{"streams", atomic_load(&streams)},
-                {"events", atomic_load(&events)},
-                {"modules", atomic_load(&modules)}};
+    } left[] = {{"streams", atomic_load(&streams)}, {"events", atomic_load(&events)}};
 
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         if (left[i].count != 0) {

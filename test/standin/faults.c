@@ -138,7 +138,7 @@ long gpuring_standin_calls(const char *symbol)
 
 long gpuring_standin_held(void)
 {
-    return standin_held_blocks() + standin_held_objects();
+    return standin_held_blocks() + standin_held_objects() + standin_held_modules();
 }
 
 /* What goes on working in a context that an error has broken. */

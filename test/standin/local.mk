@@ -7,7 +7,10 @@ standin_sources = \
     test/standin/context.c \
     test/standin/execution.c \
     test/standin/faults.c \
+    test/standin/ipc.c \
+    test/standin/kernel.c \
     test/standin/memory.c \
+    test/standin/memory.h \
     test/standin/standin.h
 
 if GPURING_HAVE_CUDA

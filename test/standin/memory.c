@@ -6,7 +6,7 @@
  * "GPU". Other processes map them through /proc/PID/fd/FD, as CUDA IPC would; a page behind the
  * memory counts them, for who frees memory that others have mapped has undefined behaviour.
  */
-#include "test/standin/standin.h"
+#include "test/standin/memory.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,26 +16,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGE UINT64_C(4096)
-/* Large allocations begin with a multiple of it, as a driver's. */
+/* Large allocations begin with a multiple of it, as a driver's, which gives smaller ones parts of
+ * such units: they begin anywhere. */
 #define UNIT (UINT64_C(2) << 20)
-
-struct block {
-    uint8_t *address;
-    size_t bytes;  /* as asked for */
-    size_t mapped; /* whole pages; 0: not mapped by us */
-    enum standin_kind kind;
-    int gpu;
-    int fd; /* -1: none */
-    struct block *next;
-};
-
-struct ipc {
-    int pid, fd;
-    int gpu; /* by standin_number */
-    size_t bytes, mapped;
-};
-_Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "travels in the handle");
+#define PART UINT64_C(512)
 
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct block *blocks;
@@ -54,8 +38,7 @@ static bool is_device(enum standin_kind kind)
     return kind != STANDIN_PINNED && kind != STANDIN_REGISTERED && kind != STANDIN_MANAGED;
 }
 
-/* Change the number of mappings in other processes; the number after it. -1: cannot be told. */
-static int count_mappings(int fd, size_t mapped, int change)
+int standin_count_mappings(int fd, size_t mapped, int change)
 {
     int *count = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t) mapped);
     int now;
@@ -73,7 +56,8 @@ static void protect(const struct block *block)
 {
     int access = running > 0 || !protects() ? PROT_READ | PROT_WRITE : PROT_NONE;
 
-    if (is_device(block->kind) && mprotect(block->address, block->mapped, access) != 0) {
+    if (is_device(block->kind) &&
+        mprotect(block->address - block->lead, block->mapped, access) != 0) {
         perror("stand-in driver: mprotect");
         abort();
     }
@@ -114,18 +98,58 @@ static struct block **find(const void *address)
     return link;
 }
 
-bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu)
+bool standin_block_find(const void *address, struct block *found)
 {
-    struct block *block;
+    const struct block *block;
 
     pthread_mutex_lock(&memory_lock);
     block = *find(address);
     if (block != NULL) {
-        *kind = block->kind;
-        *gpu = block->gpu;
+        *found = *block;
     }
     pthread_mutex_unlock(&memory_lock);
     return block != NULL;
+}
+
+bool standin_block_any(bool (*is)(const struct block *block, const void *context),
+                       const void *context)
+{
+    bool any = false;
+
+    pthread_mutex_lock(&memory_lock);
+    for (const struct block *block = blocks; block != NULL && !any; block = block->next) {
+        any = is(block, context);
+    }
+    pthread_mutex_unlock(&memory_lock);
+    return any;
+}
+
+bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu)
+{
+    struct block block;
+
+    if (!standin_block_find(address, &block)) {
+        return false;
+    }
+    *kind = block.kind;
+    *gpu = block.gpu;
+    return true;
+}
+
+bool standin_memory_within(const void *address, size_t bytes)
+{
+    struct block block;
+
+    return !standin_block_find(address, &block) ||
+           bytes <= (size_t) (block.address + block.bytes - (const uint8_t *) address);
+}
+
+bool standin_memory_reached(const void *address, size_t bytes, int gpu)
+{
+    struct block block;
+
+    return standin_block_find(address, &block) && standin_memory_within(address, bytes) &&
+           (!is_device(block.kind) || block.gpu == gpu);
 }
 
 long standin_held_blocks(void)
@@ -140,7 +164,7 @@ long standin_held_blocks(void)
     return count;
 }
 
-static CUresult add(struct block description)
+CUresult standin_block_add(struct block description)
 {
     struct block *block = malloc(sizeof *block);
 
@@ -180,11 +204,11 @@ static CUresult take(const void *address, enum standin_kind kind, struct block *
 /* Leave the address range reserved and inaccessible for ever. */
 static void retire(const struct block *block)
 {
-    mmap(block->address, block->mapped, PROT_NONE,
+    mmap(block->address - block->lead, block->mapped, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (block->fd >= 0) {
-        int left =
-            count_mappings(block->fd, block->mapped, block->kind == STANDIN_IMPORTED ? -1 : 0);
+        int left = standin_count_mappings(block->fd, block->mapped,
+                                          block->kind == STANDIN_IMPORTED ? -1 : 0);
 
         if (block->kind == STANDIN_DEVICE && left > 0) {
             standin_report("pid %d misuses memory: it is freed while %d others have it mapped\n",
@@ -194,7 +218,7 @@ static void retire(const struct block *block)
     }
 }
 
-static CUresult release(void *pointer, enum standin_kind kind)
+CUresult standin_block_release(void *pointer, enum standin_kind kind)
 {
     struct block block;
     CUresult result;
@@ -222,8 +246,9 @@ static void *reserve(size_t bytes)
 
 static CUresult allocate(enum standin_kind kind, int gpu, size_t bytes, void **memory)
 {
-    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
-    void *address;
+    size_t lead = kind == STANDIN_DEVICE && bytes < UNIT ? PART : 0;
+    size_t mapped = (lead + bytes + PAGE - 1) / PAGE * PAGE;
+    uint8_t *address;
     int fd;
 
     fd = memfd_create("standin", MFD_CLOEXEC);
@@ -237,9 +262,14 @@ static CUresult allocate(enum standin_kind kind, int gpu, size_t bytes, void **m
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memset(address, 0xa5, mapped); /* fresh device memory holds anything */
-    *memory = address;
-    return add((struct block){
-        .address = address, .bytes = bytes, .mapped = mapped, .kind = kind, .gpu = gpu, .fd = fd});
+    *memory = address + lead;
+    return standin_block_add((struct block){.address = address + lead,
+                                            .bytes = bytes,
+                                            .lead = lead,
+                                            .mapped = mapped,
+                                            .kind = kind,
+                                            .gpu = gpu,
+                                            .fd = fd});
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
@@ -291,7 +321,7 @@ void gpuring_standin_free(void *memory)
 
 CUresult cuMemFree_v2(CUdeviceptr pointer)
 {
-    STANDIN_RELEASE(free, release((void *) (uintptr_t) pointer, STANDIN_DEVICE));
+    STANDIN_RELEASE(free, standin_block_release((void *) (uintptr_t) pointer, STANDIN_DEVICE));
 }
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
@@ -310,27 +340,66 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *pointer = address;
-    return add((struct block){
+    return standin_block_add((struct block){
         .address = address, .bytes = bytes, .mapped = mapped, .kind = STANDIN_PINNED, .fd = -1});
 }
 
 CUresult cuMemFreeHost(void *pointer)
 {
-    STANDIN_RELEASE(host_free, release(pointer, STANDIN_PINNED));
+    STANDIN_RELEASE(host_free, standin_block_release(pointer, STANDIN_PINNED));
+}
+
+/* Are all pages of these bytes mapped? */
+static bool mapped_by_host(const void *pointer, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t) pointer / PAGE * PAGE, end = (uintptr_t) pointer + bytes;
+    unsigned char resident;
+
+    while (begin < end && mincore((void *) begin, PAGE, &resident) == 0) {
+        begin += PAGE;
+    }
+    return begin >= end;
+}
+
+struct range {
+    uintptr_t first, last; /* pages */
+};
+
+static struct range pages_of(const void *pointer, size_t bytes)
+{
+    return (struct range){(uintptr_t) pointer / PAGE, ((uintptr_t) pointer + bytes - 1) / PAGE};
+}
+
+/* Whole pages are registered. */
+static bool shares_page(const struct block *block, const void *context)
+{
+    const struct range *wanted = context;
+    struct range pages = pages_of(block->address, block->bytes);
+
+    return pages.first <= wanted->last && pages.last >= wanted->first;
 }
 
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
+    struct range pages = pages_of(pointer, bytes);
+
     STANDIN_ENTER(host_register);
     STANDIN_NEED_CONTEXT();
-    (void) flags;
-    return add(
+    STANDIN_REFUSE_IF(
+        (flags & ~(unsigned) (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) != 0,
+        CUDA_ERROR_INVALID_VALUE, "flags that are none, or not for ordinary memory");
+    STANDIN_REFUSE_IF(pointer == NULL || bytes == 0 || !mapped_by_host(pointer, bytes),
+                      CUDA_ERROR_INVALID_VALUE, "there is no such memory");
+    STANDIN_REFUSE_IF(standin_block_any(shares_page, &pages),
+                      CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                      "a page of it is registered already");
+    return standin_block_add(
         (struct block){.address = pointer, .bytes = bytes, .kind = STANDIN_REGISTERED, .fd = -1});
 }
 
 CUresult cuMemHostUnregister(void *pointer)
 {
-    STANDIN_RELEASE(host_unregister, release(pointer, STANDIN_REGISTERED));
+    STANDIN_RELEASE(host_unregister, standin_block_release(pointer, STANDIN_REGISTERED));
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
@@ -378,7 +447,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
                 known && (kind == STANDIN_DEVICE || kind == STANDIN_IMPORTED);
             break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-            *(int *) values[i] = device ? gpu : 0;
+            *(int *) values[i] = device ? gpu : known ? 0 : -2;
             break;
         case CU_POINTER_ATTRIBUTE_CONTEXT:
             *(CUcontext *) values[i] = context;
@@ -392,97 +461,6 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
         }
     }
     return CUDA_SUCCESS;
-}
-
-CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
-{
-    struct block *block;
-    struct ipc ipc;
-
-    STANDIN_ENTER(ipc_get);
-    STANDIN_NEED_CONTEXT();
-    memset(&ipc, 0, sizeof ipc);
-    memset(handle, 0, sizeof *handle);
-    pthread_mutex_lock(&memory_lock);
-    block = *find((void *) (uintptr_t) pointer);
-    if (block != NULL) {
-        ipc.pid = (int) getpid();
-        ipc.fd = block->fd;
-        ipc.gpu = standin_number(block->gpu);
-        ipc.bytes = block->bytes;
-        ipc.mapped = block->mapped;
-    }
-    pthread_mutex_unlock(&memory_lock);
-    if (block == NULL || block->kind != STANDIN_DEVICE) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    memcpy(handle, &ipc, sizeof ipc);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsigned int flags)
-{
-    struct ipc ipc;
-    void *address;
-    char path[64];
-    int fd;
-
-    STANDIN_ENTER(ipc_open);
-    STANDIN_NEED_CONTEXT();
-    (void) flags;
-    memcpy(&ipc, &handle, sizeof ipc);
-    if (!standin_reach(ipc.gpu, standin_number(standin_current()->gpu))) {
-        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    }
-    if (ipc.pid == (int) getpid()) {
-        return CUDA_ERROR_INVALID_CONTEXT; /* as the real driver: not in the exporting process */
-    }
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", ipc.pid, ipc.fd);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return CUDA_ERROR_MAP_FAILED;
-    }
-    address = mmap(NULL, ipc.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (address == MAP_FAILED || count_mappings(fd, ipc.mapped, 1) < 0) {
-        close(fd);
-        return CUDA_ERROR_MAP_FAILED;
-    }
-    *pointer = (CUdeviceptr) (uintptr_t) address;
-    return add((struct block){.address = address,
-                              .bytes = ipc.bytes,
-                              .mapped = ipc.mapped,
-                              .kind = STANDIN_IMPORTED,
-                              .gpu = standin_current()->gpu,
-                              .fd = fd});
-}
-
-CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
-{
-    STANDIN_RELEASE(ipc_close, release((void *) (uintptr_t) pointer, STANDIN_IMPORTED));
-}
-
-CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
-                                       CUmemRangeHandleType type, unsigned long long flags)
-{
-    const struct block *block;
-    int fd = -1;
-
-    STANDIN_ENTER(range_handle);
-    STANDIN_NEED_CONTEXT();
-    if ((standin_gdr() & STANDIN_GDR_DMABUF) == 0 || flags != 0 ||
-        type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD) {
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    pthread_mutex_lock(&memory_lock);
-    block = *find((void *) (uintptr_t) pointer);
-    if (block != NULL && block->kind == STANDIN_DEVICE && pointer % PAGE == 0 &&
-        bytes % PAGE == 0 && pointer == (CUdeviceptr) (uintptr_t) block->address &&
-        bytes <= block->mapped) {
-        fd = fcntl(block->fd, F_DUPFD_CLOEXEC, 0);
-    }
-    pthread_mutex_unlock(&memory_lock);
-    *(int *) handle = fd;
-    return fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 int gpuring_standin_on_gpu(const void *address)

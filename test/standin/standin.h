@@ -51,6 +51,8 @@ enum standin_call {
         STANDIN_CALLS
 };
 
+struct gpuring_work;
+
 struct CUctx_st {
     int gpu;
     int references; /* of the primary context; guarded by the lock of context.c */
@@ -86,12 +88,15 @@ bool standin_refuses_peers(void);
 /* One line in the report. */
 void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* memory.c and execution.c: what is held of each. */
+/* memory.c, execution.c and kernel.c: what is held of each. */
 long standin_held_blocks(void);
 long standin_held_objects(void);
+long standin_held_modules(void);
 
 /* execution.c: all that was queued before has run. */
 void standin_wait_for_streams(void);
+/* A kernel, behind what the stream has to do already. */
+CUresult standin_enqueue(CUstream stream, struct gpuring_work *work);
 
 /* context.c */
 enum {
@@ -119,6 +124,11 @@ enum standin_kind {
 };
 /* Kind and GPU of an address; false: ordinary host memory, which a GPU does not reach. */
 bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
+/* The same for so many bytes that a kernel on this GPU uses: all within one block that it reaches.
+ */
+bool standin_memory_reached(const void *address, size_t bytes, int gpu);
+/* False if the bytes begin in a block and leave it. */
+bool standin_memory_within(const void *address, size_t bytes);
 /* Device memory is accessible between open and close; calls nest and may come from any thread. */
 void standin_memory_open(void);
 void standin_memory_close(void);
@@ -137,6 +147,15 @@ void standin_memory_close(void);
         CUresult injected_ = standin_enter(STANDIN_##call);       \
         CUresult released_ = (release);                           \
         return injected_ != CUDA_SUCCESS ? injected_ : released_; \
+    } while (0)
+
+/* What no driver lets pass; the result alone might be survived, so it is told in the report. */
+#define STANDIN_REFUSE_IF(wrong, result, what)                                         \
+    do {                                                                               \
+        if (wrong) {                                                                   \
+            standin_report("pid %d misuses %s: %s\n", (int) getpid(), __func__, what); \
+            return result;                                                             \
+        }                                                                              \
     } while (0)
 
 #define STANDIN_NEED_CONTEXT()                                                           \

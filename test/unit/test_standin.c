@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "kernels/image.h"
@@ -257,6 +258,171 @@ static void unreachable_steps(void)
     launch_with(&step, pinned, (struct gpuring_lane *) pinned + 10);
 }
 
+/* The step's table is on the other GPU. */
+static void foreign_steps(void)
+{
+    CUcontext context;
+    CUdeviceptr table;
+    void *pinned;
+
+    CUDA_REQUIRE(driver->primary_retain(&context, 1) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(&table, 4096) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->host_alloc(&pinned, 4096, 0) == CUDA_SUCCESS);
+    launch_with((const struct gpuring_step *) (uintptr_t) table, pinned,
+                (struct gpuring_lane *) pinned + 10);
+}
+
+static void no_image(void)
+{
+    static const uint64_t image[8];
+    CUmodule module;
+
+    CUDA_REQUIRE(driver->module_load(&module, image) == CUDA_ERROR_INVALID_IMAGE);
+}
+
+static void no_kernel(void)
+{
+    CUfunction function;
+    CUmodule module;
+
+    CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_sum_f31") ==
+                 CUDA_ERROR_NOT_FOUND);
+}
+
+/* A page that is not ours any more. */
+static void *unmapped_page(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CUDA_REQUIRE(page != MAP_FAILED && munmap(page, 4096) == 0);
+    return page;
+}
+
+static void register_nothing(void)
+{
+    static uint8_t memory[1];
+
+    CUDA_REQUIRE(driver->host_register(memory, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void register_unmapped(void)
+{
+    CUDA_REQUIRE(driver->host_register(unmapped_page(), 4096, 0) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void register_page_twice(void)
+{
+    static uint8_t memory[8192] __attribute__((aligned(4096)));
+
+    CUDA_REQUIRE(driver->host_register(memory, 100, 0) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->host_register(memory + 4096, 100, 0) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->host_register(memory + 200, 100, 0) ==
+                 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+}
+
+static void register_wrong_flags(void)
+{
+    static uint8_t memory[1];
+
+    CUDA_REQUIRE(driver->host_register(memory, 1, 0x100) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void export_middle(void)
+{
+    CUipcMemHandle handle;
+
+    CUDA_REQUIRE(driver->ipc_get(&handle, buffer) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ipc_get(&handle, buffer + 4096) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void import_wrong_flags(void)
+{
+    CUipcMemHandle handle;
+    CUdeviceptr other;
+
+    CUDA_REQUIRE(driver->ipc_get(&handle, buffer) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ipc_open(&other, handle, 0) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void import_twice(void)
+{
+    CUipcMemHandle handle;
+    CUdeviceptr other;
+    int status;
+    pid_t child;
+
+    CUDA_REQUIRE(driver->ipc_get(&handle, buffer) == CUDA_SUCCESS);
+    child = fork();
+    if (child == 0) {
+        CUDA_REQUIRE(driver->ipc_open(&other, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
+                     CUDA_SUCCESS);
+        CUDA_REQUIRE(driver->ipc_open(&other, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
+                     CUDA_ERROR_ALREADY_MAPPED);
+        _exit(0);
+    }
+    CUDA_REQUIRE(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void copy_beyond_end(void)
+{
+    CUstream stream;
+    CUdeviceptr other;
+
+    CUDA_REQUIRE(driver->alloc(&other, BYTES + 1) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_async(other, buffer, BYTES, stream) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_async(other, buffer, BYTES + 1, stream) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void copy_rows_beyond_end(void)
+{
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .srcDevice = buffer,
+                          .srcPitch = BYTES / 2,
+                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .dstDevice = buffer,
+                          .dstPitch = BYTES / 2,
+                          .WidthInBytes = 10,
+                          .Height = 2};
+    CUstream stream;
+
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_rows_async(&copy, stream) == CUDA_SUCCESS);
+    copy.Height = 3;
+    CUDA_REQUIRE(driver->copy_rows_async(&copy, stream) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void set_host_memory(void)
+{
+    static uint8_t memory[1];
+    CUstream stream;
+
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->set_async((CUdeviceptr) (uintptr_t) memory, 0, 1, stream) ==
+                 CUDA_ERROR_INVALID_VALUE);
+}
+
+/* What a driver refuses, the stand-in must not take. */
+static void wrong_arguments_are_refused(void **state)
+{
+    (void) state;
+    assert_reports(no_image, "misuses cuModuleLoadData");
+    assert_reports(no_kernel, "misuses cuModuleGetFunction");
+    assert_reports(register_nothing, "misuses cuMemHostRegister_v2: there is no such memory");
+    assert_reports(register_unmapped, "misuses cuMemHostRegister_v2: there is no such memory");
+    assert_reports(register_page_twice, "a page of it is registered already");
+    assert_reports(register_wrong_flags, "misuses cuMemHostRegister_v2: flags");
+    assert_reports(export_middle, "misuses cuIpcGetMemHandle");
+    assert_reports(import_wrong_flags, "misuses cuIpcOpenMemHandle_v2: flags");
+    assert_reports(import_twice, "misuses cuIpcOpenMemHandle_v2: the handle is open");
+    assert_reports(copy_beyond_end, "misuses cuMemcpyAsync");
+    assert_reports(copy_rows_beyond_end, "misuses cuMemcpy2DAsync_v2");
+    assert_reports(set_host_memory, "misuses cuMemsetD8Async");
+}
+
 static void misuses_are_reported(void **state)
 {
     (void) state;
@@ -265,6 +431,7 @@ static void misuses_are_reported(void **state)
     assert_reports(other_context, "another context is current");
     assert_reports(unreachable_work, "misuses cuLaunchKernel");
     assert_reports(unreachable_steps, "misuses cuLaunchKernel");
+    assert_reports(foreign_steps, "misuses cuLaunchKernel");
 }
 
 int main(void)
@@ -273,6 +440,7 @@ int main(void)
         cmocka_unit_test(leaks_are_reported),
         cmocka_unit_test(wrong_accesses_are_faults),
         cmocka_unit_test(misuses_are_reported),
+        cmocka_unit_test(wrong_arguments_are_refused),
     };
 
     return cmocka_run_group_tests_name("standin", tests, NULL, NULL);

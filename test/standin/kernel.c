@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Modules and launches: what a kernel is given is looked at before it runs (execution.c). */
+#include "test/standin/standin.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/image.h"
+#include "kernels/kernels.h"
+#include "kernels/work.h"
+
+#define FATBIN_MAGIC UINT32_C(0xba55ed50)
+
+struct CUmod_st {
+    int gpu; /* of its context */
+};
+
+struct CUfunc_st {
+    char name[128];
+    int gpu; /* of its module's context */
+    struct CUfunc_st *next;
+};
+
+static atomic_int modules;
+
+CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+    STANDIN_ENTER(module_load);
+    STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF(image == NULL || (uintptr_t) image % 8 != 0 ||
+                          *(const uint32_t *) image != FATBIN_MAGIC,
+                      CUDA_ERROR_INVALID_IMAGE, "the image is no fatbin");
+    *module = calloc(1, sizeof **module);
+    if (*module == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    (*module)->gpu = standin_current()->gpu;
+    atomic_fetch_add(&modules, 1);
+    return CUDA_SUCCESS;
+}
+
+static CUresult unload(CUmodule module)
+{
+    STANDIN_NEED_GPU(module->gpu);
+    free(module);
+    atomic_fetch_sub(&modules, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+    STANDIN_RELEASE(module_unload, unload(module));
+}
+
+/* A name that the kernels' image has. */
+static bool is_kernel(const char *name)
+{
+    static const char *const names[] = {
+#define NAME(op, operation, representation, size) "gpuring_" #operation "_" #representation,
+        KERNELS_FAST(NAME)
+#undef NAME
+            "gpuring_any_8",
+        "gpuring_any_16",
+    };
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        found = found || strcmp(name, names[i]) == 0;
+    }
+    return found;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct CUfunc_st *known; /* live as long as the process, as functions of a driver do */
+    struct CUfunc_st *found;
+
+    STANDIN_ENTER(module_function);
+    STANDIN_NEED_GPU(module->gpu);
+    STANDIN_REFUSE_IF(!is_kernel(name), CUDA_ERROR_NOT_FOUND, "there is no such kernel");
+    pthread_mutex_lock(&lock);
+    for (found = known;
+         found != NULL && (strcmp(found->name, name) != 0 || found->gpu != module->gpu);
+         found = found->next) {
+    }
+    if (found == NULL && strlen(name) < sizeof found->name) {
+        found = calloc(1, sizeof *found);
+        if (found != NULL) {
+            strcpy(found->name, name);
+            found->gpu = module->gpu;
+            found->next = known;
+            known = found;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    *function = found;
+    return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* What a GPU could not read would fail there: all must be the host's pinned memory or its own. */
+static bool reaches(const void *address, size_t bytes)
+{
+    return standin_memory_reached(address, bytes, standin_current()->gpu);
+}
+
+static bool reaches_lane(const struct gpuring_lane *lane)
+{
+    bool ok = reaches(lane->steps, lane->nsteps * sizeof *lane->steps) && reaches(lane->refs, 1);
+
+    for (uint32_t s = 0; ok && s < lane->nsteps; s++) {
+        const struct gpuring_step *step = &lane->steps[s];
+        uint32_t nrefs = step->noperands + step->nsends;
+
+        ok = nrefs == 0 || reaches(lane->refs + step->refs, nrefs * sizeof *lane->refs);
+        for (uint32_t i = 0; ok && i < nrefs; i++) {
+            uint16_t ref = lane->refs[step->refs + i];
+
+            ok = i >= step->noperands
+                     ? reaches(&lane->sends[ref], sizeof *lane->sends)
+                     : ref == GPURING_REF_INPUT || reaches(&lane->recvs[ref], sizeof *lane->recvs);
+        }
+    }
+    return ok;
+}
+
+static bool reaches_work(const struct gpuring_work *work)
+{
+    bool ok = reaches(work, sizeof *work) &&
+              reaches(work->lanes, work->nlanes * sizeof *work->lanes) &&
+              (work->abort == NULL ||
+               reaches((const void *) (uintptr_t) work->abort, sizeof *work->abort));
+
+    standin_memory_open(); /* tables lie on the GPU */
+    for (uint32_t i = 0; ok && i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+        size_t end = (lane->first + lane->count) * gpuring_type_info(work->type)->size;
+
+        ok = lane->count == 0 ||
+             (reaches(work->input, end) && reaches(work->output, end) && reaches_lane(lane));
+    }
+    standin_memory_close();
+    return ok;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int shared, CUstream stream,
+                        void **arguments, void **extra)
+{
+    struct gpuring_work *work;
+    const char *name;
+
+    STANDIN_ENTER(launch);
+    STANDIN_NEED_CONTEXT();
+    work = *(struct gpuring_work **) arguments[0];
+    if (extra != NULL || shared != 0 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
+        block_z != 1 || block_x != GPURING_KERNEL_THREADS) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    STANDIN_REFUSE_IF(function->gpu != standin_current()->gpu, CUDA_ERROR_INVALID_HANDLE,
+                      "the kernel was loaded in another context");
+    STANDIN_REFUSE_IF(!reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
+                      "the work refers to memory that this GPU does not reach");
+    name = gpuring_kernel_name(work->type, work->op, work->protocol);
+    if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return standin_enqueue(stream, work);
+}
+
+long standin_held_modules(void)
+{
+    return atomic_load(&modules);
+}
+
+__attribute__((destructor)) static void report_leaks(void)
+{
+    if (atomic_load(&modules) != 0) {
+        standin_report("pid %d leaks %d modules\n", (int) getpid(), atomic_load(&modules));
+    }
+}

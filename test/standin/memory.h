@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Inside of the stand-in driver: its memory, for memory.c and ipc.c. */
+#ifndef GPURING_STANDIN_MEMORY_H
+#define GPURING_STANDIN_MEMORY_H
+
+#include "test/standin/standin.h"
+
+#define PAGE UINT64_C(4096)
+
+struct block {
+    uint8_t *address;
+    size_t bytes;  /* as asked for */
+    size_t lead;   /* bytes mapped before the address */
+    size_t mapped; /* whole pages, from there; 0: not mapped by us */
+    enum standin_kind kind;
+    int gpu;
+    int fd; /* -1: none */
+    struct block *next;
+};
+
+/* The block that holds the address, as it is now; false: none. */
+bool standin_block_find(const void *address, struct block *found);
+/* Is any block so? Asked while the list is locked. */
+bool standin_block_any(bool (*is)(const struct block *block, const void *context),
+                       const void *context);
+CUresult standin_block_add(struct block description);
+/* Unmap and forget the block of this kind that begins there. */
+CUresult standin_block_release(void *pointer, enum standin_kind kind);
+
+/* Change the number of mappings in other processes; the number after it. -1: cannot be told. */
+int standin_count_mappings(int fd, size_t mapped, int change);
+
+#endif
