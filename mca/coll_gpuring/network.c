@@ -113,8 +113,9 @@ static int start_proxy(const struct gpuring_network *network, const struct gpuri
 }
 
 /* Under the lock. */
-static int open_net(const struct gpuring_net_ops *ops, const struct gpuring_gathered *hellos,
-                    const int *node, int rank, struct gpuring_network *network)
+static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
+                    const struct gpuring_gathered *hellos, const int *node, int rank,
+                    struct gpuring_network *network)
 {
     const struct gpuring_net_config config = {
         .hca = gpuring_params.verbs_hca,
@@ -129,6 +130,7 @@ static int open_net(const struct gpuring_net_ops *ops, const struct gpuring_gath
         .verbs_pkey = gpuring_params.verbs_pkey,
         .verbs_mtu = gpuring_params.verbs_mtu,
         .ucx_rails = gpuring_params.ucx_rails,
+        .ucx_no_rdma = no_rdma,
         .local_host = gpuring_process.hostname,
     };
     int status = ops->open(&config, &network->net);
@@ -150,10 +152,11 @@ static int open_net(const struct gpuring_net_ops *ops, const struct gpuring_gath
     return status;
 }
 
-int gpuring_network_open(enum gpuring_net_kind kind, const struct gpuring_gathered *hellos,
-                         const int *node, int rank, struct gpuring_network *network)
+int gpuring_network_open(const struct gpuring_net_choice *choice,
+                         const struct gpuring_gathered *hellos, const int *node, int rank,
+                         struct gpuring_network *network)
 {
-    const struct gpuring_net_ops *ops = ops_of(kind);
+    const struct gpuring_net_ops *ops = ops_of(choice->kind);
     struct gpuring_network *at = networks;
     int status = GPURING_OK;
 
@@ -165,7 +168,7 @@ int gpuring_network_open(enum gpuring_net_kind kind, const struct gpuring_gather
         at++;
     }
     if (at->ops == NULL) {
-        status = open_net(ops, hellos, node, rank, at);
+        status = open_net(ops, choice->no_rdma, hellos, node, rank, at);
     }
     *network = *at;
     pthread_mutex_unlock(&gpuring_process.lock);

@@ -28,8 +28,9 @@ int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *nod
  * Open a net and start the progress thread, which keeps off the cores of the ranks of this node if
  * it can. Thread-safe; owned by the process.
  */
-int gpuring_network_open(enum gpuring_net_kind kind, const struct gpuring_gathered *hellos,
-                         const int *node, int rank, struct gpuring_network *network);
+int gpuring_network_open(const struct gpuring_net_choice *choice,
+                         const struct gpuring_gathered *hellos, const int *node, int rank,
+                         struct gpuring_network *network);
 
 /* End the progress thread and close all nets, in bounded time. No service may exist any more. */
 void gpuring_network_close(void);

@@ -72,8 +72,8 @@ int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
 
     if (members->nnodes > 1) {
         struct gpuring_network network;
-        int status = gpuring_network_open(known->net->kind, known->hellos, members->node,
-                                          module->rank, &network);
+        int status =
+            gpuring_network_open(known->net, known->hellos, members->node, module->rank, &network);
 
         if (status != GPURING_OK) {
             return status;

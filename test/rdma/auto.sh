@@ -7,8 +7,7 @@
 auto() { # TEXT ARGUMENTS-OF-MPIRUN...
     auto_text=$1
     shift
-    # UCX has no path of its own over rxe.
-    run 200 env OMPI_MCA_coll_gpuring_net=auto GPURING_UCX_TLS=tcp,self "$MPIRUN" "$@"
+    run 200 env OMPI_MCA_coll_gpuring_net=auto "$MPIRUN" "$@"
     adopt_as_one "net=auto, $auto_text"
 }
 matrix="$programs/matrix -n 1,1000 -f 40 -s"
@@ -23,6 +22,8 @@ auto "one host has no active port" --host a -n 1 $matrix : \
     --host b -n 1 env OMPI_MCA_coll_gpuring_verbs_hca=^rxe0 $matrix
 check "net=auto: ucx, and the log names the host without a port" \
     says 'gpuring INFO network ucx between the nodes: b has no active RDMA port'
+check "net=auto: ucx leaves devices alone that are made by software" \
+    says 'gpuring INFO UCX on [ab] leaves RDMA devices alone .*: they are made by software'
 
 # A host that has a port, but may not register memory: all ranks begin anew, together.
 cat >"$work/locked" <<'END'
@@ -37,3 +38,5 @@ check "net=auto: verbs is tried first" says 'gpuring INFO network verbs between 
 check "net=auto: the host says what is wrong" says '\(ulimit -l\) is 64 KiB'
 check "net=auto: then ucx on all ranks" \
     says 'gpuring INFO network ucx between the nodes: verbs did not connect the ranks: rank 1 on b'
+check "net=auto: which leaves RDMA alone" \
+    says 'gpuring INFO UCX on [ab] leaves RDMA devices alone .*: verbs did not connect the ranks'

@@ -44,8 +44,8 @@ if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     trouble='delay 2ms 1ms loss 1% duplicate 5% reorder 25% 50%'
     # shellcheck disable=SC2086
     tc qdisc add dev eth0 root netem $trouble
-    run 200 env GPURING_UCX_TLS=tcp,self "$MPIRUN" --host vm0,vm1 -n 2 -x GPURING_UCX_TLS \
-        --mca coll_gpuring_net ucx "$programs/matrix" -n 1,2001 -f 97 -s
+    run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_net ucx \
+        "$programs/matrix" -n 1,2001 -f 97 -s
     adopt_as_one "MPI_Allreduce by UCX over a network with $trouble"
     check "the log names the transport ucx" says 'gpuring INFO .*transport ucx'
     tc qdisc del dev eth0 root

@@ -73,6 +73,7 @@ static void expect(enum gpuring_net_wish wish, const struct gpuring_net_place *p
     gpuring_net_choose(wish, places, nranks, failed, &choice);
     assert_int_equal(choice.kind, kind);
     assert_int_equal(choice.spare, spare);
+    assert_int_equal(choice.no_rdma, kind == GPURING_NET_KIND_UCX && failed != NULL);
     if (strstr(choice.why, why) == NULL) {
         fail_msg("\"%s\" is not in \"%s\"", why, choice.why);
     }

@@ -213,6 +213,8 @@ static void test_ports(void **state)
     assert_true(devices.device[0].guid == UINT64_C(0x0002c90300a1b2c3));
     assert_true(devices.device[0].speed > 24.9 && devices.device[0].speed < 25.1);
     assert_string_equal(devices.device[1].name, "rxe0");
+    assert_false(gpuring_net_is_software(root, "mlx5_0"));
+    assert_true(gpuring_net_is_software(root, "rxe0"));
     free(devices.device);
 }
 

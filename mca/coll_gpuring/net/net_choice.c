@@ -158,6 +158,7 @@ void gpuring_net_choose(enum gpuring_net_wish wish, const struct gpuring_net_pla
             snprintf(choice->why, sizeof choice->why, "%s", verbs);
         } else if (ucx_fits) {
             choice->kind = GPURING_NET_KIND_UCX;
+            choice->no_rdma = failed != NULL;
             snprintf(choice->why, sizeof choice->why, "%s%s",
                      failed != NULL ? "verbs did not connect the ranks: " : "",
                      failed != NULL ? failed : verbs);

@@ -34,6 +34,7 @@ struct gpuring_net_place {
 struct gpuring_net_choice {
     enum gpuring_net_kind kind;
     bool spare;    /* if it does not connect the ranks after all, ucx may take its place */
+    bool no_rdma;  /* ucx, because verbs did not connect the ranks: without RDMA devices */
     char why[384]; /* for the log */
 };
 

@@ -173,6 +173,15 @@ void gpuring_net_pci_bus_id(const char *root, const char *class, const char *nam
     }
 }
 
+bool gpuring_net_is_software(const char *root, const char *name)
+{
+    char path[PATH_MAX], target[2];
+
+    return snprintf(path, sizeof path, "%s/class/infiniband/%s/device", root, name) <
+               (int) sizeof path &&
+           readlink(path, target, sizeof target) < 0;
+}
+
 typedef int (*visit_fn)(const char *root, const char *name, const char *list,
                         struct gpuring_net_devices *devices);
 

@@ -44,6 +44,9 @@ int gpuring_net_devices_rdma(const char *root, const char *list,
 void gpuring_net_attribute(const char *root, const char *class, const char *name,
                            const char *attribute, char *line, int size);
 
+/* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
+bool gpuring_net_is_software(const char *root, const char *name);
+
 /* PCI bus id of ROOT/class/CLASS/NAME ("" if it is not a PCI device); room for 16 characters. */
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id);
 

@@ -61,6 +61,42 @@ static bool rendezvous_takes_one_device(void)
     return minor < 16;
 }
 
+/* Are there RDMA devices, and all of them made by software? */
+static bool only_software(void)
+{
+    struct gpuring_net_devices ports = {.count = 0};
+    bool only = gpuring_net_devices_rdma("/sys", NULL, &ports) == GPURING_OK && ports.count > 0;
+
+    for (int i = 0; i < ports.count && only; i++) {
+        only = gpuring_net_is_software("/sys", ports.device[i].name);
+    }
+    free(ports.device);
+    return only;
+}
+
+/*
+ * UCX is to leave RDMA devices alone if they are made by software, for its transports do not
+ * connect there, and if verbs has failed to connect the ranks. It does not report an error: when an
+ * endpoint over UD found no peer, UCX was seen to abort the process (1.13.1). Who chooses
+ * transports or devices for UCX gets what he chose.
+ */
+static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool failed)
+{
+    if (option_given("TLS") != NULL || option_given("NET_DEVICES") != NULL ||
+        (!failed && !only_software())) {
+        return;
+    }
+    if (gpuring_ucx.ucp_config_modify(config, "TLS", "^ib") == UCS_OK) {
+        net->no_rdma = true;
+        gpuring_info("UCX on %s leaves RDMA devices alone (UCX_TLS=^ib): %s", net->base.host,
+                     failed ? "verbs did not connect the ranks" : "they are made by software");
+    } else {
+        gpuring_warn("UCX on %s does not take UCX_TLS=^ib: should it not connect the nodes, set "
+                     "UCX_TLS to what does",
+                     net->base.host);
+    }
+}
+
 /*
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
  * after it now and then, by default so rarely that applications would seem to hang.
@@ -103,7 +139,7 @@ static bool moves_device_memory(const struct gpuring_net *net)
  * A context of our own. Its configuration is what the application's environment says (UCX_*), and
  * GPURING_UCX_* on top of that; nothing of it is changed for others.
  */
-static int open_context(struct gpuring_net *net, int rails)
+static int open_context(struct gpuring_net *net, const struct gpuring_net_config *wish)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
@@ -115,7 +151,8 @@ static int open_context(struct gpuring_net *net, int rails)
     if (status != UCS_OK) {
         return ucx_error(net->base.host, "read its configuration", status);
     }
-    result = configure(net, config, rails);
+    avoid_rdma(net, config, wish->ucx_no_rdma);
+    result = configure(net, config, wish->ucx_rails);
     if (result == GPURING_OK) {
         status = gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
                                               &net->context);
@@ -170,9 +207,11 @@ static int list_devices(struct gpuring_net *net)
 {
     const char *list = option_given("NET_DEVICES");
     struct gpuring_net_devices devices = {.count = 0};
-    int status;
+    int status = GPURING_OK;
 
-    status = gpuring_net_devices_rdma("/sys", list, &devices);
+    if (!net->no_rdma) {
+        status = gpuring_net_devices_rdma("/sys", list, &devices);
+    }
     if (status == GPURING_OK) {
         status = gpuring_net_devices_ip("/sys", list, &devices);
     }
@@ -225,7 +264,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         status = GPURING_ERR_IO;
     }
     if (status == GPURING_OK) {
-        status = open_context(net, config->ucx_rails);
+        status = open_context(net, config);
     }
     if (status == GPURING_OK) {
         status = open_worker(net);
