@@ -48,7 +48,8 @@ static int build_plans(struct gpuring_service *service, const struct gpuring_ser
  * How long a lane waits before it gives way: vain looks on the host, about a microsecond, so that
  * small operations finish in the first poll; few where the core may be needed by the rank that is
  * waited for, and between nodes, where what is waited for arrives when the caller helps the proxy,
- * after the poll. On a GPU nanoseconds: short where other ranks may be unable to run beside.
+ * after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where other
+ * ranks may be unable to run beside.
  */
 #define LOOKS                256
 #define LOOKS_NETWORK        16
@@ -61,9 +62,10 @@ static uint64_t patience(const struct gpuring_service_config *config, bool host)
     uint64_t us = (uint64_t) config->patience_us;
 
     if (host) {
-        return config->oversubscribed ? LOOKS_OVERSUBSCRIBED
-               : config->nnodes > 1   ? LOOKS_NETWORK
-                                      : LOOKS;
+        return config->nnodes == config->nranks ? 1
+               : config->oversubscribed         ? LOOKS_OVERSUBSCRIBED
+               : config->nnodes > 1             ? LOOKS_NETWORK
+                                                : LOOKS;
     }
     return 1000 * (us > 0 ? us : config->shared_gpu ? PATIENCE_SHARED_US : PATIENCE_US);
 }

@@ -53,9 +53,19 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
     return calls;
 }
 
-static uint64_t credit_batch(const struct gpuring_proxy_ring *ring)
+/*
+ * Slots are given back by halves, so that a stream of them does not wait for credit. Small ones,
+ * whose cost is the number of messages, later: two are left for what the peer sends meanwhile.
+ */
+#define SMALL_BYTES 4096
+
+static bool credit_due(const struct gpuring_proxy_ring *ring, uint64_t head)
 {
-    return ring->nslots >= 4 ? ring->nslots / 2 : 1;
+    uint64_t slots = head - ring->credit;
+    uint32_t half = ring->nslots >= 4 ? ring->nslots / 2 : 1;
+
+    return slots >= half &&
+           (slots + 2 >= ring->nslots || ring->tail->size[(head - 1) % ring->nslots] > SMALL_BYTES);
 }
 
 static int pump_recv(struct gpuring_proxy_conn *conn, enum gpuring_protocol protocol,
@@ -72,7 +82,7 @@ static int pump_recv(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
                   "corrupt");
         return 1;
     }
-    if (head - ring->credit < credit_batch(ring)) {
+    if (!credit_due(ring, head)) {
         return 0;
     }
     status = conn->ops->credit(conn->link, protocol, head);
@@ -184,8 +194,7 @@ bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn, bool post
                 __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE)) {
                 return true;
             }
-        } else if (__atomic_load_n(&ring->head->head, __ATOMIC_ACQUIRE) - ring->credit >=
-                   credit_batch(ring)) {
+        } else if (credit_due(ring, __atomic_load_n(&ring->head->head, __ATOMIC_ACQUIRE))) {
             return true;
         }
     }
