@@ -63,19 +63,43 @@ static void give(struct gpuring_cut *cut, const void *sbuf, gpuring_count_t scou
     }
 }
 
+/* What a rank gets from all ranks, and what it has for each of them. */
+static void collect(struct gpuring_cut *cut, void *rbuf, gpuring_count_t rcount,
+                    const struct ompi_datatype_t *rtype)
+{
+    cut->receive = blocks(rbuf, rcount, rtype);
+    cut->receive.out = GPURING_CUT_ALL;
+    cut->possible = cut->possible && gpuring_cut_contiguous(rcount, rtype);
+}
+
+static void distribute(struct gpuring_cut *cut, const void *sbuf, gpuring_count_t scount,
+                       const struct ompi_datatype_t *stype)
+{
+    cut->send = blocks(sbuf, scount, stype);
+    cut->send.in = GPURING_CUT_ALL;
+    cut->possible = cut->possible && gpuring_cut_contiguous(scount, stype);
+}
+
 static gpuring_count_t units_of_each(const struct gpuring_cut *cut, size_t chunk)
 {
     return (gpuring_count_t) gpuring_cut_units(cut, cut->own, chunk);
 }
 
-static int call_allgather(const struct gpuring_cut *cut, const void *send, void *receive,
-                          size_t chunk)
-{
-    gpuring_count_t bytes = units_of_each(cut, chunk);
+/* A chunk's call, of bytes; behind the name what follows the types. */
+#define DEFINE_CALL(name, ...)                                                                 \
+    static int call_##name(const struct gpuring_cut *cut, const void *send, void *receive,     \
+                           size_t chunk)                                                       \
+    {                                                                                          \
+        gpuring_count_t bytes = units_of_each(cut, chunk);                                     \
+                                                                                               \
+        return GPURING_CALL_PREVIOUS(cut->module, name, send, bytes, MPI_BYTE, receive, bytes, \
+                                     MPI_BYTE, __VA_ARGS__);                                   \
+    }
 
-    return GPURING_CALL_PREVIOUS(cut->module, allgather, send, bytes, MPI_BYTE, receive, bytes,
-                                 MPI_BYTE, cut->module->comm);
-}
+DEFINE_CALL(allgather, cut->module->comm)
+DEFINE_CALL(alltoall, cut->module->comm)
+DEFINE_CALL(gather, cut->root, cut->module->comm)
+DEFINE_CALL(scatter, cut->root, cut->module->comm)
 
 int gpuring_pipeline_allgather(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
 {
@@ -89,22 +113,11 @@ int gpuring_pipeline_allgather(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
         return gpuring_stage_allgather(GPURING_VALUES_EXCHANGE, comm, module);
     }
     cut = bytes_of_blocks(self, GPURING_STAGED_allgather, call_allgather, each);
-    cut.possible = gpuring_cut_contiguous(rcount, rtype);
-    cut.receive = blocks(rbuf, rcount, rtype);
-    cut.receive.out = GPURING_CUT_ALL;
+    collect(&cut, rbuf, rcount, rtype);
     give(&cut, sbuf, scount, stype);
     gpuring_describe_allgather(&cut.whole, comm, GPURING_VALUES_EXCHANGE);
     result = gpuring_cut_run(&cut, &done);
     return done ? result : gpuring_stage_allgather(GPURING_VALUES_EXCHANGE, comm, module);
-}
-
-static int call_alltoall(const struct gpuring_cut *cut, const void *send, void *receive,
-                         size_t chunk)
-{
-    gpuring_count_t bytes = units_of_each(cut, chunk);
-
-    return GPURING_CALL_PREVIOUS(cut->module, alltoall, send, bytes, MPI_BYTE, receive, bytes,
-                                 MPI_BYTE, cut->module->comm);
 }
 
 int gpuring_pipeline_alltoall(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
@@ -119,53 +132,47 @@ int gpuring_pipeline_alltoall(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
         return gpuring_stage_alltoall(GPURING_VALUES_EXCHANGE, comm, module);
     }
     cut = bytes_of_blocks(self, GPURING_STAGED_alltoall, call_alltoall, each);
-    cut.possible = gpuring_cut_contiguous(rcount, rtype);
-    cut.receive = blocks(rbuf, rcount, rtype);
-    cut.receive.out = GPURING_CUT_ALL;
+    collect(&cut, rbuf, rcount, rtype);
     if (sbuf == MPI_IN_PLACE) {
         cut.send.user = sbuf;
         cut.receive.in = GPURING_CUT_ALL;
     } else {
-        cut.send = blocks(sbuf, scount, stype);
-        cut.send.in = GPURING_CUT_ALL;
-        cut.possible = cut.possible && gpuring_cut_contiguous(scount, stype);
+        distribute(&cut, sbuf, scount, stype);
     }
     gpuring_describe_alltoall(&cut.whole, comm, GPURING_VALUES_EXCHANGE);
     result = gpuring_cut_run(&cut, &done);
     return done ? result : gpuring_stage_alltoall(GPURING_VALUES_EXCHANGE, comm, module);
 }
 
-static int call_gather(const struct gpuring_cut *cut, const void *send, void *receive, size_t chunk)
+/* Bytes of a block: the root knows them by its arguments for all blocks, which say nothing
+ * elsewhere. 0 where nothing is cut. */
+static size_t rooted_each(const mca_coll_gpuring_module_t *self, int root,
+                          gpuring_count_t all_count, const struct ompi_datatype_t *all_type,
+                          gpuring_count_t own_count, const struct ompi_datatype_t *own_type)
 {
-    gpuring_count_t bytes = units_of_each(cut, chunk);
-
-    return GPURING_CALL_PREVIOUS(cut->module, gather, send, bytes, MPI_BYTE, receive, bytes,
-                                 MPI_BYTE, cut->root, cut->module->comm);
+    if (!self->stages || OMPI_COMM_IS_INTER(self->comm)) {
+        return 0;
+    }
+    return root == self->rank ? gpuring_cut_bytes(all_count, all_type)
+                              : gpuring_cut_bytes(own_count, own_type);
 }
 
 int gpuring_pipeline_gather(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    bool is_root = root == self->rank; /* the others' rcount and rtype say nothing */
+    size_t each = rooted_each(self, root, rcount, rtype, scount, stype);
     struct gpuring_cut cut;
-    size_t each;
     bool done;
     int result;
 
-    if (!self->stages || OMPI_COMM_IS_INTER(comm)) {
-        return gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
-    }
-    each = is_root ? gpuring_cut_bytes(rcount, rtype) : gpuring_cut_bytes(scount, stype);
     if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
         return gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
     }
     cut = bytes_of_blocks(self, GPURING_STAGED_gather, call_gather, each);
     cut.root = root;
     cut.receive.user = rbuf;
-    if (is_root) {
-        cut.possible = gpuring_cut_contiguous(rcount, rtype);
-        cut.receive = blocks(rbuf, rcount, rtype);
-        cut.receive.out = GPURING_CUT_ALL;
+    if (root == self->rank) {
+        collect(&cut, rbuf, rcount, rtype);
     }
     give(&cut, sbuf, scount, stype);
     gpuring_describe_gather(&cut.whole, comm, GPURING_VALUES_ROOTED);
@@ -173,28 +180,14 @@ int gpuring_pipeline_gather(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
     return done ? result : gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
 }
 
-static int call_scatter(const struct gpuring_cut *cut, const void *send, void *receive,
-                        size_t chunk)
-{
-    gpuring_count_t bytes = units_of_each(cut, chunk);
-
-    return GPURING_CALL_PREVIOUS(cut->module, scatter, send, bytes, MPI_BYTE, receive, bytes,
-                                 MPI_BYTE, cut->root, cut->module->comm);
-}
-
 int gpuring_pipeline_scatter(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    bool is_root = root == self->rank; /* the others' scount and stype say nothing */
+    size_t each = rooted_each(self, root, scount, stype, rcount, rtype);
     struct gpuring_cut cut;
-    size_t each;
     bool done;
     int result;
 
-    if (!self->stages || OMPI_COMM_IS_INTER(comm)) {
-        return gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
-    }
-    each = is_root ? gpuring_cut_bytes(scount, stype) : gpuring_cut_bytes(rcount, rtype);
     if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
         return gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
     }
@@ -202,10 +195,8 @@ int gpuring_pipeline_scatter(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
     cut.root = root;
     cut.send.user = sbuf;
     cut.receive.user = rbuf;
-    if (is_root) {
-        cut.possible = gpuring_cut_contiguous(scount, stype);
-        cut.send = blocks(sbuf, scount, stype);
-        cut.send.in = GPURING_CUT_ALL;
+    if (root == self->rank) {
+        distribute(&cut, sbuf, scount, stype);
     }
     if (rbuf != MPI_IN_PLACE) {
         cut.possible = cut.possible && gpuring_cut_contiguous(rcount, rtype);

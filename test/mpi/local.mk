@@ -43,8 +43,8 @@ test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/staged
 test_mpi_staged_SOURCES = \
-    test/mpi/staged.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_places.c \
-    test/mpi/staged_places.h $(mpi_harness)
+    test/mpi/staged.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_data.c \
+    test/mpi/staged_data.h test/mpi/staged_places.c test/mpi/staged_places.h $(mpi_harness)
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
 
@@ -63,7 +63,8 @@ test_mpi_staged_together_LDADD = $(MPI_LIBS) -lpthread -ldl
 mpi_test_programs += test/mpi/staged_large
 test_mpi_staged_large_SOURCES = \
     test/mpi/staged_large.c test/mpi/staged_large.h test/mpi/staged_large_calls.c \
-    test/mpi/staged_large_trouble.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/scarce.h \
+    test/mpi/staged_large_trouble.c test/mpi/staged.h test/mpi/staged_calls.c \
+    test/mpi/staged_data.c test/mpi/staged_data.h test/mpi/scarce.h \
     $(mpi_harness)
 test_mpi_staged_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_large_LDADD = $(MPI_LIBS) -lpthread -ldl

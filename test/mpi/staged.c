@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "staged_data.h"
 #include "staged_places.h"
 
 #define AREA   ((size_t) 32 << 10) /* bytes of a buffer */
@@ -21,11 +22,7 @@
 /* Which buffers are on the GPU. */
 enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, KINDS };
 
-static const struct type_layout {
-    int n;             /* ints of one element */
-    int at[6];         /* where they are, in ints */
-    int lower, extent; /* in ints */
-} layouts[] = {
+static const struct data_layout layouts[] = {
     {1, {0}, 0, 1},           {6, {0, 1, 4, 5, 8, 9}, 0, 10}, /* a vector */
     {3, {-3, -2, 1}, -4, 9},                                  /* begins before its address */
     {1, {1}, 0, 3},                                           /* a gap on either side */
@@ -33,78 +30,7 @@ static const struct type_layout {
 };
 #define TYPES ((int) (sizeof layouts / sizeof *layouts))
 
-static MPI_Datatype types[TYPES];
-static MPI_Op user_op;
-
-static char *host_send, *host_receive;   /* of the reference */
-static char *gpu_send, *gpu_receive;     /* of the call under test, or: */
-static char *other_send, *other_receive; /* on the host */
-static char *seen;
 static long long staged_calls;
-static unsigned fills; /* so that no two calls have the same data */
-
-static const struct type_layout *layout_of(MPI_Datatype type)
-{
-    for (int t = 0; t < TYPES; t++) {
-        if (types[t] == type) {
-            return &layouts[t];
-        }
-    }
-    printf("Bail out! the operation was called with an unknown type\n");
-    MPI_Abort(MPI_COMM_WORLD, 2);
-    return NULL;
-}
-
-/* Associative, but not commutative: a pair of 16 bits each, (factor, term), stands for the function
- * x -> factor * x + term. */
-static uint32_t compose(uint32_t a, uint32_t b)
-{
-    uint32_t factor = (a & 0xffff) * (b & 0xffff), term = (a >> 16) * (b & 0xffff) + (b >> 16);
-
-    return (factor & 0xffff) | term << 16;
-}
-
-static void combine(void *in, void *inout, int *count, MPI_Datatype *type)
-{
-    const struct type_layout *layout = layout_of(*type);
-    const uint32_t *a = in;
-    uint32_t *b = inout;
-
-    for (int i = 0; i < *count; i++) {
-        for (int k = 0; k < layout->n; k++) {
-            int at = i * layout->extent + layout->at[k];
-
-            b[at] = compose(a[at], b[at]);
-        }
-    }
-}
-
-static void make_types(void)
-{
-    int ones[6] = {1, 1, 1, 1, 1, 1};
-
-    types[0] = MPI_INT;
-    for (int t = 1; t < TYPES; t++) {
-        const struct type_layout *layout = &layouts[t];
-        MPI_Datatype indexed;
-
-        MPI_Type_indexed(layout->n, ones, layout->at, MPI_INT, &indexed);
-        MPI_Type_create_resized(indexed, layout->lower * (MPI_Aint) sizeof(int),
-                                layout->extent * (MPI_Aint) sizeof(int), &types[t]);
-        MPI_Type_free(&indexed);
-        MPI_Type_commit(&types[t]);
-    }
-    MPI_Op_create(combine, 0, &user_op);
-}
-
-static void put_pattern(char *host, unsigned seed)
-{
-    for (size_t i = 0; i < AREA / sizeof(int); i++) {
-        int value = (int) ((i * 2654435761u + seed * 40503u) >> 7) & 0x3ffff;
-
-        memcpy(host + i * sizeof value, &value, sizeof value);
-    }
-}
 
 static bool complete_call(struct call *x, const struct collective *what)
 {
@@ -155,28 +81,20 @@ struct buffer {
 
 static void fill(const struct buffer *buffer, char *reference, unsigned seed)
 {
-    put_pattern(reference, seed);
-    if (buffer->on_gpu) {
-        harness_write(buffer->memory, reference, AREA);
-    } else {
-        memcpy(buffer->memory, reference, AREA);
-    }
+    data_fill(buffer->memory, buffer->on_gpu, reference, seed);
 }
 
 /* Equal to the reference up to a byte: stock components use the rest as they like. */
 static bool same(const struct buffer *buffer, const char *reference, size_t bytes)
 {
-    if (buffer->on_gpu) {
-        harness_read(seen, buffer->memory, AREA);
-    }
-    return memcmp(reference, buffer->on_gpu ? seen : buffer->memory, bytes) == 0;
+    return data_same(buffer->memory, buffer->on_gpu, reference, bytes);
 }
 
 /* In place, a scattered reduction leaves anything behind its result. */
 static size_t defined_bytes(const struct collective *what, const struct call *x, bool in_place)
 {
     return in_place && strncmp(what->name, "reduce_scatter", 14) == 0
-               ? ORIGIN + (size_t) (x->part * layout_of(x->type)->extent) * sizeof(int) - 16
+               ? ORIGIN + (size_t) (x->part * data_layout_of(x->type)->extent) * sizeof(int) - 16
                : AREA;
 }
 
@@ -188,32 +106,32 @@ static bool on_gpu(enum kinds kinds, enum kinds alone)
 /* One combination: on the host, on the GPU, and compared. */
 static bool compare(const struct collective *what, struct call x, enum kinds kinds, bool in_place)
 {
-    struct buffer s = {other_send, false}, r = {other_receive, false};
+    struct buffer s = {data.other_send, false}, r = {data.other_receive, false};
     struct call reference = x;
     bool good = true;
 
     if (on_gpu(kinds, SEND_ON_GPU)) {
-        s = (struct buffer){gpu_send, true};
+        s = (struct buffer){data.gpu_send, true};
     }
     if (on_gpu(kinds, RECEIVE_ON_GPU)) {
-        r = (struct buffer){gpu_receive, true};
+        r = (struct buffer){data.gpu_receive, true};
     }
-    reference.send = sent(what, &x, in_place, host_send);
-    reference.receive = received(what, &x, in_place, host_receive);
+    reference.send = sent(what, &x, in_place, data.host_send);
+    reference.receive = received(what, &x, in_place, data.host_receive);
     x.send = sent(what, &x, in_place, s.memory);
     x.receive = received(what, &x, in_place, r.memory);
     for (int round = 0; round < (x.form == PERSISTENT ? 2 : 1); round++) {
-        unsigned seed = 10 * (unsigned) harness_rank + 1000 * ++fills;
+        unsigned seed = data_seed();
 
-        fill(&s, host_send, seed + 1);
-        fill(&r, host_receive, seed + 2);
+        fill(&s, data.host_send, seed + 1);
+        fill(&r, data.host_receive, seed + 2);
         if (round == 0) {
             good = complete_call(&reference, what) && complete_call(&x, what);
         } else {
             good = good && again(&reference) && again(&x);
         }
-        good = good && same(&s, host_send, AREA) &&
-               same(&r, host_receive, defined_bytes(what, &x, in_place));
+        good = good && same(&s, data.host_send, AREA) &&
+               same(&r, data.host_receive, defined_bytes(what, &x, in_place));
     }
     if (x.form == PERSISTENT) {
         MPI_Request_free(&reference.request);
@@ -255,9 +173,9 @@ static bool sensible(const struct choice *choice, const struct collective *what,
 
 static struct call prepare(const struct place *place, const struct choice *choice, enum form form)
 {
-    struct call x = place_call(place, form, types[choice->type], MPI_INT, choice->last_root);
+    struct call x = place_call(place, form, data_types[choice->type], MPI_INT, choice->last_root);
 
-    x.op = choice->predefined ? MPI_SUM : user_op;
+    x.op = choice->predefined ? MPI_SUM : data_op;
     return x;
 }
 
@@ -311,32 +229,6 @@ static void check_matrix(unsigned every)
                   staged_calls > 0 ? "yes" : "no");
 }
 
-static void make_buffers(void)
-{
-    gpu_send = harness_alloc(AREA);
-    gpu_receive = harness_alloc(AREA);
-    host_send = malloc(AREA);
-    host_receive = malloc(AREA);
-    other_send = malloc(AREA);
-    other_receive = malloc(AREA);
-    seen = malloc(AREA);
-}
-
-static void free_buffers(void)
-{
-    harness_free(gpu_send);
-    harness_free(gpu_receive);
-    free(host_send);
-    free(host_receive);
-    free(other_send);
-    free(other_receive);
-    free(seen);
-    for (int t = 1; t < TYPES; t++) {
-        MPI_Type_free(&types[t]);
-    }
-    MPI_Op_free(&user_op);
-}
-
 int main(int argc, char **argv)
 {
     unsigned every = 1;
@@ -347,9 +239,8 @@ int main(int argc, char **argv)
         }
     }
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    make_types();
-    make_buffers();
+    data_open(layouts, TYPES, AREA);
     check_matrix(every);
-    free_buffers();
+    data_close();
     return harness_finish();
 }

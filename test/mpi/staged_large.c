@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "staged.h"
+#include "staged_data.h"
 #include "staged_large.h"
 
 #define AREA   ((size_t) 384 << 10) /* bytes of a buffer */
@@ -25,38 +25,10 @@
 /* Which buffers are on the GPU. */
 enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, ALL_BUT_ROOT, NONE, KINDS };
 
-static char *host_send, *host_receive;   /* of the reference */
-static char *gpu_send, *gpu_receive;     /* of the call under test, or: */
-static char *other_send, *other_receive; /* on the host */
-static char *seen;
-static unsigned fills; /* so that no two calls have the same data */
-
 /* A combination. */
 struct choice {
     int kinds, in_place, last_root, layout, size;
 };
-
-static void fill(char *memory, bool gpu, char *reference, unsigned seed)
-{
-    for (size_t i = 0; i < AREA / sizeof(int); i++) {
-        int value = (int) ((i * 2654435761u + seed * 40503u) >> 7) & 0x3ffff;
-
-        memcpy(reference + i * sizeof value, &value, sizeof value);
-    }
-    if (gpu) {
-        harness_write(memory, reference, AREA);
-    } else {
-        memcpy(memory, reference, AREA);
-    }
-}
-
-static bool same(const char *memory, bool gpu, const char *reference, size_t bytes)
-{
-    if (gpu) {
-        harness_read(seen, memory, AREA);
-    }
-    return memcmp(reference, gpu ? seen : memory, bytes) == 0;
-}
 
 /* In place, a scattered reduction leaves anything behind its result. */
 static size_t defined_bytes(const struct large_call *large)
@@ -95,14 +67,15 @@ static bool compare(struct large_call *large, enum kinds kinds, long long *chunk
     bool s = on_gpu(large, kinds, SEND_ON_GPU), r = on_gpu(large, kinds, RECEIVE_ON_GPU);
     bool staged = anywhere((s && large->sends) || (r && large->receives));
     long long expected = staged && harness_have_component() ? large_chunks(large) : 0;
-    unsigned seed = 10 * (unsigned) harness_rank + 1000 * ++fills;
-    char *send = s ? gpu_send : other_send, *receive = r ? gpu_receive : other_receive;
+    unsigned seed = data_seed();
+    char *send = s ? data.gpu_send : data.other_send,
+         *receive = r ? data.gpu_receive : data.other_receive;
     bool good;
 
-    fill(send, s, host_send, seed + 1);
-    fill(receive, r, host_receive, seed + 2);
-    reference.send = large->send_in_place ? MPI_IN_PLACE : host_send + ORIGIN;
-    reference.receive = large->receive_in_place ? MPI_IN_PLACE : host_receive + ORIGIN;
+    data_fill(send, s, data.host_send, seed + 1);
+    data_fill(receive, r, data.host_receive, seed + 2);
+    reference.send = large->send_in_place ? MPI_IN_PLACE : data.host_send + ORIGIN;
+    reference.receive = large->receive_in_place ? MPI_IN_PLACE : data.host_receive + ORIGIN;
     x->send = large->send_in_place ? MPI_IN_PLACE : send + ORIGIN;
     x->receive = large->receive_in_place ? MPI_IN_PLACE : receive + ORIGIN;
     *chunks = chunks_run();
@@ -112,8 +85,8 @@ static bool compare(struct large_call *large, enum kinds kinds, long long *chunk
     if (*chunks != expected) {
         printf("# rank %d: %lld chunks, expected %lld\n", harness_rank, *chunks, expected);
     }
-    return good && *chunks == expected && same(send, s, host_send, AREA) &&
-           same(receive, r, host_receive, defined_bytes(large));
+    return good && *chunks == expected && data_same(send, s, data.host_send, AREA) &&
+           data_same(receive, r, data.host_receive, defined_bytes(large));
 }
 
 static bool sensible(const struct choice *choice, const struct collective *what)
@@ -185,39 +158,17 @@ static void between_groups(void)
     MPI_Comm_split(MPI_COMM_WORLD, color, harness_rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 5, &both);
     MPI_Comm_remote_size(both, &theirs);
-    fill(gpu_send, harness_on_gpu(), host_send, (unsigned) harness_rank);
-    fill(gpu_receive, harness_on_gpu(), host_receive, 99);
-    good =
-        MPI_Allgather(host_send, count, MPI_INT, host_receive, count, MPI_INT, both) ==
-            MPI_SUCCESS &&
-        MPI_Allgather(gpu_send, count, MPI_INT, gpu_receive, count, MPI_INT, both) == MPI_SUCCESS &&
-        same(gpu_receive, harness_on_gpu(), host_receive, AREA);
+    data_fill(data.gpu_send, harness_on_gpu(), data.host_send, (unsigned) harness_rank);
+    data_fill(data.gpu_receive, harness_on_gpu(), data.host_receive, 99);
+    good = MPI_Allgather(data.host_send, count, MPI_INT, data.host_receive, count, MPI_INT, both) ==
+               MPI_SUCCESS &&
+           MPI_Allgather(data.gpu_send, count, MPI_INT, data.gpu_receive, count, MPI_INT, both) ==
+               MPI_SUCCESS &&
+           data_same(data.gpu_receive, harness_on_gpu(), data.host_receive, AREA);
     harness_check(good && chunks_run() == chunks,
                   "between groups: large blocks of %d ranks, not cut", theirs);
     MPI_Comm_free(&half);
     MPI_Comm_free(&both);
-}
-
-static void make_buffers(void)
-{
-    gpu_send = harness_alloc(AREA);
-    gpu_receive = harness_alloc(AREA);
-    host_send = malloc(AREA);
-    host_receive = malloc(AREA);
-    other_send = malloc(AREA);
-    other_receive = malloc(AREA);
-    seen = malloc(AREA);
-}
-
-static void free_buffers(void)
-{
-    harness_free(gpu_send);
-    harness_free(gpu_receive);
-    free(host_send);
-    free(host_receive);
-    free(other_send);
-    free(other_receive);
-    free(seen);
 }
 
 /* A call on the GPU at all ranks while something fails at one. True: the ranks ended alike, and if
@@ -227,16 +178,16 @@ static bool survives(const struct collective *what, const struct large_trouble *
 {
     struct large_call large;
     bool culprit = harness_rank == harness_size - 1, good, done;
-    unsigned seed = 10 * (unsigned) harness_rank + 1000 * ++fills;
+    unsigned seed = data_seed();
 
     large_prepare(&large, what, LARGE_PLAIN, LARGE_MANY_CHUNKS, false, last_root);
-    fill(gpu_send, true, host_send, seed + 1);
-    fill(gpu_receive, true, host_receive, seed + 2);
-    large.x.send = host_send + ORIGIN;
-    large.x.receive = host_receive + ORIGIN;
+    data_fill(data.gpu_send, true, data.host_send, seed + 1);
+    data_fill(data.gpu_receive, true, data.host_receive, seed + 2);
+    large.x.send = data.host_send + ORIGIN;
+    large.x.receive = data.host_receive + ORIGIN;
     good = what->call(&large.x) == MPI_SUCCESS;
-    large.x.send = gpu_send + ORIGIN;
-    large.x.receive = gpu_receive + ORIGIN;
+    large.x.send = data.gpu_send + ORIGIN;
+    large.x.receive = data.gpu_receive + ORIGIN;
     MPI_Barrier(MPI_COMM_WORLD);
     if (culprit) {
         trouble->begin(trouble, n);
@@ -247,8 +198,8 @@ static bool survives(const struct collective *what, const struct large_trouble *
     outcome->errors += *struck && !done;
     outcome->right += *struck && done;
     good = good && (done || *struck) &&
-           (!done ||
-            (same(gpu_send, true, host_send, AREA) && same(gpu_receive, true, host_receive, AREA)));
+           (!done || (data_same(data.gpu_send, true, data.host_send, AREA) &&
+                      data_same(data.gpu_receive, true, data.host_receive, AREA)));
     return large_all_alike(done) && good;
 }
 
@@ -306,8 +257,7 @@ int main(int argc, char **argv)
         printf("Bail out! cannot write %s\n", argv[2]);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    large_open();
-    make_buffers();
+    large_open(AREA);
     if (faults || scarce) {
         check_troubles(scarce ? large_scarcity() : large_faults());
     } else {
@@ -318,7 +268,6 @@ int main(int argc, char **argv)
         }
         between_groups();
     }
-    free_buffers();
-    large_close();
+    data_close();
     return harness_finish();
 }

@@ -23,8 +23,7 @@ struct large_call {
     int ints[PEERS]; /* of each block */
 };
 
-void large_open(void); /* types and operation */
-void large_close(void);
+void large_open(size_t area); /* data_open, with the layouts */
 bool large_is_cut(const struct collective *what);
 /* The call with the size of this number: below, at and above what is cut, at and beside the ends of
  * chunks; of blocks that differ: in other ways. */

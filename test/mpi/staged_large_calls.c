@@ -7,73 +7,20 @@
 #include <string.h>
 
 #include "harness.h"
+#include "staged_data.h"
 
 #define STAGE 4096 /* coll_gpuring_stage_size */
 
-static const struct layout {
-    int n;             /* ints of one element */
-    int at[3];         /* where they are, in ints */
-    int lower, extent; /* in ints */
-} layouts[LARGE_LAYOUTS] = {
+static const struct data_layout layouts[LARGE_LAYOUTS] = {
     [LARGE_PLAIN] = {1, {0}, 0, 1},
     [LARGE_TRIPLES] = {3, {0, 1, 2}, 0, 3},
     [LARGE_SHIFTED] = {1, {2}, 2, 1},
     [LARGE_GAPS] = {2, {0, 2}, 0, 3},
 };
-static MPI_Datatype types[LARGE_LAYOUTS];
-static MPI_Op user_op;
 
-/* Associative, but not commutative: a pair of 16 bits each, (factor, term), stands for the function
- * x -> factor * x + term. */
-static uint32_t compose(uint32_t a, uint32_t b)
+void large_open(size_t area)
 {
-    uint32_t factor = (a & 0xffff) * (b & 0xffff), term = (a >> 16) * (b & 0xffff) + (b >> 16);
-
-    return (factor & 0xffff) | term << 16;
-}
-
-static void combine(void *in, void *inout, int *count, MPI_Datatype *type)
-{
-    const struct layout *layout = layouts;
-    const uint32_t *a = in;
-    uint32_t *b = inout;
-
-    while (types[layout - layouts] != *type) {
-        layout++;
-    }
-    for (int i = 0; i < *count; i++) {
-        for (int k = 0; k < layout->n; k++) {
-            int at = i * layout->extent + layout->at[k];
-
-            b[at] = compose(a[at], b[at]);
-        }
-    }
-}
-
-void large_open(void)
-{
-    int ones[3] = {1, 1, 1};
-
-    types[LARGE_PLAIN] = MPI_INT;
-    for (int t = LARGE_PLAIN + 1; t < LARGE_LAYOUTS; t++) {
-        const struct layout *layout = &layouts[t];
-        MPI_Datatype indexed;
-
-        MPI_Type_indexed(layout->n, ones, layout->at, MPI_INT, &indexed);
-        MPI_Type_create_resized(indexed, layout->lower * (MPI_Aint) sizeof(int),
-                                layout->extent * (MPI_Aint) sizeof(int), &types[t]);
-        MPI_Type_free(&indexed);
-        MPI_Type_commit(&types[t]);
-    }
-    MPI_Op_create(combine, 0, &user_op);
-}
-
-void large_close(void)
-{
-    for (int t = LARGE_PLAIN + 1; t < LARGE_LAYOUTS; t++) {
-        MPI_Type_free(&types[t]);
-    }
-    MPI_Op_free(&user_op);
+    data_open(layouts, LARGE_LAYOUTS, area);
 }
 
 /* Of one vector, or of a block for each rank: of the same length or not. */
@@ -201,10 +148,10 @@ static void set_displs(struct large_call *large, bool in_order)
 
 static void set_arguments(struct large_call *large, int size)
 {
-    const struct layout *layout = &layouts[own_layout(large)];
+    const struct data_layout *layout = &layouts[own_layout(large)];
     struct call *x = &large->x;
 
-    x->type = types[layout - layouts];
+    x->type = data_types[layout - layouts];
     x->count = large->ints[0] / layout->n;
     x->part = x->count;
     x->give = large_own_ints(large) / layout->n;
@@ -247,7 +194,7 @@ void large_prepare(struct large_call *large, const struct collective *what, int 
     x->form = BLOCKING;
     x->rank = harness_rank;
     x->size = x->sources = x->targets = harness_size;
-    x->op = user_op;
+    x->op = data_op;
     x->root = last_root ? harness_size - 1 : 0;
     x->root_here = x->rank == x->root;
     large->blocks = kind_of(what)->vector ? 1 : harness_size;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Buffers, types and an operation that staged and staged_large share. */
+#ifndef GPURING_TEST_STAGED_DATA_H
+#define GPURING_TEST_STAGED_DATA_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* How the ints of a type lie; all numbers are in ints. */
+struct data_layout {
+    int n;             /* of one element */
+    int at[6];         /* where they are */
+    int lower, extent; /* bounds */
+};
+
+#define DATA_TYPES 8 /* at most */
+
+struct data_buffers {
+    char *host_send, *host_receive;   /* of the reference */
+    char *gpu_send, *gpu_receive;     /* of the call under test, or: */
+    char *other_send, *other_receive; /* on the host */
+};
+
+extern struct data_buffers data;
+extern MPI_Datatype data_types[DATA_TYPES]; /* of the layouts; the first one is MPI_INT */
+extern MPI_Op data_op;                      /* on them: associative, not commutative */
+
+/* Buffers of `area` bytes. */
+void data_open(const struct data_layout *layouts, int n, size_t area);
+void data_close(void);
+const struct data_layout *data_layout_of(MPI_Datatype type);
+
+/* The same ints into a buffer and its reference, others for each seed. */
+void data_fill(char *buffer, bool on_gpu, char *reference, unsigned seed);
+/* The seed of the next call on this rank: no two have the same data. */
+unsigned data_seed(void);
+/* Equal to the reference in the first bytes? */
+bool data_same(const char *buffer, bool on_gpu, const char *reference, size_t bytes);
+
+#endif
