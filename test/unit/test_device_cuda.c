@@ -157,6 +157,26 @@ static void rows_are_copied_from_pitch_to_pitch(void **state)
     in_process("", rows_body);
 }
 
+/* Between GPUs of one process nobody has enabled access. */
+static void other_gpu_does_not_reach(const struct gpuring_cuda_driver *driver,
+                                     const struct gpuring_device_handle *handle)
+{
+    struct gpuring_device *device;
+    CUcontext context;
+    CUdeviceptr buffer;
+    void *mapped;
+
+    CUDA_REQUIRE(driver->primary_retain(&context, 1) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(&buffer, 64) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    device = cuda_attached(buffer);
+    CUDA_REQUIRE(ops->import(device, handle, &mapped) == GPURING_ERR_UNSUPPORTED);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->primary_release(1) == CUDA_SUCCESS);
+}
+
 static void own_handle_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -165,10 +185,14 @@ static void own_handle_body(void)
     CUdeviceptr buffer;
     void *memory, *mapped = NULL, *again = NULL;
 
+    setenv("GPURING_STANDIN_GPUS", "2", 1);
     driver = cuda_application_start(0, &buffer, 64);
     device = cuda_attached(buffer);
     CUDA_REQUIRE(ops->alloc(device, 4096, &memory) == GPURING_OK);
-    CUDA_REQUIRE(ops->export(device, memory, &handle) == GPURING_OK);
+    /* Who maps it gets no more than it: it shares the driver's units of 2 MiB with nothing. */
+    CUDA_REQUIRE((uintptr_t) memory % (2 << 20) == 0);
+    CUDA_REQUIRE(ops->export(device, memory, &handle) == GPURING_OK && handle.size == 2 << 20);
+    other_gpu_does_not_reach(driver, &handle);
     CUDA_REQUIRE(ops->import(device, &handle, &mapped) == GPURING_OK && mapped == memory);
     CUDA_REQUIRE(ops->import(device, &handle, &again) == GPURING_OK && again == memory);
     ops->unimport(device, again);

@@ -3,7 +3,8 @@
 /*
  * Device memory between processes of a node: CUDA IPC. A process may open the handle of an
  * allocation only once per context, so opened handles are counted in a list; and it may not open
- * those of its own allocations, so peers within one process are given the memory itself.
+ * those of its own allocations, so peers within one process are given the memory itself, if they
+ * are of one context: nobody enables access between those.
  *
  *   handle bytes: 0             64       72
  *                 | CUDA handle | offset |
@@ -27,6 +28,7 @@ struct cuda_import {
 struct cuda_export {
     CUipcMemHandle handle;
     CUdeviceptr base;
+    CUcontext context; /* in which it was allocated */
     struct cuda_export *next;
 };
 static pthread_mutex_t exports_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
@@ -39,7 +41,7 @@ struct cuda_handle {
 _Static_assert(sizeof(struct cuda_handle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
                "a handle travels in the device handle");
 
-static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base)
+static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, CUcontext context)
 {
     struct cuda_export *entry = malloc(sizeof *entry);
 
@@ -49,6 +51,7 @@ static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base)
     }
     entry->handle = *handle;
     entry->base = base;
+    entry->context = context;
     pthread_mutex_lock(&exports_lock);
     entry->next = exports;
     exports = entry;
@@ -56,19 +59,21 @@ static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base)
     return GPURING_OK;
 }
 
-/* The allocation of this process that the handle stands for; 0: it is another's. */
-static CUdeviceptr find_export(const CUipcMemHandle *handle)
+/* Does the handle stand for an allocation of this process? */
+static bool find_export(const CUipcMemHandle *handle, CUdeviceptr *base, CUcontext *context)
 {
-    CUdeviceptr base = 0;
+    bool found = false;
 
     pthread_mutex_lock(&exports_lock);
     for (const struct cuda_export *entry = exports; entry != NULL; entry = entry->next) {
         if (memcmp(&entry->handle, handle, sizeof *handle) == 0) {
-            base = entry->base;
+            *base = entry->base;
+            *context = entry->context;
+            found = true;
         }
     }
     pthread_mutex_unlock(&exports_lock);
-    return base;
+    return found;
 }
 
 void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer)
@@ -108,7 +113,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     }
     gpuring_cuda_leave(device);
     if (status == GPURING_OK) {
-        status = remember_export(&exported.handle, base);
+        status = remember_export(&exported.handle, base, device->context);
     }
     if (status == GPURING_OK) {
         exported.offset = address - base;
@@ -144,16 +149,22 @@ static int open_handle(struct gpuring_device *device, const CUipcMemHandle *hand
                        struct cuda_import **import)
 {
     struct cuda_import *opened = calloc(1, sizeof *opened);
-    int status;
+    CUcontext context;
+    int status = GPURING_OK;
 
     if (opened == NULL) {
         gpuring_error("out of memory for an imported buffer");
         return GPURING_ERR_NOMEM;
     }
     opened->handle = *handle;
-    opened->base = find_export(handle);
-    opened->own = opened->base != 0;
-    status = opened->own ? GPURING_OK : map_memory(device, handle, &opened->base);
+    opened->own = find_export(handle, &opened->base, &context);
+    if (!opened->own) {
+        status = map_memory(device, handle, &opened->base);
+    } else if (context != device->context) {
+        gpuring_info("this process has the memory of the peer in another context, or on another "
+                     "GPU, which do not reach each other");
+        status = GPURING_ERR_UNSUPPORTED;
+    }
     if (status != GPURING_OK) {
         free(opened);
         return status;

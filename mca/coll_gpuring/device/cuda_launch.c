@@ -28,9 +28,11 @@ static int load_kernels(struct gpuring_device *device)
         gpuring_error("out of memory for the table of kernels");
         return GPURING_ERR_NOMEM;
     }
-    status = gpuring_cuda_check(
-        device, device->driver->module_load(&device->module, gpuring_kernel_image),
-        "load the kernels (was coll/gpuring built for this GPU? see --with-cuda-arch)");
+    status = gpuring_cuda_check(device,
+                                device->driver->module_load(&device->module, gpuring_kernel_image),
+                                "load the kernels (was coll/gpuring built for this GPU, see "
+                                "--with-cuda-arch, and by a CUDA "
+                                "toolkit that is not newer than the driver?)");
     if (status != GPURING_OK) {
         free(device->functions);
         device->functions = NULL;

@@ -14,6 +14,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+#define UNIT ((size_t) 2 << 20) /* of the driver's memory */
+
 int gpuring_cuda_check(const struct gpuring_device *device, CUresult result, const char *what)
 {
     char text[256];
@@ -241,9 +243,16 @@ static int allocate_filled(struct gpuring_device *device, const void *table, siz
     return status;
 }
 
+/*
+ * Whole units: of smaller allocations the driver puts several into one, anywhere in it. A process
+ * that maps one of them gets the whole unit, with what others have there; and network devices take
+ * whole pages only.
+ */
 static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
 {
-    return allocate_filled(device, NULL, bytes, pointer);
+    size_t units = bytes / UNIT + (bytes % UNIT != 0);
+
+    return allocate_filled(device, NULL, units * UNIT, pointer);
 }
 
 static int cuda_upload(struct gpuring_device *device, void *table, size_t bytes, void **where)
