@@ -7,12 +7,11 @@
  * stand-in driver.
  */
 #include "harness.h"
+#include "standin_find.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define COUNT 1000
 #define MOST  (5 << 20) /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
@@ -22,18 +21,6 @@ static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
 static void (*free_sort)(void *memory);
 static float *gpu, *gpu_too, host[COUNT], host_too[COUNT];
 static MPI_Comm comm;
-
-static void find(const char *name, void *function)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library != NULL ? dlsym(library, name) : NULL;
-
-    if (found == NULL) {
-        printf("Bail out! the driver is not the stand-in: it has no %s\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    memcpy(function, &found, sizeof found);
-}
 
 static void allreduce_gpu(void)
 {
@@ -138,7 +125,7 @@ static void copies(void)
     float *values = malloc(MOST * sizeof *values);
     long (*held)(void), before;
 
-    find("gpuring_standin_held", &held);
+    standin_find("gpuring_standin_held", &held);
     if (from == NULL || to == NULL || values == NULL) {
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
@@ -162,9 +149,9 @@ int main(int argc, char **argv)
     gpu = harness_alloc(sizeof host);
     gpu_too = harness_alloc(sizeof host);
     harness_write(gpu, host, sizeof host);
-    find("gpuring_standin_calls", &calls);
-    find("gpuring_standin_alloc", &alloc_sort);
-    find("gpuring_standin_free", &free_sort);
+    standin_find("gpuring_standin_calls", &calls);
+    standin_find("gpuring_standin_alloc", &alloc_sort);
+    standin_find("gpuring_standin_free", &free_sort);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         long asked, all;

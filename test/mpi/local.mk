@@ -56,7 +56,8 @@ test_mpi_staged_cases_LDADD = $(MPI_LIBS) -lpthread -ldl
 mpi_test_programs += test/mpi/staged_together
 test_mpi_staged_together_SOURCES = \
     test/mpi/staged_together.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_places.c \
-    test/mpi/staged_places.h $(mpi_harness)
+    test/mpi/staged_places.h test/mpi/standin_find.c test/mpi/standin_find.h \
+    $(mpi_harness)
 test_mpi_staged_together_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_together_LDADD = $(MPI_LIBS) -lpthread -ldl
 
@@ -115,7 +116,8 @@ test_mpi_scarce_la_LIBADD = -ldl
 
 mpi_test_programs += test/mpi/standin_faults
 test_mpi_standin_faults_SOURCES = \
-    test/mpi/standin_faults.c test/mpi/standin_trial.c test/mpi/standin_trial.h $(mpi_harness)
+    test/mpi/standin_faults.c test/mpi/standin_trial.c test/mpi/standin_trial.h \
+    test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
 test_mpi_standin_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_standin_faults_LDADD = $(MPI_LIBS) -lpthread -ldl
 
@@ -125,7 +127,8 @@ test_mpi_leaked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_leaked_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/driver_calls
-test_mpi_driver_calls_SOURCES = test/mpi/driver_calls.c $(mpi_harness)
+test_mpi_driver_calls_SOURCES = \
+    test/mpi/driver_calls.c test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_driver_calls_LDADD = $(MPI_LIBS) -lpthread -ldl
 

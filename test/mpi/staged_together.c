@@ -7,7 +7,6 @@
  */
 #include "harness.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <mpi-ext.h>
 
 #include "staged_places.h"
+#include "standin_find.h"
 
 #define AREA ((size_t) 4096) /* ints of a buffer */
 #define FEW  100             /* of a call of which several are under way */
@@ -29,18 +29,6 @@ static long (*calls)(const char *symbol);
 
 static int culprit; /* the rank */
 static int *gpu_send, *gpu_receive, *send, *receive, *expected;
-
-static void find(const char *name, void *function)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library != NULL ? dlsym(library, name) : NULL;
-
-    if (found == NULL) {
-        printf("Bail out! the driver is not the stand-in: it has no %s\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    memcpy(function, &found, sizeof found);
-}
 
 static void keep_first(int *status, int next)
 {
@@ -328,8 +316,8 @@ int main(int argc, char **argv)
         printf("Bail out! cannot write %s\n", argv[2]);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    find("gpuring_standin_arm", &arm);
-    find("gpuring_standin_calls", &calls);
+    standin_find("gpuring_standin_arm", &arm);
+    standin_find("gpuring_standin_calls", &calls);
     gpu_send = harness_alloc(AREA * sizeof *gpu_send);
     gpu_receive = harness_alloc(AREA * sizeof *gpu_receive);
     send = malloc(3 * AREA * sizeof *send);

@@ -13,6 +13,7 @@
  * (the first call of every entry point at all ranks); -s: staged collectives; -0: at rank 0, else
  * at the last
  */
+#include "standin_find.h"
 #include "standin_trial.h"
 
 #include <stdio.h>
@@ -183,10 +184,10 @@ static bool use_context(bool use)
     int (*retain)(void **, int), (*push)(void *), (*pop)(void **), (*release)(int);
     void *context = NULL;
 
-    trial_find("cuDevicePrimaryCtxRetain", &retain);
-    trial_find("cuDevicePrimaryCtxRelease_v2", &release);
-    trial_find("cuCtxPushCurrent_v2", &push);
-    trial_find("cuCtxPopCurrent_v2", &pop);
+    standin_find("cuDevicePrimaryCtxRetain", &retain);
+    standin_find("cuDevicePrimaryCtxRelease_v2", &release);
+    standin_find("cuCtxPushCurrent_v2", &push);
+    standin_find("cuCtxPopCurrent_v2", &pop);
     return use ? retain(&context, 0) == 0 && push(context) == 0
                : pop(&context) == 0 && release(0) == 0;
 }

@@ -2,12 +2,13 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "standin_trial.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "standin_find.h"
 
 #define ROUNDS 5 /* the last one for staged collectives only */
 #define BLOCK  3 /* elements of a block of its type, and from one to the next */
@@ -25,28 +26,16 @@ int trial_calls;
 /* What a process holds for good, such as what calls are staged through, and one more. */
 static long usual = LONG_MAX;
 
-void trial_find(const char *name, void *function)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library != NULL ? dlsym(library, name) : NULL;
-
-    if (found == NULL) {
-        printf("Bail out! the driver is not the stand-in: it has no %s\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    memcpy(function, &found, sizeof found);
-}
-
 void trial_start(bool staged)
 {
     trial_staged = staged;
     trial_culprit = harness_size - 1;
     trial_calls = staged ? ROUNDS : ROUNDS - 1;
-    trial_find("gpuring_standin_arm", &trial_driver.arm);
-    trial_find("gpuring_standin_reached", &trial_driver.reached);
-    trial_find("gpuring_standin_held", &trial_driver.held);
-    trial_find("gpuring_standin_calls", &trial_driver.calls);
-    trial_find("gpuring_standin_symbol", &trial_driver.symbol);
+    standin_find("gpuring_standin_arm", &trial_driver.arm);
+    standin_find("gpuring_standin_reached", &trial_driver.reached);
+    standin_find("gpuring_standin_held", &trial_driver.held);
+    standin_find("gpuring_standin_calls", &trial_driver.calls);
+    standin_find("gpuring_standin_symbol", &trial_driver.symbol);
     host = malloc((size_t) counts[0] * sizeof *host);
     for (int round = 0; round < trial_calls; round++) {
         input[round] = harness_alloc((size_t) counts[round] * sizeof(float));

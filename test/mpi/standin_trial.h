@@ -46,7 +46,4 @@ extern int trial_culprit;
 /* One communicator with this fault at that rank, or everywhere. */
 bool trial_run(const char *fault, bool everywhere);
 
-/* An entry point of the driver by its name; the program ends if there is none. */
-void trial_find(const char *name, void *function);
-
 #endif
