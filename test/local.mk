@@ -19,6 +19,9 @@ AM_TESTS_ENVIRONMENT = \
     MPIRUN='$(MPIRUN)'; export MPIRUN; \
     OMPI_INFO='$(OMPI_INFO)'; export OMPI_INFO; \
     HWLOC_CPPFLAGS='$(HWLOC_CPPFLAGS)'; export HWLOC_CPPFLAGS; \
+    HWLOC_LIBS='$(HWLOC_LIBS)'; export HWLOC_LIBS; \
+    CMOCKA_LIBS='$(CMOCKA_LIBS)'; export CMOCKA_LIBS; \
+    XML_LIBS='$(XML_LIBS)'; export XML_LIBS; \
     CC='$(CC)'; export CC;
 
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/config/tap-driver.sh
@@ -103,4 +106,4 @@ EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh test/tools/test_
 
 # Discovery against the declarations of hwloc 3.
 TESTS += test/tools/test_hwloc3.sh
-EXTRA_DIST += test/tools/test_hwloc3.sh
+EXTRA_DIST += test/tools/test_hwloc3.sh test/tools/hwloc3_answers.c

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Compiles discovery against what hwloc 3 declares otherwise than hwloc 2: the installed header of hwloc 2 is
-# changed in these places. It shows that the branch for hwloc 3 is C that fits these declarations; not that
-# the rest of hwloc 3 is as hwloc 2, nor that it runs.
+# Compiles discovery against what hwloc 3 declares otherwise than hwloc 2, and runs its test with that: the
+# installed header of hwloc 2 is changed in these places, and its library answers accordingly
+# (hwloc3_answers.c). It shows that the branch for hwloc 3 fits these declarations and finds the same; not
+# that the rest of hwloc 3 is as hwloc 2.
 # shellcheck source=test/tools/lib.sh
 . "${top_srcdir:-.}/test/tools/lib.sh"
-: "${CC:=cc}" "${HWLOC_CPPFLAGS=}"
+: "${CC:=cc}" "${HWLOC_CPPFLAGS=}" "${HWLOC_LIBS=-lhwloc}" "${XML_LIBS=-lxml2}" "${CMOCKA_LIBS=-lcmocka}"
 
 # shellcheck disable=SC2086
 header=$(echo '#include <hwloc.h>' | $CC $HWLOC_CPPFLAGS -M -xc - | tr -d '\\' | tr ' ' '\n' | grep '/hwloc\.h$')
@@ -45,16 +46,34 @@ awk '
     END { exit changed == 3 ? 0 : 1 }' "$header" >"$work/hwloc.h"
 changed=$?
 check "the header has all that hwloc 3 changed" [ "$changed" -eq 0 ]
+answers=
+for name in topology_load topology_destroy topology_export_xml topology_get_infos get_info_by_name; do
+    answers="$answers -Dhwloc_$name=answers_$name"
+done
 compile() { # FILE
     # shellcheck disable=SC2086
-    $CC -std=gnu11 -D_GNU_SOURCE -fsyntax-only -Wall -Wextra -Werror -I"$work" $HWLOC_CPPFLAGS -I"$top_builddir" \
-        -I"$top_srcdir" -I"$top_srcdir/mca/topo_pci" "$top_srcdir/mca/topo_pci/$1.c"
+    $CC -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$work" $HWLOC_CPPFLAGS -I"$top_builddir" \
+        -I"$top_srcdir" -I"$top_srcdir/mca/topo_pci" $answers \
+        -DFAKE_NVML_PATH="\"$top_builddir/test/unit/.libs/fake_nvml.so\"" \
+        -c "$top_srcdir/$1.c" -o "$work/$(basename "$1").o"
 }
 for file in discover discover_cpu discover_gpu discover_link discover_net discover_pci discover_sys nvlink; do
-    check "$file.c compiles" compile "$file"
+    check "$file.c compiles" compile "mca/topo_pci/$file"
 done
+link() {
+    # shellcheck disable=SC2086
+    compile test/unit/test_pci_discover && compile test/unit/fake_sysfs &&
+        $CC -std=gnu11 -Wall -Wextra -Werror $HWLOC_CPPFLAGS "$top_srcdir/test/tools/hwloc3_answers.c" "$work"/*.o \
+            "$top_builddir/.libs/libpcigraph.a" $CMOCKA_LIBS $XML_LIBS $HWLOC_LIBS -ldl -lm -o "$work/test_discover"
+}
+if [ -e "$top_builddir/test/unit/.libs/fake_nvml.so" ]; then
+    check "its test is built with a library that answers as hwloc 3" link
+    check "and passes" "$work/test_discover"
+else
+    echo "ok $((checks = checks + 1)) - the test of discovery # SKIP unit tests are not built (cmocka)"
+fi
 # And the changes are seen: what is written for hwloc 2 does not fit them.
 sed 's/0x00030000/0x00020900/' "$work/hwloc.h" >"$work/other.h" && mv "$work/other.h" "$work/hwloc.h"
-refused() { compile discover_net 2>&1 | grep "osdev.*type"; }
+refused() { compile mca/topo_pci/discover_net 2>&1 | grep "osdev.*type"; }
 check "as hwloc 2 it does not" refused
 echo "1..$checks"
