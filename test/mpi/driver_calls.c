@@ -22,59 +22,48 @@ static void (*free_sort)(void *memory);
 static float *gpu, *gpu_too, host[COUNT], host_too[COUNT];
 static MPI_Comm comm;
 
-static void allreduce_gpu(void)
+static void allreduce(float *from, float *to)
 {
-    MPI_Allreduce(gpu, gpu_too, COUNT, MPI_FLOAT, MPI_SUM, comm);
+    MPI_Allreduce(from, to, COUNT, MPI_FLOAT, MPI_SUM, comm);
 }
 
-static void allreduce_gpu_in_place(void)
+static void allreduce_in_place(float *from, float *to)
 {
-    MPI_Allreduce(MPI_IN_PLACE, gpu, COUNT, MPI_FLOAT, MPI_SUM, comm);
+    (void) from;
+    MPI_Allreduce(MPI_IN_PLACE, to, COUNT, MPI_FLOAT, MPI_SUM, comm);
 }
 
-static void scan_gpu(void)
+static void scan(float *from, float *to)
 {
-    MPI_Scan(gpu, gpu_too, COUNT, MPI_FLOAT, MPI_SUM, comm);
+    MPI_Scan(from, to, COUNT, MPI_FLOAT, MPI_SUM, comm);
 }
 
-static void bcast_gpu(void)
+static void bcast(float *from, float *to)
 {
-    MPI_Bcast(gpu, COUNT, MPI_FLOAT, 0, comm);
+    (void) from;
+    MPI_Bcast(to, COUNT, MPI_FLOAT, 0, comm);
 }
 
-static void allreduce_host(void)
+static void barrier(float *from, float *to)
 {
-    MPI_Allreduce(host, host_too, COUNT, MPI_FLOAT, MPI_SUM, comm);
-}
-
-static void scan_host(void)
-{
-    MPI_Scan(host, host_too, COUNT, MPI_FLOAT, MPI_SUM, comm);
-}
-
-static void bcast_host(void)
-{
-    MPI_Bcast(host, COUNT, MPI_FLOAT, 0, comm);
-}
-
-static void barrier(void)
-{
+    (void) from;
+    (void) to;
     MPI_Barrier(comm);
 }
 
 static const struct {
     const char *name;
-    void (*call)(void);
+    void (*call)(float *from, float *to);
     int buffers;
     bool on_gpu;
 } cases[] = {
-    {"Allreduce on a GPU", allreduce_gpu, 2, true},
-    {"Allreduce in place on a GPU", allreduce_gpu_in_place, 1, true},
-    {"Scan on a GPU", scan_gpu, 2, true},
-    {"Bcast on a GPU", bcast_gpu, 1, true},
-    {"Allreduce on the host", allreduce_host, 2, false},
-    {"Scan on the host", scan_host, 2, false},
-    {"Bcast on the host", bcast_host, 1, false},
+    {"Allreduce on a GPU", allreduce, 2, true},
+    {"Allreduce in place on a GPU", allreduce_in_place, 1, true},
+    {"Scan on a GPU", scan, 2, true},
+    {"Bcast on a GPU", bcast, 1, true},
+    {"Allreduce on the host", allreduce, 2, false},
+    {"Scan on the host", scan, 2, false},
+    {"Bcast on the host", bcast, 1, false},
     {"Barrier", barrier, 0, false},
 };
 
@@ -154,12 +143,13 @@ int main(int argc, char **argv)
     standin_find("gpuring_standin_free", &free_sort);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float *from = cases[i].on_gpu ? gpu : host, *to = cases[i].on_gpu ? gpu_too : host_too;
         long asked, all;
 
-        cases[i].call(); /* what the first call makes */
+        cases[i].call(from, to); /* what the first call makes */
         asked = calls("cuPointerGetAttributes");
         all = calls(NULL);
-        cases[i].call();
+        cases[i].call(from, to);
         asked = calls("cuPointerGetAttributes") - asked;
         all = calls(NULL) - all;
         harness_check(asked <= cases[i].buffers, "%s: asks for %ld buffers", cases[i].name, asked);
