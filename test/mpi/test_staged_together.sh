@@ -36,4 +36,13 @@ done
 check "the log of the others names rank, host and cause" \
     logged "gpuring ERROR .*MPI_.* failed on all ranks: rank 1 on host $(uname -n): system or driver"
 nothing_held "calls that fail leave nothing behind"
+
+# Ranks with different values of the parameter wait for each other; who waits says so.
+unset OMPI_MCA_coll_gpuring_agree
+run 20 "$MPIRUN" --mca coll_gpuring_priority 90 --mca coll_gpuring_device "$device" \
+    --mca coll_gpuring_timeout 3 \
+    -n 1 "$top_srcdir/test/mpi/as_nodes.sh" 1 2 env OMPI_MCA_coll_gpuring_agree=always \
+    "$programs/staged" -f 41 : -n 1 "$top_srcdir/test/mpi/as_nodes.sh" 1 2 "$programs/staged" -f 41
+check "a rank with another value of coll_gpuring_agree: who waits for it says so" \
+    says 'gpuring WARN .*a call that may be staged waits for rank 1 on host .*coll_gpuring_agree=always'
 finish
