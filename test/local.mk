@@ -22,6 +22,7 @@ AM_TESTS_ENVIRONMENT = \
     HWLOC_LIBS='$(HWLOC_LIBS)'; export HWLOC_LIBS; \
     CMOCKA_LIBS='$(CMOCKA_LIBS)'; export CMOCKA_LIBS; \
     XML_LIBS='$(XML_LIBS)'; export XML_LIBS; \
+    GPURING_LDFLAGS='$(GPURING_LDFLAGS)'; export GPURING_LDFLAGS; \
     CC='$(CC)'; export CC;
 
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/config/tap-driver.sh

@@ -9,6 +9,7 @@
 # shellcheck source=test/tools/lib.sh
 . "${top_srcdir:-.}/test/tools/lib.sh"
 : "${CC:=cc}" "${HWLOC_CPPFLAGS=}" "${HWLOC_LIBS=-lhwloc}" "${XML_LIBS=-lxml2}" "${CMOCKA_LIBS=-lcmocka}"
+: "${GPURING_LDFLAGS=}" # of sanitizers
 
 # shellcheck disable=SC2086
 header=$(echo '#include <hwloc.h>' | $CC $HWLOC_CPPFLAGS -M -xc - | tr -d '\\' | tr ' ' '\n' | grep '/hwloc\.h$')
@@ -63,7 +64,7 @@ done
 link() {
     # shellcheck disable=SC2086
     compile test/unit/test_pci_discover && compile test/unit/fake_sysfs &&
-        $CC -std=gnu11 -Wall -Wextra -Werror $HWLOC_CPPFLAGS "$top_srcdir/test/tools/hwloc3_answers.c" "$work"/*.o \
+        $CC -std=gnu11 -Wall -Wextra -Werror $GPURING_LDFLAGS $HWLOC_CPPFLAGS "$top_srcdir/test/tools/hwloc3_answers.c" "$work"/*.o \
             "$top_builddir/.libs/libpcigraph.a" $CMOCKA_LIBS $XML_LIBS $HWLOC_LIBS -ldl -lm -o "$work/test_discover"
 }
 if [ -e "$top_builddir/test/unit/.libs/fake_nvml.so" ]; then
