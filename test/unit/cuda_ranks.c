@@ -87,6 +87,18 @@ const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *b
     return driver;
 }
 
+CUdeviceptr cuda_alloc_on(const struct gpuring_cuda_driver *driver, int gpu, size_t bytes)
+{
+    CUcontext context;
+    CUdeviceptr buffer;
+
+    CUDA_REQUIRE(driver->primary_retain(&context, gpu) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(&buffer, bytes) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    return buffer;
+}
+
 struct gpuring_device *cuda_attached(CUdeviceptr buffer)
 {
     struct gpuring_device *device;

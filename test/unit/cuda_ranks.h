@@ -39,6 +39,9 @@ void cuda_load_driver(void);
 const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *buffer,
                                                          size_t bytes);
 
+/* A buffer on another GPU than the current one, in its primary context, which is retained. */
+CUdeviceptr cuda_alloc_on(const struct gpuring_cuda_driver *driver, int gpu, size_t bytes);
+
 /* A device attached to the GPU of the buffer; NULL if that failed. */
 struct gpuring_device *cuda_attached(CUdeviceptr buffer);
 

@@ -161,16 +161,10 @@ static void rows_are_copied_from_pitch_to_pitch(void **state)
 static void other_gpu_does_not_reach(const struct gpuring_cuda_driver *driver,
                                      const struct gpuring_device_handle *handle)
 {
-    struct gpuring_device *device;
-    CUcontext context;
-    CUdeviceptr buffer;
+    CUdeviceptr buffer = cuda_alloc_on(driver, 1, 64);
+    struct gpuring_device *device = cuda_attached(buffer);
     void *mapped;
 
-    CUDA_REQUIRE(driver->primary_retain(&context, 1) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->alloc(&buffer, 64) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
-    device = cuda_attached(buffer);
     CUDA_REQUIRE(ops->import(device, handle, &mapped) == GPURING_ERR_UNSUPPORTED);
     ops->close(device);
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);

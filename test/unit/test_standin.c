@@ -261,14 +261,9 @@ static void unreachable_steps(void)
 /* The step's table is on the other GPU. */
 static void foreign_steps(void)
 {
-    CUcontext context;
-    CUdeviceptr table;
+    CUdeviceptr table = cuda_alloc_on(driver, 1, 4096);
     void *pinned;
 
-    CUDA_REQUIRE(driver->primary_retain(&context, 1) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->alloc(&table, 4096) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->host_alloc(&pinned, 4096, 0) == CUDA_SUCCESS);
     launch_with((const struct gpuring_step *) (uintptr_t) table, pinned,
                 (struct gpuring_lane *) pinned + 10);
