@@ -13,7 +13,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define LOOKS_PER_CLOCK 256 /* vain ones, in a wait */
+#define LOOKS_PER_CLOCK 256 /* vain ones */
 #define TELL_SECONDS    300 /* with coll_gpuring_timeout 0 */
 
 /* What the first ranks of two groups tell each other. */
@@ -34,6 +34,9 @@ struct gpuring_agreement {
     ompi_request_t *sent, *received;
     struct letter out, in;
     struct gpuring_verdict verdict;
+    unsigned looks; /* vain ones */
+    time_t since;   /* when the clock was first read; 0: not yet */
+    bool told;      /* that it takes long */
 };
 
 struct gpuring_agreement *gpuring_agreement_create(void)
@@ -92,6 +95,9 @@ void gpuring_agreement_begin(struct gpuring_agreement *agreement, int failure, u
     agreement->phase = OURS;
     agreement->posted = false;
     agreement->in = (struct letter){.failure = GPURING_OK};
+    agreement->looks = 0;
+    agreement->since = 0;
+    agreement->told = false;
     begin_group(agreement, failure, ompi_comm_rank(agreement->comm), facts);
 }
 
@@ -172,10 +178,36 @@ static int move_on(struct gpuring_agreement *self)
     return status;
 }
 
+/* Once, when it has taken long: what is awaited. It goes on, for a rank may be late. */
+static void tell_waiting(struct gpuring_agreement *self)
+{
+    time_t limit = gpuring_params.timeout > 0 ? gpuring_params.timeout : TELL_SECONDS;
+    bool across = self->phase == ACROSS;
+    int rank = across ? 0 : gpuring_exchange_awaits(self->exchange);
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    self->since = self->since == 0 ? now.tv_sec : self->since;
+    if (now.tv_sec - self->since < limit) {
+        return;
+    }
+    self->told = true;
+    gpuring_warn("communicator %s, rank %d: a call that may be staged waits for rank %d%s on host "
+                 "%s since %ld s, and goes on waiting: the ranks agree on its outcome "
+                 "(coll_gpuring_agree=always). Has that rank made the call, and has it the same "
+                 "value of the parameter?",
+                 self->comm->c_name, ompi_comm_rank(self->comm), rank,
+                 across ? " of the other group" : "", gpuring_compat_host(self->comm, rank, across),
+                 (long) (now.tv_sec - self->since));
+}
+
 int gpuring_agreement_progress(struct gpuring_agreement *agreement, struct gpuring_verdict *verdict)
 {
     int status = move_on(agreement);
 
+    if (status == GPURING_AGAIN && ++agreement->looks % LOOKS_PER_CLOCK == 0 && !agreement->told) {
+        tell_waiting(agreement);
+    }
     if (status < 0) {
         agreement->phase = END;
         agreement->verdict.failure = status;
@@ -189,44 +221,15 @@ int gpuring_agreement_progress(struct gpuring_agreement *agreement, struct gpuri
     return status;
 }
 
-/* Once in a wait, when it has taken long: what is awaited. It goes on, for a rank may be late. */
-static void tell_waiting(const struct gpuring_agreement *self, time_t *since)
-{
-    time_t limit = gpuring_params.timeout > 0 ? gpuring_params.timeout : TELL_SECONDS, waited;
-    bool across = self->phase == ACROSS;
-    int rank = across ? 0 : gpuring_exchange_awaits(self->exchange);
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    *since = *since == 0 ? now.tv_sec : *since;
-    waited = now.tv_sec - *since;
-    if (waited < limit) {
-        return;
-    }
-    *since = -1;
-    gpuring_warn("communicator %s, rank %d: a call that may be staged waits for rank %d%s on host "
-                 "%s since %ld s, and goes on waiting: the ranks agree on its outcome "
-                 "(coll_gpuring_agree=always). Has that rank made the call, and has it the same "
-                 "value of the parameter?",
-                 self->comm->c_name, ompi_comm_rank(self->comm), rank,
-                 across ? " of the other group" : "", gpuring_compat_host(self->comm, rank, across),
-                 (long) waited);
-}
-
 struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreement, int failure,
                                               uint64_t facts)
 {
     struct gpuring_verdict verdict = {.failure = GPURING_OK};
     struct gpuring_pause pause = {.vain = 0};
-    time_t since = 0;
-    unsigned looks = 0;
 
     gpuring_agreement_begin(agreement, failure, facts);
     while (gpuring_agreement_progress(agreement, &verdict) == GPURING_AGAIN) {
         opal_progress();
-        if (++looks % LOOKS_PER_CLOCK == 0 && since >= 0) {
-            tell_waiting(agreement, &since);
-        }
         gpuring_pause(&pause, gpuring_exchange_steps(agreement->exchange), false);
     }
     return verdict;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * staged_together RANK [LOG]: staged calls with coll_gpuring_agree=always while this rank's GPU
- * breaks, before or after the call's messages: every rank of the communicator returns an error, and
- * the next call is right. Needs the stand-in driver.
+ * staged_together RANK [LOG [SECONDS]]: staged calls with coll_gpuring_agree=always while this
+ * rank's GPU breaks, before or after the call's messages: every rank of the communicator returns an
+ * error, and the next call is right. Or, with SECONDS, a call to which this rank comes so late.
+ * Needs the stand-in driver.
  */
 #include "harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <mpi-ext.h>
 
@@ -308,6 +310,21 @@ static void two_communicators(void)
     MPI_Comm_free(&comm[1]);
 }
 
+/* The others wait in MPI_Wait for its outcome. */
+static void come_late(unsigned seconds)
+{
+    MPI_Request request;
+    int status;
+
+    harness_check(true, "the ranks are connected");
+    if (harness_rank == culprit) {
+        sleep(seconds);
+    }
+    status = MPI_Iscan(gpu_send, gpu_receive, FEW, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    keep_first(&status, finish(&request));
+    harness_check(status == MPI_SUCCESS, "a rank comes %u seconds late", seconds);
+}
+
 int main(int argc, char **argv)
 {
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
@@ -328,10 +345,14 @@ int main(int argc, char **argv)
     receive = send + AREA;
     expected = receive + AREA;
     fill(1);
-    check_places();
-    several();
-    several_persistent();
-    two_communicators();
+    if (argc > 3) {
+        come_late((unsigned) atoi(argv[3]));
+    } else {
+        check_places();
+        several();
+        several_persistent();
+        two_communicators();
+    }
     harness_free(gpu_send);
     harness_free(gpu_receive);
     free(send);

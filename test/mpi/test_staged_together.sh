@@ -37,7 +37,14 @@ check "the log of the others names rank, host and cause" \
     logged "gpuring ERROR .*MPI_.* failed on all ranks: rank 1 on host $(uname -n): system or driver"
 nothing_held "calls that fail leave nothing behind"
 
-# Ranks with different values of the parameter wait for each other; who waits says so.
+# Who waits for another rank's outcome says so: because it is late, or because it has another value of
+# the parameter, and never answers. What goes by sockets has left without the late rank's help.
+rm -f "$work/log"
+OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_coll_gpuring_timeout=2 \
+    mpi 60 2 staged_together 1 "$work/log" 4
+adopt "2 ranks"
+check "who waits for the late rank says so" \
+    logged 'gpuring WARN .*a call that may be staged waits for rank 1 on host .* since [2-4] s, and goes on'
 unset OMPI_MCA_coll_gpuring_agree
 run 20 "$MPIRUN" --mca coll_gpuring_priority 90 --mca coll_gpuring_device "$device" \
     --mca coll_gpuring_timeout 3 \
