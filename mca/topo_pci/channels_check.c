@@ -4,10 +4,11 @@
 #include "pci_channels.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "pcigraph_internal.h"
 
 #define TOLERANCE 1e-6
 
@@ -20,18 +21,7 @@ struct check {
     size_t size;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(struct check *check, const char *format,
-                                                        ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    if (check->size > 0) {
-        vsnprintf(check->why, check->size, format, arguments);
-    }
-    va_end(arguments);
-    return -EINVAL;
-}
+#define refuse(check, ...) pci_refuse((check)->why, (check)->size, __VA_ARGS__)
 
 static bool without_nets(const struct pci_channels *channels)
 {

@@ -5,10 +5,11 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "pcigraph_internal.h"
 
 struct check {
     const struct pci_connect *connect;
@@ -19,18 +20,7 @@ struct check {
     size_t size;
 };
 
-__attribute__((format(printf, 2, 3))) static int refuse(struct check *check, const char *format,
-                                                        ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    if (check->size > 0) {
-        vsnprintf(check->why, check->size, format, arguments);
-    }
-    va_end(arguments);
-    return -EINVAL;
-}
+#define refuse(check, ...) pci_refuse((check)->why, (check)->size, __VA_ARGS__)
 
 /* Walk a ring from the rank of index 0: each step must lead to the next index, and the walk back to
  * its start after all ranks. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "discover_internal.h"
+#include "pci_file.h"
 
 /* Root and name together; -1 when they do not fit. */
 static int path_make(const char *fsroot, char *path, size_t size, const char *format, va_list args)
@@ -31,23 +32,6 @@ static int path_make(const char *fsroot, char *path, size_t size, const char *fo
     return more < 0 || (size_t) more >= size - (size_t) used ? -1 : 0;
 }
 
-static int line_read(const char *path, char *line, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    char *got;
-
-    if (!file) {
-        return -1;
-    }
-    got = fgets(line, (int) size, file);
-    fclose(file);
-    if (!got) {
-        return -1;
-    }
-    line[strcspn(line, "\n")] = '\0';
-    return 0;
-}
-
 int disc_sys_line(const struct disc *disc, char *line, size_t size, const char *format, ...)
 {
     char path[PATH_MAX];
@@ -57,7 +41,7 @@ int disc_sys_line(const struct disc *disc, char *line, size_t size, const char *
     va_start(args, format);
     rc = path_make(disc->fsroot, path, sizeof(path), format, args);
     va_end(args);
-    return rc == 0 ? line_read(path, line, size) : -1;
+    return rc == 0 ? pci_file_line(path, line, size) : -1;
 }
 
 long disc_sys_number(const struct disc *disc, long otherwise, const char *format, ...)
@@ -70,7 +54,7 @@ long disc_sys_number(const struct disc *disc, long otherwise, const char *format
     va_start(args, format);
     rc = path_make(disc->fsroot, path, sizeof(path), format, args);
     va_end(args);
-    if (rc != 0 || line_read(path, line, sizeof(line)) != 0) {
+    if (rc != 0 || pci_file_line(path, line, sizeof(line)) != 0) {
         return otherwise;
     }
     value = strtol(line, &end, 0);

@@ -24,6 +24,8 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/discover_net.c \
     mca/topo_pci/discover_pci.c \
     mca/topo_pci/discover_sys.c \
+    mca/topo_pci/file_create.c \
+    mca/topo_pci/file_read.c \
     mca/topo_pci/gdr_cuda.c \
     mca/topo_pci/graph_build.c \
     mca/topo_pci/graph_connect.c \
@@ -57,6 +59,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/pci_connect.h \
     mca/topo_pci/pci_cuda.h \
     mca/topo_pci/pci_discover.h \
+    mca/topo_pci/pci_file.h \
     mca/topo_pci/pci_map.h \
     mca/topo_pci/pci_map_internal.h \
     mca/topo_pci/pci_nvml.h \

@@ -5,25 +5,13 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pcigraph_internal.h"
+
 /* Rates are whole units, sums of doubles are not exact: what a thousandth of a unit is. */
 #define CHECK_ROUNDING (1e-3 / PCI_FLOW_UNITS)
-
-static int refuse(char *why, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int refuse(char *why, size_t size, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void) vsnprintf(why, size, format, args);
-    va_end(args);
-    return -EINVAL;
-}
 
 /* Each GPU reaches the root within ngpus - 1 steps: a tree that spans. */
 static int check_shape(const struct pci_pack *pack, uint32_t t, char *why, size_t size)
@@ -32,24 +20,24 @@ static int check_shape(const struct pci_pack *pack, uint32_t t, char *why, size_
     uint32_t depth = 0;
 
     if (tree->root >= pack->ngpus || PCI_PACK_ROOT != tree->parent[tree->root]) {
-        return refuse(why, size, "tree %u: GPU %u is not its root", t, tree->root);
+        return pci_refuse(why, size, "tree %u: GPU %u is not its root", t, tree->root);
     }
     for (uint32_t v = 0; v < pack->ngpus; v++) {
         uint32_t steps = 0;
 
         for (uint32_t at = v; at != tree->root; at = (uint32_t) tree->parent[at]) {
             if (tree->parent[at] < 0 || (uint32_t) tree->parent[at] >= pack->ngpus) {
-                return refuse(why, size, "tree %u: GPU %u has no parent", t, at);
+                return pci_refuse(why, size, "tree %u: GPU %u has no parent", t, at);
             }
             if (++steps >= pack->ngpus) {
-                return refuse(why, size, "tree %u: GPU %u is on a cycle", t, v);
+                return pci_refuse(why, size, "tree %u: GPU %u is on a cycle", t, v);
             }
         }
         depth = steps > depth ? steps : depth;
     }
     return depth == tree->depth
                ? 0
-               : refuse(why, size, "tree %u: depth %u, stated %u", t, depth, tree->depth);
+               : pci_refuse(why, size, "tree %u: depth %u, stated %u", t, depth, tree->depth);
 }
 
 /* Add the tree's rate to the rows it uses. */
@@ -66,8 +54,8 @@ static int add_load(const struct pack_problem *problem, const struct pci_pack *p
         }
         e = problem->edge_of[v * pack->ngpus + (uint32_t) tree->parent[v]];
         if (PACK_NO_EDGE == e) {
-            return refuse(why, size, "tree %u: no route between GPUs %u and %d", t, v,
-                          (int) tree->parent[v]);
+            return pci_refuse(why, size, "tree %u: no route between GPUs %u and %d", t, v,
+                              (int) tree->parent[v]);
         }
         for (uint32_t h = 0; h < problem->edges[e].hops; h++) {
             uint32_t at = problem->edges[e].first + h;
@@ -85,17 +73,17 @@ static int check_sums(const struct pci_pack *pack, char *why, size_t size)
 
     for (uint32_t t = 0; t < pack->ntrees; t++) {
         if (!(pack->trees[t].gbps > 0)) {
-            return refuse(why, size, "tree %u: no rate", t);
+            return pci_refuse(why, size, "tree %u: no rate", t);
         }
         algbw += pack->trees[t].gbps;
         shares += pack->trees[t].share;
     }
     if (fabs(algbw - pack->algbw) > CHECK_ROUNDING) {
-        return refuse(why, size, "rates add up to %.9g GB/s, stated %.9g", algbw, pack->algbw);
+        return pci_refuse(why, size, "rates add up to %.9g GB/s, stated %.9g", algbw, pack->algbw);
     }
     if (PCI_PACK_SHARES != shares) {
-        return refuse(why, size, "shares add up to %llu of %u", (unsigned long long) shares,
-                      PCI_PACK_SHARES);
+        return pci_refuse(why, size, "shares add up to %llu of %u", (unsigned long long) shares,
+                          PCI_PACK_SHARES);
     }
     return 0;
 }
@@ -114,8 +102,8 @@ static int check_loads(const struct pack_problem *problem, const struct pci_pack
     }
     for (uint32_t r = 0; 0 == rc && r < problem->nrows; r++) {
         if (load[r] > problem->capacity[r] + CHECK_ROUNDING) {
-            rc = refuse(why, size, "link %u carries %.9g of %.9g GB/s", r, load[r],
-                        problem->capacity[r]);
+            rc = pci_refuse(why, size, "link %u carries %.9g of %.9g GB/s", r, load[r],
+                            problem->capacity[r]);
         }
     }
     free(load);
@@ -131,8 +119,8 @@ int pci_pack_check(const struct pci_flow *flow, const struct pci_pack *pack, cha
         why[0] = '\0';
     }
     if (pack->ngpus != flow->ngpus || pack->ntrees > PCI_PACK_MAX_TREES) {
-        return refuse(why, size, "%u GPUs and %u trees for a network of %u GPUs", pack->ngpus,
-                      pack->ntrees, flow->ngpus);
+        return pci_refuse(why, size, "%u GPUs and %u trees for a network of %u GPUs", pack->ngpus,
+                          pack->ntrees, flow->ngpus);
     }
     if (0 == pack->ntrees) {
         return 0;

@@ -207,7 +207,7 @@ int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, u
  * (10-24). One value sets all that the indices select; several set, one each, what the last index
  * selects. # starts a comment. Values are finite and not negative. On an error costs stays as it
  * was, and error (may be NULL with size 0) holds "line N: what is wrong". -EINVAL; pci_costs_load()
- * also -ENOENT, -EIO, -ENOMEM, -E2BIG (more than 1 MiB).
+ * also what pci_file_read() returns, and says it without the path. Files have 1 MiB at most.
  */
 int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, char *error,
                     size_t size);

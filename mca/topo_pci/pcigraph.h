@@ -61,7 +61,8 @@ void pci_doc_free(struct pci_doc *doc); /* NULL is allowed */
 /*
  * Reads a document. Network access, DOCTYPE and entities are refused. A missing version is taken as
  * 1, another version is refused. -EINVAL: not XML, or not a topology; the message names the line.
- * For a file also the errors of open(2) and read(2). PATH "-" is standard input.
+ * For a file also what pci_file_read() returns. The message names the file. PATH "-" is standard
+ * input.
  */
 int pci_doc_read(const char *path, struct pci_doc **doc, struct pci_error *error);
 int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pci_error *error);

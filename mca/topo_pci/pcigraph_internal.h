@@ -26,6 +26,10 @@
 int pci_error_set(struct pci_error *error, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Fills WHY (of SIZE bytes, or 0) and returns -EINVAL: what a proof says of what is wrong. */
+int pci_refuse(char *why, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* -ENOMEM with its message. */
 int pci_error_memory(struct pci_error *error);
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pci_file.h"
+
 #define TABLE_DIMS     4
 #define TABLE_WORDS    (1 + TABLE_DIMS + PCI_SIZE_COUNT)
 #define TABLE_WORD     64 /* longest word with its end */
@@ -338,49 +340,16 @@ int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, ch
     return 0;
 }
 
-/* Read a whole file of bounded size. */
-static int read_file(FILE *file, char **text, size_t *length)
-{
-    char *buffer = malloc(TABLE_MAX_FILE + 1);
-
-    if (NULL == buffer) {
-        return -ENOMEM;
-    }
-    *length = fread(buffer, 1, TABLE_MAX_FILE + 1, file);
-    if (ferror(file)) {
-        free(buffer);
-        return -EIO;
-    }
-    if (*length > TABLE_MAX_FILE) {
-        free(buffer);
-        return -E2BIG;
-    }
-    *text = buffer;
-    return 0;
-}
-
 int pci_costs_load(const char *path, struct pci_costs *costs, char *error, size_t size)
 {
-    FILE *file = fopen(path, "re");
-    char *text = NULL;
-    size_t length = 0;
-    int rc;
+    char *text;
+    size_t length;
+    int rc = pci_file_read(path, TABLE_MAX_FILE, &text, &length, error, size);
 
-    if (NULL == file) {
-        rc = ENOENT == errno ? -ENOENT : -EIO;
-    } else {
-        rc = read_file(file, &text, &length);
-        (void) fclose(file);
+    if (0 == rc) {
+        rc = pci_costs_parse(text, length, costs, error, size);
+        free(text);
     }
-    if (0 != rc) {
-        if (size > 0) {
-            (void) snprintf(error, size, "%s",
-                            -E2BIG == rc ? "the file is larger than 1 MiB" : strerror(-rc));
-        }
-        return rc;
-    }
-    rc = pci_costs_parse(text, length, costs, error, size);
-    free(text);
     return rc;
 }
 

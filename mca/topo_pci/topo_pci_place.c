@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pci_file.h"
 #include "topo_pci_place.h"
 
 /* FNV-1a, 64 bits; constants: Fowler, Noll, Vo (draft-eastlake-fnv). */
@@ -26,21 +27,10 @@ static uint64_t text_hash(const char *text)
     return hash;
 }
 
-/* The first line of PATH without its end.  Returns 0 when there is none. */
+/* The first line of PATH without its end.  Returns 0 when there is none, or it is empty. */
 static int line_read(const char *path, char *line, size_t size)
 {
-    FILE *file = fopen(path, "re");
-    int ok;
-
-    if (!file) {
-        return 0;
-    }
-    ok = fgets(line, (int) size, file) != NULL;
-    fclose(file);
-    if (ok) {
-        line[strcspn(line, "\n")] = '\0';
-    }
-    return ok && line[0] != '\0';
+    return pci_file_line(path, line, size) == 0 && line[0] != '\0';
 }
 
 static uint64_t host_find(const char *hostid)

@@ -25,6 +25,15 @@ int pci_error_set(struct pci_error *error, int code, const char *format, ...)
     return code;
 }
 
+int pci_refuse(char *why, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, size, format, args);
+    va_end(args);
+    return -EINVAL;
+}
+
 int pci_error_memory(struct pci_error *error)
 {
     return pci_error_set(error, -ENOMEM, "out of memory while handling a topology");

@@ -4,7 +4,6 @@
  */
 #define _GNU_SOURCE /* strcasestr */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include <libxml/xmlreader.h>
 
+#include "pci_file.h"
 #include "pcigraph_internal.h"
 
 struct reading {
@@ -195,58 +195,31 @@ int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pc
     return 0;
 }
 
-/* Reads everything from FD, up to one byte above the limit. */
-static int slurp(int fd, char **text, size_t *size)
+/* The text of a file, or of standard input; the message names it. */
+static int read_text(const char *path, char **text, size_t *size, struct pci_error *error)
 {
-    size_t capacity = 0, used = 0;
-    char *buffer = NULL;
-    for (;;) {
-        if (pci_array_reserve(&buffer, &capacity, used + 65536, 1)) {
-            free(buffer);
-            return -ENOMEM;
-        }
-        ssize_t n = read(fd, buffer + used, capacity - used);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            int rc = -errno;
-            free(buffer);
-            return rc;
-        }
-        used += (size_t) n;
-        if (!n || used > PCI_DOC_MAX_BYTES) {
-            *text = buffer;
-            *size = used;
-            return 0;
-        }
-    }
+    bool standard = !strcmp(path, "-");
+    char why[200];
+    int rc = standard
+                 ? pci_file_read_open(STDIN_FILENO, PCI_DOC_MAX_BYTES, text, size, why, sizeof(why))
+                 : pci_file_read(path, PCI_DOC_MAX_BYTES, text, size, why, sizeof(why));
+    return rc ? pci_error_set(error, rc, "%.300s: %s", standard ? "standard input" : path, why) : 0;
 }
 
 int pci_doc_read(const char *path, struct pci_doc **doc, struct pci_error *error)
 {
-    bool standard = !strcmp(path, "-");
-    char *text = NULL;
-    size_t size = 0;
-    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        int rc = -errno;
-        return pci_error_set(error, rc, "cannot open topology file %.300s: %s", path,
-                             strerror(-rc));
-    }
-    int rc = slurp(fd, &text, &size);
-    if (!standard) {
-        close(fd);
-    }
-    if (rc) {
-        return pci_error_set(error, rc, "cannot read topology file %.300s: %s", path,
-                             strerror(-rc));
-    }
     struct pci_error cause = {""};
+    char *text;
+    size_t size;
+    int rc = read_text(path, &text, &size, error);
+    if (rc) {
+        return rc;
+    }
     rc = pci_doc_parse(text, size, doc, &cause);
     free(text);
     if (rc) {
-        pci_error_set(error, rc, "%.200s: %.300s", standard ? "standard input" : path, cause.text);
+        pci_error_set(error, rc, "%.200s: %.300s", strcmp(path, "-") ? path : "standard input",
+                      cause.text);
     }
     return rc;
 }

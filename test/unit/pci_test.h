@@ -66,6 +66,18 @@ static inline struct pci_graph *graph_of_file(const char *name, const struct pci
     return graph;
 }
 
+/* Is PART in a remark on the graph? */
+static inline bool remarked(const struct pci_graph *graph, const char *part)
+{
+    const char *text;
+    for (size_t i = 0; pci_graph_remark(graph, i, &text); i++) {
+        if (strstr(text, part)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One path as text, "PXB 24 4": class, bandwidth in GB/s, hops. Overwritten by the fourth call. */
 static inline const char *path_text(const struct pci_graph *graph, enum pci_node_type from,
                                     uint32_t i, enum pci_node_type to, uint32_t j)

@@ -82,17 +82,6 @@ static void test_one(void **state)
     pci_graph_free(graph);
 }
 
-static bool remarked(const struct pci_graph *graph, const char *part)
-{
-    const char *text;
-    for (size_t i = 0; pci_graph_remark(graph, i, &text); i++) {
-        if (strstr(text, part)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What a file leaves in doubt is remarked upon. */
 static void test_remarks(void **state)
 {

@@ -273,17 +273,6 @@ static void test_power(void **state)
     pci_graph_free(graph);
 }
 
-static bool remarked(const struct pci_graph *graph, const char *part)
-{
-    const char *text;
-    for (size_t i = 0; pci_graph_remark(graph, i, &text); i++) {
-        if (strstr(text, part)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void test_oddities(void **state)
 {
     struct pci_graph *graph = graph_of_file("oddities.xml", NULL);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Reading files that users name: whole, or refused with the reason, and never waited for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pci_file.h"
+#include "descriptors.h"
+
+#define LIMIT ((size_t) 1 << 20)
+
+static char folder[] = "/tmp/gpuring-file.XXXXXX";
+
+static int begin(void **state)
+{
+    (void) state;
+    alarm(60); /* what waits is a failure */
+    return mkdtemp(folder) && !chdir(folder) ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void) state;
+    return chdir("/") || rmdir(folder);
+}
+
+static void make(const char *name, const char *text, size_t size, off_t length)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, size), size);
+    assert_int_equal(ftruncate(fd, length), 0);
+    close(fd);
+}
+
+static void refused(const char *name, int code, const char *expected)
+{
+    char *text = NULL, why[200];
+    size_t size = 7;
+    int before = open_descriptors();
+
+    assert_int_equal(pci_file_read(name, LIMIT, &text, &size, why, sizeof(why)), code);
+    assert_string_equal(why, expected);
+    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(pci_file_read(name, LIMIT, &text, &size, NULL, 0), code);
+    assert_null(text);
+    assert_int_equal(size, 7);
+}
+
+static void accepted(const char *name, const char *expected, size_t length)
+{
+    char *text, why[200];
+    size_t size;
+    int before = open_descriptors();
+
+    assert_int_equal(pci_file_read(name, LIMIT, &text, &size, why, sizeof(why)), 0);
+    assert_int_equal(size, length);
+    assert_memory_equal(text, expected, length + 1); /* and the zero */
+    assert_int_equal(open_descriptors(), before);
+    free(text);
+}
+
+static void test_whole(void **state)
+{
+    char *large = calloc(1, LIMIT + 1);
+
+    (void) state;
+    assert_non_null(large);
+    make("file", "", 0, 0);
+    accepted("file", "", 0);
+    make("file", "one\0two\n", 8, 8);
+    accepted("file", "one\0two\n", 8);
+    for (size_t i = 0; i < LIMIT; i++) {
+        large[i] = (char) ('a' + i % 23);
+    }
+    for (size_t size = 65534; size <= 65537; size++) { /* where there is no more room at first */
+        char last = large[size];
+        make("file", large, size, (off_t) size);
+        large[size] = '\0';
+        accepted("file", large, size);
+        large[size] = last;
+    }
+    make("file", large, LIMIT, (off_t) LIMIT);
+    accepted("file", large, LIMIT);
+    make("file", large, LIMIT, (off_t) LIMIT + 1);
+    refused("file", -E2BIG, "is longer than 1 MiB; name a file that is not");
+    unlink("file");
+    free(large);
+}
+
+/* Files of /proc say that they have no bytes. */
+static void test_unknown_length(void **state)
+{
+    char *text;
+    size_t size;
+
+    (void) state;
+    assert_int_equal(pci_file_read("/proc/self/status", LIMIT, &text, &size, NULL, 0), 0);
+    assert_true(size > 0);
+    assert_int_equal(text[size], '\0');
+    assert_non_null(strstr(text, "Pid:"));
+    free(text);
+}
+
+static void test_not_there(void **state)
+{
+    uid_t user = geteuid();
+
+    (void) state;
+    refused("none", -ENOENT, "No such file or directory");
+    refused("none/none", -ENOENT, "No such file or directory");
+    make("file", "x", 1, 1);
+    refused("file/none", -ENOTDIR, "Not a directory");
+    assert_int_equal(chmod("file", 0), 0);
+    assert_int_equal(chmod(folder, 0711), 0);
+    if (user == 0) { /* whom permissions do not stop */
+        assert_int_equal(seteuid(65534), 0);
+    }
+    refused("file", -EACCES, "Permission denied");
+    assert_int_equal(seteuid(user), 0);
+    unlink("file");
+    refused("/proc/self/mem", -EIO, "cannot be read: Input/output error"); /* page 0 */
+}
+
+static void test_other_kinds(void **state)
+{
+    static const char pipe_text[] =
+        "is no regular file but a pipe; write the text to a file and name that";
+    int writer;
+
+    (void) state;
+    refused(".", -EISDIR, "is no regular file but a folder; name a file in it");
+    refused("/dev/zero", -EINVAL,
+            "is no regular file but a device; write the text to a file and name that");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    refused("pipe", -EINVAL, pipe_text); /* nobody writes */
+    assert_int_equal(symlink("pipe", "link"), 0);
+    refused("link", -EINVAL, pipe_text);
+    writer = open("pipe", O_RDWR);
+    assert_true(writer >= 0);
+    refused("pipe", -EINVAL, pipe_text); /* somebody has it open, and writes nothing */
+    close(writer);
+    unlink("link");
+    unlink("pipe");
+}
+
+/* What is open is read whatever it is, to its end or to the limit. */
+static void test_open(void **state)
+{
+    char *text, why[200];
+    size_t size;
+    int ends[2], zero = open("/dev/zero", O_RDONLY);
+
+    (void) state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "a text", 6), 6);
+    close(ends[1]);
+    assert_int_equal(pci_file_read_open(ends[0], LIMIT, &text, &size, why, sizeof(why)), 0);
+    assert_int_equal(size, 6);
+    assert_string_equal(text, "a text");
+    free(text);
+    close(ends[0]);
+    assert_true(zero >= 0);
+    assert_int_equal(pci_file_read_open(zero, LIMIT, &text, &size, why, sizeof(why)), -E2BIG);
+    close(zero);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole),     cmocka_unit_test(test_unknown_length),
+        cmocka_unit_test(test_not_there), cmocka_unit_test(test_other_kinds),
+        cmocka_unit_test(test_open),
+    };
+    return cmocka_run_group_tests_name("pci_file", tests, begin, end);
+}
