@@ -424,6 +424,7 @@ EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_
     const uint8_t *from = exec_operand(x, piece, index);
     uint64_t line_bytes = x->line_bytes;
 
+    (void) block_warp_all(x, 1); /* the threads of a line load together: flag and data at once */
     for (;;) {
         int ready = 1;
 

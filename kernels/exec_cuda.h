@@ -37,9 +37,16 @@ struct alignas(16) exec_pack {
     uint64_t w[2];
 };
 
+/* What the threads of a block share. */
+struct block_shared {
+    struct gpuring_work work; /* a copy; first: who has its address has all */
+    uint64_t last_cycle;      /* of %clock64, until which the lane may wait */
+    struct gpuring_lane lane; /* a copy */
+};
+
 /* One thread's view of its lane. R: what the kernel folds. */
 template <class R> struct block {
-    const struct gpuring_work *work; /* this and lane: copies in shared memory */
+    const struct gpuring_work *work; /* this and lane: in struct block_shared */
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
@@ -110,6 +117,39 @@ BLOCK_FN uint64_t block_clock()
     return now;
 }
 
+/*
+ * The second clock: PTX promises nothing about the first one, which may advance by a millisecond at
+ * a time, or stand still. No processor makes BLOCK_CYCLES cycles in a nanosecond, so it is over
+ * first where both run well. A block that is moved to another multiprocessor meets another count,
+ * and gives way too early, or when the first clock says so. It is read rarely: it lies in shared
+ * memory, for registers are scarce.
+ */
+#define BLOCK_CYCLES 4
+
+BLOCK_FN uint64_t block_cycles()
+{
+    uint64_t now;
+
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+    return now;
+}
+
+/* Before a barrier of the block. */
+EXEC_FN void exec_be_patient(EXEC *x, struct block_shared *shared)
+{
+    x->deadline = block_clock() + shared->work.patience;
+    x->polls = 0;
+    if (threadIdx.x == 0) {
+        shared->last_cycle = block_cycles() + BLOCK_CYCLES * shared->work.patience;
+    }
+}
+
+EXEC_FN int exec_patient(const EXEC *x)
+{
+    return block_clock() < x->deadline &&
+           block_cycles() < reinterpret_cast<const struct block_shared *>(x->work)->last_cycle;
+}
+
 EXEC_FN int exec_aborted(const EXEC *x)
 {
     return x->work->abort != nullptr && *x->work->abort != 0;
@@ -118,7 +158,7 @@ EXEC_FN int exec_aborted(const EXEC *x)
 EXEC_FN int exec_poll(EXEC *x)
 {
     x->polls++;
-    if (x->polls % BLOCK_POLLS_CLOCK == 0 && block_clock() >= x->deadline) {
+    if (x->polls % BLOCK_POLLS_CLOCK == 0 && !exec_patient(x)) {
         return 0;
     }
     return x->polls % BLOCK_POLLS_ABORT != 0 || !exec_aborted(x);

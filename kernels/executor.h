@@ -10,11 +10,15 @@
  *       const struct gpuring_work *work; const struct gpuring_lane *lane (constant part, wherever
  *       it reads fast); struct gpuring_lane *home (the lane itself, for its state);
  *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the state while it runs:
- * uint64_t done, bytes; uint32_t step (In C++ builds a template of the reduction; EXEC_FN then
- * begins with template <...>.) exec_thread(x), exec_nthreads(x) exec_barrier(x)                 all
- * threads of the lane; orders their memory accesses exec_all(x, ok)                 a barrier;
- * nonzero if ok on all threads exec_load_acquire(p), exec_store_release(p, v)   64 bits, ordered
- * system-wide exec_load_size(p), exec_store_size(p, v)         32 bits, relaxed; ordered by tails
+ *       uint64_t done, bytes; uint32_t step
+ *       (In C++ builds a template of the reduction; EXEC_FN then begins with template <...>.)
+ *   exec_thread(x), exec_nthreads(x)
+ *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
+ *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads
+ *   exec_load_acquire(p), exec_store_release(p, v)
+ *                                   64 bits, ordered system-wide
+ *   exec_load_size(p), exec_store_size(p, v)
+ *                                   32 bits, relaxed; ordered by tails
  *   exec_poll(x)                    after a poll that found nothing: 1: poll again, 0: stop
  *   exec_aborted(x)                 reads the abort word
  *   exec_note(p, v)                 a relaxed 32-bit store for whoever reads the lane later

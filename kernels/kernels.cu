@@ -25,22 +25,20 @@ template <class T> static __device__ __forceinline__ void block_copy(T *to, cons
 /* Works and lanes lie in host memory: they are read once. */
 template <class R> static __device__ __forceinline__ void block_run(struct gpuring_work *work)
 {
-    __shared__ struct gpuring_work shared_work;
-    __shared__ struct gpuring_lane shared_lane;
+    __shared__ struct block_shared shared;
     struct block<R> x;
 
-    block_copy(&shared_work, work);
+    block_copy(&shared.work, work);
     __syncthreads();
-    x.home = &shared_work.lanes[blockIdx.x];
-    block_copy(&shared_lane, x.home);
+    x.home = &shared.work.lanes[blockIdx.x];
+    block_copy(&shared.lane, x.home);
+    exec_be_patient(&x, &shared);
     __syncthreads();
-    x.work = &shared_work;
-    x.lane = &shared_lane;
-    x.type_size = R::size(shared_work.type);
+    x.work = &shared.work;
+    x.lane = &shared.lane;
+    x.type_size = R::size(shared.work.type);
     x.line_bytes = R::line_bytes;
-    x.code = reduce_code(shared_work.type, shared_work.op);
-    x.deadline = block_clock() + shared_work.patience;
-    x.polls = 0;
+    x.code = reduce_code(shared.work.type, shared.work.op);
     (void) exec_lane(&x);
 }
 

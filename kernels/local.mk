@@ -6,6 +6,7 @@
 
 libgpuring_core_la_SOURCES += \
     kernels/exec_host.c \
+    kernels/exec_memory.h \
     kernels/executor.h \
     kernels/fold.c \
     kernels/fold.h \
@@ -21,8 +22,9 @@ libgpuring_core_la_SOURCES += \
 
 # All architectures that configure chose, two at a time. -fmad=false: a sum and a product are rounded
 # each, as on the host.
-NVCC_COMPILE = $(NVCC) $(GPURING_CUDA_GENCODE) -std=c++17 -O3 -fmad=false -Werror all-warnings \
-    --threads 2 -Xfatbin -compress-all -I$(top_srcdir) -I$(top_builddir) $(NVCCFLAGS)
+NVCC_COMPILE = $(NVCC) -std=c++17 -O3 -fmad=false -Werror all-warnings \
+    -I$(top_srcdir) -I$(top_builddir) $(NVCCFLAGS)
+NVCC_IMAGE = $(GPURING_CUDA_GENCODE) --threads 2 -Xfatbin -compress-all -fatbin
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
 am__v_NVCC_0 = @echo "  NVCC    " $@;
@@ -35,12 +37,13 @@ kernel_sources = \
     kernels/reduce.h
 EXTRA_DIST += $(kernel_sources) kernels/report.sh
 
+kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
+    kernels/work.h mca/coll_gpuring/plan/step.h mca/coll_gpuring/transport/fifo.h
+
 if GPURING_HAVE_CUDA
-kernels/kernels.fatbin: $(kernel_sources) kernels/executor.h kernels/image.h kernels/kernels.h \
-        kernels/types.h kernels/work.h mca/coll_gpuring/plan/step.h \
-        mca/coll_gpuring/transport/fifo.h
+kernels/kernels.fatbin: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) kernels
-	$(AM_V_NVCC)$(NVCC_COMPILE) -fatbin -o $@ $(srcdir)/kernels/kernels.cu
+	$(AM_V_NVCC)$(NVCC_COMPILE) $(NVCC_IMAGE) -o $@ $(srcdir)/kernels/kernels.cu
 # By a variable: automake would take a plain target for a rule that replaces its own.
 kernel_image_object = kernels/libgpuring_core_la-image.lo
 $(kernel_image_object): kernels/kernels.fatbin

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Devices and contexts. Only primary contexts exist; each thread has its stack of current ones. */
+/* Devices and contexts; each thread has its stack of current ones. */
 #include "test/standin/standin.h"
 
 #include <pthread.h>
@@ -9,9 +9,11 @@
 #include <string.h>
 
 #define MAX_GPUS  64
+#define MAX_MORE  16
 #define MAX_DEPTH 32
 
-static struct CUctx_st primary[MAX_GPUS];
+static struct CUctx_st contexts[MAX_GPUS + MAX_MORE]; /* the primary ones come first */
+static struct CUctx_st *last_ended;
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
 static _Thread_local int depth;
@@ -122,14 +124,105 @@ int standin_gdr(void)
     return text != NULL ? atoi(text) : 0;
 }
 
+static bool exists(const struct CUctx_st *context)
+{
+    bool active;
+
+    pthread_mutex_lock(&context_lock);
+    active = context->references > 0;
+    pthread_mutex_unlock(&context_lock);
+    return active;
+}
+
 struct CUctx_st *standin_current(void)
 {
-    return depth > 0 ? stack[depth - 1] : NULL;
+    return depth > 0 && exists(stack[depth - 1]) ? stack[depth - 1] : NULL;
 }
 
 struct CUctx_st *standin_primary(int gpu)
 {
-    return &primary[gpu];
+    return &contexts[gpu];
+}
+
+struct standin_owner standin_own(void)
+{
+    struct CUctx_st *context = standin_current();
+
+    return (struct standin_owner){context, context->generation};
+}
+
+bool standin_same(struct standin_owner owner, struct standin_owner other)
+{
+    return owner.context == other.context && owner.generation == other.generation;
+}
+
+bool standin_owned(struct standin_owner owner)
+{
+    return standin_same(owner, standin_own());
+}
+
+void standin_count(struct standin_owner owner, enum standin_object object, int change)
+{
+    atomic_fetch_add(&owner.context->held[object], change);
+}
+
+static long held(enum standin_object object)
+{
+    long count = 0;
+
+    for (int i = 0; i < MAX_GPUS + MAX_MORE; i++) {
+        count += atomic_load(&contexts[i].held[object]);
+    }
+    return count;
+}
+
+long standin_held_objects(void)
+{
+    return held(STANDIN_STREAM) + held(STANDIN_EVENT) + held(STANDIN_MODULE);
+}
+
+/* All that was made in it goes with it. Its handle may become that of another one. */
+static void end_context(struct CUctx_st *context)
+{
+    struct standin_owner owner = {context, context->generation};
+
+    standin_end_streams(owner);
+    standin_end_memory(owner);
+    pthread_mutex_lock(&context_lock);
+    context->generation++;
+    for (int i = 0; i < STANDIN_OBJECTS; i++) {
+        atomic_store(&context->held[i], 0);
+    }
+    pthread_mutex_unlock(&context_lock);
+}
+
+void *gpuring_standin_context(int gpu)
+{
+    struct CUctx_st *context;
+
+    pthread_mutex_lock(&context_lock);
+    context = last_ended;
+    last_ended = NULL;
+    for (int i = MAX_GPUS; i < MAX_GPUS + MAX_MORE && context == NULL; i++) {
+        context = contexts[i].references == 0 ? &contexts[i] : NULL;
+    }
+    if (context != NULL) {
+        context->gpu = gpu;
+        context->references = 1;
+    }
+    pthread_mutex_unlock(&context_lock);
+    return context;
+}
+
+void gpuring_standin_context_end(void *context)
+{
+    struct CUctx_st *ended = context;
+
+    end_context(ended);
+    pthread_mutex_lock(&context_lock);
+    ended->references = 0;
+    last_ended = ended;
+    pthread_mutex_unlock(&context_lock);
 }
 
 CUresult cuInit(unsigned int flags)
@@ -153,6 +246,12 @@ CUresult cuGetErrorName(CUresult error, const char **name)
         break;
     case CUDA_ERROR_LAUNCH_FAILED:
         *name = "CUDA_ERROR_LAUNCH_FAILED";
+        break;
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+        *name = "CUDA_ERROR_ILLEGAL_ADDRESS";
+        break;
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+        *name = "CUDA_ERROR_MISALIGNED_ADDRESS";
         break;
     case CUDA_ERROR_INVALID_CONTEXT:
         *name = "CUDA_ERROR_INVALID_CONTEXT";
@@ -202,6 +301,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
         *value = 0;
         break;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+        *value = !standin_moves_host_memory();
+        break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         *value = (standin_gdr() & STANDIN_GDR_SUPPORTED) != 0;
         break;
@@ -244,7 +346,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
     STANDIN_ENTER(primary_state);
     *flags = 0;
     pthread_mutex_lock(&context_lock);
-    *active = primary[device].references > 0;
+    *active = contexts[device].references > 0;
     pthread_mutex_unlock(&context_lock);
     return CUDA_SUCCESS;
 }
@@ -256,25 +358,29 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
         return CUDA_ERROR_INVALID_DEVICE;
     }
     pthread_mutex_lock(&context_lock);
-    primary[device].gpu = device;
-    primary[device].references++;
+    contexts[device].gpu = device;
+    contexts[device].references++;
     pthread_mutex_unlock(&context_lock);
-    *context = &primary[device];
+    *context = &contexts[device];
     return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     CUresult result = CUDA_SUCCESS;
+    bool last = false;
 
     STANDIN_ENTER(primary_release);
     pthread_mutex_lock(&context_lock);
-    if (primary[device].references > 0) {
-        primary[device].references--;
+    if (contexts[device].references > 0) {
+        last = --contexts[device].references == 0;
     } else {
         result = CUDA_ERROR_INVALID_CONTEXT;
     }
     pthread_mutex_unlock(&context_lock);
+    if (last) {
+        end_context(&contexts[device]);
+    }
     return result;
 }
 
@@ -295,18 +401,13 @@ CUresult cuCtxGetDevice(CUdevice *device)
 
 CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
-    bool active;
-
     STANDIN_ENTER(ctx_push);
-    if (context < primary || context >= primary + MAX_GPUS || depth == MAX_DEPTH) {
+    if (context < contexts || context >= contexts + MAX_GPUS + MAX_MORE || depth == MAX_DEPTH) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    pthread_mutex_lock(&context_lock);
-    active = context->references > 0;
-    pthread_mutex_unlock(&context_lock);
-    if (!active) {
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    }
+    /* What a driver does with the handle of a destroyed context is not defined. */
+    STANDIN_REFUSE_IF(!exists(context), CUDA_ERROR_CONTEXT_IS_DESTROYED,
+                      "there is no such context");
     stack[depth++] = context;
     return CUDA_SUCCESS;
 }
@@ -314,7 +415,20 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
 CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
     STANDIN_ENTER(ctx_pop);
-    STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF(depth == 0, CUDA_ERROR_INVALID_CONTEXT, "no context is current");
     *context = stack[--depth];
     return CUDA_SUCCESS;
+}
+
+__attribute__((destructor)) static void report_leaks(void)
+{
+    static const char *const names[STANDIN_OBJECTS] = {
+        [STANDIN_STREAM] = "streams", [STANDIN_EVENT] = "events", [STANDIN_MODULE] = "modules"};
+
+    for (int i = 0; i < STANDIN_OBJECTS; i++) {
+        if (held((enum standin_object) i) != 0) {
+            standin_report("pid %d leaks %ld %s\n", (int) getpid(), held((enum standin_object) i),
+                           names[i]);
+        }
+    }
 }

@@ -25,11 +25,12 @@ static const char *const symbols[] = {
 static struct fault faults[STANDIN_CALLS];
 static unsigned long sticky_at, corrupt_at;
 static unsigned int slow;
-static bool no_peers;
+static bool no_peers, moved;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
 static atomic_ulong counts[STANDIN_CALLS], writes;
 static atomic_bool broken;
+static atomic_int broken_by; /* its CUresult; 0: a launch that failed */
 
 static void bad_fault(const char *text)
 {
@@ -55,6 +56,8 @@ static void parse_one(char *text)
         corrupt_at = strtoul(value, NULL, 10);
     } else if (strcmp(text, "nopeer") == 0) {
         no_peers = strtoul(value, NULL, 10) != 0;
+    } else if (strcmp(text, "moved") == 0) {
+        moved = strtoul(value, NULL, 10) != 0;
     } else {
         int call = 0;
 
@@ -100,12 +103,13 @@ void gpuring_standin_arm(const char *list)
     memset(faults, 0, sizeof faults);
     sticky_at = corrupt_at = 0;
     slow = 0;
-    no_peers = false;
+    no_peers = moved = false;
     for (int call = 0; call < STANDIN_CALLS; call++) {
         atomic_store(&counts[call], 0);
     }
     atomic_store(&writes, 0);
     atomic_store(&broken, false);
+    atomic_store(&broken_by, 0);
     parse_list(list);
 }
 
@@ -138,14 +142,54 @@ long gpuring_standin_calls(const char *symbol)
 
 long gpuring_standin_held(void)
 {
-    return standin_held_blocks() + standin_held_objects() + standin_held_modules();
+    return standin_held_blocks() + standin_held_objects();
+}
+
+static atomic_bool capturing;
+static _Thread_local CUstreamCaptureMode capture_mode; /* GLOBAL at first */
+
+void gpuring_standin_capture(int captures)
+{
+    atomic_store(&capturing, captures != 0);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode before = capture_mode;
+
+    STANDIN_ENTER(capture_mode);
+    capture_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
+/* Might a call disturb a capture? */
+static bool disturbs_capture(enum standin_call call)
+{
+    switch (call) {
+    case STANDIN_alloc:
+    case STANDIN_free:
+    case STANDIN_host_register:
+    case STANDIN_host_unregister:
+    case STANDIN_stream_sync:
+    case STANDIN_stream_query:
+    case STANDIN_event_query:
+    case STANDIN_module_load:
+    case STANDIN_module_unload:
+    case STANDIN_ipc_open:
+    case STANDIN_ipc_close:
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* What goes on working in a context that an error has broken. */
 static bool outlives_errors(enum standin_call call)
 {
     return call == STANDIN_ctx_push || call == STANDIN_ctx_pop || call == STANDIN_ctx_current ||
-           call == STANDIN_error_name || call == STANDIN_error_string;
+           call == STANDIN_capture_mode || call == STANDIN_error_name ||
+           call == STANDIN_error_string;
 }
 
 CUresult standin_enter(enum standin_call call)
@@ -157,13 +201,24 @@ CUresult standin_enter(enum standin_call call)
         atomic_store(&broken, true);
     }
     if (atomic_load(&broken) && !outlives_errors(call)) {
-        return CUDA_ERROR_LAUNCH_FAILED;
+        int code = atomic_load(&broken_by);
+
+        return code != 0 ? (CUresult) code : CUDA_ERROR_LAUNCH_FAILED;
     }
+    STANDIN_REFUSE_IF(atomic_load(&capturing) && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                          disturbs_capture(call),
+                      CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, symbols[call]);
     if (faults[call].at != count) {
         return CUDA_SUCCESS;
     }
     atomic_store(&broken, faults[call].breaks);
     return faults[call].code;
+}
+
+void standin_break(CUresult code)
+{
+    atomic_store(&broken_by, (int) code);
+    atomic_store(&broken, true);
 }
 
 unsigned int standin_slow_us(void)
@@ -182,6 +237,12 @@ bool standin_refuses_peers(void)
 {
     pthread_once(&parsed, parse);
     return no_peers;
+}
+
+bool standin_moves_host_memory(void)
+{
+    pthread_once(&parsed, parse);
+    return moved;
 }
 
 void standin_report(const char *format, ...)

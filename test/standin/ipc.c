@@ -14,6 +14,7 @@ struct ipc {
     int pid, fd;
     int gpu; /* by standin_number */
     size_t bytes, lead, mapped;
+    unsigned long long id; /* no other memory has the same handle, at any time */
 };
 _Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "travels in the handle");
 
@@ -36,6 +37,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
     ipc.bytes = block.bytes;
     ipc.lead = block.lead;
     ipc.mapped = block.mapped;
+    ipc.id = block.id;
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &ipc, sizeof ipc);
     return CUDA_SUCCESS;
@@ -97,6 +99,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle, unsi
                                             .mapped = ipc.mapped,
                                             .kind = STANDIN_IMPORTED,
                                             .gpu = standin_current()->gpu,
+                                            .owner = standin_own(),
                                             .fd = fd});
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Modules and launches: what a kernel is given is looked at before it runs (execution.c). */
+/* Modules and launches: what a kernel is given is looked at before it runs (task.c). */
 #include "test/standin/standin.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,16 +14,14 @@
 #define FATBIN_MAGIC UINT32_C(0xba55ed50)
 
 struct CUmod_st {
-    int gpu; /* of its context */
+    struct standin_owner owner;
 };
 
 struct CUfunc_st {
     char name[128];
-    int gpu; /* of its module's context */
+    struct standin_owner owner; /* as its module's */
     struct CUfunc_st *next;
 };
-
-static atomic_int modules;
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
@@ -33,20 +30,23 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     STANDIN_REFUSE_IF(image == NULL || (uintptr_t) image % 8 != 0 ||
                           *(const uint32_t *) image != FATBIN_MAGIC,
                       CUDA_ERROR_INVALID_IMAGE, "the image is no fatbin");
+    if (standin_ptx_refused()) {
+        return CUDA_ERROR_INVALID_PTX;
+    }
     *module = calloc(1, sizeof **module);
     if (*module == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    (*module)->gpu = standin_current()->gpu;
-    atomic_fetch_add(&modules, 1);
+    (*module)->owner = standin_own();
+    standin_count((*module)->owner, STANDIN_MODULE, 1);
     return CUDA_SUCCESS;
 }
 
 static CUresult unload(CUmodule module)
 {
-    STANDIN_NEED_GPU(module->gpu);
+    STANDIN_NEED_OWNER(module->owner);
+    standin_count(module->owner, STANDIN_MODULE, -1);
     free(module);
-    atomic_fetch_sub(&modules, 1);
     return CUDA_SUCCESS;
 }
 
@@ -80,18 +80,18 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     struct CUfunc_st *found;
 
     STANDIN_ENTER(module_function);
-    STANDIN_NEED_GPU(module->gpu);
+    STANDIN_NEED_OWNER(module->owner);
     STANDIN_REFUSE_IF(!is_kernel(name), CUDA_ERROR_NOT_FOUND, "there is no such kernel");
     pthread_mutex_lock(&lock);
-    for (found = known;
-         found != NULL && (strcmp(found->name, name) != 0 || found->gpu != module->gpu);
+    for (found = known; found != NULL && (strcmp(found->name, name) != 0 ||
+                                          !standin_same(found->owner, module->owner));
          found = found->next) {
     }
     if (found == NULL && strlen(name) < sizeof found->name) {
         found = calloc(1, sizeof *found);
         if (found != NULL) {
             strcpy(found->name, name);
-            found->gpu = module->gpu;
+            found->owner = module->owner;
             found->next = known;
             known = found;
         }
@@ -104,7 +104,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 /* What a GPU could not read would fail there: all must be the host's pinned memory or its own. */
 static bool reaches(const void *address, size_t bytes)
 {
-    return standin_memory_reached(address, bytes, standin_current()->gpu);
+    return standin_memory_reached(address, bytes, standin_current());
 }
 
 static bool reaches_lane(const struct gpuring_lane *lane)
@@ -161,25 +161,13 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
         block_z != 1 || block_x != GPURING_KERNEL_THREADS) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    STANDIN_REFUSE_IF(function->gpu != standin_current()->gpu, CUDA_ERROR_INVALID_HANDLE,
+    STANDIN_REFUSE_IF(!standin_owned(function->owner), CUDA_ERROR_INVALID_HANDLE,
                       "the kernel was loaded in another context");
     STANDIN_REFUSE_IF(!reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
-                      "the work refers to memory that this GPU does not reach");
+                      "the work refers to memory that its context does not reach");
     name = gpuring_kernel_name(work->type, work->op, work->protocol);
     if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return standin_enqueue(stream, work);
-}
-
-long standin_held_modules(void)
-{
-    return atomic_load(&modules);
-}
-
-__attribute__((destructor)) static void report_leaks(void)
-{
-    if (atomic_load(&modules) != 0) {
-        standin_report("pid %d leaks %d modules\n", (int) getpid(), atomic_load(&modules));
-    }
+    return standin_enqueue(stream, function->name, work);
 }

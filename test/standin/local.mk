@@ -3,15 +3,39 @@
 #
 # The stand-in CUDA driver, libcuda.so.1: for tests only, never installed.
 
+ptx_sources = \
+    test/standin/ptx.h \
+    test/standin/ptx_alu.c \
+    test/standin/ptx_code.h \
+    test/standin/ptx_decode.c \
+    test/standin/ptx_lex.c \
+    test/standin/ptx_lex.h \
+    test/standin/ptx_machine.h \
+    test/standin/ptx_memory.c \
+    test/standin/ptx_parse.c \
+    test/standin/ptx_parser.h \
+    test/standin/ptx_program.c \
+    test/standin/ptx_race.c \
+    test/standin/ptx_run.c \
+    test/standin/ptx_symbols.c \
+    test/standin/ptx_sync.c \
+    test/standin/ptx_warp.c
+
 standin_sources = \
+    test/standin/allocate.c \
     test/standin/context.c \
-    test/standin/execution.c \
     test/standin/faults.c \
     test/standin/ipc.c \
     test/standin/kernel.c \
     test/standin/memory.c \
     test/standin/memory.h \
-    test/standin/standin.h
+    test/standin/pointer.c \
+    test/standin/ptx_driver.c \
+    $(ptx_sources) \
+    test/standin/standin.h \
+    test/standin/stream.c \
+    test/standin/task.c \
+    test/standin/task.h
 
 if GPURING_HAVE_CUDA
 check_LTLIBRARIES += test/standin/libcuda.la
@@ -19,4 +43,24 @@ test_standin_libcuda_la_SOURCES = $(standin_sources)
 test_standin_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpath /nowhere
 test_standin_libcuda_la_LIBADD = libgpuring_core.la -lpthread
+
+# What applications call besides; it loads the former.
+check_LTLIBRARIES += test/standin/libcuda_application.la
+test_standin_libcuda_application_la_SOURCES = \
+    test/standin/application/application.h \
+    test/standin/application/device.c \
+    test/standin/application/memory.c \
+    test/standin/application/streams.c
+test_standin_libcuda_application_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_standin_libcuda_application_la_LDFLAGS = \
+    $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+test_standin_libcuda_application_la_LIBADD = test/standin/libcuda.la -lpthread -ldl
+
+# The kernels, for its interpreter: as nvcc makes them of the same source with the same options.
+check_DATA += test/standin/kernels.ptx
+CLEANFILES += test/standin/kernels.ptx
+test/standin/kernels.ptx: $(kernel_sources) $(kernel_headers)
+	@$(MKDIR_P) test/standin
+	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
+	    $(srcdir)/kernels/kernels.cu
 endif

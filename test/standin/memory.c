@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Memory. Device allocations are memory files mapped at addresses that are never used twice, so a
- * use after free faults; they are inaccessible to the host except while something runs on the
- * "GPU". Other processes map them through /proc/PID/fd/FD, as CUDA IPC would; a page behind the
- * memory counts them, for who frees memory that others have mapped has undefined behaviour.
+ * The blocks of memory that there are, and who reaches them. Device memory is inaccessible to the
+ * host except while something runs on the "GPU", and addresses are never used twice, so a use after
+ * free faults. What others have mapped must not be freed: that has undefined behaviour.
  */
 #include "test/standin/memory.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,26 +14,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Large allocations begin with a multiple of it, as a driver's, which gives smaller ones parts of
- * such units: they begin anywhere. */
-#define UNIT (UINT64_C(2) << 20)
-#define PART UINT64_C(512)
-
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct block *blocks;
 static unsigned int running; /* opens not closed yet */
+static unsigned long long last_id;
 
 static bool protects(void)
 {
     const char *text = getenv("GPURING_STANDIN_PROTECT");
 
     return text == NULL || strcmp(text, "0") != 0;
-}
-
-/* Out of a host's reach. */
-static bool is_device(enum standin_kind kind)
-{
-    return kind != STANDIN_PINNED && kind != STANDIN_REGISTERED && kind != STANDIN_MANAGED;
 }
 
 int standin_count_mappings(int fd, size_t mapped, int change)
@@ -56,7 +44,7 @@ static void protect(const struct block *block)
 {
     int access = running > 0 || !protects() ? PROT_READ | PROT_WRITE : PROT_NONE;
 
-    if (is_device(block->kind) &&
+    if (standin_is_device(block->kind) &&
         mprotect(block->address - block->lead, block->mapped, access) != 0) {
         perror("stand-in driver: mprotect");
         abort();
@@ -136,20 +124,49 @@ bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu)
     return true;
 }
 
-bool standin_memory_within(const void *address, size_t bytes)
+/* So many bytes of the block from there. */
+static bool holds(const struct block *block, const void *address, size_t bytes)
 {
-    struct block block;
-
-    return !standin_block_find(address, &block) ||
-           bytes <= (size_t) (block.address + block.bytes - (const uint8_t *) address);
+    return bytes <= (size_t) (block->address + block->bytes - (const uint8_t *) address);
 }
 
-bool standin_memory_reached(const void *address, size_t bytes, int gpu)
+/* Do these bytes begin in the block, end in it, and belong to it in this context? */
+static bool reached_in(const struct block *block, const void *address, size_t bytes,
+                       const struct CUctx_st *context)
+{
+    bool owned = block->owner.context == NULL || block->owner.context == context;
+
+    return holds(block, address, bytes) &&
+           (standin_is_device(block->kind) ? owned && block->gpu == context->gpu
+                                           : owned || block->portable);
+}
+
+bool standin_memory_reached(const void *address, size_t bytes, const struct CUctx_st *context)
 {
     struct block block;
 
-    return standin_block_find(address, &block) && standin_memory_within(address, bytes) &&
-           (!is_device(block.kind) || block.gpu == gpu);
+    return standin_block_find(address, &block) && reached_in(&block, address, bytes, context);
+}
+
+bool standin_memory_range(const void *address, const struct CUctx_st *context, uint64_t *begin,
+                          uint64_t *end)
+{
+    struct block block;
+
+    if (!standin_block_find(address, &block) || !reached_in(&block, address, 1, context)) {
+        return false;
+    }
+    *begin = (uintptr_t) block.address;
+    *end = *begin + block.bytes;
+    return true;
+}
+
+bool standin_memory_copied(const void *address, size_t bytes, const struct CUctx_st *context)
+{
+    struct block block;
+
+    return !standin_block_find(address, &block) || reached_in(&block, address, bytes, context) ||
+           (block.kind == STANDIN_REGISTERED && holds(&block, address, bytes));
 }
 
 long standin_held_blocks(void)
@@ -173,6 +190,7 @@ CUresult standin_block_add(struct block description)
     }
     *block = description;
     pthread_mutex_lock(&memory_lock);
+    block->id = ++last_id;
     block->next = blocks;
     blocks = block;
     protect(block);
@@ -201,16 +219,20 @@ static CUresult take(const void *address, enum standin_kind kind, struct block *
     return CUDA_SUCCESS;
 }
 
-/* Leave the address range reserved and inaccessible for ever. */
-static void retire(const struct block *block)
+/* Leave the address range reserved and inaccessible for ever. tell: memory that is freed while
+ * others have it mapped; who ends a context does that without knowing. */
+static void unmap(const struct block *block, bool tell)
 {
+    if (block->mapped == 0) {
+        return;
+    }
     mmap(block->address - block->lead, block->mapped, PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     if (block->fd >= 0) {
         int left = standin_count_mappings(block->fd, block->mapped,
                                           block->kind == STANDIN_IMPORTED ? -1 : 0);
 
-        if (block->kind == STANDIN_DEVICE && left > 0) {
+        if (tell && block->kind == STANDIN_DEVICE && left > 0) {
             standin_report("pid %d misuses memory: it is freed while %d others have it mapped\n",
                            (int) getpid(), left);
         }
@@ -218,257 +240,44 @@ static void retire(const struct block *block)
     }
 }
 
-CUresult standin_block_release(void *pointer, enum standin_kind kind)
+CUresult standin_block_free(void *pointer, enum standin_kind kind)
 {
     struct block block;
     CUresult result;
 
-    STANDIN_NEED_CONTEXT();
     standin_wait_for_streams(); /* freeing waits for what runs */
     result = take(pointer, kind, &block);
-    if (result == CUDA_SUCCESS && block.mapped > 0) {
-        retire(&block);
+    if (result == CUDA_SUCCESS) {
+        unmap(&block, true);
     }
     return result;
 }
 
-/* Addresses for so many bytes, reserved; NULL: none left. */
-static void *reserve(size_t bytes)
+CUresult standin_block_release(void *pointer, enum standin_kind kind)
 {
-    size_t unit = bytes >= UNIT ? UNIT : PAGE;
-    void *address =
-        mmap(NULL, bytes + unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return address == MAP_FAILED
-               ? NULL
-               : (void *) (uintptr_t) (((uintptr_t) address + unit - 1) / unit * unit);
-}
-
-static CUresult allocate(enum standin_kind kind, int gpu, size_t bytes, void **memory)
-{
-    size_t lead = kind == STANDIN_DEVICE && bytes < UNIT ? PART : 0;
-    size_t mapped = (lead + bytes + PAGE - 1) / PAGE * PAGE;
-    uint8_t *address;
-    int fd;
-
-    fd = memfd_create("standin", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t) (mapped + PAGE)) != 0) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    address = reserve(mapped);
-    if (address == NULL || mmap(address, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-                                0) == MAP_FAILED) {
-        close(fd);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    memset(address, 0xa5, mapped); /* fresh device memory holds anything */
-    *memory = address + lead;
-    return standin_block_add((struct block){.address = address + lead,
-                                            .bytes = bytes,
-                                            .lead = lead,
-                                            .mapped = mapped,
-                                            .kind = kind,
-                                            .gpu = gpu,
-                                            .fd = fd});
-}
-
-CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
-{
-    void *memory = NULL;
-    CUresult result;
-
-    STANDIN_ENTER(alloc);
     STANDIN_NEED_CONTEXT();
-    if (bytes == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    result = allocate(STANDIN_DEVICE, standin_current()->gpu, bytes, &memory);
-    *pointer = (CUdeviceptr) (uintptr_t) memory;
-    return result;
+    return standin_block_free(pointer, kind);
 }
 
-void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes)
+/* What was registered for all contexts stays so: the driver's documentation does not say that it
+ * ends with the one that it was registered in. */
+void standin_end_memory(struct standin_owner owner)
 {
-    static const struct {
-        const char *sort;
-        enum standin_kind kind;
-    } sorts[] = {{"managed", STANDIN_MANAGED},
-                 {"pool", STANDIN_POOL},
-                 {"vmm", STANDIN_VMM},
-                 {"registered", STANDIN_REGISTERED}};
-    void *memory = NULL;
+    struct block **link = &blocks;
 
-    for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++) {
-        if (strcmp(sort, sorts[i].sort) == 0 &&
-            allocate(sorts[i].kind, gpu, bytes, &memory) != CUDA_SUCCESS) {
-            memory = NULL;
-        }
-    }
-    return memory;
-}
-
-void gpuring_standin_free(void *memory)
-{
-    enum standin_kind kind;
-    struct block block;
-    int gpu;
-
-    standin_wait_for_streams();
-    if (standin_memory_kind(memory, &kind, &gpu) && take(memory, kind, &block) == CUDA_SUCCESS) {
-        retire(&block);
-    }
-}
-
-CUresult cuMemFree_v2(CUdeviceptr pointer)
-{
-    STANDIN_RELEASE(free, standin_block_release((void *) (uintptr_t) pointer, STANDIN_DEVICE));
-}
-
-CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags)
-{
-    size_t mapped = (bytes + PAGE - 1) / PAGE * PAGE;
-    void *address;
-
-    STANDIN_ENTER(host_alloc);
-    STANDIN_NEED_CONTEXT();
-    (void) flags;
-    if (bytes == 0) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    address = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *pointer = address;
-    return standin_block_add((struct block){
-        .address = address, .bytes = bytes, .mapped = mapped, .kind = STANDIN_PINNED, .fd = -1});
-}
-
-CUresult cuMemFreeHost(void *pointer)
-{
-    STANDIN_RELEASE(host_free, standin_block_release(pointer, STANDIN_PINNED));
-}
-
-/* Are all pages of these bytes mapped? */
-static bool mapped_by_host(const void *pointer, size_t bytes)
-{
-    uintptr_t begin = (uintptr_t) pointer / PAGE * PAGE, end = (uintptr_t) pointer + bytes;
-    unsigned char resident;
-
-    while (begin < end && mincore((void *) begin, PAGE, &resident) == 0) {
-        begin += PAGE;
-    }
-    return begin >= end;
-}
-
-struct range {
-    uintptr_t first, last; /* pages */
-};
-
-static struct range pages_of(const void *pointer, size_t bytes)
-{
-    return (struct range){(uintptr_t) pointer / PAGE, ((uintptr_t) pointer + bytes - 1) / PAGE};
-}
-
-/* Whole pages are registered. */
-static bool shares_page(const struct block *block, const void *context)
-{
-    const struct range *wanted = context;
-    struct range pages = pages_of(block->address, block->bytes);
-
-    return pages.first <= wanted->last && pages.last >= wanted->first;
-}
-
-CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
-{
-    struct range pages = pages_of(pointer, bytes);
-
-    STANDIN_ENTER(host_register);
-    STANDIN_NEED_CONTEXT();
-    STANDIN_REFUSE_IF(
-        (flags & ~(unsigned) (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) != 0,
-        CUDA_ERROR_INVALID_VALUE, "flags that are none, or not for ordinary memory");
-    STANDIN_REFUSE_IF(pointer == NULL || bytes == 0 || !mapped_by_host(pointer, bytes),
-                      CUDA_ERROR_INVALID_VALUE, "there is no such memory");
-    STANDIN_REFUSE_IF(standin_block_any(shares_page, &pages),
-                      CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-                      "a page of it is registered already");
-    return standin_block_add(
-        (struct block){.address = pointer, .bytes = bytes, .kind = STANDIN_REGISTERED, .fd = -1});
-}
-
-CUresult cuMemHostUnregister(void *pointer)
-{
-    STANDIN_RELEASE(host_unregister, standin_block_release(pointer, STANDIN_REGISTERED));
-}
-
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer)
-{
-    struct block *block;
-
-    STANDIN_ENTER(address_range);
-    STANDIN_NEED_CONTEXT();
     pthread_mutex_lock(&memory_lock);
-    block = *find((void *) (uintptr_t) pointer);
-    if (block != NULL) {
-        *base = (CUdeviceptr) (uintptr_t) block->address;
-        *bytes = block->bytes;
+    while (*link != NULL) {
+        struct block *block = *link;
+
+        if (standin_same(block->owner, owner) && !block->portable) {
+            *link = block->next;
+            unmap(block, false);
+            free(block);
+        } else {
+            link = &block->next;
+        }
     }
     pthread_mutex_unlock(&memory_lock);
-    return block != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}
-
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, void **values,
-                                CUdeviceptr pointer)
-{
-    enum standin_kind kind = STANDIN_PINNED;
-    int gpu = 0;
-    bool known = standin_memory_kind((void *) (uintptr_t) pointer, &kind, &gpu);
-    bool managed = known && kind == STANDIN_MANAGED, device = known && is_device(kind);
-    CUcontext context = NULL;
-
-    STANDIN_ENTER(pointer_attributes);
-    device = device || managed;
-    if (device && kind != STANDIN_POOL && kind != STANDIN_VMM) {
-        context = standin_primary(gpu);
-    }
-    for (unsigned int i = 0; i < count; i++) {
-        switch (names[i]) {
-        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-            *(CUmemorytype *) values[i] = device  ? CU_MEMORYTYPE_DEVICE
-                                          : known ? CU_MEMORYTYPE_HOST
-                                                  : (CUmemorytype) 0;
-            break;
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-            *(unsigned int *) values[i] = managed;
-            break;
-        case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-            *(unsigned int *) values[i] =
-                known && (kind == STANDIN_DEVICE || kind == STANDIN_IMPORTED);
-            break;
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-            *(int *) values[i] = device ? gpu : known ? 0 : -2;
-            break;
-        case CU_POINTER_ATTRIBUTE_CONTEXT:
-            *(CUcontext *) values[i] = context;
-            break;
-        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-            *(CUmemoryPool *) values[i] =
-                known && kind == STANDIN_POOL ? (CUmemoryPool) (void *) &memory_lock : NULL;
-            break;
-        default:
-            return CUDA_ERROR_NOT_SUPPORTED;
-        }
-    }
-    return CUDA_SUCCESS;
-}
-
-int gpuring_standin_on_gpu(const void *address)
-{
-    enum standin_kind kind;
-    int gpu;
-
-    return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_DEVICE;
 }
 
 void gpuring_standin_copy(void *to, const void *from, size_t bytes)
@@ -480,9 +289,8 @@ void gpuring_standin_copy(void *to, const void *from, size_t bytes)
 
 __attribute__((destructor)) static void report_leaks(void)
 {
-    static const char *const names[] = {"device memory",  "an imported mapping", "pinned memory",
-                                        "a registration", "managed memory",      "memory of a pool",
-                                        "mapped memory"};
+    static const char *const names[] = {"device memory",  "an imported mapping", "a registration",
+                                        "managed memory", "memory of a pool",    "mapped memory"};
 
     for (const struct block *block = blocks; block != NULL; block = block->next) {
         standin_report("pid %d leaks %s of %zu bytes\n", (int) getpid(), names[block->kind],

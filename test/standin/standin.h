@@ -8,23 +8,29 @@
  * Environment:
  *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
  *   GPURING_STANDIN_MIG=N         each of them is divided into N instances, which are devices of
- * their own and do not reach each other (default 1: not divided) CUDA_VISIBLE_DEVICES=LIST numbers,
- * or names as nvidia-smi prints them: GPU-... or MIG-... GPURING_STANDIN_FAULTS=LIST
- * comma-separated faults: SYMBOL=N[:CODE[:sticky]]  the N-th call of that entry point fails with
- * CODE (default 999, unknown), sticky: and every call after it, as below; one that releases
- *                        something does so nevertheless
+ *                                 their own and do not reach each other (default 1: not divided)
+ *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
+ *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:
+ *       SYMBOL=N[:CODE[:sticky]]
+ *                        the N-th call of that entry point fails with CODE (default 999, unknown),
+ *                        sticky: and every call after it, as below; one that releases something
+ *                        does so nevertheless
  *       sticky=N         from the N-th launch on every call fails with CUDA_ERROR_LAUNCH_FAILED,
  *                        but for the stack of contexts; what releases something does so
  *       slow=US          every kernel slice takes US microseconds longer
  *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
  *                        process's memory flips one bit of what it wrote
  *       nopeer=1         GPUs do not reach each other's memory
+ *       moved=1          the GPU has host memory at other addresses than the host has
  *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 by descriptors (dma-buf), 4 writes
  *                                 are seen in order by the GPU, 8 by all of them (default 0)
  *   GPURING_STANDIN_PROTECT=0     leave device memory readable by the host (default: a host access
  *                                 while nothing runs on the GPU is a segmentation fault)
  *   GPURING_STANDIN_EXCLUSIVE=FILE  kernels of all processes run one at a time (a lock on FILE), as
  *                                 those of processes that share a GPU without MPS
+ *   GPURING_STANDIN_PTX=FILE      kernels run from this PTX, interpreted (ptx.h), in place of the
+ *                                 host executor
+ *   GPURING_STANDIN_PTX_SEED=N    of the order in which its threads run (default: any)
  *   GPURING_STANDIN_REPORT=FILE   append, one line each: what was left behind at exit ("leaks"),
  *                                 what no driver would let pass ("misuses"; also memory that is
  *                                 freed while other processes have it mapped), and faults that were
@@ -37,6 +43,7 @@
 #define GPURING_STANDIN_H
 
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,9 +60,20 @@ enum standin_call {
 
 struct gpuring_work;
 
+/* What belongs to a context and goes with it, besides memory. */
+enum standin_object { STANDIN_STREAM, STANDIN_EVENT, STANDIN_MODULE, STANDIN_OBJECTS };
+
 struct CUctx_st {
     int gpu;
-    int references; /* of the primary context; guarded by the lock of context.c */
+    int references;      /* 0: it does not exist; guarded by the lock of context.c */
+    unsigned generation; /* counts the contexts that had this handle; guarded, too */
+    atomic_int held[STANDIN_OBJECTS];
+};
+
+/* The context that something was made in; another one may have its handle now. */
+struct standin_owner {
+    struct CUctx_st *context; /* NULL: all contexts of the GPU, or any */
+    unsigned generation;
 };
 
 /* faults.c. Other faults from now on (a list as in the environment, NULL: none), all calls counted
@@ -66,6 +84,10 @@ void gpuring_standin_arm(const char *list);
 int gpuring_standin_reached(void);
 /* All that was made and not released: memory, registrations, mappings, streams, events, modules. */
 long gpuring_standin_held(void);
+
+/* A thread of the application captures a stream into a graph, or does not any more: what might
+ * disturb it is refused on threads that do not say that they know what they do. */
+void gpuring_standin_capture(int capturing);
 
 /* What a network device does: is this memory of a GPU, and copying to or from it. */
 int gpuring_standin_on_gpu(const void *address);
@@ -79,24 +101,41 @@ long gpuring_standin_calls(const char *symbol);
  * pools), "vmm" (mapped by the virtual memory calls), "registered" (the host's). NULL: none. */
 void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes);
 void gpuring_standin_free(void *memory);
+/* A context beside the primary one, which is not made current; NULL: none left. The end takes all
+ * with it that was made in it. A new one gets the handle of the one that ended last. */
+void *gpuring_standin_context(int gpu);
+void gpuring_standin_context_end(void *context);
 
 /* Every entry point begins with this; not CUDA_SUCCESS: return it. */
 CUresult standin_enter(enum standin_call call);
 unsigned int standin_slow_us(void);
 bool standin_corrupts(void); /* counts what is written into other processes' memory */
 bool standin_refuses_peers(void);
+/* From now on all calls fail with this, but for those that outlive errors. */
+void standin_break(CUresult code);
+bool standin_moves_host_memory(void);
 /* One line in the report. */
 void standin_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* memory.c, execution.c and kernel.c: what is held of each. */
+/* memory.c and context.c: what is held of each. */
 long standin_held_blocks(void);
 long standin_held_objects(void);
-long standin_held_modules(void);
 
-/* execution.c: all that was queued before has run. */
+/* stream.c: all that was queued before has run. */
 void standin_wait_for_streams(void);
-/* A kernel, behind what the stream has to do already. */
-CUresult standin_enqueue(CUstream stream, struct gpuring_work *work);
+/* A context has ended, whose name is `owner`; what runs there is waited for. */
+void standin_end_streams(struct standin_owner owner);
+void standin_end_memory(struct standin_owner owner);
+/* task.c: a kernel, behind what the stream has to do already. */
+CUresult standin_enqueue(CUstream stream, const char *kernel, struct gpuring_work *work);
+
+/* ptx_driver.c: are kernels interpreted from PTX; is there a text that is not understood (it has
+ * been told); and one kernel. What it does wrong breaks the context, as on a GPU. */
+struct ptx_machine;
+bool standin_ptx(void);
+bool standin_ptx_refused(void);
+void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
+                     struct gpuring_work *work);
 
 /* context.c */
 enum {
@@ -111,12 +150,16 @@ int standin_number(int device); /* of the device, among all there are; the same 
 bool standin_reach(int gpu, int other); /* these two, by such numbers: each other's memory */
 struct CUctx_st *standin_current(void); /* NULL: none */
 struct CUctx_st *standin_primary(int gpu);
+struct standin_owner standin_own(void);         /* the current context */
+bool standin_owned(struct standin_owner owner); /* it exists and is the current one */
+bool standin_same(struct standin_owner owner, struct standin_owner other);
+/* So many more, or fewer, objects of a context. */
+void standin_count(struct standin_owner owner, enum standin_object object, int change);
 
 /* memory.c */
 enum standin_kind {
     STANDIN_DEVICE,
     STANDIN_IMPORTED,
-    STANDIN_PINNED,
     STANDIN_REGISTERED,
     STANDIN_MANAGED, /* a host may touch it */
     STANDIN_POOL,    /* these two belong to no context, and no other process can map them */
@@ -124,11 +167,15 @@ enum standin_kind {
 };
 /* Kind and GPU of an address; false: ordinary host memory, which a GPU does not reach. */
 bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
-/* The same for so many bytes that a kernel on this GPU uses: all within one block that it reaches.
- */
-bool standin_memory_reached(const void *address, size_t bytes, int gpu);
-/* False if the bytes begin in a block and leave it. */
-bool standin_memory_within(const void *address, size_t bytes);
+/* The same for so many bytes that a kernel in this context uses: all within one block that it
+ * reaches. */
+bool standin_memory_reached(const void *address, size_t bytes, const struct CUctx_st *context);
+/* The block of the address, if it is reached in this context. */
+bool standin_memory_range(const void *address, const struct CUctx_st *context, uint64_t *begin,
+                          uint64_t *end);
+/* And that a copy uses, which also takes memory that the driver does not know, or that the host has
+ * registered in another context: it is not pinned there, but the host's. */
+bool standin_memory_copied(const void *address, size_t bytes, const struct CUctx_st *context);
 /* Device memory is accessible between open and close; calls nest and may come from any thread. */
 void standin_memory_open(void);
 void standin_memory_close(void);
@@ -168,10 +215,10 @@ void standin_memory_close(void);
     } while (0)
 
 /* For what belongs to a context: that one must be current. */
-#define STANDIN_NEED_GPU(owner)                                                               \
+#define STANDIN_NEED_OWNER(owner)                                                             \
     do {                                                                                      \
         STANDIN_NEED_CONTEXT();                                                               \
-        if (standin_current()->gpu != (owner)) {                                              \
+        if (!standin_owned(owner)) {                                                          \
             standin_report("pid %d misuses %s: another context is current\n", (int) getpid(), \
                            __func__);                                                         \
             return CUDA_ERROR_INVALID_CONTEXT;                                                \

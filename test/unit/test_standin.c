@@ -69,6 +69,16 @@ static void assert_reports(void (*body)(void), const char *expected)
     }
 }
 
+static void nothing_is_reported(void (*body)(void))
+{
+    char line[256];
+    int status;
+
+    misuse(body, &status, line, sizeof line);
+    assert_int_equal(status, 0);
+    assert_string_equal(line, "");
+}
+
 static void assert_faults(void (*body)(void))
 {
     char line[256];
@@ -88,20 +98,18 @@ static void leak_memory(void)
 {
 }
 
-static void leak_pinned(void)
+static CUstream make_stream(void)
 {
-    void *pinned;
+    CUstream stream;
 
-    nothing_wrong();
-    CUDA_REQUIRE(driver->host_alloc(&pinned, 100, 0) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    return stream;
 }
 
 static void leak_stream(void)
 {
-    CUstream stream;
-
     nothing_wrong();
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    (void) make_stream();
 }
 
 static void leak_event(void)
@@ -122,15 +130,9 @@ static void leak_registration(void)
 
 static void leaks_are_reported(void **state)
 {
-    char line[256];
-    int status;
-
     (void) state;
-    misuse(nothing_wrong, &status, line, sizeof line);
-    assert_int_equal(status, 0);
-    assert_string_equal(line, "");
+    nothing_is_reported(nothing_wrong);
     assert_reports(leak_memory, "leaks device memory of 5000 bytes");
-    assert_reports(leak_pinned, "leaks pinned memory of 100 bytes");
     assert_reports(leak_stream, "leaks 1 streams");
     assert_reports(leak_event, "leaks 1 events");
     assert_reports(leak_registration, "leaks a registration");
@@ -153,25 +155,14 @@ static void touch_freed(void)
     touch(buffer);
 }
 
-static void touch_freed_pinned(void)
-{
-    void *pinned;
-
-    CUDA_REQUIRE(driver->host_alloc(&pinned, 100, 0) == CUDA_SUCCESS);
-    touch((uintptr_t) pinned);
-    CUDA_REQUIRE(driver->host_free(pinned) == CUDA_SUCCESS);
-    touch((uintptr_t) pinned);
-}
-
 /* The GPU writes to memory that was freed. */
 static void copy_to_freed(void)
 {
-    CUstream stream;
+    CUstream stream = make_stream();
     CUdeviceptr other;
 
     CUDA_REQUIRE(driver->alloc(&other, BYTES) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->free(other) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->copy_async(other, buffer, BYTES, stream) == CUDA_SUCCESS);
     (void) driver->stream_sync(stream);
 }
@@ -181,7 +172,6 @@ static void wrong_accesses_are_faults(void **state)
     (void) state;
     assert_faults(touch_device);
     assert_faults(touch_freed);
-    assert_faults(touch_freed_pinned);
     assert_faults(copy_to_freed);
 }
 
@@ -207,7 +197,7 @@ static void other_context(void)
     CUstream stream;
 
     nothing_wrong();
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    stream = make_stream();
     CUDA_REQUIRE(driver->primary_retain(&context, 1) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->set_async(buffer, 0, 1, stream) == CUDA_ERROR_INVALID_CONTEXT);
@@ -222,7 +212,6 @@ static void launch_with(const struct gpuring_step *steps, struct gpuring_work *w
     void *arguments[] = {&work};
     CUfunction function;
     CUmodule module;
-    CUstream stream;
 
     *lane = (struct gpuring_lane){.steps = steps, .refs = (const uint16_t *) (const void *) lane};
     lane->count = lane->nsteps = lane->nchunks = 1;
@@ -233,10 +222,9 @@ static void launch_with(const struct gpuring_step *steps, struct gpuring_work *w
                                   .nlanes = 1,
                                   .lanes = lane};
     nothing_wrong();
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_sum_f32") == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0, stream,
+    CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0, make_stream(),
                                 arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -249,12 +237,20 @@ static void unreachable_work(void)
     launch_with(&step, &work, &lane);
 }
 
+static void *pinned_page(void)
+{
+    static uint8_t page[4096] __attribute__((aligned(4096)));
+
+    CUDA_REQUIRE(driver->host_register(page, sizeof page, CU_MEMHOSTREGISTER_PORTABLE) ==
+                 CUDA_SUCCESS);
+    return page;
+}
+
 static void unreachable_steps(void)
 {
     static const struct gpuring_step step;
-    void *pinned;
+    void *pinned = pinned_page();
 
-    CUDA_REQUIRE(driver->host_alloc(&pinned, 4096, 0) == CUDA_SUCCESS);
     launch_with(&step, pinned, (struct gpuring_lane *) pinned + 10);
 }
 
@@ -262,9 +258,8 @@ static void unreachable_steps(void)
 static void foreign_steps(void)
 {
     CUdeviceptr table = cuda_alloc_on(driver, 1, 4096);
-    void *pinned;
+    void *pinned = pinned_page();
 
-    CUDA_REQUIRE(driver->host_alloc(&pinned, 4096, 0) == CUDA_SUCCESS);
     launch_with((const struct gpuring_step *) (uintptr_t) table, pinned,
                 (struct gpuring_lane *) pinned + 10);
 }
@@ -363,11 +358,10 @@ static void import_twice(void)
 
 static void copy_beyond_end(void)
 {
-    CUstream stream;
+    CUstream stream = make_stream();
     CUdeviceptr other;
 
     CUDA_REQUIRE(driver->alloc(&other, BYTES + 1) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->copy_async(other, buffer, BYTES, stream) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->copy_async(other, buffer, BYTES + 1, stream) == CUDA_ERROR_INVALID_VALUE);
 }
@@ -382,9 +376,8 @@ static void copy_rows_beyond_end(void)
                           .dstPitch = BYTES / 2,
                           .WidthInBytes = 10,
                           .Height = 2};
-    CUstream stream;
+    CUstream stream = make_stream();
 
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->copy_rows_async(&copy, stream) == CUDA_SUCCESS);
     copy.Height = 3;
     CUDA_REQUIRE(driver->copy_rows_async(&copy, stream) == CUDA_ERROR_INVALID_VALUE);
@@ -393,9 +386,8 @@ static void copy_rows_beyond_end(void)
 static void set_host_memory(void)
 {
     static uint8_t memory[1];
-    CUstream stream;
+    CUstream stream = make_stream();
 
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->set_async((CUdeviceptr) (uintptr_t) memory, 0, 1, stream) ==
                  CUDA_ERROR_INVALID_VALUE);
 }
@@ -413,7 +405,7 @@ static void wrong_arguments_are_refused(void **state)
     assert_reports(export_middle, "misuses cuIpcGetMemHandle");
     assert_reports(import_wrong_flags, "misuses cuIpcOpenMemHandle_v2: flags");
     assert_reports(import_twice, "misuses cuIpcOpenMemHandle_v2: the handle is open");
-    assert_reports(copy_beyond_end, "misuses cuMemcpyAsync");
+    assert_reports(copy_beyond_end, "misuses copy_between: beyond the end");
     assert_reports(copy_rows_beyond_end, "misuses cuMemcpy2DAsync_v2");
     assert_reports(set_host_memory, "misuses cuMemsetD8Async");
 }
@@ -429,13 +421,156 @@ static void misuses_are_reported(void **state)
     assert_reports(foreign_steps, "misuses cuLaunchKernel");
 }
 
+/* A context beside the primary one of GPU 0, that is current. */
+static CUcontext push_another(void)
+{
+    void *(*make)(int gpu);
+    CUcontext context;
+
+    cuda_find("gpuring_standin_context", &make);
+    context = make(0);
+    CUDA_REQUIRE(context != NULL && driver->ctx_push(context) == CUDA_SUCCESS);
+    return context;
+}
+
+static void end_another(CUcontext context)
+{
+    void (*end)(void *context);
+
+    cuda_find("gpuring_standin_context_end", &end);
+    end(context);
+}
+
+/* Of the same GPU, but of the other context. */
+static void copy_of_other_context(void)
+{
+    CUcontext other = push_another(), popped;
+    CUdeviceptr mine;
+    CUstream stream = make_stream();
+
+    CUDA_REQUIRE(driver->alloc(&mine, BYTES) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_peer_async(mine, other, mine, other, 1, stream) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&popped) == CUDA_SUCCESS && popped == other);
+    CUDA_REQUIRE(driver->ctx_current(&popped) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_push(other) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_peer_async(mine, other, buffer, popped, 1, stream) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->copy_async(mine, buffer, BYTES, stream) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void copy_between_wrong_contexts(void)
+{
+    CUcontext other = push_another();
+    CUstream stream = make_stream();
+
+    CUDA_REQUIRE(driver->copy_peer_async(buffer, other, buffer, other, 1, stream) ==
+                 CUDA_ERROR_INVALID_VALUE);
+}
+
+static void set_other_context(void)
+{
+    (void) push_another();
+    CUDA_REQUIRE(driver->set_async(buffer, 0, 1, make_stream()) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* What was registered in a context is not for others, unless it says so. */
+static void launch_on_registered(unsigned flags)
+{
+    static uint8_t page[4096] __attribute__((aligned(4096)));
+
+    CUDA_REQUIRE(driver->host_register(page, sizeof page, flags) == CUDA_SUCCESS);
+    (void) push_another();
+    launch_with((const struct gpuring_step *) (uintptr_t) buffer, (struct gpuring_work *) page,
+                (struct gpuring_lane *) page + 10);
+}
+
+static void launch_on_others_memory(void)
+{
+    launch_on_registered(0);
+}
+
+/* A context ends, another one has its handle: what was made in the first is not the second's. */
+static void event_of_ended_context(void)
+{
+    CUcontext first = push_another();
+    CUevent event;
+
+    CUDA_REQUIRE(driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+    end_another(first);
+    CUDA_REQUIRE(push_another() == first);
+    CUDA_REQUIRE(driver->event_query(event) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+static void push_ended_context(void)
+{
+    CUcontext ended = push_another();
+
+    end_another(ended);
+    CUDA_REQUIRE(driver->ctx_push(ended) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+/* Also of the primary one, when nobody holds it any more. */
+static void free_after_release(void)
+{
+    CUDA_REQUIRE(driver->primary_release(0) == CUDA_SUCCESS);
+    (void) push_another();
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* As where another thread captures a stream; with the other mode it is allowed. */
+static void query_during_capture(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    void (*capture)(int capturing);
+    CUstream stream = make_stream();
+
+    cuda_find("gpuring_standin_capture", &capture);
+    capture(1);
+    CUDA_REQUIRE(driver->capture_mode(&mode) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->stream_query(stream) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->capture_mode(&mode) == CUDA_SUCCESS);
+    CUDA_REQUIRE(mode == CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUDA_REQUIRE(driver->stream_query(stream) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+
+static void all_is_gone_with_a_context(void)
+{
+    CUcontext context = push_another();
+    unsigned long long id;
+    CUdeviceptr memory;
+    CUmodule module;
+
+    CUDA_REQUIRE(driver->alloc(&memory, BYTES) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, memory) ==
+                 CUDA_SUCCESS);
+    (void) make_stream();
+    CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
+    end_another(context);
+    CUDA_REQUIRE(driver->pointer_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, memory) ==
+                 CUDA_ERROR_INVALID_VALUE);
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    nothing_wrong();
+}
+
+static void contexts_are_told_apart(void **state)
+{
+    (void) state;
+    assert_reports(copy_of_other_context, "misuses copy_between: ");
+    assert_reports(copy_between_wrong_contexts, "misuses copy_between: ");
+    assert_reports(set_other_context, "misuses cuMemsetD8Async: no such memory of this context");
+    assert_reports(launch_on_others_memory, "misuses cuLaunchKernel");
+    assert_reports(event_of_ended_context, "misuses cuEventQuery: another context is current");
+    assert_reports(push_ended_context, "misuses cuCtxPushCurrent_v2: there is no such context");
+    assert_reports(free_after_release, "misuses memory");
+    assert_reports(query_during_capture, "misuses standin_enter: cuStreamQuery");
+    nothing_is_reported(all_is_gone_with_a_context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaks_are_reported),
-        cmocka_unit_test(wrong_accesses_are_faults),
-        cmocka_unit_test(misuses_are_reported),
-        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(leaks_are_reported),      cmocka_unit_test(wrong_accesses_are_faults),
+        cmocka_unit_test(misuses_are_reported),    cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(contexts_are_told_apart),
     };
 
     return cmocka_run_group_tests_name("standin", tests, NULL, NULL);

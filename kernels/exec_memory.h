@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Part of an execution header (see executor.h), behind EXEC_FN and EXEC: loads and stores of what
+ * others access, by threads of the host.
+ */
+
+EXEC_FN uint64_t exec_load_acquire(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+EXEC_FN void exec_store_release(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+EXEC_FN uint32_t exec_load_size(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+EXEC_FN void exec_store_size(uint32_t *p, uint32_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+EXEC_FN void exec_note(uint32_t *p, uint32_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+}
+
+EXEC_FN int exec_aborted(const EXEC *x)
+{
+    return x->work->abort != NULL && __atomic_load_n(x->work->abort, __ATOMIC_RELAXED) != 0;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Streams and events as applications use them; those of the stand-in driver do not block. */
+#include "test/standin/application/application.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define MOST_STREAMS 256
+
+/* The application's streams. The default one and the blocking ones wait for each other. */
+enum sort { DEFAULT, BLOCKING, NON_BLOCKING };
+
+struct known {
+    CUstream stream; /* NULL: free */
+    struct standin_owner owner;
+    enum sort sort;
+};
+
+/* What an application has for an event. */
+struct event {
+    CUevent event; /* the stand-in driver's */
+    struct standin_owner owner;
+};
+
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known known[MOST_STREAMS];
+
+/* Called with the lock held, as the next two. */
+static CUresult add(CUstream *stream, enum sort sort)
+{
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        CUresult result;
+
+        if (known[i].stream != NULL) {
+            continue;
+        }
+        result = application_driver()->stream_create(stream, CU_STREAM_NON_BLOCKING);
+        if (result == CUDA_SUCCESS) {
+            known[i] = (struct known){*stream, standin_own(), sort};
+        }
+        return result;
+    }
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static struct known *find(CUstream stream)
+{
+    bool is_default = stream == NULL || stream == CU_STREAM_LEGACY;
+
+    for (int i = 0; i < MOST_STREAMS; i++) {
+        if (known[i].stream != NULL &&
+            (is_default ? known[i].sort == DEFAULT && standin_owned(known[i].owner)
+                        : known[i].stream == stream)) {
+            return &known[i];
+        }
+    }
+    return NULL;
+}
+
+/* A driver lets the stream wait; here the caller does. */
+static CUresult wait_for_others(const struct known *stream)
+{
+    enum sort others = stream->sort == DEFAULT ? BLOCKING : DEFAULT;
+    CUresult result = CUDA_SUCCESS;
+
+    for (int i = 0; i < MOST_STREAMS && result == CUDA_SUCCESS; i++) {
+        if (known[i].stream != NULL && known[i].sort == others &&
+            standin_same(known[i].owner, stream->owner)) {
+            result = application_driver()->stream_sync(known[i].stream);
+        }
+    }
+    return result;
+}
+
+CUresult application_stream(CUstream *stream)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct known *used;
+
+    STANDIN_NEED_CONTEXT();
+    pthread_mutex_lock(&known_lock);
+    used = find(*stream);
+    if (used == NULL && (*stream == NULL || *stream == CU_STREAM_LEGACY)) {
+        CUstream made;
+
+        result = add(&made, DEFAULT);
+        used = find(*stream);
+    }
+    if (used == NULL) {
+        result = result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_HANDLE;
+    } else {
+        *stream = used->stream;
+        result = used->sort != NON_BLOCKING ? wait_for_others(used) : CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&known_lock);
+    return result;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    CUresult result;
+
+    STANDIN_NEED_CONTEXT();
+    pthread_mutex_lock(&known_lock);
+    result = add(stream, flags == CU_STREAM_NON_BLOCKING ? NON_BLOCKING : BLOCKING);
+    pthread_mutex_unlock(&known_lock);
+    return result;
+}
+
+/* Called with the lock held. */
+static CUresult end(struct known *ended)
+{
+    CUresult result = application_enter(ended->owner);
+
+    if (result == CUDA_SUCCESS) {
+        result = application_driver()->stream_destroy(ended->stream);
+        application_leave();
+    }
+    ended->stream = NULL;
+    return result;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+    pthread_mutex_lock(&known_lock);
+    for (int i = 0; i < MOST_STREAMS && stream != NULL; i++) {
+        if (known[i].stream == stream) {
+            result = end(&known[i]);
+        }
+    }
+    pthread_mutex_unlock(&known_lock);
+    return result;
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    CUresult result = application_stream(&stream);
+
+    return result == CUDA_SUCCESS ? application_driver()->stream_sync(stream) : result;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    (void) stream;
+    (void) flags;
+    return cuEventSynchronize(event);
+}
+
+CUresult cuCtxSynchronize(void)
+{
+    STANDIN_NEED_CONTEXT();
+    standin_wait_for_streams();
+    return CUDA_SUCCESS;
+}
+
+static CUevent inner(CUevent event)
+{
+    return ((struct event *) (void *) event)->event;
+}
+
+/* Nobody is told how much time passed between two. */
+CUresult cuEventCreate(CUevent *event, unsigned int flags)
+{
+    struct event *created = calloc(1, sizeof *created);
+    CUresult result;
+
+    (void) flags;
+    if (created == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    result = application_driver()->event_create(&created->event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS) {
+        free(created);
+        return result;
+    }
+    created->owner = standin_own();
+    *event = (CUevent) (void *) created;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    struct event *ended = (void *) event;
+    CUresult result = application_enter(ended->owner);
+
+    if (result == CUDA_SUCCESS) {
+        result = application_driver()->event_destroy(ended->event);
+        application_leave();
+        free(ended);
+    }
+    return result;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    CUresult result = application_stream(&stream);
+
+    return result == CUDA_SUCCESS ? application_driver()->event_record(inner(event), stream)
+                                  : result;
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    return application_driver()->event_query(inner(event));
+}
+
+CUresult cuEventSynchronize(CUevent event)
+{
+    CUresult result = cuEventQuery(event);
+
+    while (result == CUDA_ERROR_NOT_READY) {
+        sched_yield();
+        result = cuEventQuery(event);
+    }
+    return result;
+}

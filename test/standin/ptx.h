@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * An interpreter of PTX, as far as nvcc makes it of our kernels: a test double, so that what nvcc
+ * has made of the source runs somewhere without a GPU. Nothing that it runs is a GPU result: it
+ * orders memory as the host does, which is more strictly, and knows no timing.
+ *
+ *   ptx_lex.c      text -> words                    ptx_alu.c     arithmetic on a warp
+ *   ptx_parse.c    directives, scopes, functions    ptx_memory.c  loads and stores, their checks
+ *   ptx_decode.c   one instruction                  ptx_race.c    who has accessed which byte
+ *   ptx_program.c  the numbers of registers         ptx_warp.c    threads of a warp, one by one
+ *   ptx_symbols.c  names and what they mean         ptx_sync.c    their shuffles and votes
+ *   ptx_code.h     the decoded program              ptx_run.c     blocks and their barriers
+ */
+#ifndef GPURING_STANDIN_PTX_H
+#define GPURING_STANDIN_PTX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptx_program;
+struct ptx_machine;
+
+enum ptx_error {
+    PTX_OK,
+    PTX_NO_KERNEL,  /* no such entry, or one that takes other parameters or fewer threads */
+    PTX_NO_MEMORY,  /* of the host, for the interpreter */
+    PTX_ADDRESS,    /* memory that the GPU does not reach, or no shared variable */
+    PTX_MISALIGNED, /* an access that is not naturally aligned */
+    PTX_UNWRITTEN,  /* a register or shared memory is read that nobody has written */
+    PTX_RACE,       /* two threads of a block, one of them writing, and no barrier between */
+    PTX_BARRIER,    /* not all threads of the block reach it */
+    PTX_SYNC,       /* a shuffle or vote that not all its lanes reach */
+    PTX_ARITHMETIC, /* an integer division by zero */
+    PTX_LIMIT,      /* too many instructions */
+};
+
+struct ptx_fault {
+    enum ptx_error error;
+    char text[640]; /* kernel, line, block, thread, address: what is wrong */
+};
+
+/* Memory around an address that the GPU reaches, [*begin, *end); false: none. */
+typedef bool ptx_reach_fn(void *context, uint64_t address, uint64_t *begin, uint64_t *end);
+
+struct ptx_launch {
+    const char *kernel;
+    uint32_t blocks, threads; /* threads of a block: a multiple of 32, at most 992 */
+    const void *parameters;   /* one after the other, each naturally aligned */
+    size_t bytes;
+    uint64_t seed;  /* of the order in which threads run */
+    uint64_t limit; /* instructions of warps; 0: none */
+    ptx_reach_fn *reach;
+    void *context;
+};
+
+/* The text is copied. NULL: `why` says which line and word are not understood. */
+struct ptx_program *ptx_program_parse(const char *text, char *why, size_t size);
+void ptx_program_free(struct ptx_program *program);
+bool ptx_program_has(const struct ptx_program *program, const char *kernel);
+
+/* A machine runs one launch at a time and keeps its memory for the next one. NULL: no memory. */
+struct ptx_machine *ptx_machine_create(const struct ptx_program *program);
+void ptx_machine_free(struct ptx_machine *machine);
+/* Runs a grid to its end. Not PTX_OK: it was stopped, as fault->text says. Other host threads get
+ * the core whenever a kernel reads the clock: it waits for something then. */
+enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_launch *launch,
+                               struct ptx_fault *fault);
+
+#endif

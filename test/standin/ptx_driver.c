@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Kernels of the stand-in driver, interpreted from the PTX that GPURING_STANDIN_PTX names. */
+#include "test/standin/ptx.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "kernels/image.h"
+#include "kernels/work.h"
+#include "test/standin/standin.h"
+
+/* Instructions of warps in a launch: ten times what the longest test has. */
+#define LIMIT UINT64_C(2000000000)
+
+static pthread_once_t loaded = PTHREAD_ONCE_INIT;
+static struct ptx_program *program;
+static bool refused;
+static uint64_t seed;
+static atomic_ulong launches;
+
+/* The whole file, with a zero behind it; NULL: it cannot be read. */
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t length = 0, room = 0;
+
+    while (file != NULL && !feof(file) && !ferror(file)) {
+        if (length + 1 >= room) {
+            char *larger = realloc(text, room = 2 * room + 65536);
+
+            if (larger == NULL) {
+                free(text);
+                text = NULL;
+                break;
+            }
+            text = larger;
+        }
+        length += fread(text + length, 1, room - length - 1, file);
+    }
+    if (file == NULL || ferror(file) || text == NULL) {
+        free(text);
+        text = NULL;
+    } else {
+        text[length] = '\0';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return text;
+}
+
+static uint64_t choose_seed(void)
+{
+    const char *wish = getenv("GPURING_STANDIN_PTX_SEED");
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return wish != NULL ? strtoull(wish, NULL, 10)
+                        : (uint64_t) (now.tv_nsec / 1000 + getpid()) % 1000000;
+}
+
+static void load(void)
+{
+    const char *path = getenv("GPURING_STANDIN_PTX");
+    char why[400] = "it cannot be read", *text;
+
+    if (path == NULL || path[0] == '\0') {
+        return;
+    }
+    seed = choose_seed();
+    text = read_file(path);
+    program = text != NULL ? ptx_program_parse(text, why, sizeof why) : NULL;
+    free(text);
+    refused = program == NULL;
+    if (refused) {
+        fprintf(stderr, "stand-in driver: %s: %s\n", path, why);
+    }
+}
+
+bool standin_ptx(void)
+{
+    pthread_once(&loaded, load);
+    return program != NULL;
+}
+
+bool standin_ptx_refused(void)
+{
+    pthread_once(&loaded, load);
+    return refused;
+}
+
+static CUresult code_of(enum ptx_error error)
+{
+    switch (error) {
+    case PTX_ADDRESS:
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case PTX_MISALIGNED:
+        return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case PTX_LIMIT:
+        return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case PTX_NO_KERNEL:
+        return CUDA_ERROR_NOT_FOUND;
+    case PTX_NO_MEMORY:
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    default:
+        return CUDA_ERROR_LAUNCH_FAILED;
+    }
+}
+
+static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
+{
+    return standin_memory_range((void *) (uintptr_t) address, context, begin, end);
+}
+
+void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
+                     struct gpuring_work *work)
+{
+    uint64_t parameter = (uintptr_t) work;
+    struct ptx_launch launch = {.kernel = kernel,
+                                .blocks = work->nlanes,
+                                .threads = GPURING_KERNEL_THREADS,
+                                .parameters = &parameter,
+                                .bytes = sizeof parameter,
+                                .seed = seed + (atomic_fetch_add(&launches, 1) << 20),
+                                .limit = LIMIT,
+                                .reach = reach,
+                                .context = context};
+    struct ptx_fault fault = {.error = PTX_NO_MEMORY, .text = "no memory for the interpreter"};
+
+    if (*machine == NULL) {
+        *machine = ptx_machine_create(program);
+    }
+    if (*machine != NULL && ptx_machine_run(*machine, &launch, &fault) == PTX_OK) {
+        return;
+    }
+    fprintf(stderr, "stand-in driver: GPU %d: %s (GPURING_STANDIN_PTX_SEED=%llu)\n", context->gpu,
+            fault.text, (unsigned long long) seed);
+    standin_report("pid %d misuses a GPU: %s\n", (int) getpid(), fault.text);
+    standin_break(code_of(fault.error));
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Blocks: their barriers, their ends, and whose turn it is. All blocks of a grid are there at once.
+ */
+#include "test/standin/ptx_machine.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_THREADS 992 /* numbers up to PTX_MANY */
+#define TURN         128 /* instructions of a warp's turn, at most */
+#define PACES                                                                       \
+    8 /* up to 128 ns for an instruction, another in each launch: kernels that wait \
+         for a time are to run out of it in all places */
+
+uint64_t ptx_random(struct ptx_machine *machine)
+{
+    machine->random ^= machine->random << 13;
+    machine->random ^= machine->random >> 7;
+    machine->random ^= machine->random << 17;
+    return machine->random >> 16;
+}
+
+/* The text of a line, without what stands around it. */
+static void line_text(const char *text, uint32_t line, char *copy, size_t size)
+{
+    size_t length;
+
+    for (; line > 1 && text != NULL; line--) {
+        text = strchr(text, '\n');
+        text = text != NULL ? text + 1 : NULL;
+    }
+    text = text != NULL ? text + strspn(text, " \t") : "";
+    length = strcspn(text, "\n;");
+    length = length < size ? length : size - 1;
+    for (size_t i = 0; i < length; i++) {
+        copy[i] = text[i] == '\t' ? ' ' : text[i];
+    }
+    copy[length] = '\0';
+}
+
+bool ptx_fail(struct ptx_warp *warp, enum ptx_error error, uint32_t pc, uint32_t lane,
+              const char *format, ...)
+{
+    const struct ptx_machine *machine = warp->block->machine;
+    const struct ptx_inst *inst = &machine->program->code[pc];
+    struct ptx_fault *fault = machine->fault;
+    va_list arguments;
+    char text[160];
+    int length;
+
+    line_text(machine->program->text, inst->line, text, sizeof text);
+    length = snprintf(fault->text, sizeof fault->text,
+                      "kernel %.100s, PTX line %u (%s): block %u, thread %u ", machine->entry->name,
+                      inst->line, text, warp->block->number, warp->first + lane);
+    va_start(arguments, format);
+    vsnprintf(fault->text + length, sizeof fault->text - (size_t) length, format, arguments);
+    va_end(arguments);
+    fault->error = error;
+    return false;
+}
+
+static bool all_waited(struct ptx_block *block)
+{
+    const struct ptx_inst *inst = &block->machine->program->code[block->barrier];
+
+    for (uint32_t w = 0; w < block->nwarps; w++) {
+        struct ptx_warp *warp = &block->warps[w];
+
+        if (inst->op == PTX_BAR_RED_AND) {
+            warp->preds[inst->to[0]] = block->verdict != 0 ? UINT32_MAX : 0;
+            warp->preds_written[inst->to[0]] = UINT32_MAX;
+        }
+        warp->runnable = warp->at_barrier;
+        warp->at_barrier = 0;
+        for (uint32_t i = 0; i < PTX_LANES; i++) {
+            warp->pc[i]++;
+        }
+    }
+    block->waiting = 0;
+    ptx_race_barrier(block);
+    return true;
+}
+
+bool ptx_barrier_arrive(struct ptx_warp *warp, uint32_t pc, uint32_t lanes, uint32_t verdicts)
+{
+    struct ptx_block *block = warp->block;
+    const struct ptx_inst *code = block->machine->program->code;
+    uint32_t lane = (uint32_t) __builtin_ctz(lanes);
+
+    if (block->exited > 0) {
+        return ptx_fail(warp, PTX_BARRIER, pc, lane,
+                        "waits at a barrier that %u threads, which are gone, never reach",
+                        block->exited);
+    }
+    if (block->waiting == 0) {
+        block->barrier = pc;
+        block->verdict = 1;
+    } else if (block->barrier != pc) {
+        return ptx_fail(warp, PTX_BARRIER, pc, lane,
+                        "waits at a barrier while other threads wait at that of line %u",
+                        code[block->barrier].line);
+    }
+    block->verdict &= (lanes & ~verdicts) == 0;
+    warp->runnable &= ~lanes;
+    warp->at_barrier |= lanes;
+    block->waiting += (uint32_t) __builtin_popcount(lanes);
+    return block->waiting < PTX_LANES * block->nwarps || all_waited(block);
+}
+
+bool ptx_exit(struct ptx_warp *warp, uint32_t pc, uint32_t lanes)
+{
+    struct ptx_block *block = warp->block;
+
+    warp->runnable &= ~lanes;
+    warp->exited |= lanes;
+    block->exited += (uint32_t) __builtin_popcount(lanes);
+    return block->waiting == 0 || ptx_fail(warp, PTX_BARRIER, pc, (uint32_t) __builtin_ctz(lanes),
+                                           "ends while others wait at the barrier of line %u",
+                                           block->machine->program->code[block->barrier].line);
+}
+
+static void free_block(struct ptx_block *block, uint32_t nwarps)
+{
+    if (block == NULL) {
+        return;
+    }
+    for (uint32_t w = 0; block->warps != NULL && w < nwarps; w++) {
+        free(block->warps[w].regs);
+        free(block->warps[w].written);
+        free(block->warps[w].preds);
+        free(block->warps[w].parameters);
+    }
+    free(block->warps);
+    free(block->shared);
+    ptx_race_free(block);
+    free(block);
+}
+
+static bool create_warp(struct ptx_block *block, struct ptx_warp *warp)
+{
+    const struct ptx_program *program = block->machine->program;
+
+    warp->block = block;
+    warp->regs = malloc((size_t) program->registers * sizeof *warp->regs + 1);
+    warp->written = malloc((size_t) program->registers * sizeof *warp->written + 1);
+    warp->preds = malloc((size_t) program->predicates * 2 * sizeof *warp->preds);
+    warp->parameters = malloc((size_t) program->parameters * PTX_LANES + 1);
+    if (warp->regs == NULL || warp->written == NULL || warp->preds == NULL ||
+        warp->parameters == NULL) {
+        return false;
+    }
+    warp->preds_written = warp->preds + program->predicates;
+    return true;
+}
+
+static struct ptx_block *create_block(struct ptx_machine *machine)
+{
+    struct ptx_block *block = calloc(1, sizeof *block);
+    bool good = block != NULL;
+
+    if (good) {
+        block->machine = machine;
+        block->nwarps = machine->nwarps;
+        block->warps = calloc(machine->nwarps, sizeof *block->warps);
+        block->shared = calloc(1, PTX_PAGE);
+        block->shadow_shared = calloc(1, sizeof *block->shadow_shared);
+        good = block->warps != NULL && block->shared != NULL && block->shadow_shared != NULL;
+    }
+    for (uint32_t w = 0; good && w < machine->nwarps; w++) {
+        good = create_warp(block, &block->warps[w]);
+    }
+    if (!good) {
+        free_block(block, machine->nwarps);
+        return NULL;
+    }
+    return block;
+}
+
+static void free_blocks(struct ptx_machine *machine)
+{
+    for (uint32_t b = 0; b < machine->nblocks; b++) {
+        free_block(machine->blocks[b], machine->nwarps);
+    }
+    free(machine->blocks);
+    machine->blocks = NULL;
+    machine->nblocks = 0;
+}
+
+static bool have_blocks(struct ptx_machine *machine, uint32_t blocks, uint32_t nwarps)
+{
+    struct ptx_block **list;
+
+    if (machine->nwarps != nwarps) {
+        free_blocks(machine);
+        machine->nwarps = nwarps;
+    }
+    if (machine->nblocks >= blocks) {
+        return true;
+    }
+    list = realloc(machine->blocks, blocks * sizeof(struct ptx_block *));
+    if (list == NULL) {
+        return false;
+    }
+    machine->blocks = list;
+    while (machine->nblocks < blocks) {
+        struct ptx_block *block = create_block(machine);
+
+        if (block == NULL) {
+            return false;
+        }
+        machine->blocks[machine->nblocks++] = block;
+    }
+    return true;
+}
+
+static void start_warp(struct ptx_warp *warp)
+{
+    const struct ptx_machine *machine = warp->block->machine;
+    const struct ptx_program *program = machine->program;
+
+    warp->runnable = UINT32_MAX;
+    warp->at_barrier = warp->at_sync = warp->exited = 0;
+    memset(warp->depth, 0, sizeof warp->depth);
+    memset(warp->written, 0, program->registers * sizeof *warp->written);
+    memset(warp->preds_written, 0, program->predicates * sizeof *warp->preds_written);
+    warp->preds[0] = 0;
+    warp->preds[PTX_PRED_TRUE] = UINT32_MAX;
+    warp->preds_written[0] = warp->preds_written[PTX_PRED_TRUE] = UINT32_MAX;
+    for (uint32_t i = 0; i < PTX_LANES; i++) {
+        const uint8_t *from = machine->launch->parameters;
+
+        warp->pc[i] = machine->entry->first;
+        for (uint32_t p = 0; p < machine->entry->nparameters; p++) {
+            struct ptx_variable variable = machine->entry->parameters[p];
+
+            memcpy(warp->parameters + i * program->parameters + variable.at,
+                   from + variable.at - machine->entry->parameters[0].at, variable.bytes);
+        }
+    }
+}
+
+static void start_block(struct ptx_block *block, uint32_t number)
+{
+    block->number = number;
+    block->waiting = block->exited = 0;
+    ptx_race_restart(block);
+    memset(block->shared, 0xa5, PTX_PAGE);
+    for (uint32_t w = 0; w < block->nwarps; w++) {
+        block->warps[w].first = w * PTX_LANES;
+        start_warp(&block->warps[w]);
+    }
+}
+
+/* A turn of one of the block's warps, at random; false: stopped. */
+static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
+{
+    uint32_t w = (uint32_t) ptx_random(machine) % block->nwarps, done = 0, looked = 0;
+
+    while (looked < block->nwarps && block->warps[w].runnable == 0) {
+        w = (w + 1) % block->nwarps;
+        looked++;
+    }
+    if (looked == block->nwarps) {
+        return ptx_fail(&block->warps[0], PTX_BARRIER, block->warps[0].pc[0], 0,
+                        "cannot go on, nor can any other of its block");
+    }
+    if (!ptx_warp_run(&block->warps[w], 1 + (uint32_t) ptx_random(machine) % TURN, &done)) {
+        return false;
+    }
+    machine->warp_instructions += done;
+    if (machine->looked_at_clock) {
+        machine->looked_at_clock = false;
+        sched_yield();
+    }
+    return true;
+}
+
+static bool run_blocks(struct ptx_machine *machine)
+{
+    const struct ptx_launch *launch = machine->launch;
+    uint64_t end = machine->warp_instructions + launch->limit;
+    uint32_t left = launch->blocks;
+
+    while (left > 0) {
+        /* Blocks that run stand before those that have ended. */
+        uint32_t b = (uint32_t) ptx_random(machine) % left;
+        struct ptx_block *block = machine->blocks[b];
+
+        if (!take_turn(machine, block)) {
+            return false;
+        }
+        if (launch->limit != 0 && machine->warp_instructions > end) {
+            struct ptx_warp *warp = &block->warps[0];
+
+            return ptx_fail(warp, PTX_LIMIT, warp->pc[0], 0,
+                            "is here when the grid has run %llu instructions of warps",
+                            (unsigned long long) launch->limit);
+        }
+        if (block->exited == PTX_LANES * block->nwarps) {
+            machine->blocks[b] = machine->blocks[--left];
+            machine->blocks[left] = block;
+        }
+    }
+    return true;
+}
+
+static bool check_launch(struct ptx_machine *machine, const struct ptx_launch *launch)
+{
+    const struct ptx_program *program = machine->program;
+    const struct ptx_function *entry = NULL;
+
+    for (uint32_t f = 0; f < program->nfunctions; f++) {
+        if (program->functions[f].entry &&
+            strcmp(program->functions[f].name, launch->kernel) == 0) {
+            entry = &program->functions[f];
+        }
+    }
+    machine->entry = entry;
+    if (entry == NULL || launch->threads == 0 || launch->threads % PTX_LANES != 0 ||
+        launch->threads > MOST_THREADS ||
+        (entry->threads != 0 && launch->threads > entry->threads) || entry->shared > PTX_PAGE) {
+        return false;
+    }
+    return entry->nparameters == 0 || entry->parameters[entry->nparameters - 1].at +
+                                              entry->parameters[entry->nparameters - 1].bytes -
+                                              entry->parameters[0].at ==
+                                          launch->bytes;
+}
+
+enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_launch *launch,
+                               struct ptx_fault *fault)
+{
+    *fault = (struct ptx_fault){.error = PTX_OK};
+    if (!check_launch(machine, launch)) {
+        snprintf(fault->text, sizeof fault->text,
+                 "there is no kernel %.100s for blocks of %u threads with %zu bytes of parameters",
+                 launch->kernel, launch->threads, launch->bytes);
+        return fault->error = PTX_NO_KERNEL;
+    }
+    if (!have_blocks(machine, launch->blocks, launch->threads / PTX_LANES)) {
+        snprintf(fault->text, sizeof fault->text, "no memory for %u blocks", launch->blocks);
+        return fault->error = PTX_NO_MEMORY;
+    }
+    machine->launch = launch;
+    machine->fault = fault;
+    machine->nranges = 0;
+    machine->unchecked = false;
+    machine->random = launch->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    machine->pace = UINT64_C(1) << ptx_random(machine) % PACES;
+    machine->grain = ptx_random(machine) % 2 != 0 ? 32 : 1000000;
+    for (uint32_t b = 0; b < launch->blocks; b++) {
+        start_block(machine->blocks[b], b);
+    }
+    if (run_blocks(machine) && machine->unchecked) {
+        snprintf(fault->text, sizeof fault->text, "no memory to look for races");
+        fault->error = PTX_NO_MEMORY;
+    }
+    return fault->error;
+}
+
+struct ptx_machine *ptx_machine_create(const struct ptx_program *program)
+{
+    struct ptx_machine *machine = calloc(1, sizeof *machine);
+
+    if (machine != NULL) {
+        machine->program = program;
+    }
+    return machine;
+}
+
+void ptx_machine_free(struct ptx_machine *machine)
+{
+    if (machine != NULL) {
+        free_blocks(machine);
+        free(machine);
+    }
+}

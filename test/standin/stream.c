@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Streams and events. A stream is a queue with a thread that runs its tasks (task.h); an event is
+ * the position in a queue at which it was recorded.
+ */
+#include "test/standin/task.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "test/standin/ptx.h"
+
+struct CUstream_st {
+    struct standin_owner owner;
+    pthread_t thread;
+    struct ptx_machine *machine; /* that thread's, if kernels are PTX */
+    pthread_mutex_t lock;        /* guards all below */
+    pthread_cond_t change;
+    struct standin_task *first, **last;
+    uint64_t queued, finished;
+    bool closing;
+    struct CUstream_st *next; /* guarded by streams_lock */
+};
+
+struct CUevent_st {
+    struct standin_owner owner;
+    struct CUstream_st *stream; /* of the last record; NULL: never recorded */
+    uint64_t position;
+};
+
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct CUstream_st *all_streams;
+
+static void *stream_main(void *argument)
+{
+    struct CUstream_st *stream = argument;
+
+    pthread_mutex_lock(&stream->lock);
+    for (;;) {
+        struct standin_task *task = stream->first;
+
+        if (task != NULL) {
+            stream->first = task->next;
+            if (stream->first == NULL) {
+                stream->last = &stream->first;
+            }
+            pthread_mutex_unlock(&stream->lock);
+            standin_task_run(task, &stream->machine, stream->owner.context);
+            free(task);
+            pthread_mutex_lock(&stream->lock);
+            stream->finished++;
+            pthread_cond_broadcast(&stream->change);
+        } else if (stream->closing) {
+            break;
+        } else {
+            pthread_cond_wait(&stream->change, &stream->lock);
+        }
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return NULL;
+}
+
+CUresult standin_stream_queue(CUstream stream, struct standin_task description)
+{
+    struct standin_task *task;
+
+    if (stream == NULL) {
+        return CUDA_ERROR_INVALID_HANDLE; /* we never use the default stream */
+    }
+    STANDIN_NEED_OWNER(stream->owner);
+    task = malloc(sizeof *task);
+    if (task == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *task = description;
+    task->next = NULL;
+    pthread_mutex_lock(&stream->lock);
+    *stream->last = task;
+    stream->last = &task->next;
+    stream->queued++;
+    pthread_cond_broadcast(&stream->change);
+    pthread_mutex_unlock(&stream->lock);
+    return CUDA_SUCCESS;
+}
+
+struct standin_owner standin_stream_owner(CUstream stream)
+{
+    return stream->owner;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+    struct CUstream_st *created;
+
+    STANDIN_ENTER(stream_create);
+    STANDIN_NEED_CONTEXT();
+    if (flags != CU_STREAM_NON_BLOCKING) {
+        return CUDA_ERROR_INVALID_VALUE; /* ours must not wait for the default stream */
+    }
+    created = calloc(1, sizeof *created);
+    if (created == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    created->owner = standin_own();
+    created->last = &created->first;
+    pthread_mutex_init(&created->lock, NULL);
+    pthread_cond_init(&created->change, NULL);
+    if (pthread_create(&created->thread, NULL, stream_main, created) != 0) {
+        free(created);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    standin_count(created->owner, STANDIN_STREAM, 1);
+    pthread_mutex_lock(&streams_lock);
+    created->next = all_streams;
+    all_streams = created;
+    pthread_mutex_unlock(&streams_lock);
+    *stream = created;
+    return CUDA_SUCCESS;
+}
+
+/* It is in the list no more: finish what was queued. */
+static void end_stream(CUstream stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    stream->closing = true;
+    pthread_cond_broadcast(&stream->change);
+    pthread_mutex_unlock(&stream->lock);
+    pthread_join(stream->thread, NULL);
+    ptx_machine_free(stream->machine);
+    stream->machine = NULL;
+}
+
+static CUresult destroy_stream(CUstream stream)
+{
+    struct CUstream_st **link = &all_streams;
+
+    STANDIN_NEED_OWNER(stream->owner);
+    pthread_mutex_lock(&streams_lock);
+    while (*link != stream) {
+        link = &(*link)->next;
+    }
+    *link = stream->next;
+    pthread_mutex_unlock(&streams_lock);
+    end_stream(stream);
+    standin_count(stream->owner, STANDIN_STREAM, -1);
+    pthread_mutex_destroy(&stream->lock);
+    pthread_cond_destroy(&stream->change);
+    free(stream);
+    return CUDA_SUCCESS;
+}
+
+/* The structures stay, so that a later use of the handles can be told. */
+void standin_end_streams(struct standin_owner owner)
+{
+    struct CUstream_st **link = &all_streams, *ended = NULL;
+
+    pthread_mutex_lock(&streams_lock);
+    while (*link != NULL) {
+        struct CUstream_st *stream = *link;
+
+        if (standin_same(stream->owner, owner)) {
+            *link = stream->next;
+            stream->next = ended;
+            ended = stream;
+        } else {
+            link = &stream->next;
+        }
+    }
+    pthread_mutex_unlock(&streams_lock);
+    for (; ended != NULL; ended = ended->next) {
+        end_stream(ended);
+    }
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+    STANDIN_RELEASE(stream_destroy, destroy_stream(stream));
+}
+
+static void wait_for_stream(struct CUstream_st *stream)
+{
+    uint64_t position;
+
+    pthread_mutex_lock(&stream->lock);
+    position = stream->queued;
+    while (stream->finished < position) {
+        pthread_cond_wait(&stream->change, &stream->lock);
+    }
+    pthread_mutex_unlock(&stream->lock);
+}
+
+void standin_wait_for_streams(void)
+{
+    pthread_mutex_lock(&streams_lock);
+    for (struct CUstream_st *stream = all_streams; stream != NULL; stream = stream->next) {
+        wait_for_stream(stream);
+    }
+    pthread_mutex_unlock(&streams_lock);
+}
+
+CUresult cuStreamSynchronize(CUstream stream)
+{
+    STANDIN_ENTER(stream_sync);
+    STANDIN_NEED_OWNER(stream->owner);
+    wait_for_stream(stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamQuery(CUstream stream)
+{
+    bool idle;
+
+    STANDIN_ENTER(stream_query);
+    STANDIN_NEED_OWNER(stream->owner);
+    pthread_mutex_lock(&stream->lock);
+    idle = stream->finished == stream->queued;
+    pthread_mutex_unlock(&stream->lock);
+    return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventCreate(CUevent *event, unsigned int flags)
+{
+    STANDIN_ENTER(event_create);
+    STANDIN_NEED_CONTEXT();
+    if (flags != CU_EVENT_DISABLE_TIMING) {
+        return CUDA_ERROR_INVALID_VALUE; /* timing makes events slow */
+    }
+    *event = calloc(1, sizeof **event);
+    if (*event == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    (*event)->owner = standin_own();
+    standin_count((*event)->owner, STANDIN_EVENT, 1);
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+    STANDIN_NEED_OWNER(event->owner);
+    standin_count(event->owner, STANDIN_EVENT, -1);
+    free(event);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy_v2(CUevent event)
+{
+    STANDIN_RELEASE(event_destroy, destroy_event(event));
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    STANDIN_ENTER(event_record);
+    STANDIN_NEED_OWNER(stream->owner);
+    STANDIN_NEED_OWNER(event->owner);
+    pthread_mutex_lock(&stream->lock);
+    event->stream = stream;
+    event->position = stream->queued;
+    pthread_mutex_unlock(&stream->lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    bool reached;
+
+    STANDIN_ENTER(event_query);
+    STANDIN_NEED_OWNER(event->owner);
+    if (event->stream == NULL) {
+        return CUDA_SUCCESS;
+    }
+    pthread_mutex_lock(&event->stream->lock);
+    reached = event->stream->finished >= event->position;
+    pthread_mutex_unlock(&event->stream->lock);
+    return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What streams run: copies, fills and kernels. Kernels are works, run by the host executor or, as
+ * PTX, by the interpreter (ptx.h).
+ */
+#include "test/standin/task.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/work.h"
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t) time.tv_sec * UINT64_C(1000000000) + (uint64_t) time.tv_nsec;
+}
+
+/* A lock that stands for the GPU where processes cannot run on it together; -1: none. */
+static int gpu_acquire(void)
+{
+    const char *path = getenv("GPURING_STANDIN_EXCLUSIVE");
+    int fd = path != NULL ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+
+    if (fd >= 0) {
+        flock(fd, LOCK_EX);
+    }
+    return fd;
+}
+
+static void gpu_release(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static bool imported(const void *address)
+{
+    enum standin_kind kind;
+    int gpu;
+
+    return standin_memory_kind(address, &kind, &gpu) && kind == STANDIN_IMPORTED;
+}
+
+/* The chunks that a work has sent so far into memory of other processes. */
+static uint64_t sent_to_others(const struct gpuring_work *work)
+{
+    uint64_t chunks = 0;
+
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+
+        for (uint32_t s = 0; s < lane->nsteps; s++) {
+            const uint16_t *sends = lane->refs + lane->steps[s].refs + lane->steps[s].noperands;
+
+            for (uint32_t k = 0; k < lane->steps[s].nsends; k++) {
+                const struct gpuring_send *send = &lane->sends[sends[k]];
+
+                chunks += imported(send->slots) ? send->step : 0;
+            }
+        }
+    }
+    return chunks;
+}
+
+/* Flip a bit in what each lane has sent last into memory of another process. */
+static void corrupt_sent(const struct gpuring_work *work)
+{
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        const struct gpuring_lane *lane = &work->lanes[i];
+        const struct gpuring_step *step = &lane->steps[lane->nsteps - 1];
+
+        for (uint32_t k = 0; k < step->nsends; k++) {
+            const struct gpuring_send *send =
+                &lane->sends[lane->refs[step->refs + step->noperands + k]];
+            uint64_t slot = (send->step - 1) % send->nslots;
+
+            if (send->step > 0 && imported(send->slots) && send->tail->size[slot] > 0) {
+                send->slots[slot * send->slot_bytes + send->tail->size[slot] / 2] ^= 1;
+            }
+        }
+    }
+}
+
+/* By the host executor: until the work is final or has waited for its patience. */
+static void run_on_host(const struct gpuring_work *work)
+{
+    uint64_t end = now_ns() + work->patience;
+    struct gpuring_work slice = *work; /* the lanes are shared, so their state persists */
+
+    slice.patience = 64;
+    while (gpuring_work_run_host(&slice) > 0 && now_ns() < end) {
+        sched_yield();
+    }
+}
+
+static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
+                       struct CUctx_st *context)
+{
+    struct gpuring_work *work = task->work;
+    struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
+    int gpu = gpu_acquire();
+    uint64_t sent = sent_to_others(work);
+
+    if (nap.tv_nsec > 0) {
+        nanosleep(&nap, NULL);
+    }
+    if (standin_ptx()) {
+        standin_ptx_run(machine, context, task->kernel, work);
+    } else {
+        run_on_host(work);
+    }
+    if (sent_to_others(work) > sent && standin_corrupts()) {
+        corrupt_sent(work);
+    }
+    gpu_release(gpu);
+}
+
+static void run_copy(const struct standin_task *task)
+{
+    for (size_t row = 0; row < task->rows; row++) {
+        memmove(task->to + row * task->to_pitch, task->from + row * task->from_pitch, task->bytes);
+    }
+    if (task->bytes > 0 && imported(task->to) && standin_corrupts()) {
+        task->to[task->bytes / 2] ^= 1;
+    }
+}
+
+void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
+                      struct CUctx_st *context)
+{
+    standin_memory_open();
+    switch (task->kind) {
+    case TASK_COPY:
+        run_copy(task);
+        break;
+    case TASK_SET:
+        memset(task->to, task->value, task->bytes);
+        break;
+    case TASK_KERNEL:
+        run_kernel(task, machine, context);
+        break;
+    }
+    standin_memory_close();
+}
+
+CUresult standin_enqueue(CUstream stream, const char *kernel, struct gpuring_work *work)
+{
+    return standin_stream_queue(
+        stream, (struct standin_task){.kind = TASK_KERNEL, .work = work, .kernel = kernel});
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream stream)
+{
+    STANDIN_ENTER(set_async);
+    STANDIN_NEED_CONTEXT();
+    if (stream != NULL) {
+        STANDIN_NEED_OWNER(standin_stream_owner(stream));
+    }
+    STANDIN_REFUSE_IF(
+        !standin_memory_reached((void *) (uintptr_t) pointer, bytes, standin_current()),
+        CUDA_ERROR_INVALID_VALUE, "no such memory of this context");
+    return standin_stream_queue(stream, (struct standin_task){.kind = TASK_SET,
+                                                              .to = (uint8_t *) (uintptr_t) pointer,
+                                                              .bytes = bytes,
+                                                              .value = value});
+}
+
+/*
+ * Stricter than a driver with unified addresses, which finds the contexts by itself where memory of
+ * cuMemAlloc is concerned, but not for other sorts.
+ */
+#define OUT_OF_REACH "beyond the end of an allocation, or of another context"
+
+static CUresult copy_between(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                             CUcontext from_context, size_t bytes, CUstream stream)
+{
+    STANDIN_REFUSE_IF(!standin_memory_copied((void *) (uintptr_t) to, bytes, to_context) ||
+                          !standin_memory_copied((void *) (uintptr_t) from, bytes, from_context),
+                      CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    return standin_stream_queue(stream,
+                                (struct standin_task){.kind = TASK_COPY,
+                                                      .to = (uint8_t *) (uintptr_t) to,
+                                                      .from = (const uint8_t *) (uintptr_t) from,
+                                                      .bytes = bytes,
+                                                      .rows = 1});
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    STANDIN_ENTER(copy_async);
+    STANDIN_NEED_CONTEXT();
+    return copy_between(to, standin_current(), from, standin_current(), bytes, stream);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t bytes, CUstream stream)
+{
+    STANDIN_ENTER(copy_peer_async);
+    STANDIN_NEED_CONTEXT();
+    return copy_between(to, to_context, from, from_context, bytes, stream);
+}
+
+/* Do all rows lie within an allocation, if the first one does? */
+static bool rows_copied(CUdeviceptr first, size_t pitch, const CUDA_MEMCPY2D *copy)
+{
+    return copy->Height == 0 ||
+           standin_memory_copied((void *) (uintptr_t) first,
+                                 (copy->Height - 1) * pitch + copy->WidthInBytes,
+                                 standin_current());
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+    STANDIN_ENTER(copy_rows_async);
+    STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF(!rows_copied(copy->dstDevice, copy->dstPitch, copy) ||
+                          !rows_copied(copy->srcDevice, copy->srcPitch, copy),
+                      CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    if (copy->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
+        copy->dstMemoryType != CU_MEMORYTYPE_UNIFIED || copy->WidthInBytes > copy->srcPitch ||
+        copy->WidthInBytes > copy->dstPitch || copy->srcPitch > INT32_MAX ||
+        copy->dstPitch > INT32_MAX) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return standin_stream_queue(
+        stream, (struct standin_task){.kind = TASK_COPY,
+                                      .to = (uint8_t *) (uintptr_t) copy->dstDevice +
+                                            copy->dstXInBytes + copy->dstY * copy->dstPitch,
+                                      .from = (const uint8_t *) (uintptr_t) copy->srcDevice +
+                                              copy->srcXInBytes + copy->srcY * copy->srcPitch,
+                                      .bytes = copy->WidthInBytes,
+                                      .rows = copy->Height,
+                                      .to_pitch = copy->dstPitch,
+                                      .from_pitch = copy->srcPitch});
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Inside of the stand-in driver: what streams run, between stream.c and task.c. */
+#ifndef GPURING_STANDIN_TASK_H
+#define GPURING_STANDIN_TASK_H
+
+#include "test/standin/standin.h"
+
+enum standin_task_kind { TASK_COPY, TASK_SET, TASK_KERNEL };
+
+struct standin_task {
+    enum standin_task_kind kind;
+    uint8_t *to;
+    const uint8_t *from;
+    size_t bytes;
+    size_t rows, to_pitch, from_pitch; /* of a copy */
+    unsigned char value;
+    struct gpuring_work *work;
+    const char *kernel; /* its name */
+    struct standin_task *next;
+};
+
+/* task.c: on the stream's thread. *machine: the interpreter's, made when it is needed. */
+void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
+                      struct CUctx_st *context);
+
+/* stream.c: behind what the stream has to do already. */
+CUresult standin_stream_queue(CUstream stream, struct standin_task description);
+/* The context that it was made in. */
+struct standin_owner standin_stream_owner(CUstream stream);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "test/unit/ptx_kernel.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ptx_test_memory ptx_memory;
+struct ptx_fault ptx_fault_told;
+
+static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
+{
+    (void) context;
+    *begin = (uintptr_t) &ptx_memory;
+    *end = *begin + sizeof ptx_memory;
+    return address >= *begin && address < *end;
+}
+
+char *ptx_module_of(const char *functions, const char *body)
+{
+    static char text[16384];
+    int length = snprintf(
+        text, sizeof text,
+        ".version 8.0\n.target sm_90\n.address_size 64\n%s\n"
+        ".visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pout)\n"
+        ".maxntid 512, 1, 1\n{\n"
+        ".reg .pred %%p<10>;\n.reg .b16 %%rs<20>;\n.reg .b32 %%r<20>;\n.reg .b64 %%rd<20>;\n"
+        ".reg .f32 %%f<10>;\n.reg .f64 %%fd<10>;\n.shared .align 8 .b8 shared[512];\n"
+        "mov.u32 %%r0, %%tid.x;\nmul.wide.u32 %%rd4, %%r0, 8;\n"
+        "ld.param.u64 %%rd0, [pa];\nadd.s64 %%rd0, %%rd0, %%rd4;\n"
+        "ld.param.u64 %%rd1, [pb];\nadd.s64 %%rd1, %%rd1, %%rd4;\n"
+        "ld.param.u64 %%rd3, [pout];\nadd.s64 %%rd2, %%rd3, %%rd4;\n"
+        "%s\nret;\n}\n",
+        functions, body);
+
+    assert_true(length > 0 && (size_t) length < sizeof text);
+    return text;
+}
+
+static struct ptx_program *parse(const char *text)
+{
+    char why[300] = "";
+    struct ptx_program *program = ptx_program_parse(text, why, sizeof why);
+
+    if (program == NULL) {
+        fail_msg("%s", why);
+    }
+    return program;
+}
+
+enum ptx_error ptx_run_grid(const char *text, uint32_t blocks, uint32_t threads, uint64_t seed)
+{
+    const uint64_t parameters[] = {(uintptr_t) ptx_memory.a, (uintptr_t) ptx_memory.b,
+                                   (uintptr_t) ptx_memory.out};
+    struct ptx_program *program = parse(text);
+    struct ptx_machine *machine = ptx_machine_create(program);
+    struct ptx_launch launch = {.kernel = "k",
+                                .blocks = blocks,
+                                .threads = threads,
+                                .parameters = parameters,
+                                .bytes = sizeof parameters,
+                                .seed = seed,
+                                .limit = 1000000,
+                                .reach = reach};
+    enum ptx_error error;
+
+    assert_non_null(machine);
+    error = ptx_machine_run(machine, &launch, &ptx_fault_told);
+    ptx_machine_free(machine);
+    ptx_program_free(program);
+    return error;
+}
+
+void ptx_run_well(const char *functions, const char *body)
+{
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        memset(ptx_memory.out, 0, sizeof ptx_memory.out);
+        if (ptx_run_grid(ptx_module_of(functions, body), 1, PTX_TEST_THREADS, seed) != PTX_OK) {
+            fail_msg("seed %" PRIu64 ": %s", seed, ptx_fault_told.text);
+        }
+    }
+}
+
+void ptx_run_badly(const char *body, enum ptx_error expected, const char *says)
+{
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        enum ptx_error error = ptx_run_grid(ptx_module_of("", body), 1, PTX_TEST_THREADS, seed);
+
+        if (error != expected || strstr(ptx_fault_told.text, says) == NULL ||
+            strstr(ptx_fault_told.text, "kernel k, PTX line ") == NULL) {
+            fail_msg("seed %" PRIu64 ": error %d, \"%s\" without \"%s\"", seed, error,
+                     ptx_fault_told.text, says);
+        }
+    }
+}
