@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/net/net_list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup_format.h"
@@ -22,6 +23,20 @@ _Static_assert(GPURING_NET_WISH_AUTO == (int) GPURING_PARAM_NET_AUTO &&
                    GPURING_NET_WISH_UCX == (int) GPURING_PARAM_NET_UCX &&
                    GPURING_NET_WISH_NONE == (int) GPURING_PARAM_NET_NONE,
                "choices of the parameter in the order of the core");
+
+/* RDMA that is computed by the hosts' processors is often slower than TCP. */
+static void advise(enum gpuring_net_kind kind)
+{
+    if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
+        gpuring_net_only_software("/sys")) {
+        gpuring_info("the RDMA devices of host %s are made by software (rxe, siw): "
+                     "coll_gpuring_net=ucx, which then goes by TCP, is often faster, and the "
+                     "component that would serve without coll/gpuring may be at many sizes; let "
+                     "gpuring-perf --tuning FILE measure it, and give FILE as "
+                     "coll_gpuring_tuning_file",
+                     gpuring_process.hostname);
+    }
+}
 
 int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
                            const char *failed, struct gpuring_net_choice *choice)
@@ -57,6 +72,7 @@ int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *nod
     }
     if (rank == 0) {
         gpuring_info("network %s between the nodes: %s", names[choice->kind], choice->why);
+        advise(choice->kind);
     }
     return GPURING_OK;
 }

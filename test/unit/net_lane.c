@@ -219,3 +219,28 @@ int lane_recv(struct lane_end *end, enum gpuring_protocol protocol, uint64_t see
     }
     return status;
 }
+
+static void *exchange_main(void *argument)
+{
+    struct lane_exchange *exchange = argument;
+
+    gpuring_proxy_begin(exchange->send->proxy);
+    for (int turn = 0; turn < 2 * exchange->count && exchange->status == GPURING_OK; turn++) {
+        exchange->status = (turn % 2 == 0) == exchange->first
+                               ? lane_send(exchange->send, exchange->protocol, exchange->seed)
+                               : lane_recv(exchange->receive, exchange->protocol, exchange->seed);
+    }
+    gpuring_proxy_end(exchange->send->proxy);
+    return NULL;
+}
+
+int lane_exchange_start(struct lane_exchange *exchange)
+{
+    return pthread_create(&exchange->thread, NULL, exchange_main, exchange);
+}
+
+int lane_exchange_join(struct lane_exchange *exchange)
+{
+    pthread_join(exchange->thread, NULL);
+    return exchange->status;
+}

@@ -7,6 +7,8 @@
 #ifndef TEST_NET_LANE_H
 #define TEST_NET_LANE_H
 
+#include <pthread.h>
+
 #include "mca/coll_gpuring/net/proxy.h"
 #include "mca/coll_gpuring/transport/fifo.h"
 
@@ -59,5 +61,18 @@ uint32_t lane_chunk_bytes(const struct lane_end *end, enum gpuring_protocol prot
 int lane_send(struct lane_end *end, enum gpuring_protocol protocol, uint64_t seed);
 /* Receive the next chunk; GPURING_ERR_DATA if it is not what lane_send sends with this seed. */
 int lane_recv(struct lane_end *end, enum gpuring_protocol protocol, uint64_t seed);
+
+/* A thread that sends a chunk, then receives one, `count` times; or, if not `first`, the other way
+ * round: one operation of its proxy. lane_exchange_join returns how it ended. */
+struct lane_exchange {
+    struct lane_end *send, *receive;
+    enum gpuring_protocol protocol;
+    uint64_t seed;
+    bool first;
+    int count, status;
+    pthread_t thread;
+};
+int lane_exchange_start(struct lane_exchange *exchange); /* as pthread_create */
+int lane_exchange_join(struct lane_exchange *exchange);
 
 #endif

@@ -215,6 +215,8 @@ static void test_ports(void **state)
     assert_string_equal(devices.device[1].name, "rxe0");
     assert_false(gpuring_net_is_software(root, "mlx5_0"));
     assert_true(gpuring_net_is_software(root, "rxe0"));
+    assert_false(gpuring_net_only_software(root)); /* one of them is */
+    assert_false(gpuring_net_only_software("/nothing"));
     free(devices.device);
 }
 

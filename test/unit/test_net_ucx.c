@@ -56,12 +56,12 @@ static int exchange(int fd, const void *mine, size_t bytes, void *theirs, size_t
 
 static int ucx_rails; /* of the nets that side_open opens */
 
-static int side_open(struct side *side, const char *host, enum gpuring_net_direction direction,
-                     uint64_t slot_bytes, int fd)
+static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd)
 {
     static uint8_t process[16384], peer_process[16384];
     uint8_t handle[GPURING_NET_HANDLE_BYTES], peer_handle[GPURING_NET_HANDLE_BYTES];
-    const struct gpuring_net_config config = {.local_host = host, .ucx_rails = ucx_rails};
+    const struct gpuring_net_config config = {.local_host = sender ? "sender" : "receiver",
+                                              .ucx_rails = ucx_rails};
     const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
     size_t bytes = sizeof handle, peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
@@ -72,9 +72,10 @@ static int side_open(struct side *side, const char *host, enum gpuring_net_direc
     status = gpuring_net_ucx.open(&config, &side->net);
     status = status ? status : gpuring_proxy_create(&waits, &side->proxy);
     status = status ? status : gpuring_proxy_add_net(side->proxy, &gpuring_net_ucx, side->net);
-    status = status ? status
-                    : lane_end_create(&side->end, &gpuring_net_ucx, side->net, 0, side->proxy,
-                                      direction, NSLOTS, slot_bytes);
+    status =
+        status ? status
+               : lane_end_create(&side->end, &gpuring_net_ucx, side->net, 0, side->proxy,
+                                 sender ? GPURING_NET_SEND : GPURING_NET_RECV, NSLOTS, slot_bytes);
     status = status ? status : gpuring_net_ucx.process_handle(side->net, process, &process_bytes);
     status = status ? status : gpuring_net_ucx.link_handle(side->end.link, handle, &bytes);
     if (status != GPURING_OK ||
@@ -83,8 +84,7 @@ static int side_open(struct side *side, const char *host, enum gpuring_net_direc
         return status != GPURING_OK ? status : GPURING_ERR_PEER;
     }
     return lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
-                            direction == GPURING_NET_SEND ? "rank 1 on receiver"
-                                                          : "rank 0 on sender");
+                            sender ? "rank 1 on receiver" : "rank 0 on sender");
 }
 
 /* A barrier that keeps both processes until both are done, as MPI_Finalize does. */
@@ -162,10 +162,7 @@ static bool run_pair(side_fn body, uint64_t slot_bytes)
 static bool transfer_side(int fd, bool sender, uint64_t slot_bytes)
 {
     struct side side;
-    bool good =
-        check(side_open(&side, sender ? "sender" : "receiver",
-                        sender ? GPURING_NET_SEND : GPURING_NET_RECV, slot_bytes, fd) == GPURING_OK,
-              "wire-up");
+    bool good = check(side_open(&side, sender, slot_bytes, fd) == GPURING_OK, "wire-up");
 
     good = good && check(transfer(&side, 40) == GPURING_OK, "transfer");
     good = good && check(transfer(&side, 10) == GPURING_OK, "transfer again");
@@ -304,11 +301,9 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
         return false;
     }
     gpuring_ucx.ucp_ep_create = refuse_endpoint;
-    good = check(side_open(&side, sender ? "sender" : "receiver",
-                           sender ? GPURING_NET_SEND : GPURING_NET_RECV, slot_bytes,
-                           fd) == GPURING_ERR_NET,
-                 "no way to the peer") &&
-           check(log_says("name the right ones with UCX_NET_DEVICES"), "its remedy");
+    good =
+        check(side_open(&side, sender, slot_bytes, fd) == GPURING_ERR_NET, "no way to the peer") &&
+        check(log_says("name the right ones with UCX_NET_DEVICES"), "its remedy");
     side_close(&side, true);
     return good;
 }
@@ -340,10 +335,7 @@ static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
     const char *text;
     int status;
 
-    if (!check(side_open(&side, sender ? "sender" : "receiver",
-                         sender ? GPURING_NET_SEND : GPURING_NET_RECV, slot_bytes,
-                         fd) == GPURING_OK,
-               "wire-up") ||
+    if (!check(side_open(&side, sender, slot_bytes, fd) == GPURING_OK, "wire-up") ||
         !check(transfer(&side, 5) == GPURING_OK, "transfer")) {
         return false;
     }
@@ -385,10 +377,7 @@ static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
     const char *text;
     int status;
 
-    if (!check(side_open(&side, sender ? "sender" : "receiver",
-                         sender ? GPURING_NET_SEND : GPURING_NET_RECV, slot_bytes,
-                         fd) == GPURING_OK,
-               "wire-up") ||
+    if (!check(side_open(&side, sender, slot_bytes, fd) == GPURING_OK, "wire-up") ||
         !check(transfer(&side, 5) == GPURING_OK, "transfer")) {
         return false;
     }
@@ -449,9 +438,7 @@ static void test_open_close(void **state)
 static bool mismatch_side(int fd, bool sender, uint64_t slot_bytes)
 {
     struct side side;
-    int status = side_open(&side, sender ? "sender" : "receiver",
-                           sender ? GPURING_NET_SEND : GPURING_NET_RECV,
-                           sender ? slot_bytes : slot_bytes * 2, fd);
+    int status = side_open(&side, sender, sender ? slot_bytes : slot_bytes * 2, fd);
 
     side_close(&side, true);
     return check(status == GPURING_ERR_PEER, "ends of different size are refused");

@@ -27,6 +27,8 @@ static struct gpuring_net_config with(int qps, int spares)
     return config;
 }
 
+#define PAST_HEAD_BITS 20000 /* chunks: the heads that ride have 14 bits */
+
 static const char *error_of(const struct lane_end *end)
 {
     return gpuring_proxy_conn_error(end->conn);
@@ -133,6 +135,40 @@ static void test_each_step(void **state)
     }
 }
 
+/* Credits ride on slots that go back: none is sent by itself, and none is lost when either link's
+ * nth send fails, before and after it has arrived. */
+static void test_credits_ride(void **state)
+{
+    const struct fake_device devices[] = {world_roce, world_roce_next};
+    const struct gpuring_net_config config = with(1, 1);
+
+    (void) state;
+    for (unsigned n = 0; n <= 60; n++) {
+        struct fake_faults faults = {.complete = n, .status = IBV_WC_RETRY_EXC_ERR};
+        struct world_back back;
+        struct world world;
+
+        faults.delivered = n % 2 == 0;
+        world_open(&world, devices, 2, 1, &config);
+        world_back_open(&world, (int) (n / 2 % 2), &back);
+        if (n > 0) {
+            fake_verbs_set_faults(&faults);
+        }
+        assert_true(world_exchange(&world, &back, n == 0 ? PAST_HEAD_BITS : 10 * WORLD_NSLOTS));
+        if (n == 0) { /* a rail that was idle for a second may have been tried */
+            assert_in_range(world_rail(&world.recv[0], 0).sq_posted, 0, 2);
+            assert_in_range(world_rail(&back.recv, 0).sq_posted, 0, 2);
+        } else {
+            fake_verbs_set_faults(&world_no_faults);
+            assert_true(log_has("failed: transport retry counter exceeded"));
+            assert_true(world_exchange(&world, &back, 2 * WORLD_NSLOTS));
+        }
+        world_back_close(&back);
+        assert_true(world_transfer_together(&world, 0, 20)); /* without its pair */
+        world_close(&world);
+    }
+}
+
 /* A queue pair that does not connect: the other one serves from the first chunk on. */
 static void test_not_connected(void **state)
 {
@@ -174,15 +210,24 @@ static void test_random(void **state)
     for (uint64_t seed = first; seed < first + (given != NULL ? 1 : 60); seed++) {
         struct gpuring_net_config config = with(1 + (int) (seed % GPURING_VERBS_MAX_QPS), 2);
         const struct fake_faults faults = {.doom = 30, .doomed = 3, .seed = seed};
+        bool back_too = seed % 2 == 0;
+        struct world_back back;
         struct world world;
 
         world_open(&world, devices, 3, 1, &config);
+        if (back_too) {
+            world_back_open(&world, 1, &back);
+        }
         fake_verbs_set_faults(&faults);
-        if (!world_transfer_together(&world, 0, 150)) {
+        if (!(back_too ? world_exchange(&world, &back, 150)
+                       : world_transfer_together(&world, 0, 150))) {
             fail_msg("GPURING_TEST_SEED=%llu: %s | %s", (unsigned long long) seed,
                      error_of(&world.send[0]), error_of(&world.recv[0]));
         }
         kills += fake_verbs_kills();
+        if (back_too) {
+            world_back_close(&back);
+        }
         world_close(&world);
     }
     assert_true(kills > 60);
@@ -338,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup(test_spares, clear_log),
         cmocka_unit_test_setup(test_numbers_differ, clear_log),
         cmocka_unit_test_setup(test_each_step, clear_log),
+        cmocka_unit_test_setup(test_credits_ride, clear_log),
         cmocka_unit_test_setup(test_not_connected, clear_log),
         cmocka_unit_test_setup(test_random, clear_log),
         cmocka_unit_test_setup(test_no_path_left, clear_log),

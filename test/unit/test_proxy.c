@@ -84,6 +84,13 @@ static void pair_open(struct pair *pair, struct process *from, struct process *t
         GPURING_OK);
 }
 
+/* Slots of the one bring credits of the other along. */
+static void pair_with(struct pair *there, struct pair *back)
+{
+    gpuring_proxy_pair(there->sender.conn, back->receiver.conn);
+    gpuring_proxy_pair(back->sender.conn, there->receiver.conn);
+}
+
 static void pair_close(struct pair *pair)
 {
     assert_int_equal(lane_end_destroy(&pair->sender, 10), GPURING_OK);
@@ -144,8 +151,10 @@ static void until_sleeping(const struct gpuring_proxy *proxy)
 
 /* Every pair of processes both ways, every protocol at once; a lane per connection and protocol. */
 static void all_to_all(const struct gpuring_mock_faults *faults,
-                       const struct gpuring_proxy_config *config, bool help, int count, int rounds)
+                       const struct gpuring_proxy_config *config, bool help, bool paired, int count,
+                       int rounds)
 {
+    int at[PROCESSES][PROCESSES];
     struct process process[PROCESSES];
     struct pair pairs[PROCESSES * (PROCESSES - 1)];
     struct lane lanes[PROCESSES * (PROCESSES - 1) * 2 * GPURING_PROTOCOL_COUNT];
@@ -160,7 +169,10 @@ static void all_to_all(const struct gpuring_mock_faults *faults,
             if (i != j) {
                 pair_open(&pairs[npairs], &process[i], &process[j]);
                 pairs[npairs].sender.help = pairs[npairs].receiver.help = help;
-                npairs++;
+                at[i][j] = npairs++;
+                if (paired && j < i) {
+                    pair_with(&pairs[at[i][j]], &pairs[at[j][i]]);
+                }
             }
         }
     }
@@ -197,18 +209,74 @@ static void test_clean_network(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
-        all_to_all(&none, &waits[i], i == 1, 30, 3);
+        all_to_all(&none, &waits[i], i == 1, i != 1, 30, 3);
     }
 }
 
 static void test_rough_network(void **state)
 {
     (void) state;
-    for (uint64_t seed = 1; seed <= 3; seed++) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
         const struct gpuring_mock_faults faults = {
             .seed = seed, .delay_polls = 20, .again_permille = 200};
 
-        all_to_all(&faults, &waits[seed - 1], seed == 2, 30, 3);
+        all_to_all(&faults, &waits[seed % 3], seed == 2, seed > 2, 30, 3);
+    }
+}
+
+/* Where slots go to and fro no credit is a message of its own; where they go one way, all are. */
+static void test_credits_ride(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+
+    (void) state;
+    for (int paired = 0; paired < 2; paired++) {
+        struct process process[2];
+        struct pair pairs[2];
+
+        both_start(&process[0], &process[1], &none);
+        pair_open(&pairs[0], &process[0], &process[1]);
+        pair_open(&pairs[1], &process[1], &process[0]);
+        if (paired) {
+            pair_with(&pairs[0], &pairs[1]);
+        }
+        for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+            struct lane_exchange sides[2];
+
+            for (int i = 0; i < 2; i++) {
+                sides[i] = (struct lane_exchange){.send = &pairs[i].sender,
+                                                  .receive = &pairs[1 - i].receiver,
+                                                  .protocol = (enum gpuring_protocol) p,
+                                                  .seed = 5,
+                                                  .first = i == 0,
+                                                  .count = 10 * NSLOTS};
+                assert_int_equal(lane_exchange_start(&sides[i]), 0);
+            }
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(lane_exchange_join(&sides[i]), GPURING_OK);
+            }
+        }
+        if (paired) {
+            assert_int_equal(gpuring_mock_credits(), 0);
+        } else {
+            assert_true(gpuring_mock_credits() > 0);
+        }
+        for (int i = 0; i < 2; i++) { /* the other one goes on without its pair */
+            struct lane lanes[2];
+            uint64_t before = gpuring_mock_credits();
+
+            if (i == 1) {
+                pair_close(&pairs[0]);
+            }
+            lane_start(&lanes[0], &pairs[1].sender, GPURING_PROTOCOL_SIMPLE, 5, 4 * NSLOTS, 1);
+            lane_start(&lanes[1], &pairs[1].receiver, GPURING_PROTOCOL_SIMPLE, 5, 4 * NSLOTS, 1);
+            assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+            assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+            assert_true(gpuring_mock_credits() > before);
+        }
+        pair_close(&pairs[1]);
+        both_stop(&process[0], &process[1]);
+        assert_int_equal(gpuring_mock_violations(), 0);
     }
 }
 
@@ -451,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean_network),
         cmocka_unit_test(test_rough_network),
+        cmocka_unit_test(test_credits_ride),
         cmocka_unit_test(test_late_receiver),
         cmocka_unit_test(test_lost_chunk),
         cmocka_unit_test(test_killed_peer),

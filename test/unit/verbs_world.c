@@ -14,14 +14,14 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-const struct fake_device world_roce = {.name = "roce0",
-                                       .ports = 1,
-                                       .active = 1 << 1,
-                                       .link_layer = IBV_LINK_LAYER_ETHERNET,
-                                       .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
-                                                    IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V2},
-                                       .gid = {LL_GID, LL_GID, V6_GID, V4_GID(1)},
-                                       .max_inline = 64};
+#define ROCE(title, number)                                                                 \
+    {                                                                                       \
+        .name = title, .ports = 1, .active = 1 << 1, .link_layer = IBV_LINK_LAYER_ETHERNET, \
+        .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V2,      \
+                     IBV_GID_TYPE_ROCE_V2},                                                 \
+        .gid = {LL_GID, LL_GID, V6_GID, V4_GID(number)}, .max_inline = 64,                  \
+    }
+const struct fake_device world_roce = ROCE("roce0", 1);
 const struct fake_device world_infiniband = {.name = "ib0",
                                              .ports = 2,
                                              .active = 1 << 1 | 1 << 2,
@@ -29,24 +29,8 @@ const struct fake_device world_infiniband = {.name = "ib0",
                                              .gid = {LL_GID},
                                              .max_inline = 1024};
 
-const struct fake_device world_roce_next = {.name = "roce1",
-                                            .ports = 1,
-                                            .active = 1 << 1,
-                                            .link_layer = IBV_LINK_LAYER_ETHERNET,
-                                            .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
-                                                         IBV_GID_TYPE_ROCE_V2,
-                                                         IBV_GID_TYPE_ROCE_V2},
-                                            .gid = {LL_GID, LL_GID, V6_GID, V4_GID(2)},
-                                            .max_inline = 64};
-const struct fake_device world_roce_last = {.name = "roce2",
-                                            .ports = 1,
-                                            .active = 1 << 1,
-                                            .link_layer = IBV_LINK_LAYER_ETHERNET,
-                                            .gid_type = {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2,
-                                                         IBV_GID_TYPE_ROCE_V2,
-                                                         IBV_GID_TYPE_ROCE_V2},
-                                            .gid = {LL_GID, LL_GID, V6_GID, V4_GID(3)},
-                                            .max_inline = 64};
+const struct fake_device world_roce_next = ROCE("roce1", 2);
+const struct fake_device world_roce_last = ROCE("roce2", 3);
 const struct fake_faults world_no_faults;
 const struct gpuring_net_config world_defaults = {
     .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
@@ -237,6 +221,51 @@ bool world_transfer_together(struct world *world, int link, int count)
     for (int i = 0; i < 2 * GPURING_PROTOCOL_COUNT; i++) {
         pthread_join(lanes[i].thread, NULL);
         well = well && lanes[i].status == GPURING_OK;
+    }
+    return well;
+}
+
+void world_back_open(struct world *world, int device, struct world_back *back)
+{
+    assert_int_equal(lane_end_create(&back->send, &gpuring_net_verbs, world->net[1], device,
+                                     world->proxy[1], GPURING_NET_SEND, WORLD_NSLOTS,
+                                     WORLD_SLOT_BYTES),
+                     GPURING_OK);
+    assert_int_equal(lane_end_create(&back->recv, &gpuring_net_verbs, world->net[0], device,
+                                     world->proxy[0], GPURING_NET_RECV, WORLD_NSLOTS,
+                                     WORLD_SLOT_BYTES),
+                     GPURING_OK);
+    assert_int_equal(lane_connect(&back->send, world->net[1], "rank 1 on host1", &back->recv,
+                                  world->net[0], "rank 0 on host0"),
+                     GPURING_OK);
+    gpuring_proxy_pair(world->send[0].conn, back->recv.conn);
+    gpuring_proxy_pair(back->send.conn, world->recv[0].conn);
+}
+
+void world_back_close(struct world_back *back)
+{
+    lane_end_destroy(&back->send, 10);
+    lane_end_destroy(&back->recv, 10);
+}
+
+bool world_exchange(struct world *world, struct world_back *back, int count)
+{
+    struct lane_exchange sides[2 * GPURING_PROTOCOL_COUNT];
+    bool well = true;
+
+    for (int i = 0; i < 2 * GPURING_PROTOCOL_COUNT; i++) {
+        bool first = i % 2 == 0;
+
+        sides[i] = (struct lane_exchange){.send = first ? &world->send[0] : &back->send,
+                                          .receive = first ? &back->recv : &world->recv[0],
+                                          .protocol = (enum gpuring_protocol)(i / 2),
+                                          .seed = (uint64_t) i / 2,
+                                          .first = first,
+                                          .count = count};
+        assert_int_equal(lane_exchange_start(&sides[i]), 0);
+    }
+    for (int i = 0; i < 2 * GPURING_PROTOCOL_COUNT; i++) {
+        well = lane_exchange_join(&sides[i]) == GPURING_OK && well;
     }
     return well;
 }

@@ -3,10 +3,11 @@
 #include "mca/coll_gpuring/net/cores.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mca/coll_gpuring/net/net_list.h"
 
 /* A whole number; false if there is none at *at, or it is no core that a set can hold. */
 static bool next_number(const char **at, int *number)
@@ -133,22 +134,15 @@ void gpuring_cores_add_process(cpu_set_t *cores, pid_t pid)
 
 void gpuring_cores_near(const char *root, const char *pci_bus_id, cpu_set_t *cores)
 {
-    char path[PATH_MAX], line[4096];
-    FILE *file;
+    char line[4096] = "";
 
-    CPU_ZERO(cores);
-    if (pci_bus_id[0] == '\0' || snprintf(path, sizeof path, "%s/bus/pci/devices/%s/local_cpulist",
-                                          root, pci_bus_id) >= (int) sizeof path) {
-        return;
+    if (pci_bus_id[0] != '\0') {
+        gpuring_net_line(line, sizeof line, "%s/bus/pci/devices/%s/local_cpulist", root,
+                         pci_bus_id);
     }
-    file = fopen(path, "re");
-    if (file == NULL) {
-        return;
-    }
-    if (fgets(line, sizeof line, file) == NULL || !gpuring_cores_parse(line, cores, NULL)) {
+    if (line[0] == '\0' || !gpuring_cores_parse(line, cores, NULL)) {
         CPU_ZERO(cores);
     }
-    fclose(file);
 }
 
 void gpuring_cores_text(const cpu_set_t *cores, char *text, size_t size)

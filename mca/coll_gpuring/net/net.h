@@ -10,7 +10,8 @@
  *   tail grew:  post(link, proto, step, bytes) -> slot bytes land in the receiver's slots, then
  *                                                 event RECEIVED(link, proto, step, bytes)
  *   event SENT: the local slot may be reused      (proxy publishes size and tail)
- *   event CREDIT(link, proto, head)           <- head grew: credit(link, proto, head)
+ *   event CREDIT(link, proto, head)           <- head grew: credit(link, proto, head), or the head
+ *                                                 rides on a slot that goes back (link_pair)
  *
  * The contract between a net and the proxy:
  * - Steps of one link and protocol are posted 0, 1, 2, ...; step s never before head > s - nslots,
@@ -146,6 +147,12 @@ struct gpuring_net_ops {
      * either end, from any thread. NULL: the net need not know.
      */
     void (*link_ready)(struct gpuring_net_link *link);
+    /*
+     * `receive` comes from the same peer to which `send` goes, and the peer pairs its ends of the
+     * two likewise: what is posted on `send` brings heads of `receive` along. Once, both being
+     * connected, before link_ready; ends when either is closed. NULL: the net cannot do that.
+     */
+    void (*link_pair)(struct gpuring_net_link *send, struct gpuring_net_link *receive);
     /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*
@@ -161,9 +168,11 @@ struct gpuring_net_ops {
     /*
      * Proxy only. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
      * more: the next step's post follows at once, so that SENT may wait for that one's.
+     * head: of the same protocol of the link's pair, a credit if the post succeeds; not less than
+     * one given before, by whichever way. Without a pair it is ignored.
      */
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                uint32_t bytes, bool more);
+                uint32_t bytes, bool more, uint64_t head);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
     /* Collect up to max events; *count of them. Drives the network's progress. */
     int (*poll)(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count);

@@ -94,6 +94,9 @@ void gpuring_net_base_remove(struct gpuring_net_base_link *link)
     struct gpuring_net_base_link **at = &net->news;
 
     net->links[(uint32_t) link->id] = NULL;
+    if (link->pair != NULL) {
+        link->pair->pair = NULL;
+    }
     while (*at != NULL && *at != link) {
         at = &(*at)->next_news;
     }
@@ -112,6 +115,23 @@ void gpuring_net_base_news(struct gpuring_net_base_link *link)
         link->next_news = NULL;
         *link->net->news_end = link;
         link->net->news_end = &link->next_news;
+    }
+}
+
+void gpuring_net_base_pair(struct gpuring_net_base_link *send,
+                           struct gpuring_net_base_link *receive)
+{
+    gpuring_gate_enter(&send->net->gate);
+    send->pair = receive;
+    receive->pair = send;
+    gpuring_gate_leave(&send->net->gate);
+}
+
+void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head)
+{
+    if (head > link->count[protocol].credit && link->status == GPURING_OK) {
+        link->count[protocol].credit = head;
+        gpuring_net_base_news(link);
     }
 }
 

@@ -26,6 +26,7 @@ struct gpuring_net_base_link {
     uint64_t id; /* never used twice in a process; low 32 bits: place in the table */
     enum gpuring_net_direction direction;
     struct gpuring_net_count count[GPURING_PROTOCOL_COUNT];
+    struct gpuring_net_base_link *pair; /* see net.h; NULL: none */
     int status;
     bool error_told;
     bool news; /* in the net's list */
@@ -58,6 +59,13 @@ struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_bas
                                                     uint64_t id);
 struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
                                                   uint32_t place);
+
+/* The two are a pair; takes the gate. For the ops table, by casts of the links. */
+void gpuring_net_base_pair(struct gpuring_net_base_link *send,
+                           struct gpuring_net_base_link *receive);
+
+/* The peer of a sending link has consumed all before `head`. Older news than others is none. */
+void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head);
 
 /* The link has something to tell. */
 void gpuring_net_base_news(struct gpuring_net_base_link *link);

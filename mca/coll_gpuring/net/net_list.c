@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,17 +116,18 @@ int gpuring_net_devices_add(struct gpuring_net_devices *devices,
     return GPURING_OK;
 }
 
-/* The first line of a file, without its end; "" if there is none. */
-static void read_line(const char *root, const char *path, char *line, int size)
+void gpuring_net_line(char *line, int size, const char *format, ...)
 {
-    char full[PATH_MAX];
+    char path[PATH_MAX];
+    va_list arguments;
     FILE *file;
+    int length;
 
     line[0] = '\0';
-    if (snprintf(full, sizeof full, "%s/class/%s", root, path) >= (int) sizeof full) {
-        return;
-    }
-    file = fopen(full, "re");
+    va_start(arguments, format);
+    length = vsnprintf(path, sizeof path, format, arguments);
+    va_end(arguments);
+    file = length < (int) sizeof path ? fopen(path, "re") : NULL;
     if (file == NULL) {
         return;
     }
@@ -139,12 +141,7 @@ static void read_line(const char *root, const char *path, char *line, int size)
 void gpuring_net_attribute(const char *root, const char *class, const char *name,
                            const char *attribute, char *line, int size)
 {
-    char path[PATH_MAX];
-
-    line[0] = '\0';
-    if (snprintf(path, sizeof path, "%s/%s/%s", class, name, attribute) < (int) sizeof path) {
-        read_line(root, path, line, size);
-    }
+    gpuring_net_line(line, size, "%s/class/%s/%s/%s", root, class, name, attribute);
 }
 
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id)
@@ -315,4 +312,16 @@ int gpuring_net_devices_rdma(const char *root, const char *list,
                              struct gpuring_net_devices *devices)
 {
     return visit_class(root, "infiniband", add_adapter, list, devices);
+}
+
+bool gpuring_net_only_software(const char *root)
+{
+    struct gpuring_net_devices ports = {.count = 0};
+    bool only = gpuring_net_devices_rdma(root, NULL, &ports) == GPURING_OK && ports.count > 0;
+
+    for (int i = 0; i < ports.count && only; i++) {
+        only = gpuring_net_is_software(root, ports.device[i].name);
+    }
+    free(ports.device);
+    return only;
 }

@@ -40,12 +40,18 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
 int gpuring_net_devices_rdma(const char *root, const char *list,
                              struct gpuring_net_devices *devices);
 
-/* First line of ROOT/class/CLASS/NAME/ATTRIBUTE, without its end; "" if there is none. */
+/* The first line of a file of /sys without its end; "" if there is none. The format makes the path,
+ * or it is ROOT/class/CLASS/NAME/ATTRIBUTE. */
+void gpuring_net_line(char *line, int size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void gpuring_net_attribute(const char *root, const char *class, const char *name,
                            const char *attribute, char *line, int size);
 
 /* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
 bool gpuring_net_is_software(const char *root, const char *name);
+
+/* Are there RDMA devices with an active port, and all of them made by software? */
+bool gpuring_net_only_software(const char *root);
 
 /* PCI bus id of ROOT/class/CLASS/NAME ("" if it is not a PCI device); room for 16 characters. */
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id);

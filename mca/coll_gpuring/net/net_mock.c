@@ -21,19 +21,22 @@ struct message {
     enum message_kind kind;
     enum gpuring_protocol protocol;
     uint64_t step; /* of a credit: the head */
+    uint64_t head; /* of data: that of the pair */
     uint32_t bytes;
     uint32_t delay; /* polls of the receiver */
 };
 
 struct ring_state {
     uint64_t posted, delivered, credit;
-    bool sent_news; /* delivered has grown since the last SENT */
+    bool sent_news;   /* delivered has grown since the last SENT */
+    bool credit_news; /* credit has grown, by the pair's data */
 };
 
 struct gpuring_net_link {
     struct gpuring_net *net;
     struct gpuring_net_link *next; /* of the net */
     struct gpuring_net_link *peer; /* NULL: not connected, or closed there */
+    struct gpuring_net_link *pair; /* NULL: none */
     uint64_t id;
     enum gpuring_net_direction direction;
     struct gpuring_net_memory memory;
@@ -64,7 +67,7 @@ static struct {
     struct gpuring_net *nets;
     struct gpuring_mock_faults faults;
     uint64_t random, next_id;
-    uint64_t posts, creates, connects, violations;
+    uint64_t posts, credits, creates, connects, violations;
 } fabric = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* splitmix64, by its published recurrence: every seed gives a good sequence. */
@@ -224,8 +227,19 @@ static void forget_peer(const struct gpuring_net_link *gone)
             if (link->peer == gone) {
                 link->peer = NULL;
             }
+            if (link->pair == gone) {
+                link->pair = NULL;
+            }
         }
     }
+}
+
+static void mock_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
+{
+    pthread_mutex_lock(&fabric.mutex);
+    send->pair = receive;
+    receive->pair = send;
+    pthread_mutex_unlock(&fabric.mutex);
 }
 
 static void mock_link_close(struct gpuring_net_link *link)
@@ -296,26 +310,35 @@ static int enqueue(struct gpuring_net_link *link, const struct message *content)
     return GPURING_OK;
 }
 
+static bool head_breaks_contract(const struct gpuring_net_link *pair,
+                                 enum gpuring_protocol protocol, uint64_t head)
+{
+    return pair != NULL &&
+           (head < pair->ring[protocol].credit || head > pair->ring[protocol].delivered);
+}
+
 static bool post_breaks_contract(const struct gpuring_net_link *link,
-                                 enum gpuring_protocol protocol, uint64_t step, uint32_t bytes)
+                                 enum gpuring_protocol protocol, uint64_t step, uint32_t bytes,
+                                 uint64_t head)
 {
     const struct gpuring_net_ring *ring = &link->memory.ring[protocol];
     const struct ring_state *state = &link->ring[protocol];
 
-    return link->direction != GPURING_NET_SEND || step != state->posted ||
+    return head_breaks_contract(link->pair, protocol, head) ||
+           link->direction != GPURING_NET_SEND || step != state->posted ||
            step - state->credit >= ring->nslots || bytes > ring->slot_bytes;
 }
 
 static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                     uint32_t bytes, bool more)
+                     uint32_t bytes, bool more, uint64_t head)
 {
     const struct message message = {
-        .kind = MESSAGE_DATA, .protocol = protocol, .step = step, .bytes = bytes};
+        .kind = MESSAGE_DATA, .protocol = protocol, .step = step, .head = head, .bytes = bytes};
     int status;
 
     (void) more;
     pthread_mutex_lock(&fabric.mutex);
-    if (post_breaks_contract(link, protocol, step, bytes)) {
+    if (post_breaks_contract(link, protocol, step, bytes, head)) {
         fabric.violations++;
         link_fail(link, GPURING_ERR_ARG, "a post that the contract forbids");
     } else if (link->peer == NULL) {
@@ -327,6 +350,9 @@ static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
     status = link->status != GPURING_OK ? link->status : enqueue(link, &message);
     if (status == GPURING_OK) {
         link->ring[protocol].posted++;
+        if (link->pair != NULL) {
+            link->pair->ring[protocol].credit = head;
+        }
     }
     pthread_mutex_unlock(&fabric.mutex);
     return status;
@@ -349,6 +375,7 @@ static int mock_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
     }
     if (status == GPURING_OK) {
         state->credit = head;
+        fabric.credits++;
     }
     pthread_mutex_unlock(&fabric.mutex);
     return status;
@@ -368,6 +395,10 @@ static void deliver_data(struct gpuring_net_link *link, const struct message *me
     link->peer->ring[message->protocol].sent_news = true;
     event->kind = GPURING_NET_RECEIVED;
     event->bytes = message->bytes;
+    if (link->pair != NULL && message->head > link->pair->ring[message->protocol].credit) {
+        link->pair->ring[message->protocol].credit = message->head;
+        link->pair->ring[message->protocol].credit_news = true;
+    }
 }
 
 /* Deliver what is due of one link; messages of a protocol keep their order, protocols do not. */
@@ -394,7 +425,11 @@ static int poll_queue(struct gpuring_net_link *link, struct gpuring_net_event *e
             deliver_data(link, message, &events[count]);
         } else {
             events[count].kind = GPURING_NET_CREDIT;
-            link->ring[message->protocol].credit = message->step;
+            /* What the pair's data brought may have overtaken it. */
+            if (message->step > link->ring[message->protocol].credit) {
+                link->ring[message->protocol].credit = message->step;
+            }
+            events[count].step = link->ring[message->protocol].credit;
         }
         count++;
         *at = message->next;
@@ -406,11 +441,20 @@ static int poll_queue(struct gpuring_net_link *link, struct gpuring_net_event *e
     return count;
 }
 
-/* SENT of all protocols, then the error. */
+/* CREDIT and SENT of all protocols, then the error. */
 static int poll_news(struct gpuring_net_link *link, struct gpuring_net_event *events, int max)
 {
     int count = 0;
 
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && count < max; p++) {
+        if (link->ring[p].credit_news) {
+            link->ring[p].credit_news = false;
+            events[count++] = (struct gpuring_net_event){.kind = GPURING_NET_CREDIT,
+                                                         .link = link,
+                                                         .protocol = (enum gpuring_protocol) p,
+                                                         .step = link->ring[p].credit};
+        }
+    }
     for (int p = 0; p < GPURING_PROTOCOL_COUNT && count < max; p++) {
         if (link->ring[p].sent_news && link->direction == GPURING_NET_SEND) {
             link->ring[p].sent_news = false;
@@ -478,7 +522,7 @@ void gpuring_mock_reset(const struct gpuring_mock_faults *faults)
     pthread_mutex_lock(&fabric.mutex);
     fabric.faults = *faults;
     fabric.random = faults->seed;
-    fabric.posts = fabric.creates = fabric.connects = fabric.violations = 0;
+    fabric.posts = fabric.credits = fabric.creates = fabric.connects = fabric.violations = 0;
     pthread_mutex_unlock(&fabric.mutex);
 }
 
@@ -501,14 +545,24 @@ void gpuring_mock_stall(struct gpuring_net *net, bool stalled)
     pthread_mutex_unlock(&fabric.mutex);
 }
 
-uint64_t gpuring_mock_violations(void)
+static uint64_t counted(const uint64_t *counter)
 {
-    uint64_t violations;
+    uint64_t value;
 
     pthread_mutex_lock(&fabric.mutex);
-    violations = fabric.violations;
+    value = *counter;
     pthread_mutex_unlock(&fabric.mutex);
-    return violations;
+    return value;
+}
+
+uint64_t gpuring_mock_violations(void)
+{
+    return counted(&fabric.violations);
+}
+
+uint64_t gpuring_mock_credits(void)
+{
+    return counted(&fabric.credits);
 }
 
 const struct gpuring_net_ops gpuring_net_mock = {
@@ -520,6 +574,7 @@ const struct gpuring_net_ops gpuring_net_mock = {
     .link_create = mock_link_create,
     .link_handle = mock_link_handle,
     .link_connect = mock_link_connect,
+    .link_pair = mock_link_pair,
     .link_close = mock_link_close,
     .link_abort = mock_link_abort,
     .link_set_user = mock_link_set_user,

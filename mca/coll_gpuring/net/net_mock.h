@@ -37,5 +37,7 @@ void gpuring_mock_stall(struct gpuring_net *net, bool stalled);
 
 /* How often a user broke the contract of net.h: a step out of order or without a free slot. */
 uint64_t gpuring_mock_violations(void);
+/* Credits that were messages of their own. */
+uint64_t gpuring_mock_credits(void);
 
 #endif

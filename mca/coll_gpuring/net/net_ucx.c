@@ -50,30 +50,6 @@ static int set_option(const struct gpuring_net *net, ucp_config_t *config,
     return GPURING_ERR_UNSUPPORTED;
 }
 
-/* Before its protocols were written anew (in use from 1.16 on), UCX was seen to move rendezvous
- * data over one device of several where they are reached by TCP (1.13.1), but eager data over all.
- */
-static bool rendezvous_takes_one_device(void)
-{
-    unsigned major, minor, release;
-
-    gpuring_ucx.ucp_get_version(&major, &minor, &release);
-    return minor < 16;
-}
-
-/* Are there RDMA devices, and all of them made by software? */
-static bool only_software(void)
-{
-    struct gpuring_net_devices ports = {.count = 0};
-    bool only = gpuring_net_devices_rdma("/sys", NULL, &ports) == GPURING_OK && ports.count > 0;
-
-    for (int i = 0; i < ports.count && only; i++) {
-        only = gpuring_net_is_software("/sys", ports.device[i].name);
-    }
-    free(ports.device);
-    return only;
-}
-
 /*
  * UCX is to leave RDMA devices alone if they are made by software, for its transports do not
  * connect there, and if verbs has failed to connect the ranks. It does not report an error: when an
@@ -83,7 +59,7 @@ static bool only_software(void)
 static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool failed)
 {
     if (option_given("TLS") != NULL || option_given("NET_DEVICES") != NULL ||
-        (!failed && !only_software())) {
+        (!failed && !gpuring_net_only_software("/sys"))) {
         return;
     }
     if (gpuring_ucx.ucp_config_modify(config, "TLS", "^ib") == UCS_OK) {
@@ -95,6 +71,43 @@ static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool faile
                      "UCX_TLS to what does",
                      net->base.host);
     }
+}
+
+/* Is it a transport that goes by RDMA, or a group of them, or a name that we do not know? */
+static bool may_be_rdma(const char *name, size_t length)
+{
+    static const char *const others[] = {"tcp",   "self", "sm",  "shm",  "mm",
+                                         "posix", "sysv", "cma", "knem", "xpmem"};
+    bool other = strncmp(name, "cuda", 4) == 0;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        other = other || (strlen(others[i]) == length && strncmp(name, others[i], length) == 0);
+    }
+    return !other;
+}
+
+/* Do slots go between nodes by nothing but TCP? */
+static bool goes_by_tcp(const struct gpuring_net *net)
+{
+    const char *list = option_given("TLS");
+    struct gpuring_net_devices devices = {.count = 0};
+    bool rdma = !net->no_rdma;
+
+    if (rdma && list != NULL) {
+        rdma = false;
+        for (const char *at = list; *at != '\0'; at += strspn(at, ",")) {
+            size_t length = strcspn(at, ",");
+
+            rdma = rdma || may_be_rdma(at, length);
+            at += length;
+        }
+    }
+    if (rdma &&
+        gpuring_net_devices_rdma("/sys", option_given("NET_DEVICES"), &devices) == GPURING_OK) {
+        rdma = devices.count > 0;
+    }
+    free(devices.device);
+    return !rdma;
 }
 
 /*
@@ -119,9 +132,11 @@ static int configure(const struct gpuring_net *net, ucp_config_t *config, int ra
     if (rails > 0 && status == GPURING_OK) {
         status = set_option(net, config, eager, value);
     }
-    if (rails > 1 && status == GPURING_OK && rendezvous_takes_one_device() &&
-        option_given("RNDV_THRESH") == NULL) {
+    if (option_given("RNDV_THRESH") == NULL && goes_by_tcp(net)) {
+        /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
+         * MiB in slots of 128 KiB, and to use one device of several (1.13.1). */
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
+        gpuring_debug("UCX on %s goes by TCP: no rendezvous", net->base.host);
     }
     return status;
 }
@@ -366,6 +381,11 @@ static void ucx_link_set_user(struct gpuring_net_link *link, void *user)
     gpuring_net_base_set_user(&link->base, user);
 }
 
+static void ucx_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
+{
+    gpuring_net_base_pair(&send->base, &receive->base);
+}
+
 static void *ucx_link_user(const struct gpuring_net_link *link)
 {
     return link->base.user;
@@ -395,6 +415,7 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_create = gpuring_ucx_link_create,
     .link_handle = gpuring_ucx_link_handle,
     .link_connect = gpuring_ucx_link_connect,
+    .link_pair = ucx_link_pair,
     .link_close = gpuring_ucx_link_close,
     .link_abort = gpuring_ucx_abort,
     .link_set_user = ucx_link_set_user,

@@ -21,19 +21,20 @@
 
 /*
  * Header of a message, in the byte order of the hosts (they compare theirs in AllGather 1):
- *   0        8        16      20         22
- *   | link   | step   | bytes | protocol | kind |
+ *   0        8        16       24      28         30
+ *   | link   | step   | head   | bytes | protocol | kind |
  */
 enum gpuring_ucx_kind { GPURING_UCX_DATA, GPURING_UCX_CREDIT, GPURING_UCX_ABORT };
 
 struct gpuring_ucx_header {
     uint64_t link; /* the receiver's id of it */
-    uint64_t step; /* of a credit: the head; of an abort: -gpuring_status */
+    uint64_t step; /* of an abort: -gpuring_status */
+    uint64_t head; /* of a credit; of data: of the link's pair, 0 if it has none */
     uint32_t bytes;
     uint16_t protocol;
     uint16_t kind;
 };
-_Static_assert(sizeof(struct gpuring_ucx_header) == 24, "travels between processes");
+_Static_assert(sizeof(struct gpuring_ucx_header) == 32, "travels between processes");
 
 /*
  * What all links of a process share:
@@ -131,7 +132,7 @@ void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char
 
 /* net_ucx_data.c: the data path */
 int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                     uint32_t bytes, bool more);
+                     uint32_t bytes, bool more, uint64_t head);
 int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                        uint64_t head);
 void gpuring_ucx_abort(struct gpuring_net_link *link, int status);

@@ -83,7 +83,7 @@ static int send_op(struct gpuring_net_link *link, struct gpuring_ucx_op *op, con
 }
 
 int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                     uint32_t bytes, bool more)
+                     uint32_t bytes, bool more, uint64_t head)
 {
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
     struct gpuring_ucx_op *op = &link->ring[protocol].ops[step % memory->nslots];
@@ -101,6 +101,7 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
     if (status == GPURING_OK) {
         op->header = (struct gpuring_ucx_header){.link = link->peer_id,
                                                  .step = step,
+                                                 .head = link->base.pair != NULL ? head : 0,
                                                  .bytes = bytes,
                                                  .protocol = (uint16_t) protocol,
                                                  .kind = GPURING_UCX_DATA};
@@ -123,7 +124,7 @@ int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
                                              : GPURING_OK;
     if (status == GPURING_OK) {
         op->header = (struct gpuring_ucx_header){.link = link->peer_id,
-                                                 .step = head,
+                                                 .head = head,
                                                  .protocol = (uint16_t) protocol,
                                                  .kind = GPURING_UCX_CREDIT};
         status = send_op(link, op, NULL, 0);
@@ -228,13 +229,11 @@ ucs_status_t gpuring_ucx_receive(void *argument, const void *header_bytes, size_
         return UCS_OK;
     }
     if (header.kind == GPURING_UCX_CREDIT) {
-        struct gpuring_net_count *count = &link->base.count[header.protocol];
-
-        if (header.step > count->credit) { /* an older one may arrive later */
-            count->credit = header.step;
-            gpuring_net_base_news(&link->base);
-        }
+        gpuring_net_base_credit(&link->base, header.protocol, header.head);
         return UCS_OK;
+    }
+    if (link->base.pair != NULL) {
+        gpuring_net_base_credit(link->base.pair, header.protocol, header.head);
     }
     return receive_slot(link, &header, data, bytes, param);
 }

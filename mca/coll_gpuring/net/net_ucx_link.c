@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_ucx.h"
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -141,9 +141,9 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
 /* UCX may still read the header and the slot of what is in flight: wait for it, or end it. */
 static void settle(struct gpuring_net_link *link)
 {
-    uint64_t deadline = gpuring_proxy_now() + CLOSE_NS;
+    uint64_t deadline = gpuring_now_ns() + CLOSE_NS;
 
-    while (link->busy > 0 && gpuring_proxy_now() < deadline) {
+    while (link->busy > 0 && gpuring_now_ns() < deadline) {
         gpuring_ucx.ucp_worker_progress(gpuring_ucx_net(link)->worker);
     }
     if (link->busy > 0) {

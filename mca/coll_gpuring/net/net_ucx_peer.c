@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_ucx.h"
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -152,7 +152,7 @@ static void close_finish(struct gpuring_net *net, void *request, uint64_t deadli
         return;
     }
     while (gpuring_ucx.ucp_request_check_status(request) == UCS_INPROGRESS &&
-           gpuring_proxy_now() < deadline) {
+           gpuring_now_ns() < deadline) {
         gpuring_ucx.ucp_worker_progress(net->worker);
     }
     gpuring_ucx.ucp_request_free(request);
@@ -162,12 +162,12 @@ void gpuring_ucx_peer_drop(struct gpuring_ucx_peer *peer)
 {
     peer_failed(peer, UCS_ERR_CANCELED);
     close_finish(peer->net, close_begin(peer, UCP_EP_CLOSE_FLAG_FORCE),
-                 gpuring_proxy_now() + CLOSE_NS);
+                 gpuring_now_ns() + CLOSE_NS);
 }
 
 void gpuring_ucx_peers_close(struct gpuring_net *net)
 {
-    uint64_t deadline = gpuring_proxy_now() + CLOSE_NS;
+    uint64_t deadline = gpuring_now_ns() + CLOSE_NS;
     struct gpuring_ucx_peer *peer;
 
     /* All closes begin before the first is waited for: they overlap. */

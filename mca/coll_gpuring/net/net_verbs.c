@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -99,6 +99,11 @@ static int verbs_process_handle(struct gpuring_net *net, void *handle, size_t *b
     return GPURING_OK;
 }
 
+static void verbs_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
+{
+    gpuring_net_base_pair(&send->base, &receive->base);
+}
+
 static void verbs_link_set_user(struct gpuring_net_link *link, void *user)
 {
     gpuring_net_base_set_user(&link->base, user);
@@ -114,10 +119,10 @@ static int verbs_poll(struct gpuring_net *net, struct gpuring_net_event *events,
 {
     gpuring_gate_reenter(&net->base.gate);
     if (gpuring_verbs_completions(net) == 0) {
-        gpuring_verbs_probe_idle(net, gpuring_proxy_now());
+        gpuring_verbs_probe_idle(net, gpuring_now_ns());
     }
     if (net->recovering > 0) {
-        gpuring_verbs_recover_all(net, gpuring_proxy_now());
+        gpuring_verbs_recover_all(net, gpuring_now_ns());
     }
     *count = gpuring_net_base_events(&net->base, events, max);
     gpuring_gate_leave(&net->base.gate);
@@ -185,6 +190,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,
     .link_ready = gpuring_verbs_ready,
+    .link_pair = verbs_link_pair,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
     .link_set_user = verbs_link_set_user,

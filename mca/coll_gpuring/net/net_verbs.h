@@ -13,9 +13,13 @@
  * at most nslots steps, or credits, of each protocol, and what failing over needs.
  *
  *   immediate value   31     30 29  27 26  24 23     22 21                   0
- *     data            | protocol | step (low 23 bits in bits 22 to 0)          |
- *     credit          | protocol | head (low 30 bits)                          |
+ *     data            | protocol | head (14 bits)       | step (16 bits)       |
+ *     credit          | protocol | head (30 bits)                              |
  *     control         |   3      | kind | rail | protocol | number (22 bits)   |
+ *
+ * These are the low bits of counts, of which the receiver knows one that differs by less. The head
+ * of data is that of the link's pair (net.h), as of when it is posted, or posted again; 0 without a
+ * pair.
  *
  * Sends are reported to us selectively: the last slot of those posted together, large slots (the
  * lane waits for them), anything while no report is awaited, and every so often. Should the last
@@ -124,7 +128,7 @@ struct gpuring_verbs_handle {
     uint32_t nslots[GPURING_PROTOCOL_COUNT];
     struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
 };
-#define GPURING_VERBS_MAGIC UINT32_C(0x67707634) /* "gpv4" */
+#define GPURING_VERBS_MAGIC UINT32_C(0x67707635) /* "gpv5" */
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
 
 enum gpuring_verbs_rail_state {
@@ -182,7 +186,7 @@ struct gpuring_net_link {
     /* By bits step % 64; at most nslots steps, which are fewer, are under way. */
     uint64_t early[GPURING_PROTOCOL_COUNT]; /* done or arrived out of turn */
     uint64_t again[GPURING_PROTOCOL_COUNT]; /* sending: to be repeated */
-    uint64_t head[GPURING_PROTOCOL_COUNT];  /* receiving: the last credit given */
+    uint64_t head[GPURING_PROTOCOL_COUNT];  /* receiving: the last credit given, or to be */
 };
 _Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "bits of early and again");
 
@@ -244,21 +248,17 @@ void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
 /* Connect with the peer's rail of the same number. 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* Post `count` receives. 0 or an errno. */
-int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                           unsigned count);
-
-/* net_verbs_data.c: the data path */
+/* net_verbs_post.c: what is posted */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
-                       uint32_t bytes, bool more);
+                       uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
 /* Tell the peer that this end gives up. */
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
-/* Take what has completed; returns how much. */
-int gpuring_verbs_completions(struct gpuring_net *net);
 /* Look after rails on which nothing happens. */
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now);
+/* Send nothing, of which a report comes. */
+void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 /* The first rail that is up, or NULL. */
 struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
 /* Post a slot (again), a credit, or a control message; as the net's post does. */
@@ -276,9 +276,15 @@ enum gpuring_verbs_control {
 int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
                                uint64_t number);
+/* Post `count` receives. 0 or an errno. */
+int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                           unsigned count);
+
+/* net_verbs_complete.c: what has completed */
+/* Take what has completed; returns how much. */
+int gpuring_verbs_completions(struct gpuring_net *net);
 /* The slot of this step has left. */
 void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
-
 /* The slot of this step has arrived and can be seen. */
 void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
 

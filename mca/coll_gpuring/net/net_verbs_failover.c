@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_verbs.h"
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -49,7 +49,7 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
         return;
     }
     rail->state = GPURING_VERBS_DRAINING;
-    rail->failed_ns = gpuring_proxy_now();
+    rail->failed_ns = gpuring_now_ns();
     if (gpuring_verbs.modify_qp(rail->qp, &attr, IBV_QP_STATE) != 0) {
         gpuring_debug("%s: a failed queue pair of device %s does not leave its state",
                       link->base.net->host, rail->port->adapter->name);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_verbs.h"
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -252,7 +252,7 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 /* Say good-bye, so that the peer does not take our silence for a failure. */
 static void part(struct gpuring_net_link *link)
 {
-    uint64_t now = gpuring_proxy_now(), deadline = now + CLOSE_NS;
+    uint64_t now = gpuring_now_ns(), deadline = now + CLOSE_NS;
     struct gpuring_verbs_rail *on = NULL;
 
     while (link->connected && link->base.status == GPURING_OK && !link->peer_closed &&
@@ -267,7 +267,7 @@ static void part(struct gpuring_net_link *link)
             return;
         }
         gpuring_verbs_completions(gpuring_verbs_net(link));
-        now = gpuring_proxy_now();
+        now = gpuring_now_ns();
         gpuring_verbs_recover(link, now);
     }
 }

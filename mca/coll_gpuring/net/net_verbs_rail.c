@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/net_verbs.h"
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -70,7 +70,7 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
     rail->port = port;
     /* Where the peer starts counting packets; any 24 bits that differ from rail to rail. */
     rail->psn =
-        (uint32_t) ((gpuring_proxy_now() + number) * UINT64_C(2654435761) >> 16 ^ link->base.id) &
+        (uint32_t) ((gpuring_now_ns() + number) * UINT64_C(2654435761) >> 16 ^ link->base.id) &
         0xffffff;
     rail->sent = calloc(link->send_room, sizeof(*rail->sent));
     if (rail->sent == NULL) {
@@ -157,7 +157,7 @@ int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_ver
     error = error != 0 ? error : ready_to_send(link, rail);
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;
-        rail->active_ns = gpuring_proxy_now();
+        rail->active_ns = gpuring_now_ns();
     }
     return error;
 }

@@ -15,6 +15,7 @@
 
 #include "mca/coll_gpuring/net/proxy_internal.h"
 #include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -149,7 +150,7 @@ static void *proxy_main(void *argument)
         }
         gpuring_gate_leave(&proxy->gate);
 
-        if (stop && (!pending || gpuring_proxy_now() >= proxy->stop_ns)) {
+        if (stop && (!pending || gpuring_now_ns() >= proxy->stop_ns)) {
             return NULL;
         }
         if (done > 0) {
@@ -204,7 +205,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     if (proxy->pid != getpid()) {
         return GPURING_OK; /* a forked child: there is no thread */
     }
-    proxy->stop_ns = gpuring_proxy_now() + (uint64_t) (seconds * 1e9);
+    proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
     gpuring_proxy_bell_stop(&proxy->bell);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t) (seconds + JOIN_GRACE_SECONDS) + 1;
@@ -307,6 +308,18 @@ int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops 
     return GPURING_OK;
 }
 
+void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_conn *receive)
+{
+    if (send->ops->link_pair == NULL) {
+        return;
+    }
+    gpuring_gate_enter(&send->proxy->gate);
+    send->ops->link_pair(send->link, receive->link);
+    send->pair = receive;
+    receive->pair = send;
+    gpuring_gate_leave(&send->proxy->gate);
+}
+
 /* Under the gate. */
 static void conn_unlink(struct gpuring_proxy_conn *conn)
 {
@@ -317,12 +330,15 @@ static void conn_unlink(struct gpuring_proxy_conn *conn)
     }
     *at = conn->next;
     conn->ops->link_set_user(conn->link, NULL);
+    if (conn->pair != NULL) {
+        conn->pair->pair = NULL;
+    }
 }
 
 int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
 {
     struct gpuring_proxy *proxy = conn->proxy;
-    uint64_t deadline = gpuring_proxy_now() + (uint64_t) (seconds * 1e9);
+    uint64_t deadline = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
     bool alive = proxy->pid == getpid();
     bool pending, expired;
     int status;
@@ -331,7 +347,7 @@ int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
     do {
         const struct timespec nap = {.tv_nsec = 50000};
 
-        expired = gpuring_proxy_now() >= deadline;
+        expired = gpuring_now_ns() >= deadline;
         gpuring_gate_enter(&proxy->gate);
         pending = gpuring_proxy_conn_pending(conn, false);
         status = conn->status;

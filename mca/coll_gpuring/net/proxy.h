@@ -8,8 +8,8 @@
  *   sending end                                    receiving end
  *   lane raised tail: post steps while the peer    RECEIVED(s): publish size, then tail = s + 1
  *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when a
- *   SENT(s): raise the lane's head to s + 1          half of the ring is to be given back
- *   CREDIT(h): more slots at the peer
+ *   SENT(s): raise the lane's head to s + 1          half of the ring is to be given back, or with
+ *   CREDIT(h): more slots at the peer                the next slot posted to that peer
  *
  * Giving back half at a time spares small operations most of these messages, and cannot starve the
  * sender: its lane has nslots slots of its own besides the half at the peer.
@@ -71,6 +71,12 @@ int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops 
                       struct gpuring_net_link *link, enum gpuring_net_direction direction,
                       const struct gpuring_proxy_rings *rings, int *failed,
                       struct gpuring_proxy_conn **conn);
+/*
+ * The peer to which `send` goes is that from which `receive` comes, and it pairs its ends of these
+ * two likewise: what is posted on the one brings the credits of the other along, if the net can do
+ * that. Once, before anything travels on them.
+ */
+void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_conn *receive);
 /*
  * Waits until the conn's posts and credits are out, `seconds` at most, then forgets it in any case.
  * Returns 0, GPURING_ERR_TIMEOUT, or the status of the failed link. The link stays the caller's.

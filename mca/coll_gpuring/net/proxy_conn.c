@@ -20,6 +20,21 @@ static void conn_fail(struct gpuring_proxy_conn *conn, int status, const char *t
     __atomic_store_n(conn->failed, status, __ATOMIC_RELEASE);
 }
 
+/* What the next slot can say to the peer that it sends to: how far its own slots are consumed. */
+static uint64_t head_of_pair(const struct gpuring_proxy_conn *pair, enum gpuring_protocol protocol)
+{
+    const struct gpuring_proxy_ring *ring;
+    uint64_t head;
+
+    if (pair == NULL || pair->ring[protocol].nslots == 0) {
+        return 0;
+    }
+    ring = &pair->ring[protocol];
+    /* Partner as in pump_recv, which also finds a head that is impossible. */
+    head = __atomic_load_n(&ring->head->head, __ATOMIC_ACQUIRE);
+    return head <= ring->received && head > ring->credit ? head : ring->credit;
+}
+
 static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol protocol,
                      uint64_t *bytes, uint64_t *again)
 {
@@ -36,8 +51,9 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
     end = tail < ring->credit + ring->nslots ? tail : ring->credit + ring->nslots;
     while (ring->posted < end) {
         uint32_t size = ring->tail->size[ring->posted % ring->nslots];
+        uint64_t head = head_of_pair(conn->pair, protocol);
         int status =
-            conn->ops->post(conn->link, protocol, ring->posted, size, ring->posted + 1 < end);
+            conn->ops->post(conn->link, protocol, ring->posted, size, ring->posted + 1 < end, head);
 
         if (status == GPURING_AGAIN) {
             (*again)++;
@@ -46,6 +62,9 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
         calls++;
         if (status != GPURING_OK) {
             break; /* the ERROR event with its text follows */
+        }
+        if (conn->pair != NULL) {
+            conn->pair->ring[protocol].credit = head;
         }
         ring->posted++;
         *bytes += size;

@@ -24,6 +24,7 @@ struct gpuring_proxy_conn {
     const struct gpuring_net_ops *ops;
     struct gpuring_net_link *link;
     enum gpuring_net_direction direction;
+    struct gpuring_proxy_conn *pair; /* of the other direction, with the same peer; NULL: none */
     struct gpuring_proxy_ring ring[GPURING_PROTOCOL_COUNT];
     int status;  /* 0, or why it failed */
     int *failed; /* the owner's copy of status, stored with release after `error` */

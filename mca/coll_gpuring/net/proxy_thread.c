@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,14 +27,6 @@
 #define BACK_MAX_NS   4000000   /* and when they have done it for a while */
 #define NAP_FD_NS     100000000 /* draining only: the nets' descriptors tell everything */
 #define NAP_BLIND_NS  1000000   /* draining, but a net has no descriptor */
-
-uint64_t gpuring_proxy_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
-}
 
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument)
 {
@@ -230,7 +223,7 @@ bool gpuring_proxy_bell_stands_back(const struct gpuring_proxy_bell *bell)
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun)
 {
-    uint64_t now = gpuring_proxy_now(), waited, longest;
+    uint64_t now = gpuring_now_ns(), waited, longest;
 
     if (wait->since == 0) {
         wait->since = now;

@@ -49,8 +49,6 @@ struct gpuring_proxy_wait {
     uint64_t nap_ns;
 };
 
-uint64_t gpuring_proxy_now(void); /* monotonic, ns */
-
 /* Start a thread with all signals blocked: handlers belong to the application's threads. Returns
  * 0 or an errno. */
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);

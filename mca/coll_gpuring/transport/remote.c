@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/proxy_thread.h"
 #include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -22,11 +22,6 @@ struct gpuring_remote_end {
     int failed; /* written by the proxy with release, read by health with acquire */
     const struct gpuring_net_ops *ops;
 };
-
-static double monotonic(void)
-{
-    return (double) gpuring_proxy_now() * 1e-9;
-}
 
 static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                       const struct gpuring_block_layout *layout)
@@ -143,6 +138,44 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
     return give_to_proxy(transport, conn, &layout);
 }
 
+/* How many connections of this end go before `conn` among those of its plan with its peer. */
+static uint32_t place_of(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    uint32_t place = 0;
+
+    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+        const struct gpuring_conn *other = &transport->conns[i];
+
+        place += other->peer == conn->peer && other->plan == conn->plan &&
+                 other->end == conn->end && other->key < conn->key;
+    }
+    return place;
+}
+
+/*
+ * A connection to the peer and one from it, of the same plan, by the order of their keys, which are
+ * the same at the other end: it pairs the same two.
+ */
+static void pair_ends(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
+{
+    const struct gpuring_conn *conns = transport->conns;
+    uint32_t count = transport->nrecvs + transport->nsends;
+
+    for (uint32_t s = 0; s < count; s++) {
+        uint32_t place = conns[s].peer == peer->rank && conns[s].end == GPURING_END_SEND
+                             ? place_of(transport, &conns[s])
+                             : count;
+
+        for (uint32_t r = 0; r < count && place < count; r++) {
+            if (conns[r].peer == peer->rank && conns[r].plan == conns[s].plan &&
+                conns[r].end == GPURING_END_RECV && place_of(transport, &conns[r]) == place) {
+                gpuring_proxy_pair(conns[s].link->proxied, conns[r].link->proxied);
+                break;
+            }
+        }
+    }
+}
+
 int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
                            const uint8_t *blob, size_t bytes)
 {
@@ -158,6 +191,9 @@ int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_p
         if (transport->conns[i].peer == peer->rank) {
             status = connect_end(transport, peer, &transport->conns[i], blob, bytes, &header);
         }
+    }
+    if (status == GPURING_OK) {
+        pair_ends(transport, peer);
     }
     return status;
 }
@@ -204,14 +240,14 @@ void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 
 void gpuring_remote_destroy(struct gpuring_transport *transport)
 {
-    double until = monotonic() + REMOVE_SECONDS;
+    double until = gpuring_now() + REMOVE_SECONDS;
 
     for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
         struct gpuring_remote_end *end = transport->conns[i].link;
 
         if (end != NULL) {
             if (end->proxied != NULL) {
-                double left = until - monotonic();
+                double left = until - gpuring_now();
 
                 gpuring_proxy_remove(end->proxied, left > 0 ? left : 0);
             }

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/proxy_thread.h"
 #include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /*
@@ -31,11 +31,6 @@ struct note {
     uint32_t key;
 };
 _Static_assert(sizeof(struct note) == 32, "travels between ranks");
-
-static double now(void)
-{
-    return (double) gpuring_proxy_now() * 1e-9;
-}
 
 static struct note make_note(const struct gpuring_transport *transport,
                              const struct gpuring_conn *conn)
@@ -140,7 +135,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
         return GPURING_OK;
     }
     if (transport->try_until == 0) {
-        transport->try_until = now() + limit;
+        transport->try_until = gpuring_now() + limit;
         transport->trying = true;
         status = begin(transport);
     }
@@ -151,7 +146,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
                  transport->config.net_ops->name, which->peer);
     } else if (status == GPURING_AGAIN) {
         status = gpuring_remote_health(transport, text, size);
-        if (status == GPURING_OK && now() < transport->try_until) {
+        if (status == GPURING_OK && gpuring_now() < transport->try_until) {
             return GPURING_AGAIN;
         }
         if (status == GPURING_OK) {
