@@ -3,6 +3,7 @@
 /* MPI_Allreduce. */
 #include "mca/coll_gpuring/agree.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/left.h"
 #include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/run.h"
 #include "mca/coll_gpuring/stage_pipeline.h"
@@ -21,7 +22,27 @@ static int allreduce_queued(mca_coll_gpuring_module_t *module, const struct gpur
     }
     gpuring_queue_push(module, &item);
     status = gpuring_queue_wait(module, &item);
-    *reason = item.handed_on ? gpuring_agree_reason(&item) : GPURING_REASON_DEAD;
+    *reason = item.handed_on ? gpuring_agree_reason(&item)
+              : item.left    ? GPURING_REASON_LEFT
+                             : GPURING_REASON_DEAD;
+    return status;
+}
+
+/* Its outcome, or GPURING_ITEM_FALL_BACK and the reason. */
+static int allreduce_run(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                         enum gpuring_reason *reason)
+{
+    int status;
+
+    if (!call->agree && gpuring_left(module, call)) {
+        *reason = GPURING_REASON_LEFT;
+        status = GPURING_ITEM_FALL_BACK;
+    } else if (gpuring_run_at_once(module, call)) {
+        status = gpuring_run_blocking(module, call);
+    } else {
+        status = allreduce_queued(module, call, reason);
+    }
+    gpuring_left_settle(module);
     return status;
 }
 
@@ -30,9 +51,13 @@ static int allreduce_on_hosts(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
 
+    uint64_t number = gpuring_stage_calls(self);
+
     return gpuring_pipeline_large(self, rcount, rtype)
                ? gpuring_pipeline_allreduce(GPURING_VALUES_REDUCTION, comm, module)
-               : GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm);
+               : gpuring_stage_passed(
+                     self, GPURING_STAGED_allreduce, number,
+                     GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm));
 }
 
 int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -52,14 +77,14 @@ int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t cou
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     gpuring_mixed_note(self, reason, &call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
-        status = gpuring_run_at_once(self, &call) ? gpuring_run_blocking(self, &call)
-                                                  : allreduce_queued(self, &call, &reason);
+        status = allreduce_run(self, &call, &reason);
         if (OPAL_LIKELY(status != GPURING_ITEM_FALL_BACK && status != GPURING_ERR_MIXED)) {
             return gpuring_compat_error(status);
         }
     }
     gpuring_fallback_count(self, reason);
-    if (reason == GPURING_REASON_MEMORY) {
+    if (reason == GPURING_REASON_MEMORY ||
+        (reason == GPURING_REASON_LEFT && !gpuring_call_on_gpu(&call))) {
         return allreduce_on_hosts(sbuf, rbuf, count, dtype, op, comm, module);
     }
     handed_on = gpuring_pipeline_allreduce(sbuf, rbuf, count, dtype, op, comm, module);

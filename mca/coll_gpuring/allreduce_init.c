@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* MPI_Allreduce_init: persistent, MPIX_ in Open MPI 4.1. */
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/left.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage.h"
 
@@ -14,6 +15,7 @@ int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_
     enum gpuring_reason reason;
     struct gpuring_call call;
 
+    self->staging.calls++;
     if (!gpuring_eligible_any()) {
         gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
         return GPURING_CALL_PREVIOUS(self, allreduce_init, sbuf, rbuf, count, dtype, op, comm, info,
@@ -21,7 +23,10 @@ int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_
     }
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     if (reason == GPURING_REASON_NONE) {
-        return gpuring_request_init(self, &call, request);
+        if (!gpuring_left_persistent(self, &call)) {
+            return gpuring_request_init(self, &call, request);
+        }
+        reason = GPURING_REASON_LEFT;
     }
     gpuring_fallback_count(self, reason);
     return gpuring_stage_allreduce_init(sbuf, rbuf, count, dtype, op, comm, info, request, module);

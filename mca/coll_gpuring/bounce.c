@@ -8,9 +8,9 @@
 
 #define SMALLEST ((size_t) 64 << 10) /* that is allocated to be kept; larger ones double */
 
-static bool reached(const struct gpuring_service *service, int gpu)
+static bool reached(const struct gpuring_service *service, const struct gpuring_pointer *at)
 {
-    return service->device_ops->kind == GPURING_DEVICE_HOST || gpu == service->gpu;
+    return service->device_ops->reaches(service->device, at);
 }
 
 /* Memory to be kept, of at least so many bytes; what it held is of no interest. */
@@ -59,12 +59,12 @@ int gpuring_bounce_start(struct gpuring_service *service, const struct gpuring_c
     if (bytes == 0) {
         return GPURING_OK;
     }
-    if (!reached(service, call->output_gpu)) {
+    if (!reached(service, &call->output_at)) {
         status = take(service, &service->bounce_output, bytes, output);
     }
     if (status == GPURING_OK && in_place) {
         *input = *output;
-    } else if (status == GPURING_OK && !reached(service, call->input_gpu)) {
+    } else if (status == GPURING_OK && !reached(service, &call->input_at)) {
         void *copy;
 
         status = take(service, &service->bounce_input, bytes, &copy);
@@ -82,7 +82,7 @@ int gpuring_bounce_deliver(struct gpuring_service *service, const struct gpuring
     const struct gpuring_bounce *bounce = &service->bounce_output;
     int status;
 
-    if (reached(service, call->output_gpu) || call->count == 0) {
+    if (reached(service, &call->output_at) || call->count == 0) {
         return GPURING_OK;
     }
     status = service->device_ops->copy(service->stream, call->output,

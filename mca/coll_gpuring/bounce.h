@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Bounce buffers: a call whose buffers are partly in host memory, or on another GPU than the one
- * that this process works with, runs on copies there. A matter of this rank alone: the others see
- * no difference.
+ * Bounce buffers: a call whose buffers are partly in host memory, or in another CUDA context than
+ * the one that this process works in, on its GPU or on another, runs on copies there. A matter of
+ * this rank alone: the others see no difference.
  */
 #ifndef GPURING_BOUNCE_H
 #define GPURING_BOUNCE_H

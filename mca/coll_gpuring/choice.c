@@ -63,11 +63,38 @@ static int advice_entry(uint64_t bytes)
     return i;
 }
 
+static bool has_protocol(const struct gpuring_choice_config *config, int protocol)
+{
+    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT && config->slot_bytes[protocol] > 0;
+}
+
+/* What the tuning file says of a size. */
+static struct gpuring_tuned_range tuned(const struct gpuring_choice_config *config, uint64_t bytes)
+{
+    static const struct gpuring_tuned_range nothing = {.algorithm = -1, .protocol = -1};
+
+    return config->tuned != NULL ? *gpuring_tuned_at(config->tuned, bytes) : nothing;
+}
+
+bool gpuring_choice_previous(const struct gpuring_choice_config *config, uint64_t bytes)
+{
+    if (config->algorithm == GPURING_CHOICE_PREVIOUS) {
+        return true;
+    }
+    return config->tuned != NULL && gpuring_tuned_at(config->tuned, bytes)->previous &&
+           !offered(config, config->algorithm) && !has_protocol(config, config->protocol);
+}
+
 static enum gpuring_algorithm choose_algorithm(const struct gpuring_choice_config *config,
                                                uint64_t bytes)
 {
+    struct gpuring_tuned_range rule = tuned(config, bytes);
+
     if (offered(config, config->algorithm)) {
         return (enum gpuring_algorithm) config->algorithm;
+    }
+    if (offered(config, rule.algorithm)) {
+        return (enum gpuring_algorithm) rule.algorithm;
     }
     if (config->advised && offered(config, config->advice_algorithm[advice_entry(bytes)])) {
         return (enum gpuring_algorithm) config->advice_algorithm[advice_entry(bytes)];
@@ -90,10 +117,13 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_choice_config 
                                              uint64_t bytes)
 {
     const struct limits *limits = limits_of(config);
+    struct gpuring_tuned_range rule = tuned(config, bytes);
 
-    if (config->protocol >= 0 && config->protocol < GPURING_PROTOCOL_COUNT &&
-        config->slot_bytes[config->protocol] > 0) {
+    if (has_protocol(config, config->protocol)) {
         return (enum gpuring_protocol) config->protocol;
+    }
+    if (has_protocol(config, rule.protocol)) {
+        return (enum gpuring_protocol) rule.protocol;
     }
     if (config->advised && !config->host) {
         int advised = config->advice_protocol[advice_entry(bytes)];

@@ -13,15 +13,21 @@
 #include "mca/coll_gpuring/advice.h"
 #include "mca/coll_gpuring/plan/step.h"
 #include "mca/coll_gpuring/transport/fifo.h"
+#include "mca/coll_gpuring/tuning.h"
+
+/* An algorithm to ask for: none, the previous component serves. */
+#define GPURING_CHOICE_PREVIOUS ((int) GPURING_ALGORITHM_COUNT)
 
 struct gpuring_choice_config {
-    int algorithm; /* enum gpuring_algorithm, or -1: by size */
+    int algorithm; /* enum gpuring_algorithm, GPURING_CHOICE_PREVIOUS, or -1: by size */
     int protocol;  /* enum gpuring_protocol, or -1: by size */
     int nranks, nnodes;
     bool host;                             /* plans run on the CPU */
     bool offered[GPURING_ALGORITHM_COUNT]; /* a plan exists */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
     uint64_t chunk_bytes; /* upper limit, 0: none */
+
+    const struct gpuring_tuned *tuned; /* of the tuning file; NULL: nothing */
 
     /* What the cost model finds best on the topology, see advice.h. */
     bool advised;
@@ -38,11 +44,21 @@ struct gpuring_choice {
 /*
  * Choose for a vector of `count` elements of `type_size` bytes. At least one algorithm must be
  * offered, with protocol Simple. An algorithm or protocol that was asked for but does not exist
- * here counts as not asked for. What is not asked for follows the cost model where the topology of
+ * here counts as not asked for; so does one of the tuning file. What is not asked for follows that
+ * file, then the cost model where the topology of
  * GPUs is known (on the host device the algorithm alone: its protocols cost what a CPU takes).
  * The limits by size are in choice.c, with their sources.
  */
 void gpuring_choose(const struct gpuring_choice_config *config, uint64_t count, uint32_t type_size,
                     struct gpuring_choice *choice);
+
+bool gpuring_choice_previous(const struct gpuring_choice_config *config, uint64_t bytes);
+
+/* Is a vector of so many bytes left to the previous component? Asked in every call. */
+static inline bool gpuring_choice_leaves(const struct gpuring_choice_config *config, uint64_t bytes)
+{
+    return (config->tuned != NULL || config->algorithm == GPURING_CHOICE_PREVIOUS) &&
+           gpuring_choice_previous(config, bytes);
+}
 
 #endif

@@ -40,6 +40,26 @@ int gpuring_compat_error(int status)
     }
 }
 
+static opal_process_name_t process_name(struct ompi_communicator_t *comm, int rank, bool remote)
+{
+    return ompi_group_get_proc_name(remote ? comm->c_remote_group : comm->c_local_group, rank);
+}
+
+/* In a job of its own, processes are named by their ranks. */
+int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank, bool remote)
+{
+    opal_process_name_t name = process_name(comm, rank, remote);
+
+    return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
+}
+
+uint64_t gpuring_compat_process(struct ompi_communicator_t *comm, int rank, bool remote)
+{
+    opal_process_name_t name = process_name(comm, rank, remote);
+
+    return (uint64_t) name.jobid << 32 | name.vpid;
+}
+
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote)
 {
     ompi_proc_t *proc =
@@ -47,6 +67,22 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool
     const char *name = proc != NULL ? opal_get_proc_hostname(&proc->super) : NULL;
 
     return name != NULL ? name : "unknown";
+}
+
+/* By the name of its class, mca_coll_<component>_module_t: modules do not know their component. */
+const char *gpuring_compat_component(const mca_coll_base_module_t *module)
+{
+    static const char prefix[] = "mca_coll_", suffix[] = "_module_t";
+    const char *name = module->super.obj_class->cls_name;
+    const char *end = strstr(name, suffix);
+    static char text[64];
+
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0 || end == NULL) {
+        return "another component";
+    }
+    name += sizeof prefix - 1;
+    snprintf(text, sizeof text, "coll/%.*s", (int) (end - name), name);
+    return text;
 }
 
 /* By ourselves: a line each for every process. */

@@ -60,7 +60,10 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     if (gpuring_params.priority > 0) {
         gpuring_eligible_init();
         gpuring_process_open_device();
-        gpuring_module_reserve();
+        gpuring_process_open_tuning();
+        if (gpuring_process.device_ops != NULL) { /* else there will be no modules */
+            gpuring_module_reserve();
+        }
     }
     return OMPI_SUCCESS;
 }

@@ -295,12 +295,8 @@ bool gpuring_eligible_any(void)
 /* Where the buffers are. */
 static void find_memory(struct gpuring_call *call)
 {
-    struct gpuring_pointer output = gpuring_memory_of(call->output);
-    struct gpuring_pointer input =
-        call->input == call->output ? output : gpuring_memory_of(call->input);
-
-    call->output_gpu = gpuring_memory_on_gpu(output.kind) ? output.ordinal : -1;
-    call->input_gpu = gpuring_memory_on_gpu(input.kind) ? input.ordinal : -1;
+    call->output_at = gpuring_memory_of(call->output);
+    call->input_at = call->input == call->output ? call->output_at : gpuring_memory_of(call->input);
 }
 
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -316,8 +312,8 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     call->input = sbuf == MPI_IN_PLACE ? rbuf : sbuf;
     call->output = rbuf;
     call->count = (uint64_t) count;
-    call->input_gpu = -1;
-    call->output_gpu = -1;
+    call->input_at = call->output_at =
+        (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
     call->agree = false;
     call->number = 0;
     if (host) {

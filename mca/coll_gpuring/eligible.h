@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/memory.h"
 
 /* Why a call is not served: X(NAME, text for the log). */
 #define GPURING_REASONS(X)                                                                        \
@@ -23,7 +24,9 @@
     X(NO_DRIVER, "nobody has loaded a CUDA driver into this process: buffers are in host memory") \
     X(MIXED, "not all ranks have a buffer on a GPU")                                              \
     X(HOST_TYPE, "the buffers are on a GPU, which does not reduce the datatype")                  \
-    X(DEAD, "the communicator could not be wired up")
+    X(DEAD, "the communicator could not be wired up")                                             \
+    X(LEFT, "the tuning file, or coll_gpuring_algorithm, leaves the size to the previous "        \
+            "component")
 
 enum gpuring_reason {
 #define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
@@ -39,11 +42,10 @@ struct gpuring_call {
     const void *input; /* equal to output: in place */
     void *output;
     uint64_t count;
-    uint32_t type;         /* enum gpuring_type */
-    uint32_t op;           /* enum gpuring_op */
-    uint32_t element_size; /* bytes */
-    /* GPUs that the buffers are on, -1: host memory. */
-    int input_gpu, output_gpu;
+    uint32_t type;                              /* enum gpuring_type */
+    uint32_t op;                                /* enum gpuring_op */
+    uint32_t element_size;                      /* bytes */
+    struct gpuring_pointer input_at, output_at; /* where the buffers are */
     bool agree;      /* the ranks have to agree first (coll_gpuring_agree) */
     uint64_t number; /* of the call on its communicator, see mixed.h; 0: not counted */
 };
@@ -51,7 +53,8 @@ struct gpuring_call {
 /* True if a GPU has a part in it. */
 static inline bool gpuring_call_on_gpu(const struct gpuring_call *call)
 {
-    return call->output_gpu >= 0 || call->input_gpu >= 0;
+    return gpuring_memory_on_gpu(call->output_at.kind) ||
+           gpuring_memory_on_gpu(call->input_at.kind);
 }
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */

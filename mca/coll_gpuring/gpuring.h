@@ -31,6 +31,7 @@
 #include "mca/coll_gpuring/queue.h"
 #include "mca/coll_gpuring/service.h"
 #include "mca/coll_gpuring/stage_list.h"
+#include "mca/coll_gpuring/tuning.h"
 #include "mca/coll_gpuring/watchdog.h"
 
 /* The functions that this component serves: one entry file each. All others that get GPU memory
@@ -65,13 +66,19 @@ struct gpuring_exchange;
 struct gpuring_simple;
 struct gpuring_wireup;
 
-/* Of staged calls on a communicator: how its ranks agree (stage_agree.h). */
+/* Of staged calls on a communicator: how its ranks agree (stage_agree.h), or get to know of what
+ * fails at one of them. */
 struct gpuring_staging {
     struct gpuring_agreement *blocking, *nonblocking;
     uint32_t begun, ended; /* non-blocking calls: they agree in the order of the calls */
     uint32_t persistent;   /* calls of that form so far */
-    int told;              /* the failure that was logged last */
-    int told_rank;
+    uint64_t calls;        /* entries so far, see gpuring_stage_calls */
+    uint32_t apart;        /* .. that are not counted, since the last that was */
+    uint64_t name;         /* of the communicator, for notices (stage_notice.h) */
+    uint32_t use;          /* .. the how manieth of that name; 0: it sends none */
+    int given;             /* this rank's failure that was logged last */
+    int told;              /* the others' failure that was logged last */
+    int told_rank, told_what;
 };
 
 struct mca_coll_gpuring_module_t {
@@ -80,10 +87,11 @@ struct mca_coll_gpuring_module_t {
     int rank, nranks;
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* FAILED: the gpuring_status that calls return */
-    bool enabled;
+    bool enabled, ended;
     bool serves;   /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
     bool stages;   /* the others, and those where it does not serve */
     bool together; /* coll_gpuring_agree=always: the ranks agree in all staged calls */
+    bool settled;  /* a call has passed after which all ranks are READY; see left.h */
     struct gpuring_previous previous;
     uint32_t seen_reasons;  /* bits of enum gpuring_reason: the first call of each is logged */
     uint32_t logged_staged; /* bits of enum gpuring_staged that were logged */
@@ -109,6 +117,9 @@ struct gpuring_process {
     int output;     /* opal_output stream */
     char hostname[64];
 
+    struct gpuring_tuning tuning; /* of coll_gpuring_tuning_file; without rules: nothing said */
+    uint64_t tuning_fingerprint;
+
     pthread_mutex_t lock; /* guards what follows */
     struct mca_coll_gpuring_module_t *modules;
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
@@ -127,6 +138,8 @@ extern mca_coll_gpuring_component_t mca_coll_gpuring_component;
 /* module.c */
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
                                                     int *priority);
+/* Give all back that the module has of its own. */
+void gpuring_module_end(mca_coll_gpuring_module_t *module);
 /* Keep a module for times without memory, if there is none; and give it back at close. */
 void gpuring_module_reserve(void);
 void gpuring_module_unreserve(void);

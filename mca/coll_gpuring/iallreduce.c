@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* MPI_Iallreduce. */
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/left.h"
 #include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage.h"
@@ -15,6 +16,11 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
     enum gpuring_reason reason;
     struct gpuring_call call;
 
+    /* It has no place in the order of calls: it is not counted, and left to the previous component,
+     * for which non-blocking calls are apart from blocking ones. */
+    if (OPAL_UNLIKELY(gpuring_compat_internal(count, dtype, op))) {
+        return gpuring_stage_iallreduce(sbuf, rbuf, count, dtype, op, comm, request, module);
+    }
     if (!gpuring_eligible_any()) {
         gpuring_mixed_skip(self);
         gpuring_fallback_count(self, GPURING_REASON_NO_DRIVER);
@@ -22,6 +28,9 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
     }
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     gpuring_mixed_note(self, reason, &call);
+    if (reason == GPURING_REASON_NONE && gpuring_left_nonblocking(self, &call)) {
+        reason = GPURING_REASON_LEFT;
+    }
     if (reason == GPURING_REASON_NONE && self->state == GPURING_STATE_FAILED) {
         return gpuring_compat_error(self->failure);
     }
@@ -32,7 +41,8 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
         return gpuring_request_start(self, &call, request);
     }
     gpuring_fallback_count(self, reason);
-    if (reason == GPURING_REASON_MEMORY) { /* without another look at the buffers */
+    if (reason == GPURING_REASON_MEMORY || /* without another look at the buffers */
+        (reason == GPURING_REASON_LEFT && !gpuring_call_on_gpu(&call))) {
         return GPURING_CALL_PREVIOUS(self, iallreduce, sbuf, rbuf, count, dtype, op, comm, request);
     }
     return gpuring_stage_iallreduce(sbuf, rbuf, count, dtype, op, comm, request, module);

@@ -9,6 +9,7 @@
 
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/topo_pci/pci_file.h"
 
 _Static_assert(GPURING_CHANNEL_MAX_DOWN == PCI_CONNECT_DOWN, "trees of the engine fit into plans");
 _Static_assert(GPURING_MAX_CHANNELS >= PCI_CHANNELS_MAX, "so do its channels");
@@ -176,6 +177,7 @@ void gpuring_layout_dump(const struct gpuring_layout *layout)
     uint32_t stride = layout->nrings > layout->ntrees ? layout->nrings : layout->ntrees;
     size_t n = (size_t) layout->members->nranks;
     struct gpuring_channel *all = malloc(n * stride * sizeof *all);
+    char why[128] = "";
     FILE *file;
 
     if (all == NULL) {
@@ -186,7 +188,7 @@ void gpuring_layout_dump(const struct gpuring_layout *layout)
     for (size_t rank = 0; rank < n; rank++) {
         gpuring_layout_channels(layout, (int) rank, all + rank * stride);
     }
-    file = fopen(path, "w");
+    file = pci_file_create(path, why, sizeof why);
     if (file != NULL) {
         bool failed;
 
@@ -197,7 +199,7 @@ void gpuring_layout_dump(const struct gpuring_layout *layout)
                          strerror(errno));
         }
     } else {
-        gpuring_warn("coll_gpuring_graph_dump_file: cannot open %s: %s", path, strerror(errno));
+        gpuring_warn("coll_gpuring_graph_dump_file: cannot write %s: %s", path, why);
     }
     free(all);
 }

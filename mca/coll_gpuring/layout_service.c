@@ -12,16 +12,18 @@ static int param_or_auto(int value)
 }
 _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING &&
                    GPURING_PARAM_ALGORITHM_PACKED - 1 == (int) GPURING_ALGORITHM_PACKED &&
+                   GPURING_PARAM_ALGORITHM_PREVIOUS - 1 == GPURING_CHOICE_PREVIOUS &&
                    GPURING_PARAM_PROTOCOL_SIMPLE - 1 == (int) GPURING_PROTOCOL_SIMPLE &&
                    GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
                "choices of the parameters in the order of the core");
 
 int gpuring_layout_service(const struct gpuring_layout *layout,
-                           const struct gpuring_gathered *hellos, int rank, int gpu,
+                           const struct gpuring_gathered *hellos, int rank,
                            const struct gpuring_device_ops *device_ops,
                            struct gpuring_device *device, struct gpuring_service **service)
 {
     const struct gpuring_members *members = layout->members;
+    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
     struct gpuring_channel channels[GPURING_MAX_CHANNELS];
     struct gpuring_advice_places packed = {.count = 0};
     struct gpuring_service_config config = {
@@ -35,11 +37,11 @@ int gpuring_layout_service(const struct gpuring_layout *layout,
         .packed = &packed,
         .oversubscribed =
             gpuring_members_local(members, rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
-        .gpu = gpu,
         .shared_gpu = gpuring_members_sharing(hellos, rank) > 1,
         .patience_us = gpuring_params.patience,
-        .algorithm = param_or_auto(gpuring_params.algorithm),
-        .protocol = param_or_auto(gpuring_params.protocol),
+        /* as they were compared: they may have been set anew since */
+        .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
+        .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
         .buffer_bytes = gpuring_params.buffer_size,
         .chunk_bytes = gpuring_params.chunk_size,
     };

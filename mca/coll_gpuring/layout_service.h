@@ -7,10 +7,9 @@
 #include "mca/coll_gpuring/layout.h"
 #include "mca/coll_gpuring/service.h"
 
-/* Plans and FIFO sizes of `rank`, which works with `gpu` (-1: none); the transport is still to be
- * added. */
+/* Plans and FIFO sizes of `rank`; the transport is still to be added. */
 int gpuring_layout_service(const struct gpuring_layout *layout,
-                           const struct gpuring_gathered *hellos, int rank, int gpu,
+                           const struct gpuring_gathered *hellos, int rank,
                            const struct gpuring_device_ops *device_ops,
                            struct gpuring_device *device, struct gpuring_service **service);
 

@@ -11,6 +11,7 @@ libgpuring_core_la_SOURCES =
 
 # util
 libgpuring_core_la_SOURCES += \
+    mca/coll_gpuring/util/clock.h \
     mca/coll_gpuring/util/log.c \
     mca/coll_gpuring/util/log.h \
     mca/coll_gpuring/util/status.c \
@@ -40,6 +41,8 @@ libgpuring_core_la_SOURCES += \
 if GPURING_HAVE_CUDA
 libgpuring_core_la_CPPFLAGS += $(CUDA_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
+    mca/coll_gpuring/device/cuda_context.c \
+    mca/coll_gpuring/device/cuda_copy.c \
     mca/coll_gpuring/device/cuda_driver.c \
     mca/coll_gpuring/device/cuda_driver.h \
     mca/coll_gpuring/device/cuda_internal.h \
@@ -95,7 +98,7 @@ libgpuring_core_la_CPPFLAGS += $(VERBS_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net_verbs.c \
     mca/coll_gpuring/net/net_verbs.h \
-    mca/coll_gpuring/net/net_verbs_data.c \
+    mca/coll_gpuring/net/net_verbs_complete.c \
     mca/coll_gpuring/net/net_verbs_error.c \
     mca/coll_gpuring/net/net_verbs_failover.c \
     mca/coll_gpuring/net/net_verbs_gdr.c \
@@ -104,8 +107,10 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/net_verbs_link.c \
     mca/coll_gpuring/net/net_verbs_memory.c \
     mca/coll_gpuring/net/net_verbs_port.c \
+    mca/coll_gpuring/net/net_verbs_post.c \
     mca/coll_gpuring/net/net_verbs_rail.c \
-    mca/coll_gpuring/net/net_verbs_watch.c
+    mca/coll_gpuring/net/net_verbs_watch.c \
+    mca/coll_gpuring/net/net_verbs_wire.h
 endif
 if GPURING_HAVE_UCX
 libgpuring_core_la_CPPFLAGS += $(UCX_CPPFLAGS)
@@ -159,6 +164,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/layout.h \
     mca/coll_gpuring/layout_service.c \
     mca/coll_gpuring/layout_service.h \
+    mca/coll_gpuring/left.c \
+    mca/coll_gpuring/left.h \
     mca/coll_gpuring/letters.c \
     mca/coll_gpuring/letters.h \
     mca/coll_gpuring/log_lines.c \
@@ -201,6 +208,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/simple.h \
     mca/coll_gpuring/stage.c \
     mca/coll_gpuring/stage.h \
+    mca/coll_gpuring/stage_abandon.c \
+    mca/coll_gpuring/stage_abandon.h \
     mca/coll_gpuring/stage_agree.c \
     mca/coll_gpuring/stage_agree.h \
     mca/coll_gpuring/stage_blocks.c \
@@ -215,12 +224,24 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage_list.h \
     mca/coll_gpuring/stage_memory.c \
     mca/coll_gpuring/stage_memory.h \
+    mca/coll_gpuring/stage_notice.c \
+    mca/coll_gpuring/stage_notice.h \
+    mca/coll_gpuring/stage_notice_box.c \
+    mca/coll_gpuring/stage_notice_box.h \
+    mca/coll_gpuring/stage_notice_mail.c \
+    mca/coll_gpuring/stage_notice_mail.h \
+    mca/coll_gpuring/stage_open.c \
     mca/coll_gpuring/stage_pipeline.c \
     mca/coll_gpuring/stage_pipeline.h \
     mca/coll_gpuring/stage_request.c \
     mca/coll_gpuring/stage_request.h \
+    mca/coll_gpuring/stage_request_make.c \
+    mca/coll_gpuring/stage_request_state.h \
     mca/coll_gpuring/stage_sink.c \
     mca/coll_gpuring/stage_sink.h \
+    mca/coll_gpuring/tuned.c \
+    mca/coll_gpuring/tuning.c \
+    mca/coll_gpuring/tuning.h \
     mca/coll_gpuring/view.c \
     mca/coll_gpuring/view.h \
     mca/coll_gpuring/views.c \

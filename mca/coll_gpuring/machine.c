@@ -9,6 +9,7 @@
 #include "mca/coll_gpuring/layout.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/topo_pci/pci_file.h"
 
 /* Write to whatever the path names, without replacing it (it may be a device). */
 void gpuring_machine_dump(const struct pci_doc *doc)
@@ -17,20 +18,23 @@ void gpuring_machine_dump(const struct pci_doc *doc)
     struct pci_error error = {.text = ""};
     char *text = NULL;
     size_t size = 0;
+    char why[128] = "";
     FILE *file;
-    bool failed;
 
     if (pci_doc_format(doc, &text, &size, &error) != 0) {
         gpuring_warn("coll_gpuring_topo_dump_file=%s: %s", path, error.text);
         return;
     }
-    file = fopen(path, "w");
-    failed = file == NULL || fwrite(text, 1, size, file) != size;
-    if (file != NULL && fclose(file) != 0) {
-        failed = true;
+    file = pci_file_create(path, why, sizeof why);
+    if (file != NULL) {
+        bool failed = fwrite(text, 1, size, file) != size;
+
+        if (fclose(file) != 0 || failed) {
+            snprintf(why, sizeof why, "%s", strerror(errno));
+        }
     }
-    if (failed) {
-        gpuring_warn("coll_gpuring_topo_dump_file: cannot write %s: %s", path, strerror(errno));
+    if (why[0] != '\0') {
+        gpuring_warn("coll_gpuring_topo_dump_file: cannot write %s: %s", path, why);
     }
     free(text);
 }

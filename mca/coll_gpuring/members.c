@@ -173,6 +173,9 @@ enum gpuring_disagreement gpuring_members_compare(const struct gpuring_gathered 
                 return GPURING_DISAGREE_PARAMETER;
             }
         }
+        if (hello->tuning != first->tuning) {
+            return GPURING_DISAGREE_TUNING;
+        }
     }
     return GPURING_AGREED;
 }

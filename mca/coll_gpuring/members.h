@@ -40,6 +40,7 @@ enum gpuring_disagreement {
     GPURING_AGREED,
     GPURING_DISAGREE_VERSION,   /* or it is no hello at all */
     GPURING_DISAGREE_PARAMETER, /* *parameter: index among the shared ones */
+    GPURING_DISAGREE_TUNING,    /* the rules of their tuning files */
 };
 enum gpuring_disagreement gpuring_members_compare(const struct gpuring_gathered *hellos, int *rank,
                                                   int *parameter);

@@ -21,6 +21,7 @@ enum gpuring_message_tag {
     GPURING_TAG_LETTER = -8,
     GPURING_TAG_STAGED = -7,      /* stage_agree.h: of blocking calls */
     GPURING_TAG_NONBLOCKING = -6, /* .. of non-blocking ones */
+    GPURING_TAG_NOTICE = -5,      /* stage_notice_mail.h, on MPI_COMM_WORLD alone */
 };
 
 /*

@@ -2,11 +2,13 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/message.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/simple.h"
 #include "mca/coll_gpuring/stage.h"
 #include "mca/coll_gpuring/stage_agree.h"
+#include "mca/coll_gpuring/stage_notice.h"
 #include "mca/coll_gpuring/stage_pipeline.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -17,10 +19,11 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->comm = NULL;
     module->state = GPURING_STATE_UNWIRED;
     module->failure = GPURING_OK;
-    module->enabled = false;
+    module->enabled = module->ended = false;
     module->serves = false;
     module->stages = false;
     module->together = false;
+    module->settled = false;
     module->staging = (struct gpuring_staging){.blocking = NULL};
     module->seen_reasons = 0;
     module->logged_staged = 0;
@@ -53,9 +56,13 @@ static void forget_previous(mca_coll_gpuring_module_t *module)
 #undef FORGET
 }
 
-/* Local, bounded in time: other ranks may be gone. */
-static void module_destruct(mca_coll_gpuring_module_t *module)
+/* Local, bounded in time: other ranks may be gone. Idempotent. */
+void gpuring_module_end(mca_coll_gpuring_module_t *module)
 {
+    if (module->ended) {
+        return;
+    }
+    module->ended = true;
     pthread_mutex_lock(&gpuring_process.lock);
     if (module->link != NULL) {
         *module->link = module->next;
@@ -71,10 +78,16 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     gpuring_exchange_free(module->exchange);
     gpuring_agreement_free(module->staging.blocking);
     gpuring_agreement_free(module->staging.nonblocking);
+    gpuring_notices_close(module);
     if (module->spare != NULL) {
         OBJ_RELEASE(module->spare);
     }
     gpuring_service_destroy(module->service);
+}
+
+static void module_destruct(mca_coll_gpuring_module_t *module)
+{
+    gpuring_module_end(module);
 #if !GPURING_COLL_SELF_INSTALLS
     forget_previous(module);
 #endif
@@ -145,6 +158,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     install(module, comm);
 #endif
     module->enabled = true;
+    if (comm == MPI_COMM_WORLD && module->stages) {
+        gpuring_notice_mail_open();
+    }
     pthread_mutex_lock(&gpuring_process.lock);
     module->next = gpuring_process.modules;
     module->link = &gpuring_process.modules;
@@ -311,6 +327,10 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     if (stages) {
         gpuring_agreement_use(module->staging.blocking, comm, GPURING_TAG_STAGED);
         gpuring_agreement_use(module->staging.nonblocking, comm, GPURING_TAG_NONBLOCKING);
+        gpuring_notices_open(&module->staging, comm);
+        if (gpuring_memory_possible()) {
+            gpuring_stage_prepare();
+        }
     }
     module->comm = comm;
     module->rank = ompi_comm_rank(comm);

@@ -242,6 +242,14 @@ static void choice_failed(const mca_base_component_t *component, const struct pa
     param_set_default(param);
 }
 
+/* Tools may set these by MPI_T between communicators: the value counts when one is wired up. */
+static mca_base_var_flag_t param_flags(const struct param *param)
+{
+    bool settable = param->offset == AT(algorithm) || param->offset == AT(protocol);
+
+    return settable ? MCA_BASE_VAR_FLAG_SETTABLE : (mca_base_var_flag_t) 0;
+}
+
 static int param_register(const mca_base_component_t *component, const struct param *param)
 {
     static const mca_base_var_type_t types[] = {MCA_BASE_VAR_TYPE_INT, MCA_BASE_VAR_TYPE_SIZE_T,
@@ -259,7 +267,7 @@ static int param_register(const mca_base_component_t *component, const struct pa
         }
     }
     index = mca_base_component_var_register(
-        component, param->name, param->help, types[param->kind], enumerator, 0, 0,
+        component, param->name, param->help, types[param->kind], enumerator, 0, param_flags(param),
         (mca_base_var_info_lvl_t) (OPAL_INFO_LVL_1 + param->level - 1),
         param->scope == SCOPE_SHARED ? MCA_BASE_VAR_SCOPE_ALL_EQ : MCA_BASE_VAR_SCOPE_READONLY,
         param_storage(param));

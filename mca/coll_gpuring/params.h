@@ -25,7 +25,9 @@
 #define GPURING_VALUES_algorithm(V) \
     V(ALGORITHM_AUTO, "auto")       \
     V(ALGORITHM_RING, "ring")       \
-    V(ALGORITHM_TREE, "tree") V(ALGORITHM_DIRECT, "direct") V(ALGORITHM_PACKED, "packed")
+    V(ALGORITHM_TREE, "tree")       \
+    V(ALGORITHM_DIRECT, "direct")   \
+    V(ALGORITHM_PACKED, "packed") V(ALGORITHM_PREVIOUS, "previous")
 #define GPURING_VALUES_protocol(V) \
     V(PROTOCOL_AUTO, "auto")       \
     V(PROTOCOL_SIMPLE, "simple") V(PROTOCOL_LL, "ll") V(PROTOCOL_LL128, "ll128")
@@ -67,10 +69,14 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
            "other components, and cuda says so where the build lacks CUDA), host (ordinary "       \
            "memory, plans run on the CPU), off (nothing)")                                         \
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
-           "Algorithm of reductions; auto chooses by size and number of ranks")                    \
+           "Algorithm of reductions; auto chooses by the tuning file, size and number of ranks; "  \
+           "previous leaves all to the component that would serve without this one")               \
     CHOICE(protocol, 0, 2, SHARED, protocol,                                                       \
            "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency, GPUs with "    \
            "whole 128-byte stores only); auto chooses by size")                                    \
+    TEXT(tuning_file, "", 2, LOCAL,                                                                \
+         "File that says by size which algorithm and protocol serve, or that the previous "        \
+         "component does; its rules must be equal on all ranks; gpuring-perf --tuning writes it")  \
     INT(min_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
         "Use at least this many channels (rings or trees); 0: decided by the topology")            \
     INT(max_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
@@ -142,7 +148,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "default")                                                                                 \
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
         "Seconds without progress after which a collective fails with an MPI error; 0: never, "    \
-        "but a line is logged after 300 s")                                                        \
+        "but a line is logged after 300 s. In a staged call that fails here: how long others' "    \
+        "answers are awaited; 0: 30")                                                              \
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
            "always (any mixture, and calls that are staged fail on all ranks if one cannot copy; " \

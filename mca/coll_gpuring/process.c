@@ -2,11 +2,13 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/process.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/network.h"
+#include "mca/coll_gpuring/stage.h"
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -24,6 +26,11 @@ struct gpuring_process gpuring_process = {
 /* Under gpuring_process.lock: */
 static bool attached;                      /* the device knows its GPU */
 static struct gpuring_stream *copy_stream; /* of gpuring_process_copy; NULL until it is needed */
+/* Devices whose contexts were destroyed. */
+static struct lost {
+    struct gpuring_device *device;
+    struct lost *next;
+} * all_lost;
 
 static const struct gpuring_device_ops *asked_device(void)
 {
@@ -50,15 +57,68 @@ void gpuring_process_open_device(void)
         gpuring_process.device_ops = ops;
     } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_CUDA) {
         gpuring_compat_help("device missing", gpuring_process.hostname);
+    } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_AUTO) {
+        gpuring_info("this build is without CUDA: coll_gpuring_device=auto serves nothing, host "
+                     "serves ordinary memory");
+    }
+}
+
+/* What cannot be used is told here, and to the other ranks when a communicator is wired up. */
+void gpuring_process_open_tuning(void)
+{
+    struct gpuring_process *process = &gpuring_process;
+    char error[512];
+
+    process->tuning_fingerprint = GPURING_TUNING_NONE;
+    if (!gpuring_param_given(gpuring_params.tuning_file)) {
+        return;
+    }
+    if (gpuring_tuning_read(gpuring_params.tuning_file, &process->tuning, error, sizeof error) ==
+        GPURING_OK) {
+        process->tuning_fingerprint = gpuring_tuning_fingerprint(&process->tuning);
+    } else {
+        process->tuning_fingerprint = GPURING_TUNING_BROKEN;
+        gpuring_compat_help("tuning file", error);
     }
 }
 
 #define UNMAP_MS 2000 /* peers come here at about the same time */
 
+/*
+ * The application has destroyed the context that the device worked in. Communicators that were
+ * wired up keep that device until the end, and fail; what comes now gets another one.
+ */
+static void renew_locked(void)
+{
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    struct gpuring_device *fresh;
+    struct lost *lost;
+
+    if (!attached || ops->lost == NULL || !ops->lost(gpuring_process.device)) {
+        return;
+    }
+    lost = malloc(sizeof *lost);
+    if (lost == NULL || ops->open(&fresh) != GPURING_OK) {
+        free(lost);
+        return;
+    }
+    gpuring_stage_renew();
+    if (copy_stream != NULL) {
+        ops->stream_destroy(copy_stream);
+        copy_stream = NULL;
+    }
+    *lost = (struct lost){gpuring_process.device, all_lost};
+    all_lost = lost;
+    gpuring_process.device = fresh;
+    gpuring_process.gpu = -1;
+    attached = false;
+}
+
 static int attach_locked(const struct gpuring_pointer *pointer)
 {
     int status = GPURING_OK;
 
+    renew_locked();
     if (!attached) {
         status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
         attached = status == GPURING_OK;
@@ -72,7 +132,8 @@ int gpuring_process_attach(const void *buffer)
     int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    if (!attached) { /* else nothing is asked of the driver */
+    renew_locked();
+    if (!attached) {
         struct gpuring_pointer pointer = gpuring_memory_of(buffer);
 
         status = attach_locked(&pointer);
@@ -123,6 +184,17 @@ bool gpuring_process_copies(const void *buffer)
            gpuring_process_copy(&byte, buffer, 1) == GPURING_OK;
 }
 
+static void close_lost(void)
+{
+    while (all_lost != NULL) {
+        struct lost *lost = all_lost;
+
+        all_lost = lost->next;
+        gpuring_process.device_ops->close(lost->device);
+        free(lost);
+    }
+}
+
 void gpuring_process_close(void)
 {
     gpuring_network_close();
@@ -132,10 +204,12 @@ void gpuring_process_close(void)
         copy_stream = NULL;
     }
     if (gpuring_process.device_ops != NULL) {
+        close_lost();
         gpuring_process.device_ops->close(gpuring_process.device);
         gpuring_process.device_ops = NULL;
         gpuring_process.device = NULL;
     }
     attached = false;
     gpuring_process.gpu = -1;
+    gpuring_tuning_clear(&gpuring_process.tuning);
 }

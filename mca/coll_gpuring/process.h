@@ -11,7 +11,11 @@
 /* Open the device that coll_gpuring_device asks for; device_ops stays NULL if there is none. */
 void gpuring_process_open_device(void);
 
-/* Before the first use of the device: choose the GPU by the user's buffer. Thread-safe. */
+/* Read the tuning file, if one was given. */
+void gpuring_process_open_tuning(void);
+
+/* Before the first use of the device: choose GPU and context by the user's buffer; and again where
+ * the application has destroyed that context. Thread-safe. */
 int gpuring_process_attach(const void *buffer);
 
 /* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */

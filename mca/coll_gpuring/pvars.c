@@ -36,24 +36,31 @@ static int get_net_retries(const struct mca_base_pvar_t *pvar, void *value, void
 }
 
 static int pvar_register(const mca_base_component_t *component, const char *name, const char *help,
-                         mca_base_get_value_fn_t get, void *counter)
+                         int class, mca_base_get_value_fn_t get, void *counter)
 {
     return mca_base_component_pvar_register(
-        component, name, help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
-        MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-        MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, get, NULL, NULL, counter);
+        component, name, help, OPAL_INFO_LVL_4, class, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+        MCA_BASE_VAR_BIND_NO_OBJECT, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS,
+        get, NULL, NULL, counter);
 }
 
 int gpuring_pvars_register(const mca_base_component_t *component)
 {
     bool failed = false;
 
-#define REGISTER(name, help)                              \
-    failed |= pvar_register(component, #name, help, NULL, \
+#define REGISTER(name, help)                                                           \
+    failed |= pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, NULL, \
                             &gpuring_pvar_values[GPURING_PVAR_##name]) < 0;
     GPURING_PVARS(REGISTER)
 #undef REGISTER
-#define REGISTER(name, help) failed |= pvar_register(component, #name, help, get_##name, NULL) < 0;
+#define REGISTER(name, help)                                                         \
+    failed |= pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_LEVEL, NULL, \
+                            &gpuring_pvar_values[GPURING_PVAR_##name]) < 0;
+    GPURING_LEVEL_PVARS(REGISTER)
+#undef REGISTER
+#define REGISTER(name, help) \
+    failed |=                \
+        pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, get_##name, NULL) < 0;
     GPURING_NET_PVARS(REGISTER)
 #undef REGISTER
     return failed ? GPURING_ERR_IO : GPURING_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Performance variables coll_gpuring_*, read through MPI_T: the one list. All are counters of
- * this process since MPI_Init; MPI_T counts from the allocation of a handle.
+ * Performance variables coll_gpuring_*, read through MPI_T: the one list. All but the levels are
+ * counters of this process since MPI_Init; MPI_T counts from the allocation of a handle.
  */
 #ifndef GPURING_PVARS_H
 #define GPURING_PVARS_H
@@ -32,9 +32,12 @@
     X(net_bytes, "Bytes that this process sent over a network") \
     X(net_retries, "Network transfers that were repeated after a fault")
 
+/* Levels: as they are now. */
+#define GPURING_LEVEL_PVARS(X) X(nodes, "Nodes of the communicator that was wired up last")
+
 enum gpuring_pvar {
 #define GPURING_PVAR_ENUM(name, help) GPURING_PVAR_##name,
-    GPURING_PVARS(GPURING_PVAR_ENUM)
+    GPURING_PVARS(GPURING_PVAR_ENUM) GPURING_LEVEL_PVARS(GPURING_PVAR_ENUM)
 #undef GPURING_PVAR_ENUM
         GPURING_PVAR_COUNT
 };
@@ -49,6 +52,11 @@ static inline void gpuring_pvar_add(enum gpuring_pvar pvar, unsigned long long a
     } else {
         gpuring_pvar_values[pvar] += amount;
     }
+}
+
+static inline void gpuring_pvar_set(enum gpuring_pvar pvar, unsigned long long value)
+{
+    __atomic_store_n(&gpuring_pvar_values[pvar], value, __ATOMIC_RELAXED);
 }
 
 /* 0 or GPURING_ERR_IO. */

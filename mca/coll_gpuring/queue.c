@@ -6,6 +6,7 @@
 
 #include "mca/coll_gpuring/agree.h"
 #include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/left.h"
 #include "mca/coll_gpuring/pause.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/run.h"
@@ -105,6 +106,11 @@ static int item_progress(mca_coll_gpuring_module_t *module, struct gpuring_item 
     if (item->handed_on && module->state != GPURING_STATE_FAILED) {
         return item_simple(module, item);
     }
+    if (item->may_hand_on && !item->handed_on && (item->agreed || !item->call.agree) &&
+        gpuring_left(module, &item->call)) {
+        item->left = true;
+        return GPURING_ITEM_FALL_BACK;
+    }
     switch (module->state) {
     case GPURING_STATE_UNWIRED:
         gpuring_wireup_start(module, &item->call);
@@ -113,9 +119,9 @@ static int item_progress(mca_coll_gpuring_module_t *module, struct gpuring_item 
         gpuring_wireup_progress(module);
         return GPURING_AGAIN;
     case GPURING_STATE_READY:
-        return gpuring_run_item(module, item);
+        return item->wires ? GPURING_OK : gpuring_run_item(module, item);
     case GPURING_STATE_DEAD:
-        return item_simple(module, item);
+        return item->wires ? GPURING_OK : item_simple(module, item);
     default:
         return module->failure;
     }
@@ -262,6 +268,7 @@ void gpuring_queue_push(mca_coll_gpuring_module_t *module, struct gpuring_item *
     item->agreed = false;
     item->handed_on = false;
     item->agreeing = false;
+    item->left = false;
     item->simple = NULL;
     item->check = NULL;
     item->module = module;

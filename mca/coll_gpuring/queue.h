@@ -33,6 +33,7 @@ struct gpuring_item {
     struct gpuring_call call;
     ompi_request_t *request; /* NULL: the caller waits */
     bool may_hand_on;        /* .. and can call the previous module, as all ranks do */
+    bool wires;              /* nothing to run: it waits for the wire-up */
     int status;              /* outcome; valid once done */
     int done;                /* set (release) by the finisher, read (acquire) by the waiter */
     bool started;            /* the service or the simple path runs it */
@@ -40,6 +41,7 @@ struct gpuring_item {
     bool agreed;             /* .. the ranks have agreed */
     bool handed_on;          /* they agreed that no service can run it */
     bool mixed;              /* .. for some ranks have a buffer on a GPU, others none */
+    bool left;               /* it is handed on for the size is left to the previous module */
     struct gpuring_simple *simple;
     struct gpuring_run_check *check; /* coll_gpuring_check=data: the second path, see run.c */
 };

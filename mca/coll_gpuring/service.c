@@ -85,7 +85,6 @@ int gpuring_service_create(const struct gpuring_service_config *config,
     created->device_ops = device_ops;
     created->device = device;
     created->oversubscribed = config->oversubscribed;
-    created->gpu = config->gpu;
     created->patience = patience(config, device_ops->kind == GPURING_DEVICE_HOST);
     status = build_plans(created, config);
     if (status == GPURING_OK) {
@@ -212,5 +211,6 @@ void gpuring_service_destroy(struct gpuring_service *service)
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         gpuring_plan_free(service->plans[i]);
     }
+    free(service->tuned);
     free(service);
 }

@@ -19,7 +19,6 @@ struct gpuring_service {
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
     struct gpuring_stream *stream;
-    int gpu;             /* that the device works with, -1: none */
     bool oversubscribed; /* more ranks than cores on this node: yield while waiting */
     uint64_t patience;   /* of works, see kernels/work.h */
 
@@ -28,6 +27,7 @@ struct gpuring_service {
     struct gpuring_transport *transport;
     struct gpuring_lane *lanes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT]; /* bound */
     struct gpuring_choice_config choice_config;
+    struct gpuring_tuned *tuned; /* that it points to, NULL: none */
 
     uint64_t operation; /* number of the current or last operation, from 1 */
     uint64_t call;      /* and that of its call, see mixed.h */
@@ -45,7 +45,6 @@ struct gpuring_service_config {
     const struct gpuring_advice *advice;        /* of the topology, or NULL */
     const struct gpuring_advice_places *packed; /* this rank's, or NULL */
     bool oversubscribed;
-    int gpu;                 /* of this rank, -1: none */
     bool shared_gpu;         /* other ranks work with it, too */
     int patience_us;         /* of kernels, 0: by shared_gpu */
     int algorithm, protocol; /* asked for, or -1 */

@@ -10,9 +10,9 @@
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
-#include "mca/coll_gpuring/stage_agree.h"
 #include "mca/coll_gpuring/stage_copy.h"
 #include "mca/coll_gpuring/stage_memory.h"
+#include "mca/coll_gpuring/stage_notice.h"
 #include "mca/coll_gpuring/stage_request.h"
 #include "mca/coll_gpuring/stage_sink.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -45,8 +45,8 @@ static bool any_on_gpu(const struct gpuring_part *part)
     struct gpuring_runs runs;
     bool found = gpuring_runs_build(&runs, part) != GPURING_OK;
 
-    for (size_t i = 0; i < runs.count && !found; i++) {
-        found = on_gpu(moved(MPI_BOTTOM, gpuring_runs_at(&runs, i)->offset));
+    for (size_t i = 0; i < runs.count; i++) { /* all: the device learns of other contexts so */
+        found = on_gpu(moved(MPI_BOTTOM, gpuring_runs_at(&runs, i)->offset)) || found;
     }
     gpuring_runs_free(&runs);
     return found;
@@ -70,6 +70,11 @@ static bool buffer_on_gpu(struct gpuring_stage_buffer *buffer)
     return buffer->on_gpu;
 }
 
+void gpuring_stage_prepare(void)
+{
+    gpuring_stage_sink_prepare(SINK_CHUNKS * gpuring_params.stage_size);
+}
+
 bool gpuring_stage_applies(struct gpuring_stage *stage)
 {
     bool send = buffer_on_gpu(&stage->send), receive = buffer_on_gpu(&stage->receive);
@@ -77,7 +82,7 @@ bool gpuring_stage_applies(struct gpuring_stage *stage)
     return send || receive;
 }
 
-static void collective_text(enum gpuring_staged what, char *text, size_t size)
+void gpuring_stage_name(enum gpuring_staged what, char *text, size_t size)
 {
     static const char *const names[] = {
 #define NAME(name, arguments) #name,
@@ -102,7 +107,7 @@ void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_stage
         return;
     }
     module->logged_staged |= bit;
-    collective_text(what, name, sizeof name);
+    gpuring_stage_name(what, name, sizeof name);
     gpuring_module_text(module, text, sizeof text);
     gpuring_info("%s: %s on GPU memory is staged through host memory: %s", text, name,
                  what == GPURING_STAGED_allreduce && module->serves
@@ -167,23 +172,29 @@ static const void *gpu_address(const struct gpuring_stage *stage)
     return address;
 }
 
+void gpuring_stage_attach(struct gpuring_stage *stage)
+{
+    stage->failed = stage->lacking;
+    if (stage->failed == GPURING_OK && gpuring_stage_uses_gpu(stage)) {
+        stage->failed = gpuring_process_attach(gpu_address(stage));
+    }
+}
+
 int gpuring_stage_reserve(struct gpuring_stage *stage)
 {
-    int status, attached = GPURING_OK;
+    int status;
 
-    gpuring_stage_sink_prepare(SINK_CHUNKS * gpuring_params.stage_size);
+    gpuring_stage_prepare();
     stage->lacking = lay_out(&stage->send);
     if (stage->lacking == GPURING_OK) {
         stage->lacking = lay_out(&stage->receive);
     }
-    if (stage->lacking == GPURING_OK) {
-        attached = gpuring_process_attach(gpu_address(stage));
-    }
+    gpuring_stage_attach(stage);
     status = reserve_buffer(stage, &stage->send);
     if (status == GPURING_OK) {
         status = reserve_buffer(stage, &stage->receive);
     }
-    stage->failed = stage->lacking != GPURING_OK ? stage->lacking : attached;
+    keep_first(&stage->failed, stage->lacking); /* of memory for the places */
     return status;
 }
 
@@ -242,6 +253,7 @@ void gpuring_stage_release(struct gpuring_stage *stage)
     release_buffer(&stage->send);
     release_buffer(&stage->receive);
     gpuring_stage_request_drop(stage);
+    gpuring_notices_drop(stage);
 }
 
 static int copy_once(struct gpuring_stage *stage, int (*start)(struct gpuring_stage *stage))
@@ -265,7 +277,7 @@ static int copy_all(struct gpuring_stage *stage, int (*start)(struct gpuring_sta
 
 static void void_input(const struct gpuring_stage_buffer *buffer)
 {
-    if (!buffer->on_gpu) {
+    if (!buffer->on_gpu || buffer->block == NULL) {
         return;
     }
     if (buffer->block->kind == GPURING_BLOCK_SINK) {
@@ -273,6 +285,13 @@ static void void_input(const struct gpuring_stage_buffer *buffer)
     } else {
         gpuring_part_fill(&buffer->in, (char *) (uintptr_t) buffer->place, VOID_BYTE);
     }
+}
+
+static bool gives(const struct gpuring_stage_buffer *buffer)
+{
+    ptrdiff_t offset;
+
+    return buffer->on_gpu && gpuring_part_touches(&buffer->in, &offset);
 }
 
 int gpuring_stage_fetch(struct gpuring_stage *stage)
@@ -286,159 +305,27 @@ int gpuring_stage_fetch(struct gpuring_stage *stage)
     if (stage->failed != GPURING_OK) {
         void_input(&stage->send);
         void_input(&stage->receive);
+        gpuring_notice_give(stage, stage->failed,
+                            gives(&stage->send) || gives(&stage->receive) ? GPURING_NOTICE_VOID
+                                                                          : GPURING_NOTICE_LOST);
     }
     return stage->failed;
 }
 
 int gpuring_stage_deliver(struct gpuring_stage *stage)
 {
-    return copy_all(stage, gpuring_stage_start_out);
-}
+    int status = copy_all(stage, gpuring_stage_start_out);
 
-int gpuring_stage_failure(const struct gpuring_stage *stage)
-{
-    const mca_coll_gpuring_module_t *module = stage->module;
-
-    if (stage->failed != GPURING_OK) {
-        return stage->failed;
+    if (status != GPURING_OK) {
+        gpuring_notice_give(stage, status, GPURING_NOTICE_LOST);
     }
-    return module != NULL && module->state == GPURING_STATE_FAILED &&
-                   module->failure == GPURING_ERR_DEVICE
-               ? GPURING_ERR_DEVICE
-               : GPURING_OK;
-}
-
-/* The places of a call; none are needed where no buffer is on a GPU. */
-static int take_places(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
-                       enum gpuring_staged what)
-{
-    int status;
-
-    stage->module = module;
-    stage->what = what;
-    if (!gpuring_stage_uses_gpu(stage)) {
-        return GPURING_OK;
-    }
-    status = gpuring_stage_reserve(stage);
-    gpuring_stage_account(module, what);
     return status;
 }
 
-static bool agrees(const struct gpuring_stage *stage)
+void gpuring_stage_renew(void)
 {
-    return stage->module->together && stage->what != GPURING_STAGED_reduce_local;
-}
-
-void gpuring_stage_tell(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                        const struct gpuring_verdict *verdict, const char *how)
-{
-    struct gpuring_staging *staging = &module->staging;
-    bool again = staging->told == verdict->failure && staging->told_rank == verdict->rank;
-    char text[256], name[64];
-
-    staging->told = verdict->failure;
-    staging->told_rank = verdict->rank;
-    if (verdict->failure == GPURING_OK || (again && !gpuring_log_enabled(GPURING_LOG_INFO))) {
-        return;
-    }
-    gpuring_module_text(module, text, sizeof text);
-    collective_text(what, name, sizeof name);
-    gpuring_log(again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
-                "%s: %s %s: rank %d%s on host %s: %s; its log tells more", text, name, how,
-                verdict->rank, verdict->remote ? " of the other group" : "",
-                gpuring_compat_host(module->comm, verdict->rank, verdict->remote),
-                gpuring_status_text(verdict->failure));
-}
-
-/* All ranks can go on, or none does. agreed: facts for which they agree at the end, too. */
-static int go_on(struct gpuring_stage *stage, int status, uint64_t agreed)
-{
-    struct gpuring_verdict verdict = {.failure = status};
-
-    if (agrees(stage)) {
-        uint64_t returns = stage->receive.on_gpu ? GPURING_FACT_RETURNS : 0;
-
-        verdict = gpuring_agreement_wait(
-            stage->module->staging.blocking, status,
-            gpuring_stage_uses_gpu(stage) ? GPURING_FACT_STAGES | returns : 0);
-        stage->agrees = (verdict.facts & agreed) != 0;
-        gpuring_stage_tell(stage->module, stage->what, &verdict, "was not begun on any rank");
-    }
-    if (verdict.failure != GPURING_OK) {
-        gpuring_stage_release(stage);
-    }
-    return gpuring_compat_error(verdict.failure);
-}
-
-int gpuring_stage_open(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
-                       enum gpuring_staged what)
-{
-    int status = take_places(stage, module, what);
-
-    if (status == GPURING_OK) {
-        (void) gpuring_stage_fetch(stage);
-        status = agrees(stage) ? gpuring_stage_failure(stage) : GPURING_OK;
-    }
-    return go_on(stage, status, GPURING_FACT_RETURNS);
-}
-
-int gpuring_stage_open_nonblocking(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
-                                   enum gpuring_staged what)
-{
-    int status = take_places(stage, module, what);
-
-    gpuring_stage_requests_reserve();
-    stage->agrees = agrees(stage);
-    if (status == GPURING_OK) {
-        (void) gpuring_stage_fetch(stage);
-    } else {
-        gpuring_stage_release(stage);
-    }
-    return gpuring_compat_error(status);
-}
-
-int gpuring_stage_open_persistent(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
-                                  enum gpuring_staged what)
-{
-    int status = take_places(stage, module, what), result;
-
-    gpuring_stage_requests_reserve();
-    if (status == GPURING_OK && agrees(stage)) {
-        status = gpuring_stage_request_take(stage);
-    }
-    result = go_on(stage, status, GPURING_FACT_STAGES);
-    if (result == MPI_SUCCESS && agrees(stage)) {
-        gpuring_stage_request_name(stage);
-    }
-    return result;
-}
-
-int gpuring_stage_close_here(struct gpuring_stage *stage, int result)
-{
-    int status = GPURING_ERR_ABORTED;
-
-    if (result == OMPI_SUCCESS) {
-        status = gpuring_stage_failure(stage);
-        if (status == GPURING_OK) {
-            status = gpuring_stage_deliver(stage);
-        }
-    }
-    gpuring_stage_release(stage);
-    return status;
-}
-
-int gpuring_stage_close(struct gpuring_stage *stage, int result)
-{
-    int status = gpuring_stage_close_here(stage, result);
-
-    if (stage->agrees) {
-        struct gpuring_verdict verdict =
-            gpuring_agreement_wait(stage->module->staging.blocking, status, 0);
-
-        gpuring_stage_tell(stage->module, stage->what, &verdict, "failed on all ranks");
-        status = verdict.failure;
-    }
-    return result == OMPI_SUCCESS ? gpuring_compat_error(status) : result;
+    gpuring_stage_streams_close();
+    gpuring_stage_memory_drop();
 }
 
 void gpuring_stage_finish(void)

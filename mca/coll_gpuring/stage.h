@@ -25,10 +25,13 @@
 #define GPURING_STAGE_H
 
 #include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/stage_agree.h"
 #include "mca/coll_gpuring/stage_layout.h"
 #include "mca/coll_gpuring/stage_list.h"
+#include "mca/coll_gpuring/stage_notice_box.h"
 
 struct mca_coll_gpuring_module_t;
+struct gpuring_notice_receipt;
 struct gpuring_stage_block;
 struct gpuring_stage_request;
 struct gpuring_stream;
@@ -54,13 +57,22 @@ struct gpuring_stage_buffer {
 
 struct gpuring_stage {
     struct gpuring_stage_buffer send, receive;
+    struct gpuring_party party; /* who agrees; the root, also where all do */
     struct gpuring_stream *stream;
     struct mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
     struct gpuring_stage_request *request; /* a persistent call's, before it is given to the user */
-    bool agrees; /* the ranks agree at the end of the call on whether all went well */
-    int lacking; /* 0, or why nothing can be copied between buffers and places: no memory */
-    int failed;  /* 0, or why the data could not be copied in: lacking, or a broken GPU */
+    uint64_t call;  /* its number, the same on all ranks: gpuring_stage_calls when it began */
+    uint32_t start; /* of a persistent one: how often it was started; or GPURING_STAGE_APART */
+    bool agrees;    /* the ranks agree at the end of the call on whether all went well */
+    bool noticed;   /* the others were told of a failure (stage_notice.h) */
+    struct gpuring_notice_receipt *receipt; /* .. and are to answer before the call begins */
+    uint64_t told_ns;                       /* .. since then */
+    bool deferred; /* a non-blocking one, whose `inner` is a persistent call that waits for that */
+    bool stuck;    /* it waits for a rank that takes no part, and that was told */
+    bool absent;   /* it has no places: this rank takes no part in it */
+    int lacking;   /* 0, or why nothing can be copied between buffers and places: no memory */
+    int failed;    /* 0, or why the data could not be copied in: lacking, or a broken GPU */
 };
 
 /*
@@ -81,6 +93,47 @@ int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t cou
                                struct ompi_datatype_t *type, struct ompi_op_t *op,
                                mca_coll_base_module_t *module);
 
+/*
+ * The calls of the communicator's collectives so far, the same on all ranks. Every entry counts, as
+ * no rank knows which calls are staged at others; those of a blocking or non-blocking allreduce
+ * that is served are counted already (mixed.h).
+ */
+#define gpuring_stage_calls(module) ((module)->staging.calls + (module)->queue.calls)
+#define gpuring_stage_count(module, what) \
+    ((module)->staging.calls += (what) != GPURING_STAGED_allreduce || !(module)->serves)
+
+/*
+ * Blocking calls that do not come to all ranks: Open MPI returns at once from these where no
+ * elements are given, as those of the root's group may that are not the root, and the ranks of a
+ * graph that have no neighbours. They are numbered apart, behind the last one that counts;
+ * stage->start is that number with this bit.
+ */
+#define GPURING_STAGE_APART UINT32_C(0x80000000)
+static inline bool gpuring_stage_is_of_graph(const struct ompi_communicator_t *comm,
+                                             enum gpuring_staged what)
+{
+    /* The ranks of a grid are all connected: all have elements or none. */
+    return (what == GPURING_STAGED_neighbor_allgather ||
+            what == GPURING_STAGED_neighbor_alltoall) &&
+           !OMPI_COMM_IS_CART(comm);
+}
+
+static inline bool gpuring_stage_is_apart(const struct ompi_communicator_t *comm,
+                                          enum gpuring_staged what)
+{
+    return gpuring_stage_is_of_graph(comm, what) ||
+           (OPAL_UNLIKELY(OMPI_COMM_IS_INTER(comm)) &&
+            (what == GPURING_STAGED_bcast || what == GPURING_STAGED_reduce ||
+             what == GPURING_STAGED_gather || what == GPURING_STAGED_scatter));
+}
+
+/* "MPI_Bcast" */
+void gpuring_stage_name(enum gpuring_staged what, char *text, size_t size);
+
+/* What calls that find no memory, nor addresses, are to have: as soon as there may be GPUs, for
+ * later there may be a limit. Idempotent. */
+void gpuring_stage_prepare(void);
+
 /* Find out which buffers are on a GPU; false: none, hand the call on as it is. */
 bool gpuring_stage_applies(struct gpuring_stage *stage);
 
@@ -100,6 +153,8 @@ void gpuring_stage_account(struct mca_coll_gpuring_module_t *module, enum gpurin
  * start_in.
  */
 int gpuring_stage_reserve(struct gpuring_stage *stage);
+/* Before a call that was reserved begins again: the GPU is attached, or stage->failed says why. */
+void gpuring_stage_attach(struct gpuring_stage *stage);
 int gpuring_stage_start_in(struct gpuring_stage *stage);
 int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_wait(struct gpuring_stage *stage);
@@ -123,9 +178,10 @@ int gpuring_stage_failure(const struct gpuring_stage *stage);
  *
  * Data that cannot be copied in, or for which there is no memory, is no error of them: the other
  * ranks wait for this one, so it takes part with bytes of 0xff, and close (or the request) has the
- * error. With module->together it is an error of open on all ranks: they agree on it, and again at
- * the end. Then all calls come here, also those with no buffer on a GPU. Non-blocking calls cannot
- * agree before they begin, so they do it when they end.
+ * error. Without addresses it takes no part (stage->absent); a blocking call is an error then. The
+ * others are told of both (stage_notice.h). With module->together it is an error of open on all
+ * ranks: they agree on it, and again at the end. Then all calls come here, also those with no
+ * buffer on a GPU. Non-blocking calls cannot agree before they begin, so they do it when they end.
  */
 int gpuring_stage_open(struct gpuring_stage *stage, struct mca_coll_gpuring_module_t *module,
                        enum gpuring_staged what);
@@ -136,12 +192,39 @@ int gpuring_stage_open_persistent(struct gpuring_stage *stage,
                                   struct mca_coll_gpuring_module_t *module,
                                   enum gpuring_staged what);
 
+/*
+ * Behind open_nonblocking: is the call to begin later, when the others know that the data of this
+ * rank is void? Then the persistent form takes its place in the order of the previous module's
+ * calls, if both forms are of the same module, which numbers them alike.
+ */
+bool gpuring_stage_defers(struct gpuring_stage *stage, const mca_coll_base_module_t *nonblocking,
+                          const mca_coll_base_module_t *persistent);
+
 /* After a blocking call, whose `result` it was: copy back unless that is an error. MPI error code.
  */
 int gpuring_stage_close(struct gpuring_stage *stage, int result);
 
 /* The same without the other ranks; a status, also for a `result` that is an error. */
 int gpuring_stage_close_here(struct gpuring_stage *stage, int result);
+
+/* At the end of a blocking call whose status it is: that, or what other ranks' notices say of this
+ * call or of earlier ones. */
+int gpuring_stage_look(const struct gpuring_stage *stage, int status);
+
+/*
+ * The end of a blocking call that is not staged here, of that number, whose `result` it was: that,
+ * or what other ranks' notices say of it. Not of earlier ones, for it may be a call of the previous
+ * module's or of Open MPI's own, which others are in that must not be left alone. MPI error code.
+ */
+int gpuring_stage_passed_noticed(struct mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                                 uint64_t number, int result);
+static inline int gpuring_stage_passed(struct mca_coll_gpuring_module_t *module,
+                                       enum gpuring_staged what, uint64_t number, int result)
+{
+    return OPAL_LIKELY(!gpuring_notice_box_filled())
+               ? result
+               : gpuring_stage_passed_noticed(module, what, number, result);
+}
 
 /* Log a verdict that is a failure; of equal ones that follow each other the first. how: "failed on
  * all ranks" */
@@ -154,6 +237,10 @@ void gpuring_stage_tell(struct mca_coll_gpuring_module_t *module, enum gpuring_s
  */
 int gpuring_stage_request(struct gpuring_stage *stage, int result, ompi_request_t *inner,
                           ompi_request_t **request);
+
+/* The device is another one from now on: what is kept for calls to come is given back; what calls
+ * have stays with the one that made it. */
+void gpuring_stage_renew(void);
 
 /* At the end of the process: give back memory and streams. The device is still open. */
 void gpuring_stage_finish(void);

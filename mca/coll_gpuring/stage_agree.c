@@ -10,6 +10,7 @@
 #include "mca/coll_gpuring/message.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/pause.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -29,6 +30,8 @@ struct gpuring_agreement {
     struct ompi_communicator_t *comm;
     struct gpuring_exchange *exchange; /* in this group */
     int tag;
+    bool alone; /* the root of the call: it is its group */
+    int leader; /* the rank of the other group that the letters go to */
     enum phase phase;
     bool posted; /* the letters are on their way */
     ompi_request_t *sent, *received;
@@ -89,16 +92,26 @@ static void begin_group(struct gpuring_agreement *self, int failure, int rank, u
     gpuring_exchange_agree(self->exchange, facts);
 }
 
-void gpuring_agreement_begin(struct gpuring_agreement *agreement, int failure, uint64_t facts)
+void gpuring_agreement_begin(struct gpuring_agreement *agreement, struct gpuring_party party,
+                             int failure, uint64_t facts)
 {
+    int rank = ompi_comm_rank(agreement->comm);
+
     agreement->verdict = (struct gpuring_verdict){.failure = GPURING_OK};
-    agreement->phase = OURS;
+    agreement->alone = party.rooted && party.root == MPI_ROOT;
+    agreement->leader = party.rooted && !agreement->alone ? party.root : 0;
+    agreement->phase = agreement->alone ? ACROSS : OURS;
     agreement->posted = false;
     agreement->in = (struct letter){.failure = GPURING_OK};
     agreement->looks = 0;
     agreement->since = 0;
     agreement->told = false;
-    begin_group(agreement, failure, ompi_comm_rank(agreement->comm), facts);
+    if (agreement->alone) {
+        agreement->verdict =
+            (struct gpuring_verdict){.failure = failure, .rank = rank, .facts = facts};
+    } else {
+        begin_group(agreement, failure, rank, facts);
+    }
 }
 
 /* The group has made it out; the first failure counts. */
@@ -128,19 +141,19 @@ static int post_letters(struct gpuring_agreement *self)
     self->posted = true;
     self->out = (struct letter){
         .facts = self->verdict.facts, .failure = self->verdict.failure, .rank = self->verdict.rank};
-    status = gpuring_message_receive(self->comm, &self->in, sizeof self->in, 0, self->tag,
-                                     &self->received);
+    status = gpuring_message_receive(self->comm, &self->in, sizeof self->in, self->leader,
+                                     self->tag, &self->received);
     return status != GPURING_OK ? status
-                                : gpuring_message_send(self->comm, &self->out, sizeof self->out, 0,
-                                                       self->tag, &self->sent);
+                                : gpuring_message_send(self->comm, &self->out, sizeof self->out,
+                                                       self->leader, self->tag, &self->sent);
 }
 
-/* Rank 0 alone hears of the other group here. */
+/* One rank of a group hears of the other one here. */
 static int cross(struct gpuring_agreement *self)
 {
     int status = GPURING_OK;
 
-    if (ompi_comm_rank(self->comm) != 0) {
+    if (ompi_comm_rank(self->comm) != 0 && !self->alone) {
         return GPURING_OK;
     }
     if (!self->posted) {
@@ -150,6 +163,20 @@ static int cross(struct gpuring_agreement *self)
         status = gpuring_message_finish(&self->received, NULL);
     }
     return status == GPURING_OK ? gpuring_message_finish(&self->sent, NULL) : status;
+}
+
+/* The root has heard of the other group, and nobody hears of it but the root. */
+static void end_alone(struct gpuring_agreement *self)
+{
+    struct gpuring_verdict *verdict = &self->verdict;
+
+    if (verdict->failure == GPURING_OK && self->in.failure != GPURING_OK) {
+        verdict->failure = self->in.failure;
+        verdict->rank = self->in.rank;
+        verdict->remote = true;
+    }
+    verdict->facts |= self->in.facts;
+    self->phase = END;
 }
 
 static int move_on(struct gpuring_agreement *self)
@@ -164,7 +191,9 @@ static int move_on(struct gpuring_agreement *self)
     }
     if (self->phase == ACROSS) {
         status = cross(self);
-        if (status == GPURING_OK) {
+        if (status == GPURING_OK && self->alone) {
+            end_alone(self);
+        } else if (status == GPURING_OK) {
             begin_group(self, self->in.failure, self->in.rank, self->in.facts);
             self->phase = THEIRS;
         }
@@ -183,12 +212,11 @@ static void tell_waiting(struct gpuring_agreement *self)
 {
     time_t limit = gpuring_params.timeout > 0 ? gpuring_params.timeout : TELL_SECONDS;
     bool across = self->phase == ACROSS;
-    int rank = across ? 0 : gpuring_exchange_awaits(self->exchange);
-    struct timespec now;
+    int rank = across ? self->leader : gpuring_exchange_awaits(self->exchange);
+    time_t now = (time_t) gpuring_now();
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    self->since = self->since == 0 ? now.tv_sec : self->since;
-    if (now.tv_sec - self->since < limit) {
+    self->since = self->since == 0 ? now : self->since;
+    if (now - self->since < limit) {
         return;
     }
     self->told = true;
@@ -198,7 +226,7 @@ static void tell_waiting(struct gpuring_agreement *self)
                  "value of the parameter?",
                  self->comm->c_name, ompi_comm_rank(self->comm), rank,
                  across ? " of the other group" : "", gpuring_compat_host(self->comm, rank, across),
-                 (long) (now.tv_sec - self->since));
+                 (long) (now - self->since));
 }
 
 int gpuring_agreement_progress(struct gpuring_agreement *agreement, struct gpuring_verdict *verdict)
@@ -221,13 +249,14 @@ int gpuring_agreement_progress(struct gpuring_agreement *agreement, struct gpuri
     return status;
 }
 
-struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreement, int failure,
+struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreement,
+                                              struct gpuring_party party, int failure,
                                               uint64_t facts)
 {
     struct gpuring_verdict verdict = {.failure = GPURING_OK};
     struct gpuring_pause pause = {.vain = 0};
 
-    gpuring_agreement_begin(agreement, failure, facts);
+    gpuring_agreement_begin(agreement, party, failure, facts);
     while (gpuring_agreement_progress(agreement, &verdict) == GPURING_AGAIN) {
         opal_progress();
         gpuring_pause(&pause, gpuring_exchange_steps(agreement->exchange), false);

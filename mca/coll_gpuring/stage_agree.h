@@ -9,6 +9,10 @@
  *     ACROSS   rank 0 <-> rank 0 of the other group      } only between groups
  *     THEIRS   agree in this group on what rank 0 heard  }
  *
+ * A blocking call with a root between groups is one of the root with all ranks of the other group:
+ * the root begins with ACROSS, in the place of rank 0, and ends there. Others of its group
+ * (MPI_PROC_NULL) are left out, for Open MPI does not hand on their calls if they give no elements.
+ *
  * Nothing here blocks but `wait`. One agreement at a time; those of one object follow each other in
  * the same order on all ranks, and have a tag of their own, so different objects do not mix.
  */
@@ -28,6 +32,13 @@ enum {
     GPURING_FACT_IN_ONE = 4,  /* the call cannot be cut into chunks */
 };
 
+/* Who agrees. All zero: all ranks. */
+struct gpuring_party {
+    bool none;   /* nobody: a notice tells of a failure, as without agreements */
+    bool rooted; /* the root and the other group */
+    int root;    /* as the call names it: MPI_ROOT, or its rank in the other group */
+};
+
 struct gpuring_verdict {
     int failure; /* 0, or the status that a rank gave: the same rank's on all of a group */
     int rank;    /* .. of that one */
@@ -43,7 +54,8 @@ void gpuring_agreement_use(struct gpuring_agreement *agreement, struct ompi_comm
 void gpuring_agreement_free(struct gpuring_agreement *agreement); /* NULL is allowed */
 
 /* failure: 0, or why the call is an error at this rank. */
-void gpuring_agreement_begin(struct gpuring_agreement *agreement, int failure, uint64_t facts);
+void gpuring_agreement_begin(struct gpuring_agreement *agreement, struct gpuring_party party,
+                             int failure, uint64_t facts);
 
 /* 0: complete; GPURING_AGAIN; or an error (logged): the ranks lost touch. Then and at the end
  * *verdict is set. */
@@ -51,7 +63,8 @@ int gpuring_agreement_progress(struct gpuring_agreement *agreement,
                                struct gpuring_verdict *verdict);
 
 /* Begin, and move MPI on until it is complete; errors are in the verdict. */
-struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreement, int failure,
+struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreement,
+                                              struct gpuring_party party, int failure,
                                               uint64_t facts);
 
 #endif

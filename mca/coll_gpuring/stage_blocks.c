@@ -101,37 +101,21 @@ DEFINE_CALL(alltoall, cut->module->comm)
 DEFINE_CALL(gather, cut->root, cut->module->comm)
 DEFINE_CALL(scatter, cut->root, cut->module->comm)
 
-int gpuring_pipeline_allgather(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_allgather(mca_coll_gpuring_module_t *self, GPURING_ARGUMENTS_EXCHANGE)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    size_t each = gpuring_cut_bytes(rcount, rtype);
-    struct gpuring_cut cut;
-    bool done;
-    int result;
+    struct gpuring_cut cut = bytes_of_blocks(self, GPURING_STAGED_allgather, call_allgather,
+                                             gpuring_cut_bytes(rcount, rtype));
 
-    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
-        return gpuring_stage_allgather(GPURING_VALUES_EXCHANGE, comm, module);
-    }
-    cut = bytes_of_blocks(self, GPURING_STAGED_allgather, call_allgather, each);
     collect(&cut, rbuf, rcount, rtype);
     give(&cut, sbuf, scount, stype);
-    gpuring_describe_allgather(&cut.whole, comm, GPURING_VALUES_EXCHANGE);
-    result = gpuring_cut_run(&cut, &done);
-    return done ? result : gpuring_stage_allgather(GPURING_VALUES_EXCHANGE, comm, module);
+    return cut;
 }
 
-int gpuring_pipeline_alltoall(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_alltoall(mca_coll_gpuring_module_t *self, GPURING_ARGUMENTS_EXCHANGE)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    size_t each = gpuring_cut_bytes(rcount, rtype);
-    struct gpuring_cut cut;
-    bool done;
-    int result;
+    struct gpuring_cut cut = bytes_of_blocks(self, GPURING_STAGED_alltoall, call_alltoall,
+                                             gpuring_cut_bytes(rcount, rtype));
 
-    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
-        return gpuring_stage_alltoall(GPURING_VALUES_EXCHANGE, comm, module);
-    }
-    cut = bytes_of_blocks(self, GPURING_STAGED_alltoall, call_alltoall, each);
     collect(&cut, rbuf, rcount, rtype);
     if (sbuf == MPI_IN_PLACE) {
         cut.send.user = sbuf;
@@ -139,9 +123,7 @@ int gpuring_pipeline_alltoall(GPURING_ARGUMENTS_EXCHANGE, GPURING_END_BLOCKING)
     } else {
         distribute(&cut, sbuf, scount, stype);
     }
-    gpuring_describe_alltoall(&cut.whole, comm, GPURING_VALUES_EXCHANGE);
-    result = gpuring_cut_run(&cut, &done);
-    return done ? result : gpuring_stage_alltoall(GPURING_VALUES_EXCHANGE, comm, module);
+    return cut;
 }
 
 /* Bytes of a block: the root knows them by its arguments for all blocks, which say nothing
@@ -157,41 +139,25 @@ static size_t rooted_each(const mca_coll_gpuring_module_t *self, int root,
                               : gpuring_cut_bytes(own_count, own_type);
 }
 
-int gpuring_pipeline_gather(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_gather(mca_coll_gpuring_module_t *self, GPURING_ARGUMENTS_ROOTED)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    size_t each = rooted_each(self, root, rcount, rtype, scount, stype);
-    struct gpuring_cut cut;
-    bool done;
-    int result;
+    struct gpuring_cut cut = bytes_of_blocks(self, GPURING_STAGED_gather, call_gather,
+                                             rooted_each(self, root, rcount, rtype, scount, stype));
 
-    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
-        return gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
-    }
-    cut = bytes_of_blocks(self, GPURING_STAGED_gather, call_gather, each);
     cut.root = root;
     cut.receive.user = rbuf;
     if (root == self->rank) {
         collect(&cut, rbuf, rcount, rtype);
     }
     give(&cut, sbuf, scount, stype);
-    gpuring_describe_gather(&cut.whole, comm, GPURING_VALUES_ROOTED);
-    result = gpuring_cut_run(&cut, &done);
-    return done ? result : gpuring_stage_gather(GPURING_VALUES_ROOTED, comm, module);
+    return cut;
 }
 
-int gpuring_pipeline_scatter(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_scatter(mca_coll_gpuring_module_t *self, GPURING_ARGUMENTS_ROOTED)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    size_t each = rooted_each(self, root, scount, stype, rcount, rtype);
-    struct gpuring_cut cut;
-    bool done;
-    int result;
+    struct gpuring_cut cut = bytes_of_blocks(self, GPURING_STAGED_scatter, call_scatter,
+                                             rooted_each(self, root, scount, stype, rcount, rtype));
 
-    if (!gpuring_cut_large(self, self->nranks, (size_t) self->nranks * each)) {
-        return gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
-    }
-    cut = bytes_of_blocks(self, GPURING_STAGED_scatter, call_scatter, each);
     cut.root = root;
     cut.send.user = sbuf;
     cut.receive.user = rbuf;
@@ -203,9 +169,7 @@ int gpuring_pipeline_scatter(GPURING_ARGUMENTS_ROOTED, GPURING_END_BLOCKING)
         cut.receive = alone(rbuf, rtype);
         cut.receive.out = GPURING_CUT_ALONE;
     }
-    gpuring_describe_scatter(&cut.whole, comm, GPURING_VALUES_ROOTED);
-    result = gpuring_cut_run(&cut, &done);
-    return done ? result : gpuring_stage_scatter(GPURING_VALUES_ROOTED, comm, module);
+    return cut;
 }
 
 /* Reductions: the element types are the same on all ranks. Gaps are not worth their many copies. */
@@ -242,25 +206,15 @@ static int call_reduce_scatter_block(const struct gpuring_cut *cut, const void *
                                  units_of_each(cut, chunk), cut->type, cut->op, cut->module->comm);
 }
 
-int gpuring_pipeline_reduce_scatter_block(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_reduce_scatter_block(mca_coll_gpuring_module_t *self,
+                                                   GPURING_ARGUMENTS_REDUCTION)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    struct gpuring_cut cut;
-    bool done;
-    int result;
+    struct gpuring_cut cut = scattered_reduction(self, GPURING_STAGED_reduce_scatter_block,
+                                                 call_reduce_scatter_block, sbuf, rbuf, rtype, op);
 
-    if (!gpuring_cut_large(self, self->nranks,
-                           (size_t) self->nranks * gpuring_cut_bytes(rcount, rtype))) {
-        return gpuring_stage_reduce_scatter_block(GPURING_VALUES_REDUCTION, comm, module);
-    }
-    cut = scattered_reduction(self, GPURING_STAGED_reduce_scatter_block, call_reduce_scatter_block,
-                              sbuf, rbuf, rtype, op);
     cut.each = (size_t) rcount;
     cut.send.stride = cut.receive.stride = (ptrdiff_t) rcount * extent_of(rtype);
-    gpuring_describe_reduce_scatter_block(&cut.whole, comm, GPURING_VALUES_REDUCTION);
-    result = gpuring_cut_run(&cut, &done);
-    return done ? result
-                : gpuring_stage_reduce_scatter_block(GPURING_VALUES_REDUCTION, comm, module);
+    return cut;
 }
 
 /* Elements of all blocks together. */
@@ -274,37 +228,30 @@ static size_t sum(const mca_coll_gpuring_module_t *self, gpuring_counts_t counts
     return elements;
 }
 
-/* Blocks that differ in their lengths: what the chunks need to know of them. */
+/* What the chunks need to know of blocks that differ in their lengths. */
 struct lengths {
-    size_t *counts;
     ptrdiff_t *offsets;
-    int *ints; /* counts and displacements of a chunk */
+    size_t *counts;
 };
 
-/* Without memory this rank cannot take part. */
+/* Without memory, {NULL}, this rank cannot take part. */
 static struct lengths lengths_for(struct gpuring_cut *cut)
 {
     size_t n = (size_t) cut->blocks;
-    struct lengths lengths = {.counts = malloc(n * sizeof *lengths.counts),
-                              .offsets = malloc(n * sizeof *lengths.offsets),
-                              .ints = malloc(2 * n * sizeof *lengths.ints)};
+    struct lengths lengths = {NULL, NULL};
 
-    if (lengths.counts == NULL || lengths.offsets == NULL || lengths.ints == NULL) {
+    cut->lengths = malloc(n * (sizeof *lengths.offsets + sizeof *lengths.counts + 2 * sizeof(int)));
+    if (cut->lengths == NULL) {
         gpuring_error("out of memory for the counts of a collective of %d ranks", cut->blocks);
         cut->failed = GPURING_ERR_NOMEM;
         return lengths;
     }
+    lengths.offsets = cut->lengths;
+    lengths.counts = (size_t *) (lengths.offsets + n);
     cut->counts = lengths.counts;
-    cut->chunk_counts = lengths.ints;
-    cut->chunk_displs = lengths.ints + n;
+    cut->chunk_counts = (int *) (lengths.counts + n);
+    cut->chunk_displs = cut->chunk_counts + n;
     return lengths;
-}
-
-static void lengths_free(const struct lengths *lengths)
-{
-    free(lengths->counts);
-    free(lengths->offsets);
-    free(lengths->ints);
 }
 
 /* The pieces of a chunk follow one another. */
@@ -332,20 +279,12 @@ static int call_allgatherv(const struct gpuring_cut *cut, const void *send, void
                                  receive, counts, displs, MPI_BYTE, cut->module->comm);
 }
 
-int gpuring_pipeline_allgatherv(GPURING_ARGUMENTS_ALLGATHERV, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_allgatherv(mca_coll_gpuring_module_t *self,
+                                         GPURING_ARGUMENTS_ALLGATHERV)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    struct gpuring_cut cut;
-    struct lengths lengths;
-    bool done;
-    int result;
+    struct gpuring_cut cut = bytes_of_blocks(self, GPURING_STAGED_allgatherv, call_allgatherv, 0);
+    struct lengths lengths = lengths_for(&cut);
 
-    if (OMPI_COMM_IS_INTER(comm) || /* the counts are the other group's */
-        !gpuring_cut_large(self, self->nranks, sum(self, rcounts) * rtype->super.size)) {
-        return gpuring_stage_allgatherv(GPURING_VALUES_ALLGATHERV, comm, module);
-    }
-    cut = bytes_of_blocks(self, GPURING_STAGED_allgatherv, call_allgatherv, 0);
-    lengths = lengths_for(&cut);
     for (int i = 0; i < self->nranks && cut.counts != NULL; i++) {
         lengths.counts[i] = GPURING_COUNT_AT(rcounts, i) * rtype->super.size;
         lengths.offsets[i] = GPURING_DISPL_AT(rdispls, i) * extent_of(rtype);
@@ -355,10 +294,7 @@ int gpuring_pipeline_allgatherv(GPURING_ARGUMENTS_ALLGATHERV, GPURING_END_BLOCKI
     cut.receive.offsets = lengths.offsets;
     cut.receive.out = GPURING_CUT_ALL;
     give(&cut, sbuf, scount, stype);
-    gpuring_describe_allgatherv(&cut.whole, comm, GPURING_VALUES_ALLGATHERV);
-    result = gpuring_cut_run(&cut, &done);
-    lengths_free(&lengths);
-    return done ? result : gpuring_stage_allgatherv(GPURING_VALUES_ALLGATHERV, comm, module);
+    return cut;
 }
 
 static int call_reduce_scatter(const struct gpuring_cut *cut, const void *send, void *receive,
@@ -374,31 +310,37 @@ static int call_reduce_scatter(const struct gpuring_cut *cut, const void *send, 
 
 /* In place, results go where the input of earlier chunks was: chunk k's ends before (k + 1) * step,
  * and no later input begins before that. */
-int gpuring_pipeline_reduce_scatter(GPURING_ARGUMENTS_REDUCE_SCATTER, GPURING_END_BLOCKING)
+static struct gpuring_cut cut_reduce_scatter(mca_coll_gpuring_module_t *self,
+                                             GPURING_ARGUMENTS_REDUCE_SCATTER)
 {
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    struct gpuring_cut cut;
-    struct lengths lengths;
+    struct gpuring_cut cut = scattered_reduction(self, GPURING_STAGED_reduce_scatter,
+                                                 call_reduce_scatter, sbuf, rbuf, rtype, op);
+    struct lengths lengths = lengths_for(&cut);
     ptrdiff_t offset = 0;
-    bool done;
-    int result;
 
-    if (OMPI_COMM_IS_INTER(comm) ||
-        !gpuring_cut_large(self, self->nranks, sum(self, rcounts) * rtype->super.size)) {
-        return gpuring_stage_reduce_scatter(GPURING_VALUES_REDUCE_SCATTER, comm, module);
-    }
-    cut = scattered_reduction(self, GPURING_STAGED_reduce_scatter, call_reduce_scatter, sbuf, rbuf,
-                              rtype, op);
-    lengths = lengths_for(&cut);
     for (int i = 0; i < self->nranks && cut.counts != NULL; i++) {
         lengths.counts[i] = GPURING_COUNT_AT(rcounts, i);
         lengths.offsets[i] = offset;
         offset += (ptrdiff_t) lengths.counts[i] * extent_of(rtype);
     }
     cut.send.offsets = cut.receive.offsets = lengths.offsets;
-    gpuring_describe_reduce_scatter(&cut.whole, comm, GPURING_VALUES_REDUCE_SCATTER);
-    result = gpuring_cut_run(&cut, &done);
-    lengths_free(&lengths);
-    return done ? result
-                : gpuring_stage_reduce_scatter(GPURING_VALUES_REDUCE_SCATTER, comm, module);
+    return cut;
 }
+
+/* Blocks of so many bytes at each rank, or in all; the counts are the other group's between groups.
+ */
+#define LARGE_EACH(bytes) gpuring_cut_large(self, self->nranks, (size_t) self->nranks *(bytes))
+#define LARGE_SUM()               \
+    (!OMPI_COMM_IS_INTER(comm) && \
+     gpuring_cut_large(self, self->nranks, sum(self, rcounts) * rtype->super.size))
+
+GPURING_PIPELINE_DEFINE(allgather, EXCHANGE, LARGE_EACH(gpuring_cut_bytes(rcount, rtype)))
+GPURING_PIPELINE_DEFINE(alltoall, EXCHANGE, LARGE_EACH(gpuring_cut_bytes(rcount, rtype)))
+GPURING_PIPELINE_DEFINE(gather, ROOTED,
+                        LARGE_EACH(rooted_each(self, root, rcount, rtype, scount, stype)))
+GPURING_PIPELINE_DEFINE(scatter, ROOTED,
+                        LARGE_EACH(rooted_each(self, root, scount, stype, rcount, rtype)))
+GPURING_PIPELINE_DEFINE(reduce_scatter_block, REDUCTION,
+                        LARGE_EACH(gpuring_cut_bytes(rcount, rtype)))
+GPURING_PIPELINE_DEFINE(allgatherv, ALLGATHERV, LARGE_SUM())
+GPURING_PIPELINE_DEFINE(reduce_scatter, REDUCE_SCATTER, LARGE_SUM())

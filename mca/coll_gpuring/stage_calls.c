@@ -4,6 +4,7 @@
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/memory.h"
 #include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_abandon.h"
 
 /* Describe the call; true if it is to be staged, or all ranks are to agree on whether it is. */
 #define STAGED(name, list)                                                   \
@@ -24,6 +25,36 @@
 #define OPEN_NONBLOCKING gpuring_stage_open_nonblocking
 #define OPEN_PERSISTENT  gpuring_stage_open_persistent
 
+/* In place of the call, if this rank can take no part in it. */
+#define SKIPS_BLOCKING(previous)
+#define SKIPS_NONBLOCKING(previous) \
+    OPAL_UNLIKELY(stage.absent) ? gpuring_stage_skip(&stage, previous, &inner):
+#define SKIPS_PERSISTENT(previous) \
+    OPAL_UNLIKELY(stage.absent) ? gpuring_stage_skip_init(&stage, previous, &inner):
+
+/* Where the data is void: in a form of the call that can begin when the others know of that. */
+#define DEFERS_BLOCKING(name, list)
+#define DEFERS_PERSISTENT(name, list)
+#define DEFERS_NONBLOCKING(name, list)                                          \
+    OPAL_UNLIKELY(gpuring_stage_defers(&stage, self->previous.i##name##_module, \
+                                       self->previous.name##_init_module))      \
+    ? GPURING_CALL_PREVIOUS(self, name##_init, GPURING_VALUES_##list, comm, MPI_INFO_NULL, &inner):
+
+#define COUNT_NONBLOCKING(name) \
+    (gpuring_stage_count(self, GPURING_STAGED_##name), self->staging.apart = 0)
+#define COUNT_PERSISTENT(name) COUNT_NONBLOCKING(name)
+#define COUNT_BLOCKING(name)                                                            \
+    (gpuring_stage_is_apart(comm, GPURING_STAGED_##name) ? (void) self->staging.apart++ \
+                                                         : (void) COUNT_NONBLOCKING(name))
+
+/* A call that is not staged here: its data may come from ranks where it is. */
+#define BEGIN_BLOCKING const uint64_t number = gpuring_stage_calls(self);
+#define BEGIN_NONBLOCKING
+#define BEGIN_PERSISTENT
+#define PASSED_BLOCKING(name)    gpuring_stage_passed(self, GPURING_STAGED_##name, number, result)
+#define PASSED_NONBLOCKING(name) result
+#define PASSED_PERSISTENT(name)  result
+
 #define CLOSE_BLOCKING    gpuring_stage_close(&stage, result)
 #define CLOSE_NONBLOCKING gpuring_stage_request(&stage, result, inner, request)
 #define CLOSE_PERSISTENT  CLOSE_NONBLOCKING
@@ -35,16 +66,18 @@
         LOCALS_##FORM struct gpuring_stage stage;                                              \
         int result;                                                                            \
                                                                                                \
+        COUNT_##FORM(name);                                                                    \
         if (!STAGED(name, list)) {                                                             \
-            return GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list,                \
-                                         REST_##FORM(request));                                \
+            BEGIN_##FORM result = GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list, \
+                                                        REST_##FORM(request));                 \
+            return PASSED_##FORM(name);                                                        \
         }                                                                                      \
         result = OPEN_##FORM(&stage, self, GPURING_STAGED_##name);                             \
         if (result != MPI_SUCCESS) {                                                           \
             return result;                                                                     \
         }                                                                                      \
         GPURING_REPLACE_##list;                                                                \
-        result =                                                                               \
+        result = SKIPS_##FORM(self->previous.function##_module) DEFERS_##FORM(name, list)      \
             GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list, REST_##FORM(&inner)); \
         return CLOSE_##FORM;                                                                   \
     }

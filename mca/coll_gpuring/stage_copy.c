@@ -32,7 +32,8 @@ void gpuring_stage_stream_put(struct gpuring_stream *stream)
         return;
     }
     pthread_mutex_lock(&streams.lock);
-    if (streams.count < STREAMS) {
+    if (streams.count < STREAMS &&
+        gpuring_process.device_ops->stream_device(stream) == gpuring_process.device) {
         streams.kept[streams.count++] = stream;
         stream = NULL;
     }
@@ -62,7 +63,9 @@ int gpuring_stage_copy_start(struct gpuring_stream *stream, char *to, const char
 
 void gpuring_stage_streams_close(void)
 {
+    pthread_mutex_lock(&streams.lock);
     while (streams.count > 0) {
         gpuring_process.device_ops->stream_destroy(streams.kept[--streams.count]);
     }
+    pthread_mutex_unlock(&streams.lock);
 }

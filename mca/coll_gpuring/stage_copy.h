@@ -19,7 +19,7 @@ void gpuring_stage_stream_put(struct gpuring_stream *stream);
 int gpuring_stage_copy_start(struct gpuring_stream *stream, char *to, const char *from,
                              const struct gpuring_runs *runs);
 
-/* At close, before the device. */
+/* Those that are kept: before the device is closed or replaced. */
 void gpuring_stage_streams_close(void);
 
 #endif

@@ -412,9 +412,13 @@ static int agree_on_end(struct gpuring_cut *cut)
 
     cut->whole.module = cut->module;
     keep_first(cut, gpuring_stage_failure(&cut->whole));
-    verdict = gpuring_agreement_wait(cut->module->staging.blocking, cut->failed, 0);
+    verdict = gpuring_agreement_wait(cut->module->staging.blocking,
+                                     (struct gpuring_party){.rooted = false}, cut->failed, 0);
     gpuring_stage_tell(cut->module, cut->what, &verdict, "failed on all ranks");
-    return gpuring_compat_error(verdict.failure);
+    cut->whole.what = cut->what;
+    cut->whole.call = gpuring_stage_calls(cut->module);
+    cut->whole.agrees = cut->module->together;
+    return gpuring_compat_error(gpuring_stage_look(&cut->whole, verdict.failure));
 }
 
 static int run_all(struct gpuring_cut *cut)
@@ -450,10 +454,13 @@ int gpuring_cut_run(struct gpuring_cut *cut, bool *done)
     if (cut->possible && cut->failed == GPURING_OK) {
         cut->failed = reserve(cut);
     }
-    verdict = gpuring_agreement_wait(cut->module->staging.blocking, cut->failed,
-                                     (cut->stages ? GPURING_FACT_STAGES : 0) |
-                                         (cut->possible ? 0 : GPURING_FACT_IN_ONE));
+    verdict = gpuring_agreement_wait(
+        cut->module->staging.blocking, (struct gpuring_party){.rooted = false}, cut->failed,
+        (cut->stages ? GPURING_FACT_STAGES : 0) | (cut->possible ? 0 : GPURING_FACT_IN_ONE));
     *done = verdict.lost || verdict.facts == GPURING_FACT_STAGES;
+    if (*done) {
+        gpuring_stage_count(cut->module, cut->what);
+    }
     if (*done && verdict.failure == GPURING_OK) {
         result = run_all(cut);
     } else if (*done) {

@@ -86,6 +86,7 @@ struct gpuring_cut {
     struct ompi_op_t *op;
     int root;
     int *chunk_counts, *chunk_displs; /* room for `blocks` of them, where the call takes arrays */
+    void *lengths;                    /* what holds the arrays, to be freed */
 
     /* Of stage_cut.c: */
     bool stages; /* a buffer of this rank is on a GPU */

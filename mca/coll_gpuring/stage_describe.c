@@ -17,8 +17,10 @@ static int peers(struct ompi_communicator_t *comm)
 
 enum role { ROOT, OTHER, BYSTANDER };
 
-static enum role role_of(struct ompi_communicator_t *comm, int root)
+/* Of a call with a root, that has begun to be described. */
+static enum role role_of(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root)
 {
+    stage->party = (struct gpuring_party){.rooted = OMPI_COMM_IS_INTER(comm), .root = root};
     if (OMPI_COMM_IS_INTER(comm)) {
         return root == MPI_ROOT ? ROOT : root == MPI_PROC_NULL ? BYSTANDER : OTHER;
     }
@@ -76,9 +78,10 @@ static void begin(struct gpuring_stage *stage, const void *sbuf, const void *rbu
 void gpuring_describe_bcast(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                             GPURING_ARGUMENTS_BCAST)
 {
-    enum role role = role_of(comm, root);
+    enum role role;
 
     begin(stage, NULL, rbuf);
+    role = role_of(stage, comm, root);
     if (role != BYSTANDER) {
         *(role == ROOT ? &stage->receive.in : &stage->receive.out) =
             gpuring_part_whole((size_t) rcount, rtype);
@@ -95,10 +98,11 @@ static void reduction_input(struct gpuring_stage *stage, size_t count, struct om
 void gpuring_describe_reduce(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                              GPURING_ARGUMENTS_REDUCE)
 {
-    enum role role = role_of(comm, root);
+    enum role role;
 
     (void) op;
     begin(stage, sbuf, rbuf);
+    role = role_of(stage, comm, root);
     if (role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(comm))) {
         reduction_input(stage, (size_t) rcount, rtype);
     }
@@ -188,7 +192,7 @@ void gpuring_describe_allgatherv(struct gpuring_stage *stage, struct ompi_commun
 static void gathering(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root,
                       const struct gpuring_part *all, size_t count, struct ompi_datatype_t *type)
 {
-    enum role role = role_of(comm, root);
+    enum role role = role_of(stage, comm, root);
 
     if (role == ROOT) {
         stage->receive.out = *all;
@@ -220,7 +224,7 @@ void gpuring_describe_gatherv(struct gpuring_stage *stage, struct ompi_communica
 static void scattering(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root,
                        const struct gpuring_part *all, size_t count, struct ompi_datatype_t *type)
 {
-    enum role role = role_of(comm, root);
+    enum role role = role_of(stage, comm, root);
 
     if (role == ROOT) {
         stage->send.in = *all;

@@ -56,7 +56,7 @@ static void delist(struct gpuring_stage_block *block)
 static void destroy(struct gpuring_stage_block *block)
 {
     if (block->kind == GPURING_BLOCK_PINNED) {
-        gpuring_process.device_ops->free_pinned(gpuring_process.device, block->address);
+        gpuring_process.device_ops->free_pinned(block->device, block->address);
     } else {
         munmap(block->address, block->bytes);
     }
@@ -100,8 +100,9 @@ static struct gpuring_stage_block *create(size_t bytes, size_t touched)
     pin = gpuring_process.gpu >= 0 && may_pin(bytes, touched);
     pthread_mutex_unlock(&pool.lock);
     block->bytes = bytes;
+    block->device = gpuring_process.device;
     block->kind = GPURING_BLOCK_PINNED;
-    if (pin && ops->alloc_pinned(gpuring_process.device, bytes, &address) != 0) {
+    if (pin && ops->alloc_pinned(block->device, bytes, &address) != 0) {
         pinning_failed(bytes);
         pin = false;
     }
@@ -124,8 +125,8 @@ static struct gpuring_stage_block *find_kept(size_t bytes)
     struct gpuring_stage_block *best = NULL;
 
     for (struct gpuring_stage_block *block = pool.kept; block != NULL; block = block->next) {
-        if (block->bytes >= bytes && block->bytes / 4 <= bytes &&
-            (best == NULL || block->bytes < best->bytes)) {
+        if (block->device == gpuring_process.device && block->bytes >= bytes &&
+            block->bytes / 4 <= bytes && (best == NULL || block->bytes < best->bytes)) {
             best = block;
         }
     }
@@ -139,10 +140,11 @@ static struct gpuring_stage_block *without_memory(size_t bytes, bool written)
 
     if (block == NULL) {
         gpuring_error("neither host memory nor addresses to stage a collective on GPU memory "
-                      "through: %zu bytes; this rank cannot take part, and other ranks wait for it "
-                      "for ever, but with coll_gpuring_agree=always, which makes this an error on "
-                      "all ranks (not of non-blocking calls); free host memory, raise its limits "
-                      "(ulimit -v, vm.overcommit_memory, vm.max_map_count) or use smaller buffers",
+                      "through: %zu bytes; this rank cannot take part; other ranks get an error if "
+                      "the call is a non-blocking or persistent one, or coll_gpuring_agree=always, "
+                      "and wait for it for ever if it is a blocking one; free host memory, raise "
+                      "its limits (ulimit -v, vm.overcommit_memory, vm.max_map_count) or use "
+                      "smaller buffers",
                       bytes);
     } else if (!__atomic_exchange_n(&pool.lacking, true, __ATOMIC_RELAXED)) {
         gpuring_error("no host memory to stage a collective on GPU memory through: %zu bytes; this "
@@ -202,7 +204,8 @@ void gpuring_stage_block_put(struct gpuring_stage_block *block)
     }
     pthread_mutex_lock(&pool.lock);
     delist(block);
-    keep = block->kind == GPURING_BLOCK_PINNED && pool.kept_bytes + block->bytes <= KEEP;
+    keep = block->kind == GPURING_BLOCK_PINNED && block->device == gpuring_process.device &&
+           pool.kept_bytes + block->bytes <= KEEP;
     if (keep) {
         enlist(&pool.kept, block);
         pool.kept_bytes += block->bytes;
@@ -221,6 +224,14 @@ static void destroy_all(struct gpuring_stage_block **list)
         delist(block);
         destroy(block);
     }
+}
+
+void gpuring_stage_memory_drop(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    destroy_all(&pool.kept);
+    pool.kept_bytes = 0;
+    pthread_mutex_unlock(&pool.lock);
 }
 
 void gpuring_stage_memory_close(void)

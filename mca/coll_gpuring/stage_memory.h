@@ -10,9 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct gpuring_device;
+
 struct gpuring_stage_block {
     char *address;
     size_t bytes;
+    struct gpuring_device *device; /* that it is pinned for */
     enum { GPURING_BLOCK_PINNED, GPURING_BLOCK_PAGEABLE, GPURING_BLOCK_SINK } kind;
     struct gpuring_stage_block *next, **link; /* in the list of all, or of the free ones */
 };
@@ -29,6 +32,8 @@ struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched
 struct gpuring_stage_block *gpuring_stage_block_try(size_t bytes, size_t touched);
 void gpuring_stage_block_put(struct gpuring_stage_block *block); /* NULL is allowed */
 
+/* Give back what is not in use. */
+void gpuring_stage_memory_drop(void);
 /* Give everything back, in use or not. Before the device is closed; from one thread. */
 void gpuring_stage_memory_close(void);
 

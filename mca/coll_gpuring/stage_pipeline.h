@@ -9,12 +9,39 @@
 #ifndef GPURING_STAGE_PIPELINE_H
 #define GPURING_STAGE_PIPELINE_H
 
+#include <stdlib.h>
+
 #include "mca/coll_gpuring/stage_cut.h"
 
 #define GPURING_PIPELINE_DECLARE(name, list) \
     int gpuring_pipeline_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING);
 GPURING_CUT_COLLECTIVES(GPURING_PIPELINE_DECLARE)
 #undef GPURING_PIPELINE_DECLARE
+
+/*
+ * The function of a collective: in chunks if `large` is true of its arguments (of `self`, this
+ * communicator's module, and of those of the list) and all ranks can, else staged as a whole.
+ * cut_<name>, of the same arguments, says what a chunk is.
+ */
+#define GPURING_PIPELINE_DEFINE(name, list, large)                              \
+    int gpuring_pipeline_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING) \
+    {                                                                           \
+        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module; \
+                                                                                \
+        if (large) {                                                            \
+            struct gpuring_cut cut = cut_##name(self, GPURING_VALUES_##list);   \
+            bool done;                                                          \
+            int result;                                                         \
+                                                                                \
+            gpuring_describe_##name(&cut.whole, comm, GPURING_VALUES_##list);   \
+            result = gpuring_cut_run(&cut, &done);                              \
+            free(cut.lengths);                                                  \
+            if (done) {                                                         \
+                return result;                                                  \
+            }                                                                   \
+        }                                                                       \
+        return gpuring_stage_##name(GPURING_VALUES_##list, comm, module);       \
+    }
 
 /* Of a vector. */
 static inline bool gpuring_pipeline_large(const mca_coll_gpuring_module_t *module,

@@ -1,112 +1,61 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/*
- * Requests of staged calls. Each holds the previous module's request on the places:
- *
- *     RUNNING    until that one is complete        COPYING  until the result is with the user
- *     WAITING    until it is its turn to agree     AGREEING with the other ranks on the outcome
- *
- * The last two with module->together. Non-blocking calls of a communicator agree one after the
- * other, in the order of the calls; persistent ones, which may be started in any order, have an
- * agreement each.
- *
- * The data is copied in before the previous module's function or its start is called, not
- * asynchronously: the order of those calls is what pairs them with the other ranks'.
- */
-#include "mca/coll_gpuring/gpuring.h"
+/* How the requests of staged calls move on. */
+#include "mca/coll_gpuring/stage_request_state.h"
+
 #include "mca/coll_gpuring/request.h"
-#include "mca/coll_gpuring/message.h"
-#include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/stage_abandon.h"
 #include "mca/coll_gpuring/stage_agree.h"
+#include "mca/coll_gpuring/stage_notice.h"
 #include "mca/coll_gpuring/stage_request.h"
 #include "mca/coll_gpuring/util/status.h"
 
-struct gpuring_stage_request {
-    struct gpuring_collective_request super;
-    struct gpuring_stage stage;
-    ompi_request_t *inner; /* the previous module's */
-    enum { RUNNING, COPYING, WAITING, AGREEING } state;
-    int status;                          /* of this rank's part; 0 or a gpuring_status */
-    int error;                           /* MPI error code of the call */
-    uint32_t turn;                       /* among the non-blocking calls of the communicator; or: */
-    struct gpuring_agreement *agreement; /* a persistent one's own */
-    struct gpuring_stage_request *next;
-};
-typedef struct gpuring_stage_request gpuring_stage_request_t;
-
-static void construct(gpuring_stage_request_t *self)
-{
-    self->agreement = NULL;
-}
-
-static void destruct(gpuring_stage_request_t *self)
-{
-    gpuring_agreement_free(self->agreement);
-}
-
-static OBJ_CLASS_INSTANCE(gpuring_stage_request_t, ompi_request_t, construct, destruct);
-
-/* The active ones; under its lock. */
+/* The active ones; under its lock, which also guards those that are abandoned. */
 static struct {
     pthread_mutex_t lock;
     gpuring_stage_request_t *first, **last;
+    gpuring_stage_request_t *kept; /* the persistent ones */
     bool registered;
 } active = {.lock = PTHREAD_MUTEX_INITIALIZER, .last = &active.first};
 
-/*
- * Requests for calls that find no memory, of the whole process, as the shortage is: a call that has
- * none would have to end before it returns, which the other ranks need not be able to do in the
- * order of their calls.
- */
-#define SPARES 8
-static struct {
-    pthread_mutex_t lock; /* guards all; count is atomic, too */
-    gpuring_stage_request_t *first;
-    int count;
-} spares = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void gpuring_stage_requests_reserve(void)
+/* Of a notice: is its call at work here, or will a persistent one be? With the lock held. */
+static bool is_open(const mca_coll_gpuring_module_t *module, const struct gpuring_notice *notice)
 {
-    gpuring_stage_request_t *spare = NULL;
+    bool open = false;
 
-    if (__atomic_load_n(&spares.count, __ATOMIC_RELAXED) == SPARES) {
-        return;
+    if ((notice->start & GPURING_STAGE_APART) != 0) {
+        return false;
     }
-    pthread_mutex_lock(&spares.lock);
-    while (spares.count < SPARES && (spare = OBJ_NEW(gpuring_stage_request_t)) != NULL) {
-        spare->next = spares.first;
-        spares.first = spare;
-        __atomic_store_n(&spares.count, spares.count + 1, __ATOMIC_RELAXED);
+    for (const gpuring_stage_request_t *i = active.first; i != NULL && !open; i = i->next) {
+        open = i->stage.module == module && i->stage.call == notice->call &&
+               i->stage.start == notice->start;
     }
-    pthread_mutex_unlock(&spares.lock);
+    for (const gpuring_stage_request_t *i = active.kept; i != NULL && !open; i = i->next_kept) {
+        open = i->stage.module == module && i->stage.call == notice->call &&
+               (i->stage.start < notice->start || notice->kind == GPURING_NOTICE_ABSENT);
+    }
+    return open;
 }
 
-static gpuring_stage_request_t *take_spare(void)
+int gpuring_stage_requests_settle(const struct gpuring_stage *stage, int status)
 {
-    gpuring_stage_request_t *spare;
-
-    pthread_mutex_lock(&spares.lock);
-    spare = spares.first;
-    if (spare != NULL) {
-        spares.first = spare->next;
-        __atomic_store_n(&spares.count, spares.count - 1, __ATOMIC_RELAXED);
+    if (!gpuring_notice_box_filled()) {
+        return gpuring_notices_settle(stage, status, is_open);
     }
-    pthread_mutex_unlock(&spares.lock);
-    return spare;
-}
-
-static ompi_request_t *base_of(gpuring_stage_request_t *self)
-{
-    return &self->super.super;
+    pthread_mutex_lock(&active.lock);
+    status = gpuring_notices_settle(stage, status, is_open);
+    pthread_mutex_unlock(&active.lock);
+    return status;
 }
 
 /* The call is done. */
 static bool finish(gpuring_stage_request_t *self, int status)
 {
+    status = gpuring_notices_settle(&self->stage, status, is_open);
     if (self->error == MPI_SUCCESS && status != GPURING_OK) {
         self->error = gpuring_compat_error(status);
     }
-    if (base_of(self)->req_persistent) {
+    if (gpuring_stage_request_base(self)->req_persistent) {
         gpuring_stage_rest(&self->stage);
     } else {
         gpuring_stage_release(&self->stage);
@@ -126,7 +75,7 @@ static bool agree(gpuring_stage_request_t *self)
             return false;
         }
         self->state = AGREEING;
-        gpuring_agreement_begin(agreement, self->status, 0);
+        gpuring_agreement_begin(agreement, self->stage.party, self->status, 0);
     }
     if (gpuring_agreement_progress(agreement, &verdict) == GPURING_AGAIN) {
         return false;
@@ -150,6 +99,49 @@ static bool conclude(gpuring_stage_request_t *self, int status)
     return agree(self);
 }
 
+/* Open MPI gives up its references to types and operations when the request ends, but the previous
+ * module goes on with them: they are never given up. */
+static void keep_objects(gpuring_stage_request_t *self)
+{
+    if (gpuring_stage_request_base(self)->req_persistent) {
+        gpuring_stage_request_base(self)->req_free = gpuring_stage_request_free;
+    } else {
+        gpuring_stage_request_base(self)->req_complete_cb = NULL;
+    }
+}
+
+/* The previous module is not done, and perhaps never is. Where the ranks agree, the verdict is to
+ * name the rank that takes no part. */
+static bool end_without(gpuring_stage_request_t *self)
+{
+    int status = gpuring_stage_look_for_absence(&self->stage, &self->inner);
+
+    if (status == GPURING_OK) {
+        return false;
+    }
+    keep_objects(self);
+    return conclude(self, self->stage.agrees ? GPURING_OK : status);
+}
+
+int gpuring_stage_request_begin(gpuring_stage_request_t *self)
+{
+    self->state = RUNNING;
+    /* A module that has nothing to do for a call gives a request without functions. */
+    return self->inner->req_type != OMPI_REQUEST_NOOP ? self->inner->req_start(1, &self->inner)
+                                                      : MPI_SUCCESS;
+}
+
+/* The previous module is done with it. */
+static void put_inner(gpuring_stage_request_t *self)
+{
+    if (self->inner->req_persistent) {
+        self->inner->req_state = OMPI_REQUEST_INACTIVE;
+    }
+    if (!gpuring_stage_request_base(self)->req_persistent) {
+        ompi_request_free(&self->inner);
+    }
+}
+
 /* Move one on; true: it is done. */
 static bool advance(gpuring_stage_request_t *self)
 {
@@ -158,17 +150,23 @@ static bool advance(gpuring_stage_request_t *self)
     if (self->state >= WAITING) {
         return agree(self);
     }
+    if (self->state == HELD) {
+        if (!gpuring_notices_answered(&self->stage)) {
+            return false;
+        }
+        self->error = gpuring_stage_request_begin(self);
+        if (self->error != MPI_SUCCESS) {
+            put_inner(self);
+            return conclude(self, gpuring_stage_failure(&self->stage));
+        }
+    }
     if (self->state == RUNNING) {
         if (!REQUEST_COMPLETE(self->inner)) {
-            return false;
+            return end_without(self);
         }
         self->error = self->inner->req_status.MPI_ERROR;
         status = gpuring_stage_failure(&self->stage);
-        if (base_of(self)->req_persistent) {
-            self->inner->req_state = OMPI_REQUEST_INACTIVE;
-        } else {
-            ompi_request_free(&self->inner);
-        }
+        put_inner(self);
         if (self->error != MPI_SUCCESS || status != GPURING_OK) {
             return conclude(self, status);
         }
@@ -192,10 +190,10 @@ static int complete_all(gpuring_stage_request_t *done)
 
     while (done != NULL) {
         gpuring_stage_request_t *next = done->next;
-        struct ompi_communicator_t *comm = base_of(done)->req_mpi_object.comm;
+        struct ompi_communicator_t *comm = gpuring_stage_request_base(done)->req_mpi_object.comm;
 
-        base_of(done)->req_status.MPI_ERROR = done->error;
-        ompi_request_complete(base_of(done), true);
+        gpuring_stage_request_base(done)->req_status.MPI_ERROR = done->error;
+        ompi_request_complete(gpuring_stage_request_base(done), true);
         OBJ_RELEASE(comm); /* of the start */
         count++;
         done = next;
@@ -208,10 +206,13 @@ static int progress_callback(void)
 {
     gpuring_stage_request_t *done = NULL, **end = &done, **link = &active.first, *self;
 
-    if (__atomic_load_n(&active.first, __ATOMIC_RELAXED) == NULL ||
+    if ((__atomic_load_n(&active.first, __ATOMIC_RELAXED) == NULL &&
+         !gpuring_stage_abandoned_any()) ||
         pthread_mutex_trylock(&active.lock) != 0) {
         return 0;
     }
+    gpuring_notice_mail_look();
+    gpuring_stage_abandoned_clear();
     while ((self = *link) != NULL) {
         if (advance(self)) {
             *link = self->next;
@@ -227,13 +228,11 @@ static int progress_callback(void)
     return complete_all(done);
 }
 
-/* The previous module works on it now. */
-static void activate(gpuring_stage_request_t *self)
+void gpuring_stage_request_activate(gpuring_stage_request_t *self)
 {
     self->next = NULL;
-    self->state = RUNNING;
-    gpuring_request_activate(base_of(self));
-    OBJ_RETAIN(base_of(self)->req_mpi_object.comm); /* until it is complete */
+    gpuring_request_activate(gpuring_stage_request_base(self));
+    OBJ_RETAIN(gpuring_stage_request_base(self)->req_mpi_object.comm); /* until it is complete */
     pthread_mutex_lock(&active.lock);
     __atomic_store_n(active.last, self, __ATOMIC_RELAXED);
     active.last = &self->next;
@@ -251,156 +250,28 @@ void gpuring_stage_requests_close(void)
         active.registered = false;
     }
     pthread_mutex_unlock(&active.lock);
-    for (gpuring_stage_request_t *spare = take_spare(); spare != NULL; spare = take_spare()) {
-        OBJ_RELEASE(spare);
-    }
+    gpuring_stage_spares_close();
+    gpuring_stage_abandoned_close();
 }
 
-static int restart(gpuring_stage_request_t *self)
+void gpuring_stage_request_keep(gpuring_stage_request_t *self)
 {
-    int result = MPI_SUCCESS;
-
-    self->stage.failed = self->stage.lacking;
-    (void) gpuring_stage_fetch(&self->stage); /* what fails is told when it is complete */
-    /* A module that has nothing to do for a call gives a request without functions. */
-    if (self->inner->req_type != OMPI_REQUEST_NOOP) {
-        result = self->inner->req_start(1, &self->inner);
+    pthread_mutex_lock(&active.lock);
+    self->next_kept = active.kept;
+    self->link = &active.kept;
+    if (self->next_kept != NULL) {
+        self->next_kept->link = &self->next_kept;
     }
-    if (result == MPI_SUCCESS) {
-        activate(self);
-    } else {
-        gpuring_stage_rest(&self->stage);
-    }
-    return result;
+    active.kept = self;
+    pthread_mutex_unlock(&active.lock);
 }
 
-/* MPI_Start and MPI_Startall. */
-static int request_start(size_t count, ompi_request_t **requests)
+void gpuring_stage_request_forget(gpuring_stage_request_t *self)
 {
-    for (size_t i = 0; i < count; i++) {
-        int result = gpuring_request_active(requests[i])
-                         ? MPI_ERR_REQUEST
-                         : restart((gpuring_stage_request_t *) requests[i]);
-
-        if (result != MPI_SUCCESS) {
-            return result;
-        }
+    pthread_mutex_lock(&active.lock);
+    *self->link = self->next_kept;
+    if (self->next_kept != NULL) {
+        self->next_kept->link = self->link;
     }
-    return OMPI_SUCCESS;
-}
-
-static int request_free(ompi_request_t **request)
-{
-    gpuring_stage_request_t *self = (gpuring_stage_request_t *) *request;
-
-    if ((*request)->req_persistent && !gpuring_request_active(*request)) {
-        ompi_request_free(&self->inner);
-        gpuring_stage_release(&self->stage);
-    }
-    return gpuring_request_free(request);
-}
-
-static gpuring_stage_request_t *request_new(void)
-{
-    gpuring_stage_request_t *self = OBJ_NEW(gpuring_stage_request_t);
-
-    return self != NULL ? self : take_spare();
-}
-
-int gpuring_stage_request_take(struct gpuring_stage *stage)
-{
-    stage->request = request_new();
-    if (stage->request != NULL) {
-        stage->request->agreement = gpuring_agreement_create();
-    }
-    return stage->request != NULL && stage->request->agreement != NULL ? GPURING_OK
-                                                                       : GPURING_ERR_NOMEM;
-}
-
-void gpuring_stage_request_name(struct gpuring_stage *stage)
-{
-    mca_coll_gpuring_module_t *module = stage->module;
-
-    gpuring_agreement_use(stage->request->agreement, module->comm,
-                          GPURING_TAG_PERSISTENT(module->staging.persistent++));
-}
-
-void gpuring_stage_request_drop(struct gpuring_stage *stage)
-{
-    if (stage->request != NULL) {
-        OBJ_RELEASE(stage->request);
-        stage->request = NULL;
-    }
-}
-
-/* Agree without a request, when it is this call's turn. */
-static int agree_now(struct gpuring_stage *stage, uint32_t turn, int status)
-{
-    struct gpuring_staging *staging = &stage->module->staging;
-    struct gpuring_verdict verdict;
-
-    while (__atomic_load_n(&staging->ended, __ATOMIC_ACQUIRE) != turn) {
-        opal_progress();
-    }
-    verdict = gpuring_agreement_wait(staging->nonblocking, status, 0);
-    __atomic_store_n(&staging->ended, turn + 1, __ATOMIC_RELEASE);
-    gpuring_stage_tell(stage->module, stage->what, &verdict, "failed on all ranks");
-    return verdict.failure;
-}
-
-/* No memory for a request, nor a spare one: the call, which the other ranks take part in, ends
- * here. A persistent one has not begun; to free what was made is local. */
-static int finish_without_request(struct gpuring_stage *stage, ompi_request_t *inner, uint32_t turn,
-                                  ompi_request_t **request)
-{
-    int result, status;
-
-    if (inner->req_persistent) {
-        ompi_request_free(&inner);
-        gpuring_stage_release(stage);
-        return MPI_ERR_NO_MEM;
-    }
-    *request = &ompi_request_empty;
-    result = ompi_request_wait(&inner, MPI_STATUS_IGNORE);
-    status = gpuring_stage_close_here(stage, result);
-    if (stage->agrees) {
-        status = agree_now(stage, turn, status);
-    }
-    return result == OMPI_SUCCESS ? gpuring_compat_error(status) : result;
-}
-
-int gpuring_stage_request(struct gpuring_stage *stage, int result, ompi_request_t *inner,
-                          ompi_request_t **request)
-{
-    gpuring_stage_request_t *self = stage->request;
-    uint32_t turn = 0;
-
-    if (result != OMPI_SUCCESS) {
-        gpuring_stage_release(stage);
-        return result;
-    }
-    if (!gpuring_stage_uses_gpu(stage) && !stage->agrees) { /* at no rank, as all have agreed */
-        gpuring_stage_request_drop(stage);
-        *request = inner;
-        return OMPI_SUCCESS;
-    }
-    if (!inner->req_persistent && stage->agrees) {
-        turn = stage->module->staging.begun++;
-    }
-    stage->request = NULL;
-    self = self != NULL ? self : request_new();
-    if (self == NULL) {
-        return finish_without_request(stage, inner, turn, request);
-    }
-    gpuring_request_construct(&self->super, stage->module->comm, inner->req_persistent,
-                              request_free, request_start);
-    self->stage = *stage;
-    self->inner = inner;
-    self->error = MPI_SUCCESS;
-    self->turn = turn;
-    if (!inner->req_persistent) {
-        activate(self);
-    }
-    *request = base_of(self);
-    return OMPI_SUCCESS;
+    pthread_mutex_unlock(&active.lock);
 }

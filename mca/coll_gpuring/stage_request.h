@@ -17,6 +17,9 @@ int gpuring_stage_request_take(struct gpuring_stage *stage);
 void gpuring_stage_request_name(struct gpuring_stage *stage);
 void gpuring_stage_request_drop(struct gpuring_stage *stage);
 
+/* gpuring_notices_settle, at the end of a call that has no request. */
+int gpuring_stage_requests_settle(const struct gpuring_stage *stage, int status);
+
 /* At the end of the process: no progress callback for the requests of staged calls any more. */
 void gpuring_stage_requests_close(void);
 

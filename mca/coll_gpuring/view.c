@@ -63,9 +63,8 @@ static int load_document(struct pci_doc **doc, bool *from_file)
         if (status == 0) {
             return 0;
         }
-        gpuring_warn("coll_gpuring_topo_file=%s cannot be used: %s; the topology of this machine "
-                     "is used instead",
-                     gpuring_params.topo_file, error.text);
+        gpuring_warn("coll_gpuring_topo_file: %s; the topology of this machine is used instead",
+                     error.text);
         *from_file = false;
     }
     status = discover(doc, &error);

@@ -3,13 +3,13 @@
 #include "mca/coll_gpuring/watchdog.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/exchange.h"
 #include "mca/coll_gpuring/gpuring.h"
 #include "mca/coll_gpuring/mixed.h"
 #include "mca/coll_gpuring/simple.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup.h"
@@ -17,17 +17,8 @@
 #define LOOKS_PER_CLOCK 16            /* a vain poll takes about a microsecond */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
 #define STALE           5000000000ull /* no look for so long: another wait has begun */
-#define SECOND          1000000000ull /* nanoseconds */
 #define REPORT_SECONDS  300           /* with timeout 0: tell once */
 #define ASK_SECONDS     5             /* of wire-up: tell what may be the reason */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * SECOND + (uint64_t) now.tv_nsec;
-}
 
 /* What this rank is at: "communicator .., rank .., operation 7 (ring, simple)". */
 static void describe_self(const mca_coll_gpuring_module_t *module, char *text, size_t size)
@@ -100,7 +91,7 @@ static void tell_stall(const mca_coll_gpuring_module_t *module, uint64_t waited,
     describe_self(module, self, sizeof self);
     describe_wait(module, wait, sizeof wait, seen, sizeof seen);
     snprintf(pid, sizeof pid, "%d", (int) getpid());
-    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long) (waited / SECOND));
+    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long) (waited / GPURING_SECOND));
     gpuring_compat_help("stalled", gpuring_process.hostname, pid, self, seconds, wait, seen,
                         fatal ? "The time of coll_gpuring_timeout is over: the call returns an MPI "
                                 "error."
@@ -139,7 +130,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
 {
     struct gpuring_watchdog *watchdog = &module->watchdog;
     uint64_t waited = now - watchdog->since;
-    uint64_t limit = (uint64_t) gpuring_params.timeout * SECOND;
+    uint64_t limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
     char why[512];
     int status;
 
@@ -156,7 +147,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
         }
     }
     if (module->state == GPURING_STATE_WIRING && !watchdog->asked &&
-        waited >= ASK_SECONDS * SECOND) {
+        waited >= ASK_SECONDS * GPURING_SECOND) {
         watchdog->asked = true;
         ask_about_memory(module);
     }
@@ -165,7 +156,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
         watchdog->told = true;
         return GPURING_ERR_TIMEOUT;
     }
-    if (limit == 0 && !watchdog->told && waited >= REPORT_SECONDS * SECOND) {
+    if (limit == 0 && !watchdog->told && waited >= REPORT_SECONDS * GPURING_SECOND) {
         tell_stall(module, waited, false);
         watchdog->told = true;
     }
@@ -190,7 +181,7 @@ int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)
     if (++watchdog->looks % LOOKS_PER_CLOCK != 0) {
         return GPURING_OK;
     }
-    now = now_ns();
+    now = gpuring_now_ns();
     progress = gpuring_module_progress(module);
     if (now - watchdog->last >= STALE || progress != watchdog->progress) {
         watchdog->since = watchdog->last = now;

@@ -68,7 +68,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     struct gpuring_wireup *wireup = module->wireup;
 
     gpuring_module_reserve();
-    wireup->buffer = call->input_gpu >= 0 && call->output_gpu < 0 ? call->input : call->output;
+    wireup->buffer = gpuring_memory_on_gpu(call->output_at.kind) ? call->output : call->input;
     wireup->attached = gpuring_process_attach(wireup->buffer);
     if (module->rank == 0) {
         gpuring_identity_unique(wireup->id);
@@ -297,9 +297,10 @@ static int after_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireu
 static int after_tried(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     gpuring_transport_settle(wireup->service->transport);
-    module->service = wireup->service;
+    __atomic_store_n(&module->service, wireup->service, __ATOMIC_RELEASE); /* see left.h */
     wireup->service = NULL;
     module->state = GPURING_STATE_READY;
+    gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) wireup->members.nnodes);
     gpuring_pvar_add(GPURING_PVAR_wireups, 1);
     return GPURING_OK;
 }

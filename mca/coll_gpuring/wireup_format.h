@@ -32,7 +32,7 @@
 #define GPURING_HELLO_MAGIC    UINT32_C(0x67707268) /* "gprh" */
 #define GPURING_VIEW_BYTES_MAX (64u << 20)
 
-#define GPURING_WIRE_VERSION 4 /* raised whenever what travels or lies in a FIFO changes */
+#define GPURING_WIRE_VERSION 6 /* raised whenever what travels or lies in a FIFO changes */
 
 enum gpuring_capability {
     GPURING_CAPABILITY_VERBS = 1, /* built with verbs; the ports follow */
@@ -42,8 +42,8 @@ enum gpuring_capability {
 };
 
 /*
- *  0       4         8       12     16     24    28             32         48         112
- *  | magic | version | bytes | nics | node | pid | capabilities | view ... | hostname | device ..
+ *  0       4         8       12     16     24    28             32         48       56
+ *  | magic | version | bytes | nics | node | pid | capabilities | view ... | tuning | hostname ..
  */
 struct gpuring_hello {
     uint32_t magic;
@@ -56,11 +56,12 @@ struct gpuring_hello {
     uint64_t view;         /* fingerprint of what it sees of its node (view.h); 0: nothing */
     uint32_t view_bytes;
     uint32_t reserved;
+    uint64_t tuning; /* fingerprint of the rules of its tuning file (tuning.h) */
     char hostname[64];
     struct gpuring_device_identity device;
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
-_Static_assert(sizeof(struct gpuring_hello) == 160 + 8 * GPURING_SHARED_COUNT,
+_Static_assert(sizeof(struct gpuring_hello) == 168 + 8 * GPURING_SHARED_COUNT,
                "travels between ranks");
 
 /* Bytes of a rank's block, and its parts once gpuring_members_compare has found it well formed. */

@@ -26,6 +26,7 @@ int gpuring_hello_fill(struct gpuring_hello_block *block)
         .pid = (uint32_t) getpid(),
         .capabilities = gpuring_identity_capabilities(),
     };
+    hello->tuning = gpuring_process.tuning_fingerprint;
     gpuring_view_own(&view);
     if (view.bytes > 0 && view.bytes <= GPURING_VIEW_BYTES_MAX) {
         hello->view = view.fingerprint;
@@ -50,23 +51,36 @@ static const char *host_of(const struct gpuring_gathered *hellos, int rank)
                                                                                  : "unknown";
 }
 
-static void version_text(const struct gpuring_gathered *hellos, int rank, char text[16])
+static void version_text(const struct gpuring_gathered *hellos, int rank, char text[64])
 {
     const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
     bool ours = hellos->sizes[rank] >= 8 && hello->magic == GPURING_HELLO_MAGIC;
 
     if (ours) {
-        snprintf(text, 16, "%u", hello->version);
+        snprintf(text, 64, "%u", hello->version);
     } else {
-        snprintf(text, 16, "unknown");
+        snprintf(text, 64, "unknown");
+    }
+}
+
+static void tuning_text(const struct gpuring_gathered *hellos, int rank, char text[64])
+{
+    uint64_t fingerprint = gpuring_hello_of(hellos, rank)->tuning;
+
+    if (fingerprint > GPURING_TUNING_BROKEN) {
+        snprintf(text, 64, "rules with fingerprint %016llx", (unsigned long long) fingerprint);
+    } else {
+        snprintf(text, 64, "%s",
+                 fingerprint == GPURING_TUNING_NONE ? "no tuning file"
+                                                    : "a tuning file that it could not use");
     }
 }
 
 /* The ranks disagree: say so on the two ranks concerned; every rank knows. */
 static void report(const mca_coll_gpuring_module_t *module, const struct gpuring_gathered *hellos,
-                   int rank, int parameter)
+                   enum gpuring_disagreement what, int rank, int parameter)
 {
-    char first[16], other[16], first_value[32], other_value[32];
+    char first[16], other[16], first_value[64], other_value[64];
     const char *name;
 
     if (module->rank != 0 && module->rank != rank) {
@@ -74,11 +88,16 @@ static void report(const mca_coll_gpuring_module_t *module, const struct gpuring
     }
     snprintf(first, sizeof first, "%d", 0);
     snprintf(other, sizeof other, "%d", rank);
-    if (parameter < 0) {
-        version_text(hellos, 0, first_value);
-        version_text(hellos, rank, other_value);
-        gpuring_compat_help("versions differ", first, host_of(hellos, 0), first_value, other,
-                            host_of(hellos, rank), other_value);
+    if (what != GPURING_DISAGREE_PARAMETER) {
+        bool tuning = what == GPURING_DISAGREE_TUNING;
+        void (*text)(const struct gpuring_gathered *, int, char[64]) =
+            tuning ? tuning_text : version_text;
+
+        text(hellos, 0, first_value);
+        text(hellos, rank, other_value);
+        gpuring_compat_help(tuning ? "tuning differs" : "versions differ", first,
+                            host_of(hellos, 0), first_value, other, host_of(hellos, rank),
+                            other_value);
         return;
     }
     name = gpuring_params_shared_name(parameter);
@@ -93,12 +112,14 @@ static void report(const mca_coll_gpuring_module_t *module, const struct gpuring
 int gpuring_hello_compare(const mca_coll_gpuring_module_t *module,
                           const struct gpuring_gathered *hellos)
 {
+    enum gpuring_disagreement what;
     int rank = 0, parameter = -1;
 
-    if (gpuring_members_compare(hellos, &rank, &parameter) == GPURING_AGREED) {
+    what = gpuring_members_compare(hellos, &rank, &parameter);
+    if (what == GPURING_AGREED) {
         return GPURING_OK;
     }
-    report(module, hellos, rank, parameter);
+    report(module, hellos, what, rank, parameter);
     return GPURING_ERR_DISAGREE;
 }
 

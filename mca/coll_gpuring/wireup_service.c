@@ -20,7 +20,8 @@ static void tell_missing(const mca_coll_gpuring_module_t *module,
 {
     int asked = service->choice_config.algorithm;
 
-    if (module->rank == 0 && asked >= 0 && !service->choice_config.offered[asked]) {
+    if (module->rank == 0 && asked >= 0 && asked < GPURING_ALGORITHM_COUNT &&
+        !service->choice_config.offered[asked]) {
         gpuring_info("coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
                      "(direct: at most %d ranks; packed: GPUs of a known topology): another one is "
                      "chosen by size",
@@ -29,16 +30,63 @@ static void tell_missing(const mca_coll_gpuring_module_t *module,
     }
 }
 
+/* What the tuning file says of this communicator. */
+static void tell_tuning(const mca_coll_gpuring_module_t *module,
+                        const struct gpuring_service *service)
+{
+    const struct gpuring_choice_config *config = &service->choice_config;
+    char text[256], sizes[1024] = "it has no rule for these";
+
+    if (module->rank != 0 || !gpuring_log_enabled(GPURING_LOG_INFO)) {
+        return;
+    }
+    gpuring_module_text(module, text, sizeof text);
+    if (config->algorithm == GPURING_CHOICE_PREVIOUS) {
+        gpuring_info("%s: coll_gpuring_algorithm=previous leaves all sizes to %s", text,
+                     gpuring_compat_component(module->previous.allreduce_module));
+    } else if (gpuring_process.tuning.count > 0) {
+        if (config->tuned != NULL) {
+            gpuring_tuned_text(config->tuned, sizes, sizeof sizes);
+        }
+        gpuring_info("%s: tuning file %s, %s memory, %d node(s), %d ranks: %s (bytes; previous is "
+                     "%s)%s",
+                     text, gpuring_params.tuning_file, config->host ? "host" : "cuda",
+                     config->nnodes, config->nranks, sizes,
+                     gpuring_compat_component(module->previous.allreduce_module),
+                     config->algorithm >= 0 || config->protocol >= 0
+                         ? "; an algorithm or protocol that was asked for goes first"
+                         : "");
+    }
+}
+
+static int find_tuning(struct gpuring_service *service)
+{
+    struct gpuring_choice_config *config = &service->choice_config;
+    int status = gpuring_tuned_find(
+        &gpuring_process.tuning, config->host ? GPURING_TUNING_HOST : GPURING_TUNING_CUDA,
+        (uint64_t) config->nnodes, (uint64_t) config->nranks, &service->tuned);
+
+    if (status != GPURING_OK) {
+        gpuring_error("out of memory for the rules of the tuning file");
+    }
+    config->tuned = service->tuned;
+    return status;
+}
+
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
                            const struct gpuring_wireup_known *known,
                            struct gpuring_service **service)
 {
     int status =
-        gpuring_layout_service(known->layout, known->hellos, module->rank, gpuring_process.gpu,
+        gpuring_layout_service(known->layout, known->hellos, module->rank,
                                gpuring_process.device_ops, gpuring_process.device, service);
 
     if (status == GPURING_OK) {
         tell_missing(module, *service);
+        status = find_tuning(*service);
+    }
+    if (status == GPURING_OK) {
+        tell_tuning(module, *service);
     }
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
         status = gpuring_wireup_check_plans(known->layout);

@@ -204,12 +204,12 @@ int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_devi
     return status;
 }
 
-static void close_import(struct gpuring_device *device, struct cuda_import **link)
+static void close_import(struct gpuring_device *device, struct cuda_import **link, bool current)
 {
     struct cuda_import *import = *link;
 
     *link = import->next;
-    if (!import->own) {
+    if (!import->own && current) {
         (void) gpuring_cuda_check(device, device->driver->ipc_close(import->base),
                                   "unmap another process's device memory");
     }
@@ -232,15 +232,15 @@ void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer)
         }
     }
     if (found != NULL && --(*found)->users == 0) {
-        close_import(device, found);
+        close_import(device, found, true);
     }
     pthread_mutex_unlock(&device->lock);
     gpuring_cuda_leave(device);
 }
 
-void gpuring_cuda_import_close_all(struct gpuring_device *device)
+void gpuring_cuda_import_close_all(struct gpuring_device *device, bool current)
 {
     while (device->imports != NULL) {
-        close_import(device, &device->imports);
+        close_import(device, &device->imports, current);
     }
 }

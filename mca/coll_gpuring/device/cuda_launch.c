@@ -143,9 +143,9 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
     return status;
 }
 
-void gpuring_cuda_unload_kernels(struct gpuring_device *device)
+void gpuring_cuda_unload_kernels(struct gpuring_device *device, bool current)
 {
-    if (device->module != NULL) {
+    if (device->module != NULL && current) {
         (void) device->driver->module_unload(device->module);
     }
     free(device->functions);

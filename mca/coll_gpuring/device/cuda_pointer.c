@@ -61,6 +61,31 @@ static bool unreadable(const void *pointer)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
 }
 
+/*
+ * Buffers of more than one context or GPU: copies then look where each lies. Before the device is
+ * attached nobody knows which will be its own; so two that differ count as well.
+ */
+static void note(struct gpuring_device *device, const struct gpuring_pointer *pointer)
+{
+    uintptr_t mark =
+        pointer->context != NULL ? (uintptr_t) pointer->context : (uintptr_t) pointer->ordinal + 1;
+    uintptr_t none = 0;
+
+    if (device == NULL || __atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
+        return;
+    }
+    if (device->driver == NULL) {
+        if (__atomic_compare_exchange_n(&device->first, &none, mark, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED) ||
+            none == mark) {
+            return;
+        }
+    } else if (gpuring_cuda_reaches(device, pointer)) {
+        return;
+    }
+    __atomic_store_n(&device->strangers, true, __ATOMIC_RELAXED);
+}
+
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
 {
     const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
@@ -77,7 +102,6 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     };
     void *values[] = {&a.memory_type, &a.managed, &a.ordinal, &a.context, &a.ipc_capable, &a.pool};
 
-    (void) device;
     if (driver == NULL) {
         return found;
     }
@@ -95,6 +119,9 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     if (found.kind != GPURING_POINTER_HOST) {
         found.ordinal = a.ordinal;
         found.context = a.context;
+    }
+    if (found.kind != GPURING_POINTER_HOST && found.kind != GPURING_POINTER_REGISTERED) {
+        note(device, &found);
     }
     return found;
 }

@@ -75,6 +75,15 @@ struct gpuring_device_ops {
      */
     int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
 
+    /* The application has destroyed the context: nothing works any more, and nothing runs; what was
+     * made is given back all the same, without the driver. Memory of alloc_pinned stays until then.
+     * NULL: cannot happen. */
+    bool (*lost)(struct gpuring_device *device);
+
+    /* Do executors of this device reach the memory at a user's pointer? If not, copies do, by way
+     * of the memory's own context. */
+    bool (*reaches)(const struct gpuring_device *device, const struct gpuring_pointer *pointer);
+
     int (*identity)(struct gpuring_device *device, struct gpuring_device_identity *identity);
 
     /* Could a pointer of this process be anything but host memory? Asked at every call: cheap, and
@@ -122,6 +131,9 @@ struct gpuring_device_ops {
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
     void (*stream_destroy)(struct gpuring_stream *stream);
+    struct gpuring_device *(*stream_device)(const struct gpuring_stream *stream);
+    /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
+     * copied or synchronize. */
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
     /* `rows` pieces of `bytes` bytes, as far apart as each side's pitch says; bytes <= pitch <
      * 2^31.

@@ -98,6 +98,13 @@ static bool host_possible(void)
     return false;
 }
 
+static bool host_reaches(const struct gpuring_device *device, const struct gpuring_pointer *pointer)
+{
+    (void) device;
+    (void) pointer;
+    return true;
+}
+
 static struct gpuring_pointer host_classify(struct gpuring_device *device, const void *pointer)
 {
     (void) device;
@@ -333,6 +340,11 @@ static int host_stream_create(struct gpuring_device *device, struct gpuring_stre
     return GPURING_OK;
 }
 
+static struct gpuring_device *host_stream_device(const struct gpuring_stream *stream)
+{
+    return stream->device;
+}
+
 static void host_stream_destroy(struct gpuring_stream *stream)
 {
     free(stream);
@@ -385,6 +397,7 @@ const struct gpuring_device_ops gpuring_device_host = {
     .unreach = host_unreach,
     .identity = host_identity,
     .possible = host_possible,
+    .reaches = host_reaches,
     .classify = host_classify,
     .alloc = host_alloc,
     .free = mapping_remove,
@@ -398,6 +411,7 @@ const struct gpuring_device_ops gpuring_device_host = {
     .free_pinned = host_free_pinned,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
+    .stream_device = host_stream_device,
     .copy = host_copy,
     .copy_rows = host_copy_rows,
     .copied = host_synchronize,
