@@ -31,7 +31,9 @@ static int graph_of_file(const char *path, uint32_t gpus, struct pci_graph **gra
     if (0 == rc) {
         rc = pci_graph_build(doc, NULL, graph, &error);
     }
-    if (rc < 0) {
+    if (rc < 0 && NULL == doc && '\0' != error.text[0]) {
+        fit_message("%s", error.text); /* names the file */
+    } else if (rc < 0) {
         fit_message("%s: %s", path, '\0' != error.text[0] ? error.text : strerror(-rc));
     }
     pci_doc_free(doc);

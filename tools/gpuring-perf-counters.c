@@ -156,6 +156,67 @@ static void parameter_text(MPI_T_cvar_handle handle, MPI_Datatype type, MPI_T_en
     }
 }
 
+int perf_counters_nodes(void)
+{
+    MPI_T_pvar_handle handle;
+    unsigned long long nodes = 0;
+    int index, elements = 0;
+
+    if (!is_open ||
+        MPI_T_pvar_get_index(PREFIX "nodes", MPI_T_PVAR_CLASS_LEVEL, &index) != MPI_SUCCESS ||
+        MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &elements) != MPI_SUCCESS) {
+        return -1;
+    }
+    if (MPI_T_pvar_read(session, handle, &nodes) != MPI_SUCCESS) {
+        nodes = 0;
+    }
+    (void) MPI_T_pvar_handle_free(session, &handle);
+    return nodes > 0 ? (int) nodes : -1;
+}
+
+/* The number of an enumeration's item. */
+static int item_number(MPI_T_enum enumeration, const char *wanted, int *number)
+{
+    char name[TEXT_ROOM];
+    int items = 0, room = sizeof name;
+
+    if (MPI_T_enum_get_info(enumeration, &items, name, &room) != MPI_SUCCESS) {
+        return -1;
+    }
+    for (int item = 0; item < items; item++) {
+        room = sizeof name;
+        if (MPI_T_enum_get_item(enumeration, item, number, name, &room) == MPI_SUCCESS &&
+            strcmp(name, wanted) == 0) {
+            return 0;
+        }
+    }
+    return -1;
+}
+
+int perf_counters_set(const char *parameter, const char *value)
+{
+    char wanted[NAME_ROOM], name[NAME_ROOM], about[TEXT_ROOM];
+    int index, number, elements, name_room = sizeof name, about_room = sizeof about;
+    int verbosity, bind, scope, status = -1;
+    MPI_Datatype type;
+    MPI_T_enum enumeration = MPI_T_ENUM_NULL;
+    MPI_T_cvar_handle handle;
+
+    snprintf(wanted, sizeof wanted, PREFIX "%s", parameter);
+    if (MPI_T_cvar_get_index(wanted, &index) == MPI_SUCCESS &&
+        MPI_T_cvar_get_info(index, name, &name_room, &verbosity, &type, &enumeration, about,
+                            &about_room, &bind, &scope) == MPI_SUCCESS &&
+        enumeration != MPI_T_ENUM_NULL && item_number(enumeration, value, &number) == 0 &&
+        MPI_T_cvar_handle_alloc(index, NULL, &handle, &elements) == MPI_SUCCESS) {
+        status = MPI_T_cvar_write(handle, &number) == MPI_SUCCESS ? 0 : -1;
+        (void) MPI_T_cvar_handle_free(&handle);
+    }
+    if (status != 0) {
+        perf_message("the parameter %s cannot be set to %s", wanted, value);
+    }
+    return status;
+}
+
 void perf_counters_parameter(const char *parameter, char *text, size_t room)
 {
     char wanted[NAME_ROOM], name[NAME_ROOM], about[TEXT_ROOM];

@@ -49,6 +49,11 @@ static const char usage[] =
     "  -m, --memory KIND       host or cuda (default: host)\n"
     "  -j, --json FILE         write all figures to FILE as JSON too; -: to standard output,\n"
     "                          instead of the table\n"
+    "      --tuning FILE       write a tuning file: measure at each size every algorithm and\n"
+    "                          protocol, and the component that would serve without them\n"
+    "      --compare           measure what serves, and what would serve without coll/gpuring\n"
+    "      --rounds N          in which these take turns, with --tuning and --compare (default: "
+    "7)\n"
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
@@ -234,7 +239,15 @@ static int select_collective(const char *name, struct perf_options *options)
     return 0;
 }
 
-enum { OPTION_BARRIER = 256, OPTION_NO_CHECK, OPTION_PERCENTILES, OPTION_SETTLE };
+enum {
+    OPTION_BARRIER = 256,
+    OPTION_NO_CHECK,
+    OPTION_PERCENTILES,
+    OPTION_SETTLE,
+    OPTION_TUNE,
+    OPTION_COMPARE,
+    OPTION_ROUNDS
+};
 
 static const struct option long_options[] = {
     {"collective", required_argument, NULL, 'c'},
@@ -254,6 +267,9 @@ static const struct option long_options[] = {
     {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
     {"memory", required_argument, NULL, 'm'},
     {"json", required_argument, NULL, 'j'},
+    {"tuning", required_argument, NULL, OPTION_TUNE},
+    {"compare", no_argument, NULL, OPTION_COMPARE},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
@@ -302,6 +318,14 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
     case 'j':
         options->json = value;
         return 0;
+    case OPTION_TUNE:
+        options->tune = value;
+        return 0;
+    case OPTION_COMPARE:
+        options->compare = true;
+        return 0;
+    case OPTION_ROUNDS:
+        return parse_count("--rounds", value, 1, &options->rounds);
     case 'h':
         if (speaker) {
             print_help();
@@ -322,6 +346,7 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
 static int check_together(const struct perf_options *options)
 {
     bool any = !perf_collective_reduces(options->collective);
+    const char *turns = options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
 
     if (options->min_bytes > options->max_bytes) {
         perf_message("--begin is above --end");
@@ -329,6 +354,23 @@ static int check_together(const struct perf_options *options)
     }
     if (options->in_place && options->collective->shape == PERF_BCAST) {
         perf_message("--in-place: MPI_Bcast has one buffer anyway");
+        return -1;
+    }
+    if (turns != NULL && (strcmp(options->collective->name, "allreduce") != 0 ||
+                          options->ntypes != 1 || options->nops != 1)) {
+        perf_message("%s measures allreduce, with one type and one operation", turns);
+        return -1;
+    }
+    if (options->rounds > PERF_MAX_ROUNDS) {
+        perf_message("--rounds %d: give %d at most", options->rounds, PERF_MAX_ROUNDS);
+        return -1;
+    }
+    if (options->tune != NULL && options->compare) {
+        perf_message("--tuning and --compare: give one of them");
+        return -1;
+    }
+    if (turns != NULL && options->json != NULL) {
+        perf_message("%s and --json: give one of them", turns);
         return -1;
     }
     for (size_t t = 0; t < options->ntypes && !any; t++) {
@@ -356,6 +398,7 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         .factor = 2,
         .warmup = 5,
         .settle_ms = 200,
+        .rounds = 7,
         .check = true,
     };
     if (select_types("float", options) != 0 || select_ops("sum", options) != 0) {

@@ -42,7 +42,7 @@ static void list_served(const struct perf_counts *counts, const enum perf_counte
     }
 }
 
-static void served_text(const struct perf_counts *counts, char *text, size_t room)
+void perf_report_served(const struct perf_counts *counts, char *text, size_t room)
 {
     static const enum perf_counter algorithms[] = {PERF_COUNTER_calls_ring, PERF_COUNTER_calls_tree,
                                                    PERF_COUNTER_calls_direct,
@@ -65,11 +65,6 @@ static void served_text(const struct perf_counts *counts, char *text, size_t roo
              protocol[0] != '\0' ? "/" : "", protocol,
              count_of(counts, PERF_COUNTER_net_bytes) > 0 ? "shm+net" : "shm",
              fallbacks > 0 ? " (some fallbacks)" : "");
-}
-
-void perf_report_served(const struct perf_row *row, char *text, size_t room)
-{
-    served_text(&row->served, text, room);
 }
 
 static void print_header(const struct perf_report *report, const char *mpi_version)
@@ -188,7 +183,7 @@ int perf_report_row(struct perf_report *report, const struct perf_row *row)
 {
     char served[128], wrong[32];
 
-    perf_report_served(row, served, sizeof served);
+    perf_report_served(&row->served, served, sizeof served);
     report->nrows++;
     report->busbw += row->busbw;
     report->wrong += row->wrong > 0 ? row->wrong : 0;
@@ -221,7 +216,7 @@ static void print_who(const struct perf_report *report)
         printf("# served by other components: coll/gpuring is not loaded\n");
         return;
     }
-    served_text(&report->served, served, sizeof served);
+    perf_report_served(&report->served, served, sizeof served);
     perf_counters_parameter("net", net, sizeof net);
     if (calls == 0) {
         printf("# coll/gpuring served none of the timed calls (fallbacks: %llu); other components "

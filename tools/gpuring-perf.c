@@ -17,27 +17,15 @@
 
 enum { EXIT_RIGHT = 0, EXIT_WRONG = 1, EXIT_ERROR = 2 };
 
-struct bench {
-    const struct perf_options *options;
-    struct perf_report *report; /* rank 0 */
-    int rank, nranks, local_rank;
-    void *send, *recv; /* of options->memory */
-    void *host;        /* staging: the larger of both */
-    double *times, *slowest;
-    int max_iterations;
-    bool settled; /* the calls before the first size are done */
-    long long wrong;
-};
-
 /* Everyone learns whether someone failed. */
-static bool all_well(bool well)
+bool perf_all_well(bool well)
 {
     int mine = well, all = 0;
 
     return MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && all;
 }
 
-static int iterations_for(const struct perf_options *options, size_t bytes)
+int perf_iterations(const struct perf_options *options, size_t bytes)
 {
     if (options->iterations > 0) {
         return options->iterations;
@@ -46,7 +34,7 @@ static int iterations_for(const struct perf_options *options, size_t bytes)
 }
 
 /* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
-static size_t block_count(const struct bench *bench, const struct perf_type *type, size_t bytes)
+size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes)
 {
     const struct perf_collective *collective = bench->options->collective;
     size_t nranks = (size_t) bench->nranks;
@@ -57,7 +45,7 @@ static size_t block_count(const struct bench *bench, const struct perf_type *typ
     return count == 0 && bytes > 0 ? 1 : count;
 }
 
-static size_t blocks(const struct bench *bench)
+static size_t blocks(const struct perf_bench *bench)
 {
     size_t send = perf_collective_send_blocks(bench->options->collective, (size_t) bench->nranks);
     size_t recv = perf_collective_recv_blocks(bench->options->collective, (size_t) bench->nranks);
@@ -66,7 +54,7 @@ static size_t blocks(const struct bench *bench)
 }
 
 /* Where the call takes its input from, and what it is told. */
-static const void *input_of(const struct bench *bench, const struct perf_case *what)
+static const void *input_of(const struct perf_bench *bench, const struct perf_case *what)
 {
     bool one_buffer = what->collective->shape == PERF_BCAST ||
                       (what->in_place &&
@@ -75,7 +63,7 @@ static const void *input_of(const struct bench *bench, const struct perf_case *w
     return one_buffer ? bench->recv : bench->send;
 }
 
-static int fill(struct bench *bench, const struct perf_case *what)
+static int fill(struct perf_bench *bench, const struct perf_case *what)
 {
     size_t bytes = what->count * what->type->bytes * blocks(bench);
     bool contributes = what->collective->shape != PERF_BCAST || bench->rank == what->root;
@@ -90,7 +78,7 @@ static int fill(struct bench *bench, const struct perf_case *what)
     return status;
 }
 
-static int check(struct bench *bench, const struct perf_case *what, long long *wrong)
+static int check(struct perf_bench *bench, const struct perf_case *what, long long *wrong)
 {
     size_t bytes = what->count * what->type->bytes *
                    perf_collective_recv_blocks(what->collective, (size_t) what->nranks);
@@ -109,8 +97,8 @@ static int check(struct bench *bench, const struct perf_case *what, long long *w
     return 0;
 }
 
-static int checked_call(struct bench *bench, const struct perf_case *what, struct perf_call *call,
-                        long long *wrong)
+int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
+                       struct perf_call *call, long long *wrong)
 {
     if (fill(bench, what) != 0 || what->collective->run(call) != MPI_SUCCESS) {
         return -1;
@@ -118,8 +106,8 @@ static int checked_call(struct bench *bench, const struct perf_case *what, struc
     return bench->options->check ? check(bench, what, wrong) : 0;
 }
 
-static int timed_calls(struct bench *bench, const struct perf_case *what, struct perf_call *call,
-                       int iterations, double *mean)
+static int timed_calls(struct perf_bench *bench, const struct perf_case *what,
+                       struct perf_call *call, int iterations, double *mean)
 {
     double total = 0;
 
@@ -155,7 +143,7 @@ static double percentile(const double *sorted, int n, double part)
 }
 
 /* Combine the ranks' figures; the row is complete on rank 0. */
-static int gather(struct bench *bench, struct perf_row *row, double mean, long long wrong)
+static int gather(struct perf_bench *bench, struct perf_row *row, double mean, long long wrong)
 {
     double factor = perf_collective_bus_factor(bench->options->collective, (size_t) bench->nranks);
     uint64_t network[2] = {row->served.value[PERF_COUNTER_net_bytes],
@@ -190,7 +178,7 @@ static int gather(struct bench *bench, struct perf_row *row, double mean, long l
     return 0;
 }
 
-static struct perf_call call_of(struct bench *bench, const struct perf_case *what)
+struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_case *what)
 {
     bool one_buffer = input_of(bench, what) == bench->recv;
 
@@ -210,13 +198,13 @@ static struct perf_call call_of(struct bench *bench, const struct perf_case *wha
  * Calls for a while, before the first size: processes that have just started often share a core
  * until the scheduler has spread them, which takes longer than any number of small calls.
  */
-static int settle(struct bench *bench, const struct perf_case *what, struct perf_call *call)
+static int settle(struct perf_bench *bench, const struct perf_case *what, struct perf_call *call)
 {
     double end = MPI_Wtime() + bench->options->settle_ms * 1e-3;
     int status = 0;
 
     bench->settled = true;
-    while (all_well(status == 0 && MPI_Wtime() < end)) {
+    while (perf_all_well(status == 0 && MPI_Wtime() < end)) {
         for (int i = 0; i < 8 && status == 0; i++) {
             status = what->collective->run(call) == MPI_SUCCESS ? 0 : -1;
         }
@@ -225,15 +213,15 @@ static int settle(struct bench *bench, const struct perf_case *what, struct perf
 }
 
 /* One line of the table. */
-static int measure(struct bench *bench, const struct perf_case *what, size_t bytes)
+static int measure(struct perf_bench *bench, const struct perf_case *what, size_t bytes)
 {
-    struct perf_call call = call_of(bench, what);
+    struct perf_call call = perf_bench_call(bench, what);
     struct perf_row row = {.bytes = bytes,
                            .count = what->count,
                            .type = what->type,
                            .op = what->op,
                            .root = what->root,
-                           .iterations = iterations_for(bench->options, bytes)};
+                           .iterations = perf_iterations(bench->options, bytes)};
     struct perf_counts before, after;
     long long wrong = 0;
     double mean = 0;
@@ -243,16 +231,16 @@ static int measure(struct bench *bench, const struct perf_case *what, size_t byt
         perf_message("%s cannot be prepared", what->collective->name);
         return -1;
     }
-    status = checked_call(bench, what, &call, &wrong);
+    status = perf_bench_checked(bench, what, &call, &wrong);
     if (status == 0 && !bench->settled) {
         status = settle(bench, what, &call);
     }
     for (int i = 0; i < bench->options->warmup && status == 0; i++) {
         status = what->collective->run(&call) == MPI_SUCCESS ? 0 : -1;
     }
-    if (!all_well(status == 0) || perf_counters_read(&before) != 0 ||
+    if (!perf_all_well(status == 0) || perf_counters_read(&before) != 0 ||
         timed_calls(bench, what, &call, row.iterations, &mean) != 0 ||
-        perf_counters_read(&after) != 0 || checked_call(bench, what, &call, &wrong) != 0) {
+        perf_counters_read(&after) != 0 || perf_bench_checked(bench, what, &call, &wrong) != 0) {
         perf_message("rank %d: %s failed at %zu bytes", bench->rank, what->collective->name, bytes);
         return -1;
     }
@@ -268,7 +256,7 @@ static int measure(struct bench *bench, const struct perf_case *what, size_t byt
     return bench->report != NULL ? perf_report_row(bench->report, &row) : 0;
 }
 
-static size_t next_size(const struct perf_options *options, size_t bytes)
+size_t perf_next_size(const struct perf_options *options, size_t bytes)
 {
     double next;
 
@@ -284,17 +272,17 @@ static size_t next_size(const struct perf_options *options, size_t bytes)
                                        : (size_t) next;
 }
 
-static int sweep(struct bench *bench, const struct perf_type *type, const struct perf_op *op)
+static int sweep(struct perf_bench *bench, const struct perf_type *type, const struct perf_op *op)
 {
     const struct perf_options *options = bench->options;
 
     for (size_t size = options->min_bytes; size <= options->max_bytes;
-         size = next_size(options, size)) {
+         size = perf_next_size(options, size)) {
         struct perf_case what = {
             .collective = options->collective,
             .type = type,
             .op = op,
-            .count = block_count(bench, type, size),
+            .count = perf_bench_count(bench, type, size),
             .root = options->root,
             .rank = bench->rank,
             .nranks = bench->nranks,
@@ -313,7 +301,7 @@ static int sweep(struct bench *bench, const struct perf_type *type, const struct
     return 0;
 }
 
-static int run_all(struct bench *bench)
+static int run_all(struct perf_bench *bench)
 {
     const struct perf_options *options = bench->options;
 
@@ -348,7 +336,7 @@ static int local_rank(void)
     return rank;
 }
 
-static bool bench_open(struct bench *bench)
+static bool bench_open(struct perf_bench *bench)
 {
     const struct perf_options *options = bench->options;
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -361,7 +349,7 @@ static bool bench_open(struct bench *bench)
     least *= blocks(bench);
     size_t room = options->max_bytes > least ? options->max_bytes : least;
 
-    bench->max_iterations = iterations_for(options, 0);
+    bench->max_iterations = perf_iterations(options, 0);
     if (perf_memory_open(options->memory, bench->local_rank) != 0) {
         return false;
     }
@@ -377,7 +365,7 @@ static bool bench_open(struct bench *bench)
         return false;
     }
     (void) perf_counters_open();
-    if (bench->rank == 0) {
+    if (bench->rank == 0 && options->tune == NULL && !options->compare) {
         MPI_Get_library_version(version, &length);
         version[strcspn(version, ",\n")] = '\0';
         bench->report = perf_report_open(options, bench->nranks, version);
@@ -386,7 +374,7 @@ static bool bench_open(struct bench *bench)
     return true;
 }
 
-static int bench_close(struct bench *bench)
+static int bench_close(struct perf_bench *bench)
 {
     int status = bench->report != NULL ? perf_report_close(bench->report) : 0;
 
@@ -402,20 +390,21 @@ static int bench_close(struct bench *bench)
 
 static int benchmark(const struct perf_options *options, int rank, int nranks)
 {
-    struct bench bench = {.options = options, .rank = rank, .nranks = nranks};
+    struct perf_bench bench = {.options = options, .rank = rank, .nranks = nranks};
     int status = EXIT_RIGHT;
 
     bench.local_rank = local_rank();
-    if (!all_well(bench_open(&bench))) {
+    if (!perf_all_well(bench_open(&bench))) {
         (void) bench_close(&bench);
         return EXIT_ERROR;
     }
-    if (run_all(&bench) != 0) {
+    status = options->tune != NULL ? perf_tune(&bench)
+             : options->compare    ? perf_compare(&bench)
+                                   : run_all(&bench);
+    if (status < 0) {
         MPI_Abort(MPI_COMM_WORLD, EXIT_ERROR); /* the others may be inside a call */
     }
-    if (bench.wrong > 0) {
-        status = EXIT_WRONG;
-    }
+    status = status > 0 ? EXIT_ERROR : bench.wrong > 0 ? EXIT_WRONG : EXIT_RIGHT;
     if (bench_close(&bench) != 0) {
         status = EXIT_ERROR;
     }

@@ -5,6 +5,10 @@
  * tells of coll/gpuring what that tells through MPI_T.
  *
  *   gpuring-perf.c             the measurement
+ *   gpuring-perf-variants.c    measuring several ways to serve in turns
+ *   gpuring-perf-compare.c     .. what serves and what would serve without coll/gpuring
+ *   gpuring-perf-tune.c        .. and all ways, for tuning files
+ *   gpuring-perf-rules.c       writing these
  *   gpuring-perf-options.c     the command line
  *   gpuring-perf-collective.c  the collectives, their shapes and bus bandwidth factors
  *   gpuring-perf-data.c        types, operations, predictable inputs and the check
@@ -110,6 +114,8 @@ double perf_collective_bus_factor(const struct perf_collective *collective, size
 
 enum perf_memory { PERF_MEMORY_HOST, PERF_MEMORY_CUDA };
 
+#define PERF_MAX_ROUNDS 1000
+
 struct perf_options {
     const struct perf_collective *collective;
     size_t min_bytes, max_bytes, step_bytes;
@@ -128,6 +134,9 @@ struct perf_options {
     bool percentiles;
     enum perf_memory memory;
     const char *json; /* NULL: none; "-": standard output instead of the table */
+    const char *tune; /* tuning file to write, NULL: none */
+    bool compare;     /* with what would serve without coll/gpuring */
+    int rounds;       /* for these two */
 };
 
 /* Returns 0, 1 (--help or --version were answered: end with success) or -1 (wrong: message given).
@@ -199,6 +208,10 @@ bool perf_counters_present(void);
 int perf_counters_read(struct perf_counts *counts);
 /* The value of parameter coll_gpuring_NAME as text; "" if there is none. */
 void perf_counters_parameter(const char *name, char *text, size_t room);
+/* Nodes of the communicator that coll/gpuring wired up last; -1: it does not tell. */
+int perf_counters_nodes(void);
+/* Set it, of a list, to one of its values. Counts for communicators that are wired up later. */
+int perf_counters_set(const char *name, const char *value);
 
 /* ---- report ------------------------------------------------------------------------------ */
 
@@ -223,8 +236,95 @@ int perf_report_row(struct perf_report *report, const struct perf_row *row);
 /* Print the last lines, write the JSON file, free the report. */
 int perf_report_close(struct perf_report *report);
 
-/* "gpuring ring/ll shm", "other", ...: who served the calls of a row. */
-void perf_report_served(const struct perf_row *row, char *text, size_t room);
+/* "gpuring ring/ll shm", "other", ...: who served the calls. */
+void perf_report_served(const struct perf_counts *served, char *text, size_t room);
+
+/* ---- measuring --------------------------------------------------------------------------- */
+
+struct perf_bench {
+    const struct perf_options *options;
+    struct perf_report *report; /* rank 0, without --tuning and --compare */
+    int rank, nranks, local_rank;
+    void *send, *recv; /* of options->memory */
+    void *host;        /* staging: the larger of both */
+    double *times, *slowest;
+    int max_iterations;
+    bool settled; /* the calls before the first size are done */
+    long long wrong;
+};
+
+/* Everyone learns whether someone failed. */
+bool perf_all_well(bool well);
+/* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
+size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes);
+size_t perf_next_size(const struct perf_options *options, size_t bytes);
+int perf_iterations(const struct perf_options *options, size_t bytes);
+struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_case *what);
+/* Fill, call, and check; *wrong grows by this rank's wrong elements. */
+int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
+                       struct perf_call *call, long long *wrong);
+
+/* ---- variants ---------------------------------------------------------------------------- */
+
+#define PERF_MAX_VARIANTS   16
+#define PERF_MAX_SIZES      256 /* those beyond are not measured */
+#define PERF_VARIANT_AS_SET (-1)
+#define PERF_CONFIDENCE     0.95
+
+/* A way to serve allreduce. Add what is as set first: the others set parameters. */
+struct perf_variant {
+    int algorithm, protocol; /* enum gpuring_param_algorithm, PERF_VARIANT_AS_SET; .._protocol */
+    const char *algorithm_name, *protocol_name;
+    MPI_Comm comm;
+    bool active;               /* measured in all rounds, not in the first one alone */
+    struct perf_counts served; /* by this rank: one call of the last size */
+    double *times;             /* microseconds a call of the slowest rank, a round each; rank 0 */
+};
+
+struct perf_variants {
+    struct perf_bench *bench;
+    struct perf_variant at[PERF_MAX_VARIANTS];
+    int count;
+};
+
+/* A median of rounds, and what holds the true one with PERF_CONFIDENCE (if fewer than 6: all). */
+struct perf_median {
+    double value, low, high;
+};
+
+/* 0, 1 (not offered here; not added), or -1 (a call failed). Collective. */
+int perf_variant_add(struct perf_variants *set, int algorithm, int protocol);
+void perf_variants_close(struct perf_variants *set);
+
+/* Measure all at each size; rank 0 is told of each when it is done. Those behind the first one that
+ * take twice the time of the best of them are left out after the first round. 0 or -1. */
+typedef void perf_variants_fn(void *argument, size_t bytes);
+int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *tell, void *argument);
+
+/* Rank 0: the median time of one, and of the rounds' ratios of two. */
+double perf_variant_time(const struct perf_variants *set, int v);
+struct perf_median perf_variants_ratio(const struct perf_variants *set, int v, int by);
+
+/* ---- comparing --------------------------------------------------------------------------- */
+
+/* 0, 1 (it cannot be done, as all ranks know), or -1 (a call failed at this rank: the others may
+ * be inside of it). */
+int perf_compare(struct perf_bench *bench);
+
+/* ---- tuning ------------------------------------------------------------------------------ */
+
+/* Measure and write options->tune. Returns as perf_compare. */
+int perf_tune(struct perf_bench *bench);
+
+struct gpuring_tuning_rule;
+
+/* The file as it is, before anything is measured; NULL: it cannot be used, or not be written. */
+struct perf_rules *perf_rules_open(const char *path);
+/* Replace the rules of their memory, nodes and ranks by these, and write it. Frees `file`. A remark
+ * for each rule, or NULL. */
+int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *rules,
+                     char *const *remarks, size_t count);
+void perf_rules_close(struct perf_rules *file);
 
 /* A message on standard error, in the shape of all messages of the tool. */
 void perf_message(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -316,7 +316,7 @@ static int service_make(struct rank_state *state)
     if (rc != 0) {
         return rc;
     }
-    rc = errno_of(gpuring_layout_service(&state->layout, &state->hellos, state->rank, -1,
+    rc = errno_of(gpuring_layout_service(&state->layout, &state->hellos, state->rank,
                                          &gpuring_device_host, device, &service));
     state->figures->plan_ms = cpu_ms() - since;
     if (rc == 0) {

@@ -7,16 +7,25 @@ bin_PROGRAMS += tools/gpuring-perf
 tools_gpuring_perf_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_perf_LDADD = $(MPI_LIBS) $(JANSSON_LIBS) -ldl -lm
 tools_gpuring_perf_SOURCES = \
+    mca/coll_gpuring/tuned.c \
+    mca/coll_gpuring/tuning.c \
+    mca/coll_gpuring/tuning.h \
+    mca/topo_pci/file_read.c \
+    mca/topo_pci/pci_file.h \
     tools/gpuring-argument.c \
     tools/gpuring-argument.h \
     tools/gpuring-perf.c \
     tools/gpuring-perf.h \
     tools/gpuring-perf-collective.c \
+    tools/gpuring-perf-compare.c \
     tools/gpuring-perf-counters.c \
     tools/gpuring-perf-data.c \
     tools/gpuring-perf-memory.c \
     tools/gpuring-perf-options.c \
-    tools/gpuring-perf-report.c
+    tools/gpuring-perf-report.c \
+    tools/gpuring-perf-rules.c \
+    tools/gpuring-perf-tune.c \
+    tools/gpuring-perf-variants.c
 dist_man1_MANS += doc/man/gpuring-perf.1
 
 bin_PROGRAMS += tools/gpuring-fit

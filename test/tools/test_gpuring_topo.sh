@@ -6,6 +6,8 @@
 # real machines beside the recorded answers.
 # shellcheck source=test/tools/lib.sh
 . "${top_srcdir:-.}/test/tools/lib.sh"
+# shellcheck source=test/bad_files.sh
+. "$top_srcdir/test/bad_files.sh"
 topo=$top_builddir/tools/gpuring-topo
 
 run() { # ARGS...: status in $status, output in $work/out, messages in $work/err
@@ -142,8 +144,19 @@ check "--help" says "Usage: gpuring-topo"
 run --version
 check "--version" says "^gpuring-topo "
 
-run show -t "$work/missing.xml"
-check "a missing file is named" tells "missing.xml"
+bad_files 64
+while read -r file pattern; do
+    run show -t "$work/bad/$file"
+    check "a topology file: $file" tells "$pattern"
+done <"$work/bad/list"
+: >"$work/empty.xml"
+run show -t "$work/empty.xml"
+check "an empty topology file" tells "empty.xml: topology XML is empty"
+printf '<system version="1">\0</system>' >"$work/zero.xml"
+run show -t "$work/zero.xml"
+check "a topology file with a zero byte" tells "zero.xml: topology XML, line 1: not XML in UTF-8"
+run show -t -
+check "nothing on standard input" tells "standard input: topology XML is empty"
 printf '<system version="1"><cpu' >"$work/torn.xml"
 run show -t "$work/torn.xml"
 check "a torn file is a message, not a crash" ends 1
@@ -184,8 +197,17 @@ check "and survived" ends 0
 
 run show -t "$work/two.xml" -g 7
 check "a GPU that is not there is told" ends 1
-run predict -t "$work/two.xml" -m "$work/missing.table"
-check "a missing table of constants is named" tells "missing.table"
+bad_files 1
+while read -r file pattern; do
+    run predict -t "$work/two.xml" -m "$work/bad/$file"
+    check "a table of constants: $file" tells "$pattern"
+done <"$work/bad/list"
+printf 'hop\0\n' >"$work/zero.table"
+run predict -t "$work/two.xml" -m "$work/zero.table"
+check "a table with a zero byte" tells "zero.table: line 1: word 1 .* null byte"
+: >"$work/empty.table"
+run predict -t "$work/two.xml" -m "$work/empty.table"
+check "an empty table changes nothing" ends 0
 if [ -c /dev/full ]; then
     timeout 60 "$topo" show -t "$work/two.xml" >/dev/full 2>"$work/err"
     status=$?

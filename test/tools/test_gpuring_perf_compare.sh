@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# gpuring-perf --compare: what serves with the parameters as they are, and what would serve without
+# coll/gpuring, in one job.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+perf=$top_builddir/tools/gpuring-perf
+quick="--settle 0 -n 20 -b 4 -e 64K -f 16"
+
+# compare RANKS "MPIRUN-OPTIONS" ARGS...
+compare() {
+    ranks=$1 options=$2
+    shift 2
+    # shellcheck disable=SC2086
+    run 100 "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device "$device" $options "$perf" --compare $quick "$@"
+}
+# Rows of the table whose ratio (column 4) lies between the others (5, 6) and satisfies an expression
+# of awk.
+rows() { awk "!/^#/ && NF >= 7 && \$5 <= \$4 && \$4 <= \$6 && ($1)" "$work/out" | wc -l; }
+
+compare 2 "" --rounds 6
+check "status 0" test "$status" -eq 0
+check "a row for each size, with a ratio within its range" test "$(rows 1)" -eq 4
+check "served by coll/gpuring as set" test "$(rows '$7 == "gpuring" && $8 ~ /\/.*/')" -eq 4
+check "six rounds say where the ratio lies" says "with 95 % confidence"
+check "the geometric mean is that of the ratios" awk '
+    !/^#/ && NF >= 7 { sum += log($4); n++ }
+    /^# geometric mean of the ratios:/ { told = $NF }
+    END { d = told - exp(sum / n); exit !(n == 4 && d < 0.01 && d > -0.01) }' "$work/out"
+
+compare 3 "--mca coll_gpuring_algorithm ring --mca coll_gpuring_protocol ll" --rounds 2
+check "with the parameters as they are" test "$(rows '$8 == "ring/ll"')" -eq 4
+check "two rounds are too few for a confidence" says "which are too few to say more"
+
+compare 2 "" --rounds 1
+check "the ratio of a round is previous / as set: above 1, as set is faster" \
+    test "$(rows '($4 - $3 / $2) ^ 2 < (0.002 + 0.05 * $4) ^ 2')" -eq 4
+
+compare 2 "--mca coll_gpuring_algorithm previous" --rounds 3
+check "left to the previous component: it is compared with itself" \
+    test "$(rows '$7 == "other" && $8 == "(fallback)"')" -eq 4
+
+refused() { # PATTERN TEXT: of the last run
+    check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
+}
+compare 2 "" -c bcast
+refused "--compare measures allreduce" "another collective"
+compare 2 "" -d float,double
+refused "with one type" "several types"
+compare 2 "" -j "$work/json"
+refused "--compare and --json: give one of them" "--json, too"
+compare 2 "" --tuning "$work/tuning"
+refused "--tuning and --compare: give one of them" "--tuning, too"
+compare 1 ""
+refused "there is nothing to compare" "one rank"
+# shellcheck disable=SC2086
+run 60 "$MPIRUN" -n 2 --mca coll '^gpuring' "$perf" --compare $quick
+refused "coll/gpuring is not loaded; run with --mca coll_gpuring_priority 90" "without the component"
+finish

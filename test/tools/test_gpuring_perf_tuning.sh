@@ -1,0 +1,147 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# gpuring-perf --tuning: the files that it writes are what the component takes, name the previous
+# component where ours is slow, and keep what they had for others.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+# shellcheck source=test/bad_files.sh
+. "$top_srcdir/test/bad_files.sh"
+perf=$top_builddir/tools/gpuring-perf
+file=$work/tuning
+quick="--settle 0 -n 20 --rounds 3"
+# Every result is also computed on a second, slow path: no contest.
+slow="--mca coll_gpuring_check data"
+
+# tune RANKS "MPIRUN-OPTIONS" ARGS...: on the device of $device.
+tune() {
+    ranks=$1 options=$2
+    shift 2
+    # shellcheck disable=SC2086
+    run 200 "$MPIRUN" -n "$ranks" --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device "$device" $options "$perf" --tuning "$file" $quick "$@"
+}
+# Rules of the file for so many ranks that end so.
+has() { # RANKS END
+    grep -Eq "^allreduce memory=[a-z]* nodes=1 ranks=$1 bytes=[*0-9-]* $2 +# " "$file"
+}
+lacks() { ! grep -Eq "$1" "$file"; }
+count() { grep -c "ranks=$1 " "$file"; }
+
+tune 2 "" -b 4 -e 64K -f 16
+check "two ranks: status 0" test "$status" -eq 0
+check "each size is told, with both times, their ratio and who serves" \
+    test "$(grep -Ec '^ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[a-z]+ +[a-z0-9]+ +(coll/gpuring|previous)$' "$work/out")" -eq 4
+check "the first line of the file is the version's" \
+    test "$(head -n 1 "$file")" = "gpuring-tuning 1"
+check "from size 0 on, without an end" \
+    sh -c "grep -Eq ' bytes=(\*|0-[0-9]+) ' '$file' && grep -Eq ' bytes=(\*|[0-9]+-) ' '$file'"
+cp "$file" "$work/two"
+two=$(count 2)
+
+# Deliberately slow.
+tune 3 "$slow" -b 4 -e 64K -f 16
+check "where ours is slow, the previous component is named for all sizes" has 3 previous
+check "and nothing else" test "$(count 3)" -eq 1
+check "rules for other ranks are kept" \
+    test "$(grep ' ranks=2 ' "$file")" = "$(grep ' ranks=2 ' "$work/two")"
+tune 3 "$slow" -b 4 -e 4
+check "measured again: rules of the same shape are replaced" \
+    test "$(count 3)" -eq 1 -a "$(count 2)" -eq "$two"
+
+# What the component makes of it.
+# shellcheck disable=SC2086
+run 100 "$MPIRUN" -n 3 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    --mca coll_gpuring_verbose 1 --mca coll_gpuring_tuning_file "$file" "$perf" -b 4 -e 64K -f 16 $quick
+check "the component takes the file" \
+    says "rank 0 of 3: tuning file $file, host memory, 1 node\(s\), 3 ranks: \* previous"
+check "and leaves these sizes to the previous component" \
+    test "$(grep -c 'other (fallback)$' "$work/out")" -eq 4
+run 100 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    --mca coll_gpuring_verbose 1 --mca coll_gpuring_tuning_file "$file" "$perf" -b 4 -e 4
+check "the rules for 2 ranks are found, too" \
+    says "rank 0 of 2: tuning file $file, host memory, 1 node\(s\), 2 ranks: [*0]"
+
+# What stands in the file by hand.
+cat >"$file" <<'END'
+# by hand
+
+ gpuring-tuning 1 # the version
+# for all others
+allreduce memory=host nodes=1 ranks=3 bytes=0-99 ring
+allreduce memory=host nodes=1 ranks=2-3 bytes=* tree
+allreduce memory=cuda nodes=1 ranks=3 bytes=* tree
+END
+tune 3 "$slow" -b 4 -e 4
+sed 's/ *# time of.*//' "$file" >"$work/stripped"
+cat >"$work/expected" <<'END'
+# by hand
+
+ gpuring-tuning 1 # the version
+allreduce memory=host nodes=1 ranks=3 bytes=* previous
+# for all others
+allreduce memory=host nodes=1 ranks=2-3 bytes=* tree
+allreduce memory=cuda nodes=1 ranks=3 bytes=* tree
+END
+check "comments and rules of other shapes stay, new rules stand in front of them" \
+    sh -c "diff '$work/expected' '$work/stripped' >>'$work/out'"
+
+# Two nodes, as the component sees them.
+run 200 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_check data "$top_srcdir/test/mpi/as_nodes.sh" 2 2 \
+        "$perf" --tuning "$file" --settle 0 -n 20 --rounds 3 -b 4 -e 4
+if says 'does not serve this memory'; then
+    skip "built without a network" "two nodes"
+else
+    check "two nodes are told apart from one" \
+        grep -Eq '^allreduce memory=host nodes=2 ranks=2 bytes=\* previous' "$file"
+fi
+
+# What is refused, before anything is measured; the file stays as it was.
+refused() { # PATTERN TEXT: of the last run
+    check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
+}
+echo "something else" >"$file"
+tune 2 "" -e 8
+refused "$file, line 1: .something.: the first line" "a file that is no tuning file"
+check "it is not overwritten" test "$(cat "$file")" = "something else"
+rm "$file"
+bad_files 1
+sed -i '/^missing /d' "$work/bad/list" # it would be made
+while read -r name pattern; do
+    file=$work/bad/$name
+    tune 2 "" -e 8
+    refused "$pattern" "$name"
+done <"$work/bad/list"
+file=$work/nowhere/tuning
+tune 2 "" -e 8
+refused "cannot write $file" "a folder that is not there"
+file=$work/tuning
+tune 2 "" -c bcast
+refused "measures allreduce" "another collective"
+tune 2 "" -d float,double
+refused "with one type" "several types"
+tune 2 "" -j "$work/json"
+refused "give one of them" "--json, too"
+tune 2 "" --rounds 1001
+refused "give 1000 at most" "very many rounds"
+tune 1 "" -e 8
+refused "does not serve this memory" "one rank"
+run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 0 "$perf" --tuning "$file" -e 8
+refused "coll_gpuring_priority 90" "a component that is not asked to serve"
+check "no file is left by what was refused" sh -c "[ -z \"\$(ls '$work' | grep '^tuning')\" ]"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "GPU buffers"
+    finish
+fi
+use_gpus 2
+export LD_LIBRARY_PATH="$GPURING_TEST_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+tune 2 "$slow" -m cuda -b 4 -e 64K -f 128
+check "GPU buffers on the stand-in: status 0" test "$status" -eq 0
+check "the previous component, to which they are staged, is named where ours is slow" \
+    grep -Eq '^allreduce memory=cuda nodes=1 ranks=2 bytes=.* previous' "$file"
+tune 2 "" -m cuda -b 4 -e 4
+check "ll128 is not tried there" lacks 'll128'
+finish

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Variants of MPI_Allreduce, measured in turns in one job.
+ *
+ * A copy of the world for each variant: parameters count when a communicator is wired up, so it is
+ * made while coll_gpuring_algorithm and _protocol are set to the variant's. At each size all take
+ * turns in rounds, forth and back, so that what else the machine does hits all alike.
+ */
+#include "gpuring-perf.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/params.h"
+
+#define LEFT_OUT  2.0   /* times the best one */
+#define BUDGET_US 10000 /* of a variant in a round, if a call takes less */
+
+static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
+{
+    const struct perf_options *options = bench->options;
+
+    return (struct perf_case){
+        .collective = options->collective,
+        .type = options->types[0],
+        .op = options->ops[0],
+        .count = perf_bench_count(bench, options->types[0], bytes),
+        .rank = bench->rank,
+        .nranks = bench->nranks,
+        .in_place = options->in_place,
+    };
+}
+
+/* ---- Making them ---- */
+
+static const enum perf_counter by_algorithm[] = {PERF_COUNTER_calls_ring, PERF_COUNTER_calls_tree,
+                                                 PERF_COUNTER_calls_direct,
+                                                 PERF_COUNTER_calls_packed};
+static const enum perf_counter by_protocol[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
+                                                PERF_COUNTER_calls_ll128};
+
+/* Did it serve the only call that was counted, as it should? */
+static bool served(const struct perf_variant *variant)
+{
+    const uint64_t *counts = variant->served.value;
+
+    if (variant->algorithm == PERF_VARIANT_AS_SET) {
+        return true;
+    }
+    if (variant->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS) {
+        return counts[PERF_COUNTER_fallbacks] == 1;
+    }
+    return counts[by_algorithm[variant->algorithm - 1]] == 1 &&
+           counts[by_protocol[variant->protocol - 1]] == 1;
+}
+
+/* A call whose result is checked, on the variant's communicator. */
+static int call_checked(struct perf_bench *bench, struct perf_variant *variant,
+                        const struct perf_case *what, long long *wrong)
+{
+    struct perf_call call = perf_bench_call(bench, what);
+    struct perf_counts before, after;
+
+    call.comm = variant->comm;
+    if (perf_counters_read(&before) != 0 || perf_bench_checked(bench, what, &call, wrong) != 0 ||
+        perf_counters_read(&after) != 0) {
+        return -1;
+    }
+    for (int counter = 0; counter < PERF_COUNTER_COUNT; counter++) {
+        variant->served.value[counter] = after.value[counter] - before.value[counter];
+    }
+    return 0;
+}
+
+static int set_parameters(const struct perf_variant *variant)
+{
+    return variant->algorithm == PERF_VARIANT_AS_SET ||
+                   (perf_counters_set("algorithm", variant->algorithm_name) == 0 &&
+                    perf_counters_set("protocol", variant->protocol_name) == 0)
+               ? 0
+               : -1;
+}
+
+/* Make the variant's communicator: 0, 1 (not offered here), or -1. */
+static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
+{
+    struct perf_case what = case_of(bench, 1);
+    long long wrong = 0;
+
+    if (!perf_all_well(set_parameters(variant) == 0) ||
+        MPI_Comm_dup(MPI_COMM_WORLD, &variant->comm) != MPI_SUCCESS) {
+        return -1;
+    }
+    MPI_Comm_set_errhandler(variant->comm, MPI_ERRORS_RETURN);
+    if (call_checked(bench, variant, &what, &wrong) != 0) {
+        return -1;
+    }
+    if (perf_all_well(wrong == 0 && served(variant))) {
+        return 0;
+    }
+    MPI_Comm_free(&variant->comm);
+    return 1;
+}
+
+int perf_variant_add(struct perf_variants *set, int algorithm, int protocol)
+{
+#define TEXT_OF(name, text) text,
+    static const char *const algorithms[] = {GPURING_VALUES_algorithm(TEXT_OF)};
+    static const char *const protocols[] = {GPURING_VALUES_protocol(TEXT_OF)};
+#undef TEXT_OF
+    struct perf_variant *variant = &set->at[set->count];
+    int status;
+
+    *variant = (struct perf_variant){.algorithm = algorithm, .protocol = protocol};
+    if (algorithm != PERF_VARIANT_AS_SET) {
+        variant->algorithm_name = algorithms[algorithm];
+        variant->protocol_name = protocols[protocol];
+    }
+    status = variant_open(set->bench, variant);
+    if (status == 0) {
+        variant->times = calloc((size_t) set->bench->options->rounds, sizeof *variant->times);
+        set->count++;
+        status = perf_all_well(variant->times != NULL) ? 0 : -1;
+    }
+    return status;
+}
+
+void perf_variants_close(struct perf_variants *set)
+{
+    for (int v = 0; v < set->count; v++) {
+        MPI_Comm_free(&set->at[v].comm);
+        free(set->at[v].times);
+    }
+    set->count = 0;
+}
+
+/* ---- Measuring ---- */
+
+/* Calls of a variant: the slowest rank's microseconds a call, on rank 0. */
+static int time_calls(const struct perf_variant *variant, struct perf_call *call, int calls,
+                      double *time)
+{
+    double start, mean;
+
+    call->comm = variant->comm;
+    if (MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS) {
+        return -1;
+    }
+    start = MPI_Wtime();
+    for (int i = 0; i < calls; i++) {
+        if (MPI_Allreduce(call->send, call->recv, call->count, call->type->mpi, call->op->mpi,
+                          call->comm) != MPI_SUCCESS) {
+            return -1;
+        }
+    }
+    mean = (MPI_Wtime() - start) * 1e6 / calls;
+    return MPI_Reduce(&mean, time, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) == MPI_SUCCESS ? 0
+                                                                                             : -1;
+}
+
+/* Check each variant's results, and find how many calls fill its time. */
+static int check_all(struct perf_variants *set, const struct perf_case *what,
+                     struct perf_call *call, int *calls)
+{
+    int most = perf_iterations(set->bench->options, what->count * what->type->bytes);
+
+    for (int v = 0; v < set->count; v++) {
+        long long wrong = 0, all = 0;
+        double once = 0;
+
+        if (call_checked(set->bench, &set->at[v], what, &wrong) != 0 ||
+            MPI_Allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS ||
+            time_calls(&set->at[v], call, 1, &once) != 0) {
+            return -1;
+        }
+        set->bench->wrong += all;
+        calls[v] = once * most <= BUDGET_US ? most : (int) (BUDGET_US / once) + 1;
+    }
+    return MPI_Bcast(calls, set->count, MPI_INT, 0, MPI_COMM_WORLD) == MPI_SUCCESS ? 0 : -1;
+}
+
+/* After the first round: what is far from the best of those behind the first one is out. */
+static int leave_out(struct perf_variants *set)
+{
+    int active[PERF_MAX_VARIANTS];
+    double best = INFINITY;
+
+    for (int v = 1; v < set->count; v++) {
+        best = fmin(best, set->at[v].times[0]);
+    }
+    for (int v = 0; v < set->count; v++) {
+        active[v] = v == 0 || set->at[v].times[0] <= LEFT_OUT * best;
+    }
+    if (MPI_Bcast(active, set->count, MPI_INT, 0, MPI_COMM_WORLD) != MPI_SUCCESS) {
+        return -1;
+    }
+    for (int v = 0; v < set->count; v++) {
+        set->at[v].active = active[v];
+    }
+    return 0;
+}
+
+static int measure_rounds(struct perf_variants *set, const struct perf_case *what)
+{
+    struct perf_call call = perf_bench_call(set->bench, what);
+    int calls[PERF_MAX_VARIANTS], n = set->count;
+
+    if (check_all(set, what, &call, calls) != 0) {
+        return -1;
+    }
+    for (int v = 0; v < n; v++) {
+        set->at[v].active = true;
+    }
+    for (int round = 0; round < set->bench->options->rounds; round++) {
+        for (int i = 0; i < n; i++) {
+            int v = round % 2 ? n - 1 - i : i; /* forth and back */
+            struct perf_variant *variant = &set->at[v];
+            double warm;
+
+            if (variant->active &&
+                (time_calls(variant, &call, 1 + calls[v] / 10, &warm) != 0 ||
+                 time_calls(variant, &call, calls[v], &variant->times[round]) != 0)) {
+                return -1;
+            }
+        }
+        if (round == 0 && leave_out(set) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *tell, void *argument)
+{
+    const struct perf_options *options = set->bench->options;
+    double settled = MPI_Wtime() + options->settle_ms * 1e-3;
+    size_t before = SIZE_MAX;
+    int sizes = 0;
+
+    while (perf_all_well(MPI_Wtime() < settled)) {
+    }
+    for (size_t size = options->min_bytes; size <= options->max_bytes && sizes < PERF_MAX_SIZES;
+         size = perf_next_size(options, size)) {
+        struct perf_case what = case_of(set->bench, size);
+        size_t bytes = what.count * what.type->bytes;
+
+        if (bytes == before) { /* less than an element more */
+            continue;
+        }
+        before = bytes;
+        sizes++;
+        if (what.count > INT_MAX || measure_rounds(set, &what) != 0) {
+            perf_message("rank %d: a call of %zu bytes failed", set->bench->rank, size);
+            return -1;
+        }
+        if (set->bench->rank == 0) {
+            tell(argument, bytes);
+            fflush(stdout);
+        }
+    }
+    return 0;
+}
+
+/* ---- What was found, on rank 0 ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+
+    return (x > y) - (x < y);
+}
+
+/* How many of n values to leave out at each end, so that what remains holds the median of all that
+ * could have been measured, with PERF_CONFIDENCE at least: each value is above it or below, with
+ * equal chances. 0: the values are too few for that, or just enough. */
+static int outside(int n)
+{
+    double chance = pow(0.5, n), below = 0;
+    int left_out = 0;
+
+    for (int k = 0; k < n / 2; k++) {
+        below += chance;
+        if (2 * below > 1 - PERF_CONFIDENCE) {
+            break;
+        }
+        left_out = k;
+        chance *= (double) (n - k) / (k + 1);
+    }
+    return left_out;
+}
+
+static struct perf_median median_of(double *values, int n)
+{
+    int cut = outside(n);
+
+    qsort(values, (size_t) n, sizeof *values, compare_doubles);
+    return (struct perf_median){
+        .value = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2,
+        .low = values[cut],
+        .high = values[n - 1 - cut],
+    };
+}
+
+double perf_variant_time(const struct perf_variants *set, int v)
+{
+    int rounds = set->bench->options->rounds;
+    double times[PERF_MAX_ROUNDS];
+
+    memcpy(times, set->at[v].times, (size_t) rounds * sizeof *times);
+    return median_of(times, rounds).value;
+}
+
+struct perf_median perf_variants_ratio(const struct perf_variants *set, int v, int by)
+{
+    int rounds = set->bench->options->rounds;
+    double ratios[PERF_MAX_ROUNDS];
+
+    for (int round = 0; round < rounds; round++) {
+        ratios[round] = set->at[v].times[round] / set->at[by].times[round];
+    }
+    return median_of(ratios, rounds);
+}
