@@ -2,7 +2,8 @@
 # Copyright (c) 2026 The coll/gpuring authors
 
 # GPURING_CHECK_CUDA: nvcc for the kernels. The driver is loaded at run time and is not needed here.
-# Sets NVCC, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_GENCODE (nvcc's options).
+# Sets NVCC, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_GENCODE (nvcc's options),
+# GPURING_CUDA_PTX (the architecture of the tests' PTX).
 AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_ARG_WITH([cuda],
         [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
@@ -31,6 +32,7 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([GPURING_CUDA_ARCH])
     AC_SUBST([GPURING_CUDA_GENCODE])
+    AC_SUBST([GPURING_CUDA_PTX])
 ])
 
 # GPURING_CHECK_NVCC: does nvcc work, and where is the cuda.h that it reads? Asked of nvcc itself: it
@@ -81,4 +83,8 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
   $NVCC knows no architecture from 7.5 on; name one by --with-cuda-arch, or use --without-cuda])])
     GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_cuda_newest,code=compute_$gpuring_cuda_newest"
     AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
+    # That of the tests, which know it from 9.0 on.
+    GPURING_CUDA_PTX=$gpuring_cuda_newest
+    AS_CASE([" $gpuring_cuda_known "],
+        [*" 90 "*], [AS_IF([test "$GPURING_CUDA_PTX" -lt 90], [GPURING_CUDA_PTX=90])])
 ])

@@ -41,6 +41,7 @@ check-threads: thread-programs
 
 EXTRA_DIST += \
     .ci/run \
+    test/bad_files.sh \
     test/check.sh \
     test/install.sh \
     test/lint/lint.sh \
@@ -57,7 +58,7 @@ CLEANFILES += $(EXTRA_PROGRAMS)
 .PHONY: exec_bench
 exec_bench: test/bench/exec_bench
 
-# Programs and scripts that compare and measure; see compare.sh, overhead.sh and verbs.sh there.
+# Programs and scripts that compare and measure; see compare.sh, overhead.sh, ucx.sh and verbs.sh there.
 EXTRA_PROGRAMS += test/bench/overhead
 test_bench_overhead_SOURCES = test/bench/overhead.c
 test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -68,6 +69,7 @@ EXTRA_DIST += \
     test/bench/compare.sh \
     test/bench/overhead.sh \
     test/bench/search_table.py \
+    test/bench/ucx.sh \
     test/bench/verbs.py \
     test/bench/verbs.sh \
     test/bench/verbs_machine.sh
@@ -102,8 +104,11 @@ check_PROGRAMS += test/tools/report_compare
 test_tools_report_compare_SOURCES = test/tools/report_compare.c
 test_tools_report_compare_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_tools_report_compare_LDADD = $(JANSSON_LIBS) -lm
-TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
-EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh test/tools/test_gpuring_topo.sh
+TESTS += test/tools/test_gpuring_perf.sh test/tools/test_gpuring_perf_compare.sh \
+    test/tools/test_gpuring_perf_tuning.sh test/tools/test_gpuring_topo.sh
+EXTRA_DIST += test/tools/lib.sh test/tools/test_gpuring_perf.sh \
+    test/tools/test_gpuring_perf_compare.sh test/tools/test_gpuring_perf_tuning.sh \
+    test/tools/test_gpuring_topo.sh
 
 # Discovery against the declarations of hwloc 3.
 TESTS += test/tools/test_hwloc3.sh

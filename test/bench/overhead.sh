@@ -5,7 +5,8 @@
 # overhead.sh BUILD [RANKS [COLLECTIVE]]: nanoseconds a call that an idle component costs:
 # MPI_Allreduce (or COLLECTIVE: allgather, bcast) of one int without the component, with
 # coll_gpuring_priority=0, and with priority 90 and device=auto in a process without the CUDA driver
-# (each call is looked at and handed on; a BUILD without CUDA makes no modules then). Rounds are
+# (each call is looked at and handed on; a BUILD without CUDA makes no modules then); and of an
+# allreduce that is left to the previous component ("left": device=host, algorithm=previous). Rounds are
 # interleaved; the medians and their differences are printed. Not a test: figures depend on the
 # machine.
 set -eu
@@ -27,11 +28,14 @@ while [ "$round" -lt "$ROUNDS" ]; do
         --mca coll_gpuring_priority 0 "$program" "$collective" >>"$work/off"
     OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
         --mca coll_gpuring_priority 90 --mca coll_gpuring_device auto "$program" "$collective" >>"$work/idle"
+    OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
+        --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_algorithm previous "$program" "$collective" >>"$work/left"
     round=$((round + 1))
 done
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 absent=$(median "$work/absent")
-for case in off idle; do
+for case in off idle left; do
     awk -v name="$case" -v a="$absent" -v b="$(median "$work/$case")" \
         'BEGIN {printf "%-4s  %.1f ns a call, %+.1f ns against %.1f ns without the component\n", name, b, b - a, a}'
 done

@@ -45,13 +45,33 @@ def exchanges(folder):
     return times
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    ours, tcp = allreduces(sys.argv[1], "gpuring"), allreduces(sys.argv[1], "tcp")
-    latency = perftest(sys.argv[1], "write_lat", 4)  # typical, microseconds
-    bandwidth = [b / 2 for b in perftest(sys.argv[1], "write_bw", 3)]  # MB/s, of each direction
-    bare = exchanges(sys.argv[1])
+def print_compared(folder, name):
+    """What gpuring-perf --compare has found."""
+    rows, rounds = [], None
+    with open(os.path.join(folder, "compare." + name), encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if line.startswith("# gpuring-perf --compare:"):
+                rounds = words[-2]
+            if words and words[0].isdigit():
+                size, _, _, ratio, low, high = words[:6]
+                served = words[7] if words[6] == "gpuring" else "TCP"
+                rows.append((size, float(ratio), low, high, served))
+    if not rows:
+        sys.exit("verbs.py: a measurement is missing")
+    print(f"| bytes | TCP / {name} | with 95 % confidence | served by |")
+    print("|---:|---:|---|---|")
+    for size, ratio, low, high, served in rows:
+        print(f"| {size} | {ratio:.2f} | {low} to {high} | {served} |")
+    print(f"\n{rounds} rounds in one job; geometric mean of the ratios "
+          f"{statistics.geometric_mean(row[1] for row in rows):.3f}.\n")
+
+
+def print_rounds(folder):
+    ours, tcp = allreduces(folder, "gpuring"), allreduces(folder, "tcp")
+    latency = perftest(folder, "write_lat", 4)  # typical, microseconds
+    bandwidth = [b / 2 for b in perftest(folder, "write_bw", 3)]  # MB/s, of each direction
+    bare = exchanges(folder)
     if not ours or not tcp or not latency or not bandwidth or not bare:
         sys.exit("verbs.py: a measurement is missing")
     middle = statistics.median
@@ -69,6 +89,21 @@ def main():
     print(f"\n{len(latency)} runs of ib_write_lat, slowest / fastest "
           f"{max(latency) / min(latency):.1f}; {len(bandwidth)} of ib_write_bw, "
           f"{max(bandwidth) / min(bandwidth):.1f}.")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = False
+    for name in ("tuned", "verbs"):
+        if os.path.exists(os.path.join(sys.argv[1], "compare." + name)):
+            print_compared(sys.argv[1], name)
+            found = True
+    if glob.glob(os.path.join(sys.argv[1], "gpuring.*.json")):
+        print_rounds(sys.argv[1])
+        found = True
+    if not found:
+        sys.exit("verbs.py: a measurement is missing")
 
 
 main()

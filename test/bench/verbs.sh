@@ -4,11 +4,13 @@
 #
 # verbs.sh BUILD FOLDER: MPI_Allreduce over verbs between two emulated machines (test/rdma/run),
 # against perftest and a bare exchange (verbs_exchange.c) on the same devices, and against stock
-# Open MPI over TCP on the same link. All take turns for several rounds, so that a change of the
-# machine's load hits all alike. Writes to FOLDER: what every run has printed, and table.md with
-# medians and ratios; only these mean anything, for the processors are emulated.
+# Open MPI over TCP on the same link, in jobs that take turns, in rounds; and against that within
+# one job (gpuring-perf --compare), as it is and with a tuning file that is made on the same machines
+# first and leaves sizes to TCP where that is faster. Writes to FOLDER: what every run has printed,
+# and table.md with medians and ratios; only these mean anything, for the processors are emulated.
 #
-#   ROUNDS     rounds (default: 3)
+#   ROUNDS     rounds of jobs (default: 3; 0: none)
+#   COMPARE    rounds within a job (default: 15; 0: none)
 #   LIMIT      seconds for everything (default: 1500)
 #   LARGEST    size, in M (default: 64M)
 #   EXTRA      arguments of mpirun for coll/gpuring
@@ -18,12 +20,12 @@ build=$(cd "${1:?$usage}" && pwd)
 mkdir -p "${2:?$usage}"
 folder=$(cd "$2" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
-: "${ROUNDS:=3}" "${LARGEST:=64M}" "${LIMIT:=1500}" "${EXTRA:=}"
+: "${ROUNDS:=3}" "${COMPARE:=15}" "${LARGEST:=64M}" "${LIMIT:=1500}" "${EXTRA:=}"
 [ -x "$build/tools/gpuring-perf" ] || { echo "verbs.sh: build $build first" && exit 1; }
 make -C "$build" test/bench/verbs_exchange >/dev/null
-rm -f "$folder"/*.json "$folder"/*.perftest "$folder"/exchange.*
-export build folder ROUNDS LARGEST EXTRA
+rm -f "$folder"/*.json "$folder"/*.perftest "$folder"/exchange.* "$folder"/tuning* "$folder"/compare.*
+export build folder ROUNDS COMPARE LARGEST EXTRA
 "$here/../rdma/run" -n 2 -m 1536 -t "$LIMIT" -w "$folder" -e build -e folder -e ROUNDS \
-    -e LARGEST -e EXTRA sh "$here/verbs_machine.sh"
+    -e COMPARE -e LARGEST -e EXTRA sh "$here/verbs_machine.sh"
 python3 "$here/verbs.py" "$folder" >"$folder/table.md"
 cat "$folder/table.md"

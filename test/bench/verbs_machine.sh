@@ -4,7 +4,7 @@
 #
 # The inside of verbs.sh, on the first of two machines.
 set -u
-: "${folder:?run this by verbs.sh}" "${build:?}" "${ROUNDS:?}" "${LARGEST:?}"
+: "${folder:?run this by verbs.sh}" "${build:?}" "${ROUNDS:?}" "${COMPARE:?}" "${LARGEST:?}"
 perf=$build/tools/gpuring-perf
 export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=eth0
 
@@ -46,14 +46,39 @@ measure() {
     done
 }
 
+verbs="--mca coll_gpuring_priority 100 --mca coll_gpuring_device host --mca coll_gpuring_net verbs \
+    --mca coll_gpuring_verbs_timeout 20 ${EXTRA:-}"
+ours="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT"
+
+# Runs of gpuring-perf that compare within a job. within FILE ARGUMENTS-OF-MPIRUN...
+within() {
+    file=$folder/$1
+    shift
+    # shellcheck disable=SC2086
+    OMPI_MCA_mca_base_component_path=$ours "${MPIRUN:-mpirun}" --host vm0,vm1 -n 2 $verbs "$@" \
+        --settle 3000 >"$file" 2>&1 </dev/null || { echo "$* does not run:" && cat "$file"; }
+}
+
+if [ "$COMPARE" -gt 0 ]; then
+    # Who serves which size on these machines. Up to 4 MiB: larger sizes go as the last one.
+    rm -f "$folder/tuning"
+    largest=${LARGEST%M}
+    [ "$largest" -lt 4 ] || largest=4
+    within tuning.log "$perf" --tuning "$folder/tuning" --rounds 9 -e "${largest}M"
+    echo "tuned"
+    within compare.tuned --mca coll_gpuring_tuning_file "$folder/tuning" \
+        "$perf" --compare --rounds "$COMPARE" -e "$LARGEST"
+    echo "compared: with the tuning file"
+    within compare.verbs "$perf" --compare --rounds "$COMPARE" -e "$LARGEST"
+    echo "compared: as it is"
+fi
+
 round=1
 while [ "$round" -le "$ROUNDS" ]; do
     perftest "write_lat.$round" ib_write_lat -s 8 -n 1000
     perftest "write_bw.$round" ib_write_bw -b -s 65536 -n 400
     # shellcheck disable=SC2086
-    OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
-        measure gpuring "$round" --mca coll_gpuring_priority 100 --mca coll_gpuring_device host \
-        --mca coll_gpuring_net verbs --mca coll_gpuring_verbs_timeout 20 ${EXTRA:-}
+    OMPI_MCA_mca_base_component_path=$ours measure gpuring "$round" $verbs
     measure tcp "$round"
     exchange "$round"
     perftest "write_bw.$round.b" ib_write_bw -b -s 1048576 -n 25

@@ -17,7 +17,7 @@ sources=$(ls "$source"/mca/topo_pci/xml_*.c "$source"/mca/topo_pci/graph_*.c \
     "$source"/mca/topo_pci/paths_*.c "$source"/mca/topo_pci/channels*.c \
     "$source"/mca/topo_pci/search*.c "$source"/mca/topo_pci/connect*.c \
     "$source"/mca/topo_pci/bound*.c "$source"/mca/topo_pci/maxflow.c \
-    "$source"/mca/topo_pci/pack*.c)
+    "$source"/mca/topo_pci/pack*.c "$source"/mca/topo_pci/file_*.c)
 flags="-std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
 if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' |
     $clang $flags -x c -o "$folder/probe" - 2>/dev/null; then

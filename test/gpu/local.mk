@@ -7,9 +7,10 @@
 gpu_sources = test/gpu/gpu.c test/gpu/gpu.h test/gpu/plain/cmocka.h $(exec_test_sources)
 gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 
-EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh
+EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh \
+    test/gpu/test_gpu_ptx.sh
 if GPURING_HAVE_CUDA
-TESTS += test/gpu/test_gpu_suite.sh
+TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh
 check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce
 test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c $(gpu_sources)
 test_gpu_gpu_lanes_CPPFLAGS = $(gpu_cppflags)

@@ -19,17 +19,25 @@
 #   --work DIR      where to build (default: gpu-suite in the current folder)
 #   --report FILE   the report (default: report.md in the work folder)
 #   --quick         a part of the correctness tests, small measurements
+#   --only PARTS    some of: lanes,sanitizer,bench,mpi,measure,mps (default: all); what was built
+#                   before below the work folder is used again, and the report keeps the other parts
+#   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
+#   --seconds N     after N seconds end the test that runs and begin no other: for machines that end
+#                   a command themselves. The report is written after each test.
 #   --dry-run       on the tests' stand-in driver, without a GPU: tries this script and its programs,
 #                   quickly; its report says plainly that it holds no results
 #
 # Prints TAP and ends with 0 if nothing failed. What is not there is skipped with a reason, and the
 # report says so.
 set -u
+export LC_ALL=C
+begun=$(date +%s)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 debs='' mpi='' with_mpi=yes build='' work=$PWD/gpu-suite report='' quick='' dry='' built=''
+only='' lanes='' seconds=''
 while [ $# -gt 0 ]; do
     case $1 in
-    --debs | --mpi | --build | --work | --report)
+    --debs | --mpi | --build | --work | --report | --only | --lanes | --seconds)
         [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
         case $1 in
         --debs) debs=$(cd "$2" && pwd) || exit 2 ;;
@@ -37,6 +45,9 @@ while [ $# -gt 0 ]; do
         --build) build=$(cd "$2" && pwd) || exit 2 ;;
         --work) work=$2 ;;
         --report) report=$2 ;;
+        --only) only=,$2, ;;
+        --lanes) lanes=$2 ;;
+        --seconds) seconds=$2 ;;
         esac
         shift ;;
     --no-mpi) with_mpi=no ;;
@@ -49,28 +60,51 @@ done
 mkdir -p "$work/bin" "$work/log" || exit 2
 work=$(cd "$work" && pwd)
 report=${report:-$work/report.md}
-tests=$work/tests
-: >"$tests"
+case $only in *[!a-z,]*) echo "--only takes names of parts, with commas between" >&2; exit 2 ;; esac
+case $seconds in *[!0-9]*) echo "--seconds takes a number" >&2; exit 2 ;; esac
 checks=0 failed=0
 
-ok() { checks=$((checks + 1)); echo "ok $checks - $*"; echo "- passed: $*" >>"$tests"; }
+# The results of each part are a file of their own, so that one can be run again.
+mkdir -p "$work/parts"
+[ -n "$only" ] || rm -f "$work"/parts/* "$work"/log/*[!m]
+part_begin() { # NAME
+    tests=$work/parts/$1
+    : >"$tests"
+}
+wanted() { # PART
+    case $only in '' | *,$1,*) return 0 ;; *) return 1 ;; esac
+}
+result() { # LINE: to the report, at once: this script may be ended
+    echo "$1" >>"$tests"
+    write_report >"$report.new" && mv "$report.new" "$report"
+}
+ok() { checks=$((checks + 1)); echo "ok $checks - $*"; result "- passed: $*"; }
 not_ok() {
     checks=$((checks + 1)) failed=$((failed + 1))
     echo "not ok $checks - $*"
-    echo "- **failed**: $*" >>"$tests"
+    result "- **failed**: $*"
 }
 skip() { # REASON TEXT
     checks=$((checks + 1))
     reason=$1
     shift
     echo "ok $checks - $* # SKIP $reason"
-    echo "- not run: $* ($reason)" >>"$tests"
+    result "- not run: $* ($reason)"
 }
-# logged NAME SECONDS COMMAND...: output to log/NAME. SECONDS 0: a function of this script.
+# Seconds that are left, of so many at most.
+left() {
+    rest=$1
+    if [ -n "$seconds" ]; then
+        spare=$((seconds - $(date +%s) + begun))
+        [ "$rest" -ne 0 ] && [ "$rest" -lt "$spare" ] || rest=$spare
+    fi
+    echo "$rest"
+}
+# logged NAME SECONDS COMMAND...: output to log/NAME. SECONDS function: of this script.
 logged() {
     log=$work/log/$1 limit=$2
     shift 2
-    if [ "$limit" -eq 0 ]; then
+    if [ "$limit" = function ]; then
         "$@" >"$log" 2>&1 </dev/null
     else
         echo "+ $*" >"$log.command"
@@ -82,6 +116,11 @@ step() {
     name=$1 limit=$2 text=$3
     shift 3
     status=0
+    if [ -n "$seconds" ] && [ "$(left 0)" -lt 10 ]; then
+        skip "the time of --seconds $seconds is over" "$text"
+        return 1
+    fi
+    [ "$limit" = function ] || limit=$(left "$limit")
     logged "$name" "$limit" "$@" || status=$?
     if [ "$status" -eq 0 ]; then
         ok "$text"
@@ -118,6 +157,19 @@ capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/nul
 commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) ||
     commit=$(sed -n 's/^AC_INIT(\[[^]]*\], *\[\([^]]*\)\].*/version \1/p' "$top/configure.ac")
 
+# Where the loader does not look by itself, a driver may be where containers have it.
+driver_is_found() {
+    ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' && return
+    for dir in $(echo "${LD_LIBRARY_PATH-}" | tr : ' ') /usr/local/nvidia/lib64 \
+        /usr/local/nvidia/lib /usr/lib/wsl/lib; do
+        [ -e "$dir/libcuda.so.1" ] || continue
+        LD_LIBRARY_PATH=$dir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        export LD_LIBRARY_PATH
+        return
+    done
+}
+[ -n "$dry" ] || driver_is_found
+
 facts() {
     echo "- date: $(date -u +%Y-%m-%d), commit: $commit"
     if [ -n "$dry" ]; then
@@ -141,6 +193,7 @@ elif [ -n "$quick" ]; then
 else
     part=0/1 sanitized=0/100 bench='' fatbin=
 fi
+part=${lanes:-$part}
 plain=$work/plain
 mkdir -p "$plain/kernels" "$plain/standin"
 {
@@ -179,10 +232,20 @@ core_sources() {
     done
 }
 
+# As many compilers as processors.
 core() {
     rm -rf "$plain/core" && mkdir -p "$plain/core" || return 1
+    running=0
     for file in $(core_sources); do
-        compile "core/$(basename "$file" .c).o" -c "$file" || return 1
+        compile "core/$(basename "$file" .c).o" -c "$file" &
+        running=$((running + 1))
+        if [ $((running % $(nproc))) -eq 0 ]; then
+            wait
+        fi
+    done
+    wait
+    for file in $(core_sources); do
+        [ -s "$plain/core/$(basename "$file" .c).o" ] || return 1
     done
 }
 
@@ -205,30 +268,68 @@ gpu_step() {
         set -- env LD_LIBRARY_PATH="$plain/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
     step "$step_name" "$step_limit" "$step_text" "$@"
 }
+# Answers of the driver that are errors are none here: the device layer asks for things that may not
+# be there (queries of what is not ready, attributes of host memory, paths between GPUs), and looks at
+# every answer itself. What kernels do is reported all the same.
+refuses_machine() { # TOOL
+    ! logged "$1-try" "$(left 120)" "$compute" --tool "$1" "$plain/gpu_lanes" --part 0/1000000000 &&
+        grep -qi 'not supported' "$work/log/$1-try"
+}
 sanitizer() { # TOOL
+    compute=$(PATH=$cuda_bin:$PATH command -v compute-sanitizer)
     if [ -n "$dry" ]; then
         skip "dry run: there is no GPU" "compute-sanitizer $1"
-    elif ! [ -x "$cuda_bin/compute-sanitizer" ]; then
+    elif [ -z "$compute" ]; then
         skip "the toolkit has no compute-sanitizer" "compute-sanitizer $1"
+    elif refuses_machine "$1"; then
+        skip "it says that it does not support this machine (log/$1-try)" "compute-sanitizer $1"
     else
         step "$1" 1200 "compute-sanitizer $1 finds nothing in gpu_lanes --part $sanitized" \
-            "$cuda_bin/compute-sanitizer" --tool "$1" --error-exitcode 99 \
+            "$compute" --tool "$1" --error-exitcode 99 --report-api-errors no \
             "$plain/gpu_lanes" --part "$sanitized"
     fi
 }
 
+# built_once NAME TEXT FILES...: by the function of that name, unless it has been, of equal files.
+built_once() {
+    once_name=$1 once_text=$2
+    shift 2
+    sum=$({ echo "$CC $nvcc $capability $dry"; cat "$@"; } | cksum)
+    if [ "$(cat "$work/log/$once_name.sum" 2>/dev/null)" = "$sum" ]; then
+        ok "$once_text, earlier"
+        return
+    fi
+    rm -f "$work/log/$once_name.sum"
+    step "$once_name" function "$once_text" "$once_name" || return 1
+    echo "$sum" >"$work/log/$once_name.sum"
+}
+
 # shellcheck disable=SC2086
 within_one_process() {
-    step kernels 0 "the kernels are built" kernels &&
-        step core 0 "the core is built by $CC alone" core &&
-        step programs 0 "the programs are built" programs || return
+    part_begin 1-build
+    sources=$(find "$top/kernels" "$top/mca/coll_gpuring" "$top/test/unit" "$top/test/gpu" \
+        "$top/test/standin" -name '*.[ch]' -o -name '*.cu' | sort)
+    built_once kernels "the kernels are built" "$top"/kernels/*.[ch] "$top"/kernels/*.cu &&
+        built_once core "the core is built by $CC alone" $sources \
+            "$plain/kernels/kernels.fatbin" &&
+        built_once programs "the programs are built" $sources "$plain/kernels/kernels.fatbin" ||
+        return
     built=yes
-    gpu_step gpu_lanes 3000 \
-        "kernels: many ranks on one GPU in one process (gpu_lanes --part $part)" \
-        "$plain/gpu_lanes" --part "$part"
-    sanitizer memcheck
-    sanitizer racecheck
-    gpu_step gpu_bench 900 "measurements within one process" "$plain/gpu_bench" $bench
+    if wanted lanes; then
+        part_begin 2-lanes
+        gpu_step gpu_lanes 3000 \
+            "kernels: many ranks on one GPU in one process (gpu_lanes --part $part)" \
+            "$plain/gpu_lanes" --part "$part"
+    fi
+    if wanted sanitizer; then
+        part_begin 3-sanitizer
+        sanitizer memcheck
+        sanitizer racecheck
+    fi
+    if wanted bench; then
+        part_begin 4-bench
+        gpu_step gpu_bench 900 "measurements within one process" "$plain/gpu_bench" $bench
+    fi
 }
 
 # ---- With MPI -----------------------------------------------------------------------------------
@@ -325,9 +426,10 @@ rows() { # NAME: the table of a measurement
 start_mps() {
     CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
     export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
-    mkdir -p "$work/mps" && nvidia-cuda-mps-control -d && echo get_server_list | nvidia-cuda-mps-control
+    mkdir -p "$work/mps" && timeout 30 nvidia-cuda-mps-control -d &&
+        echo get_server_list | timeout 30 nvidia-cuda-mps-control
 }
-stop_mps() { echo quit | nvidia-cuda-mps-control >/dev/null 2>&1; }
+stop_mps() { echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1; }
 
 with_mpi() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -348,7 +450,16 @@ with_mpi() {
             skip "there is no Open MPI: bring one by --debs or --mpi" "ranks in processes of their own"
             return
         }
-        step build 0 "the component and the tests are built" configured || return
+        [ -x "$top/configure" ] || {
+            skip "there is no configure: run autogen.sh before, or bring the content of make dist" \
+                "ranks in processes of their own"
+            return
+        }
+        command -v make >/dev/null 2>&1 || {
+            skip "there is no make: --debs brings one" "ranks in processes of their own"
+            return
+        }
+        step build function "the component and the tests are built" configured || return
         build=$work/build
     fi
     [ -z "$mpi" ] || MPIRUN=$mpi/bin/mpirun
@@ -357,19 +468,35 @@ with_mpi() {
     # Several ranks on the first GPU, then all of them.
     visible=${CUDA_VISIBLE_DEVICES-}
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
-    correctness
+    if wanted mpi; then
+        part_begin 6-mpi
+        correctness
+    fi
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
     if [ -n "$dry" ]; then large="65536"; else large="1048576 4194304 16777216 67108864 268435456"; fi
-    measure small "8 bytes" 8
-    # shellcheck disable=SC2086
-    measure large "large vectors against staging by hand" $large
+    if wanted measure; then
+        part_begin 7-measure
+        measure small "8 bytes" 8
+        # shellcheck disable=SC2086
+        measure large "large vectors against staging by hand" $large
+    fi
+    if wanted mps; then
+        part_begin 8-mps
+        with_mps
+    fi
+}
+
+with_mps() {
     if [ -n "$dry" ]; then
         skip "dry run: there is no GPU" "the same with MPS"
-    elif logged mps 0 start_mps; then
+    elif logged mps function start_mps; then
+        trap stop_mps EXIT
+        trap 'exit 1' HUP INT TERM
         measure mps-small "8 bytes, with MPS" 8
         # shellcheck disable=SC2086
         measure mps-large "large vectors against staging by hand, with MPS" $large
         stop_mps
+        trap - EXIT
     else
         skip "MPS does not start (log/mps)" "the same with MPS"
     fi
@@ -386,9 +513,9 @@ write_report() {
     fi
     echo "Made by \`test/gpu/run.sh\`."
     echo
-    facts
+    cat "$work/facts"
     printf '\n## Tests\n\n'
-    cat "$tests"
+    cat "$work"/parts/*
     if [ -s "$work/log/gpu_bench" ]; then
         printf '\n## Kernels, in one process\n\n'
         sed -n '/^Copies/,$p' "$work/log/gpu_bench"
@@ -407,12 +534,16 @@ write_report() {
     fi
     printf '\n## Commands\n\n'
     for command in "$work"/log/*.command; do
-        sed -n 's/^+ /    /p' "$command"
+        [ ! -e "$command" ] || sed -n 's/^+ /    /p' "$command"
     done | sed "s,$work/,,g; s,$top/,,g"
 }
 
+facts >"$work/facts"
 within_one_process
-if [ "$with_mpi" = no ]; then
+part_begin 5-build
+if ! wanted mpi && ! wanted measure && ! wanted mps; then
+    :
+elif [ "$with_mpi" = no ]; then
     skip "--no-mpi" "ranks in processes of their own"
 elif [ -n "$dry" ] && [ -z "$built" ]; then
     skip "the stand-in driver was not built" "ranks in processes of their own"

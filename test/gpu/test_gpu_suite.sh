@@ -23,6 +23,18 @@ grep -q '^# DRY RUN ON THE STAND-IN DRIVER: NO RESULTS OF A GPU' "$work/report.m
 verdict $? "its report says that it holds no results"
 grep -q '^| 8 | 65536 | ' "$work/report.md"
 verdict $? "its report has the tables"
+# One part again, without building; and one for which there is no time.
+sh "$top_srcdir/test/gpu/run.sh" --dry-run --work "$work" --only bench >"$work/again" 2>&1
+verdict $? "one part alone ends with 0"
+grep -q '^ok 2 - the core is built by .*, earlier' "$work/again" &&
+    ! grep -q 'gpu_lanes' "$work/again"
+verdict $? "it builds nothing again, and runs no other part"
+grep -q '^- passed: kernels: many ranks' "$work/report.md" && grep -q '^| 8 | 65536 | ' "$work/report.md"
+verdict $? "the report keeps what the other parts have found"
+sh "$top_srcdir/test/gpu/run.sh" --dry-run --work "$work" --only lanes --seconds 5 >"$work/late" 2>&1
+grep -q '^ok 4 - kernels: many ranks .* # SKIP the time of --seconds 5 is over' "$work/late" &&
+    grep -q '^- not run: kernels: many ranks' "$work/report.md"
+verdict $? "without time a part is not run, and the report says so"
 sh "$top_srcdir/test/gpu/run.sh" --frobnicate 2>"$work/usage"
 [ $? -eq 2 ] && grep -q -- '--debs' "$work/usage"
 verdict $? "an unknown option is answered with what there is"

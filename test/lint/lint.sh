@@ -160,6 +160,18 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     done >"$found"
     verdict "no component needs a CUDA, verbs, UCX or C++ library to be loaded"
 
+    standin=$build/test/standin/.libs/libcuda.so.1
+    text="the stand-in driver has the entry points that the component loads and no others"
+    if [ -f "$standin" ]; then
+        sed -n 's/^    X([a-z_]*, \(cu[A-Za-z0-9_]*\),.*/\1/p' \
+            mca/coll_gpuring/device/cuda_driver.h | sort >"$found.names"
+        nm -D --defined-only "$standin" | awk '$3 ~ /^cu[A-Z]/ { print $3 }' | sort |
+            diff "$found.names" - >"$found"
+        verdict "$text"
+    else
+        skip "built without CUDA" "$text"
+    fi
+
     # "name = value", sizes in the README's units.
     OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
         ompi_info --parsable --param coll gpuring --level 9 |
@@ -173,6 +185,7 @@ if [ -n "$build" ] && [ -f "$component" ]; then
 else
     for text in "each component exports one symbol" \
         "no component needs a CUDA, verbs, UCX or C++ library to be loaded" \
+        "the stand-in driver has the entry points that the component loads and no others" \
         "the README lists every parameter with its default"; do
         skip "no finished build folder was given" "$text"
     done

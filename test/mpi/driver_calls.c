@@ -19,6 +19,7 @@
 static long (*calls)(const char *symbol);
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
 static void (*free_sort)(void *memory);
+static void (*copy)(void *to, const void *from, size_t bytes);
 static float *gpu, *gpu_too, host[COUNT], host_too[COUNT];
 static MPI_Comm comm;
 
@@ -75,11 +76,11 @@ static long allocations(const float *from, float *to, int count, float *values)
     for (int i = 0; i < count; i++) {
         values[i] = (float) (harness_rank + i % 50);
     }
-    harness_write((void *) (uintptr_t) from, values, (size_t) count * sizeof *values);
+    copy((void *) (uintptr_t) from, values, (size_t) count * sizeof *values);
     made = calls("cuMemAlloc_v2");
     MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, count, MPI_FLOAT, MPI_SUM, comm);
     made = calls("cuMemAlloc_v2") - made;
-    harness_read(values, to, (size_t) count * sizeof *values);
+    copy(values, to, (size_t) count * sizeof *values);
     for (int i = 0; i < count; i++) {
         int sum = harness_size * (harness_size - 1) / 2 + harness_size * (i % 50);
 
@@ -112,10 +113,14 @@ static void copies(void)
     float *from = alloc_sort("vmm", other, MOST * sizeof *from);
     float *to = alloc_sort("vmm", other, MOST * sizeof *to);
     float *values = malloc(MOST * sizeof *values);
+    int (*retain)(void **context, int gpu), (*release)(int gpu);
     long (*held)(void), before;
+    void *context; /* in which the memory of the other GPU can be copied */
 
+    standin_find("cuDevicePrimaryCtxRetain", &retain);
+    standin_find("cuDevicePrimaryCtxRelease_v2", &release);
     standin_find("gpuring_standin_held", &held);
-    if (from == NULL || to == NULL || values == NULL) {
+    if (from == NULL || to == NULL || values == NULL || retain(&context, other) != 0) {
         printf("Bail out! out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
@@ -130,6 +135,7 @@ static void copies(void)
     free_sort(from);
     free_sort(to);
     free(values);
+    (void) release(other);
 }
 
 int main(int argc, char **argv)
@@ -141,6 +147,7 @@ int main(int argc, char **argv)
     standin_find("gpuring_standin_calls", &calls);
     standin_find("gpuring_standin_alloc", &alloc_sort);
     standin_find("gpuring_standin_free", &free_sort);
+    standin_find("gpuring_standin_copy", &copy);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float *from = cases[i].on_gpu ? gpu : host, *to = cases[i].on_gpu ? gpu_too : host_too;

@@ -31,6 +31,11 @@ test_mpi_nonblocking_SOURCES = test/mpi/nonblocking.c $(mpi_harness)
 test_mpi_nonblocking_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_nonblocking_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/churn
+test_mpi_churn_SOURCES = test/mpi/churn.c $(mpi_harness)
+test_mpi_churn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_churn_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/threads
 test_mpi_threads_SOURCES = test/mpi/threads.c $(mpi_harness)
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -61,6 +66,14 @@ test_mpi_staged_together_SOURCES = \
 test_mpi_staged_together_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_together_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/staged_void
+test_mpi_staged_void_SOURCES = \
+    test/mpi/staged_void.c test/mpi/staged.h test/mpi/late_notices.c test/mpi/late_notices.h \
+    test/mpi/standin_find.c test/mpi/standin_find.h \
+    $(mpi_harness)
+test_mpi_staged_void_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_void_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/staged_large
 test_mpi_staged_large_SOURCES = \
     test/mpi/staged_large.c test/mpi/staged_large.h test/mpi/staged_large_calls.c \
@@ -76,9 +89,15 @@ test_mpi_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_idle_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/mixed
-test_mpi_mixed_SOURCES = test/mpi/mixed.c $(mpi_harness)
+test_mpi_mixed_SOURCES = \
+    test/mpi/mixed.c test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mixed_LDADD = $(MPI_LIBS) -lpthread -ldl
+
+mpi_test_programs += test/mpi/tuning
+test_mpi_tuning_SOURCES = test/mpi/tuning.c $(mpi_harness)
+test_mpi_tuning_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_tuning_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/soak
 test_mpi_soak_SOURCES = test/mpi/soak.c $(mpi_harness)
@@ -132,30 +151,42 @@ test_mpi_driver_calls_SOURCES = \
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_driver_calls_LDADD = $(MPI_LIBS) -lpthread -ldl
 
+mpi_test_programs += test/mpi/contexts
+test_mpi_contexts_SOURCES = \
+    test/mpi/contexts.c test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
+test_mpi_contexts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_contexts_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/large
 test_mpi_large_SOURCES = test/mpi/large.c $(mpi_harness)
 test_mpi_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_large_LDADD = $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_scripts += \
+    test/mpi/test_churn.sh \
+    test/mpi/test_contexts.sh \
     test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
+    test/mpi/test_gpu_ptx.sh \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \
     test/mpi/test_mpi4py.sh \
+    test/mpi/test_numba.sh \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
     test/mpi/test_shortage.sh \
     test/mpi/test_soak.sh \
     test/mpi/test_staged.sh \
     test/mpi/test_staged_large.sh \
+    test/mpi/test_staged_notice.sh \
     test/mpi/test_staged_together.sh \
     test/mpi/test_standin_faults.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
+    test/mpi/test_tuning.sh \
     test/mpi/test_watchdog.sh
-EXTRA_DIST += test/mpi/cuda_array.py
+EXTRA_DIST += test/mpi/counters.py test/mpi/cuda_array.py test/mpi/numba_arrays.py
 EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/two_hosts.sh
 
 check_PROGRAMS += $(mpi_test_programs)

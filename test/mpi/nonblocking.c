@@ -2,13 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * MPI_Iallreduce and persistent allreduce: many at once, on several communicators, completed in
- * another order than started, mixed with blocking calls.
+ * another order than started, mixed with blocking calls; communicators that are made meanwhile.
  */
 #include "harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <mpi-ext.h>
 
@@ -225,6 +226,37 @@ static void persistent_unused(MPI_Comm comm)
     harness_check(good, "a persistent operation that is never started");
 }
 
+/*
+ * Open MPI agrees on the new communicator's number by calls on the old one, from its progress: on
+ * half of the ranks before the blocking call that follows, on the others in it.
+ */
+static void copy_made_amid_calls(MPI_Comm comm)
+{
+    bool good = true;
+
+    for (int round = 0; round < 24; round++) {
+        struct operation operation;
+        MPI_Request request;
+        MPI_Comm copy;
+        int made = 0;
+
+        prepare(&operation, round);
+        good = MPI_Comm_idup(comm, &copy, &request) == MPI_SUCCESS && good;
+        for (int i = 0; (round + harness_rank) % 2 == 0 && i < 200; i++) {
+            usleep(10);
+            MPI_Test(&request, &made, MPI_STATUS_IGNORE);
+        }
+        good = MPI_Allreduce(operation.send, operation.receive, operation.count, MPI_INT, MPI_SUM,
+                             comm) == MPI_SUCCESS &&
+               good;
+        good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        good = finished_right(&operation, round) && good;
+        good = MPI_Barrier(copy) == MPI_SUCCESS && good;
+        MPI_Comm_free(&copy);
+    }
+    harness_check(good, "24 communicators made by MPI_Comm_idup amid blocking calls");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comms[COMMS];
@@ -234,7 +266,7 @@ int main(int argc, char **argv)
     for (int c = 0; c < COMMS; c++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[c]);
     }
-    calls = harness_pvar("coll_gpuring_calls"); /* making communicators calls allreduce, too */
+    calls = harness_pvar("coll_gpuring_calls");
     many_at_once(comms);
     different_orders(comms);
     mixed_with_blocking(comms[0]);
@@ -249,6 +281,7 @@ int main(int argc, char **argv)
                       "(%lld)",
                       calls);
     }
+    copy_made_amid_calls(comms[1]);
     for (int c = 0; c < COMMS; c++) {
         MPI_Comm_free(&comms[c]);
     }

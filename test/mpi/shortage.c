@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * shortage RANK each|order|addresses|beyond|overcommit [LOG]: calls that are staged while this rank
- * alone has no host memory. Every call ends on all ranks; an error of that rank says that memory
- * lacks and leaves its buffers alone; the other ranks get NaN where its data would be, and nothing
- * else is wrong. With coll_gpuring_agree=always all ranks return that error.
+ * shortage RANK each|order|addresses|beyond|early|lent|overcommit [LOG]: calls that are staged
+ * while this rank alone has no host memory. Every call ends on all ranks; an error of that rank
+ * says that memory lacks and leaves its buffers alone; the other ranks get NaN where its data would
+ * be, and nothing else is wrong. They return that error, too: in the same call or in their next
+ * one, and with coll_gpuring_agree=always in the same.
  *
  *   each        every collective, form and layout, on all ranks, between groups and of neighbours,
  *               with addresses in types, and MPI_Reduce_local: each call for memory fails once,
- * then all do order       non-blocking calls that ranks start in different order addresses   a
- * limit on them (ulimit -v); 64 MiB beyond      the same, and a call that is larger than what is
- * kept of them: with agree=always overcommit  no writable private mappings, as with
- * vm.overcommit_memory=2; also in chunks
+ *               then all do
+ *   order       non-blocking calls that ranks start in different order
+ *   addresses   a limit on them (ulimit -v); 64 MiB
+ *   beyond      calls of 24 MiB under that limit, more than is kept of addresses if
+ *               coll_gpuring_stage_size is 1 MiB
+ *   lent        the same, and a buffer in host memory at the others
+ *   early       a call of 24 MiB under that limit, the first one of the process: it is kept before
+ *   overcommit  no writable private mappings, as with vm.overcommit_memory=2; also in chunks
  *
  * Needs scarce.la preloaded, and a driver that refuses pinned memory.
  */
@@ -65,14 +70,12 @@ int complete(struct call *x, const struct collective *what)
     return status;
 }
 
-/* Is that what this rank returns, if the failing one lacks memory? */
-bool good_status(int status, bool lacks)
+static int class_of(int status)
 {
     if (status != MPI_SUCCESS) {
         MPI_Error_class(status, &status);
     }
-    return lacks && (together || harness_rank == failing) ? status == MPI_ERR_NO_MEM
-                                                          : status == MPI_SUCCESS;
+    return status;
 }
 
 /* A gathering of so many bytes on each rank; returns its status. */
@@ -83,6 +86,23 @@ static int gather(double *send, double *all, size_t bytes, MPI_Comm comm, MPI_Re
     return request == NULL
                ? MPI_Allgather(send, count, MPI_DOUBLE, all, count, MPI_DOUBLE, comm)
                : MPI_Iallgather(send, count, MPI_DOUBLE, all, count, MPI_DOUBLE, comm, request);
+}
+
+/* Without an agreement the others get a notice, which was sent before what place_told brings. */
+bool good_status(int status, bool lacks, bool agreed, MPI_Comm comm)
+{
+    int next = MPI_SUCCESS;
+
+    status = class_of(status);
+    if (lacks) {
+        (void) place_told(0, failing);
+        next = class_of(gather(gpu_send, gpu_receive, sizeof(double), comm, NULL));
+        if (!agreed && harness_rank != failing && status == MPI_SUCCESS) {
+            status = next;
+            next = MPI_SUCCESS;
+        }
+    }
+    return status == (lacks ? MPI_ERR_NO_MEM : MPI_SUCCESS) && next == MPI_SUCCESS;
 }
 
 /* The failing rank starts two calls before it waits; the others end one before they start the
@@ -114,8 +134,8 @@ static void order(void)
             keep_first(&status[k], MPI_Wait(&request[k], MPI_STATUS_IGNORE));
         }
         disarm();
-        good = status[0] == MPI_SUCCESS && status[1] == MPI_SUCCESS;
-        harness_check(good || (round == 1 && (together || harness_rank == failing)),
+        good = good_status(status[0], round == 1, together, comm[0]);
+        harness_check(good_status(status[1], round == 1, together, comm[1]) && good,
                       "calls in different order, %s memory", round == 0 ? "with" : "without");
     }
     MPI_Comm_free(&comm[0]);
@@ -186,6 +206,7 @@ static void large(size_t bytes, void (*switched)(bool on), const char *text)
     double *send = harness_alloc(one), *all = harness_alloc(bytes), *host = malloc(bytes);
     MPI_Request request = MPI_REQUEST_NULL;
     int status, class;
+    bool good;
 
     if (host == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 2);
@@ -209,8 +230,8 @@ static void large(size_t bytes, void (*switched)(bool on), const char *text)
         }
         MPI_Error_class(status, &class);
         harness_read(host, all, bytes);
-        harness_check(good_status(class, lacks) &&
-                          (class != MPI_SUCCESS || gathered(host, count, round, lacks)),
+        good = class != MPI_SUCCESS || gathered(host, count, round, lacks);
+        harness_check(good_status(class, lacks, together, MPI_COMM_WORLD) && good,
                       "%zu bytes, %s%s", bytes, text, lacks ? "" : ": and afterwards");
     }
     harness_free(send);
@@ -235,42 +256,155 @@ static void alone(size_t bytes)
     harness_free(all);
 }
 
-/* An exchange that all ranks agree on before it begins, in a form for which they can: without
- * addresses at one rank it is an error on all. Its counts are not known to all, so it is not cut.
- */
-static void beyond(enum form form, size_t bytes)
-{
-    static const char *const forms[FORMS] = {[BLOCKING] = "blocking", [PERSISTENT] = "persistent"};
-    double *send = harness_alloc(bytes), *all = harness_alloc(bytes);
-    const struct collective *what = collectives;
+/* An exchange between all ranks, whose counts are not known to all, so that it is not cut. */
+struct exchange {
     struct place places[PLACES];
     struct call x;
-    int status, count = (int) (bytes / sizeof *all) / harness_size;
+    double *send, *receive, *host;
+    int count; /* from rank to rank */
+};
 
-    places_open(places);
-    x = place_call(&places[0], form, MPI_DOUBLE, MPI_DOUBLE, false);
-    x.send = send;
-    x.receive = all;
-    for (int i = 0; i < harness_size; i++) {
-        x.s_counts[i] = x.r_counts[i] = count;
-        x.s_displs[i] = x.r_displs[i] = i * count;
+static struct exchange *exchange_new(enum form form, size_t bytes)
+{
+    struct exchange *self = calloc(1, sizeof *self);
+
+    if (self == NULL || (self->host = malloc(bytes)) == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 2);
+        exit(2);
     }
+    self->send = harness_alloc(bytes);
+    self->receive = harness_alloc(bytes);
+    self->count = (int) (bytes / sizeof *self->send) / harness_size;
+    places_open(self->places);
+    self->x = place_call(&self->places[0], form, MPI_DOUBLE, MPI_DOUBLE, false);
+    self->x.send = self->send;
+    self->x.receive = self->receive;
+    for (int i = 0; i < harness_size; i++) {
+        self->x.s_counts[i] = self->x.r_counts[i] = self->count;
+        self->x.s_displs[i] = self->x.r_displs[i] = i * self->count;
+    }
+    return self;
+}
+
+static void exchange_free(struct exchange *self)
+{
+    places_close(self->places);
+    harness_free(self->send);
+    harness_free(self->receive);
+    free(self->host);
+    free(self);
+}
+
+/* Make the call; with limited addresses at the failing rank it must be that error. */
+static bool exchanges(struct exchange *self, int round, bool limited)
+{
+    size_t bytes = (size_t) harness_size * (size_t) self->count * sizeof *self->host;
+    const struct collective *what = collectives;
+    int status;
+
     while (strcmp(what->name, "alltoallv") != 0) {
         what++;
     }
+    for (size_t i = 0; i < bytes / sizeof *self->host; i++) {
+        self->host[i] = element(harness_rank, i % (size_t) self->count, round);
+    }
+    harness_write(self->send, self->host, bytes);
+    if (limited && harness_rank == failing) {
+        limit_addresses(true);
+    }
+    status = complete(&self->x, what);
+    if (limited && harness_rank == failing) {
+        limit_addresses(false);
+    }
+    harness_read(self->host, self->receive, bytes);
+    return good_status(status, limited, together, self->x.comm) &&
+           (limited || gathered(self->host, (size_t) self->count, round, false));
+}
+
+/* A rank has no addresses for a call, so that it cannot take part: an error on all ranks. What the
+ * others wait for must not meet the calls that follow. */
+static void beyond(enum form form, size_t bytes)
+{
+    static const char *const forms[FORMS] = {"blocking", "non-blocking", "persistent"};
+    struct exchange *self = exchange_new(form, bytes);
+    bool good = true;
+
+    harness_check(exchanges(self, 1, false), "%zu bytes, %s", bytes, forms[form]);
+    harness_check(exchanges(self, 2, true), "%zu bytes, without addresses, %s", bytes, forms[form]);
+    harness_check(exchanges(self, 3, false), "and with addresses again");
+    for (int next = 0; next < FORMS; next++) {
+        self->x.form = (enum form) next;
+        good = exchanges(self, 4 + next, false) && good;
+    }
+    harness_check(good, "and in all forms");
+    exchange_free(self);
+}
+
+/* The first staged call of the processes: what it takes addresses from was kept before. */
+static void early(size_t bytes)
+{
+    struct exchange *self = exchange_new(BLOCKING, bytes);
+
+    harness_check(exchanges(self, 1, true), "%zu bytes, under a limit from the first call on",
+                  bytes);
+    harness_check(exchanges(self, 2, false), "and afterwards");
+    exchange_free(self);
+}
+
+/* Such a call between two others, all under way. */
+static void between(size_t bytes)
+{
+    struct exchange *self = exchange_new(NONBLOCKING, bytes);
+    const int *counts = self->x.s_counts, *displs = self->x.s_displs;
+    MPI_Request request[3];
+    int status[3];
+    bool good;
+
+    status[0] = gather(gpu_send, gpu_receive, sizeof(double), self->x.comm, &request[0]);
     if (harness_rank == failing) {
         limit_addresses(true);
     }
-    status = complete(&x, what);
+    status[1] = MPI_Ialltoallv(self->send, counts, displs, MPI_DOUBLE, self->receive, counts,
+                               displs, MPI_DOUBLE, self->x.comm, &request[1]);
     if (harness_rank == failing) {
         limit_addresses(false);
     }
-    harness_check(good_status(status, true), "%zu bytes, without addresses, %s", bytes,
-                  forms[form]);
-    harness_check(complete(&x, what) == MPI_SUCCESS, "and with addresses again");
-    places_close(places);
-    harness_free(send);
-    harness_free(all);
+    status[2] = gather(gpu_send, gpu_receive + AREA / 2, sizeof(double), self->x.comm, &request[2]);
+    for (int i = 0; i < 3; i++) {
+        int k = (i + harness_rank) % 3;
+
+        keep_first(&status[k], MPI_Wait(&request[k], MPI_STATUS_IGNORE));
+    }
+    good = good_status(status[1], true, together, self->x.comm);
+    harness_check(status[0] == MPI_SUCCESS && good && status[2] == MPI_SUCCESS,
+                  "a call without addresses between two others");
+    exchange_free(self);
+}
+
+/* The others receive into host memory, which is theirs again after an error: so they go on waiting,
+ * to the end of the program. */
+static void lent(size_t bytes)
+{
+    struct exchange *self = exchange_new(NONBLOCKING, bytes);
+    const int *counts = self->x.s_counts, *displs = self->x.s_displs;
+    void *receive = harness_rank == failing ? self->receive : self->host;
+    double until = MPI_Wtime() + 2;
+    MPI_Request request;
+    int status, ended = 0;
+
+    if (harness_rank == failing) {
+        limit_addresses(true);
+    }
+    status = MPI_Ialltoallv(self->send, counts, displs, MPI_DOUBLE, receive, counts, displs,
+                            MPI_DOUBLE, self->x.comm, &request);
+    if (harness_rank == failing) {
+        limit_addresses(false);
+    }
+    while (!ended && MPI_Wtime() < until) {
+        keep_first(&status, MPI_Test(&request, &ended, MPI_STATUS_IGNORE));
+    }
+    harness_check(harness_rank == failing ? class_of(status) == MPI_ERR_NO_MEM : !ended,
+                  "who lends the call a buffer in host memory does not get it back");
 }
 
 static void refuse_private(bool on)
@@ -321,9 +455,16 @@ int main(int argc, char **argv)
         large(64 * MIB, limit_addresses, "under a limit on addresses");
         alone(96 * MIB);
     } else if (strcmp(mode, "beyond") == 0) {
-        large(64 * MIB, limit_addresses, "under a limit on addresses");
-        beyond(BLOCKING, 96 * MIB);
-        beyond(PERSISTENT, 96 * MIB);
+        if (together) { /* else the others wait for a blocking call, in another component */
+            beyond(BLOCKING, 24 * MIB);
+        }
+        beyond(NONBLOCKING, 24 * MIB);
+        beyond(PERSISTENT, 24 * MIB);
+        between(24 * MIB);
+    } else if (strcmp(mode, "early") == 0) {
+        early(24 * MIB);
+    } else if (strcmp(mode, "lent") == 0) {
+        lent(24 * MIB);
     } else if (strcmp(mode, "overcommit") == 0) {
         large(24 * MIB, refuse_private, "without writable private memory");
         chunks(4 * MIB);

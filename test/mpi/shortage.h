@@ -21,8 +21,9 @@ void keep_first(int *status, int next);
 
 /* The call to its end; a persistent one twice if it can. The first error of all. */
 int complete(struct call *x, const struct collective *what);
-/* Is that what this rank returns, if the failing one lacks memory? */
-bool good_status(int status, bool lacks);
+/* Is that what this rank returns of a call on the communicator, if the failing one lacks memory? If
+ * it does, all ranks make another call there, in which one may return it that did not know yet. */
+bool good_status(int status, bool lacks, bool agreed, MPI_Comm comm);
 /* Every collective, form and layout. */
 void each(void);
 

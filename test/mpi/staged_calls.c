@@ -21,15 +21,34 @@
          ? MPI_##iname(__VA_ARGS__, (x)->comm, &(x)->request)   \
          : INIT(name)(__VA_ARGS__, (x)->comm, MPI_INFO_NULL, &(x)->request))
 
+/* A bystander need not know the count. Open MPI returns at once from blocking calls of no elements,
+ * from non-blocking ones, too, but then its later ones do not fit the other ranks'. */
+static bool gives_none(const struct call *x)
+{
+    return x->bystander && x->form == BLOCKING;
+}
+
+static int common_count(const struct call *x)
+{
+    return gives_none(x) ? 0 : x->count;
+}
+
+/* The root's argument alone; that of others must not be looked at. */
+static int roots_count(const struct call *x)
+{
+    return x->root_here ? x->count : gives_none(x) ? 0 : -1;
+}
+
 static int call_bcast(struct call *x)
 {
-    return CALL(x, Bcast, Ibcast, x->bystander ? NOWHERE : x->receive, x->count, x->type, x->root);
+    return CALL(x, Bcast, Ibcast, x->bystander ? NOWHERE : x->receive, common_count(x), x->type,
+                x->root);
 }
 
 static int call_reduce(struct call *x)
 {
     return CALL(x, Reduce, Ireduce, x->bystander ? NOWHERE : x->send,
-                x->root_here ? x->receive : NOWHERE, x->count, x->type, x->op, x->root);
+                x->root_here ? x->receive : NOWHERE, common_count(x), x->type, x->op, x->root);
 }
 
 static int call_allreduce(struct call *x)
@@ -77,7 +96,7 @@ static int call_allgatherv(struct call *x)
 static int call_gather(struct call *x)
 {
     return CALL(x, Gather, Igather, x->bystander ? NOWHERE : x->send, x->count, x->type,
-                x->root_here ? x->receive : NOWHERE, x->root_here ? x->count : -1,
+                x->root_here ? x->receive : NOWHERE, roots_count(x),
                 x->root_here ? x->type : NOTHING, x->root);
 }
 
@@ -90,9 +109,9 @@ static int call_gatherv(struct call *x)
 
 static int call_scatter(struct call *x)
 {
-    return CALL(x, Scatter, Iscatter, x->root_here ? x->send : NOWHERE,
-                x->root_here ? x->count : -1, x->root_here ? x->type : NOTHING,
-                x->bystander ? NOWHERE : x->receive, x->count, x->type, x->root);
+    return CALL(x, Scatter, Iscatter, x->root_here ? x->send : NOWHERE, roots_count(x),
+                x->root_here ? x->type : NOTHING, x->bystander ? NOWHERE : x->receive, x->count,
+                x->type, x->root);
 }
 
 static int call_scatterv(struct call *x)

@@ -362,6 +362,32 @@ static void threads(void)
     harness_check(good, "%d threads with calls on communicators of their own", THREADS);
 }
 
+/* The last rank of several has no neighbours, and gives no elements: Open MPI returns from its
+ * calls at once.
+ */
+static void without_neighbors(void)
+{
+    int ring = harness_size > 1 ? harness_size - 1 : 1;
+    int before = (harness_rank + ring - 1) % ring, next = (harness_rank + 1) % ring;
+    int degree = harness_rank < ring, weight = 0;
+    bool good = true;
+    MPI_Comm comm;
+
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, degree, &before, &weight, degree, &next, &weight,
+                                   MPI_INFO_NULL, 0, &comm);
+    for (int i = 0; i < 4; i++) {
+        fill(gpu, COUNT, harness_rank + i);
+        good =
+            (i % 2 == 0 ? MPI_Neighbor_alltoall(gpu, degree * COUNT, MPI_INT, gpu_too,
+                                                degree * COUNT, MPI_INT, comm)
+                        : MPI_Neighbor_allgather(gpu, degree * COUNT, MPI_INT, gpu_too,
+                                                 degree * COUNT, MPI_INT, comm)) == MPI_SUCCESS &&
+            (degree == 0 || holds(gpu_too, COUNT, before + i, 0, 1)) && good;
+    }
+    harness_check(good, "a rank without neighbours");
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     bool faults = argc > 1 && strcmp(argv[1], "-e") == 0;
@@ -383,6 +409,7 @@ int main(int argc, char **argv)
         addresses_in_types();
         reduce_local();
         nothing_to_do();
+        without_neighbors();
         for (int only_even = 0; only_even < 2; only_even++) {
             large_reductions(only_even, harness_on_gpu() && harness_size > 1 && size != NULL &&
                                             strcmp(size, "4096") == 0);

@@ -162,6 +162,15 @@ bool place_has(const struct place *place, const struct collective *what)
            !((what->flags & ONE_GROUP) != 0 && place->inter);
 }
 
+bool place_is_of_graph(const struct collective *what, const struct call *x)
+{
+    int topology;
+
+    MPI_Topo_test(x->comm, &topology);
+    return topology == MPI_DIST_GRAPH && (strcmp(what->name, "neighbor_allgather") == 0 ||
+                                          strcmp(what->name, "neighbor_alltoall") == 0);
+}
+
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
                        MPI_Datatype other, bool last_root)
 {

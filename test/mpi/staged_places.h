@@ -29,6 +29,10 @@ bool place_has(const struct place *place, const struct collective *what);
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
                        MPI_Datatype other, bool last_root);
 
+/* Of neighbours in a graph, with one count for all: Open MPI need not hand such blocking calls on
+ * at ranks without neighbours. */
+bool place_is_of_graph(const struct collective *what, const struct call *x);
+
 /* What rank `from` of the world knows, on all: by messages, which do not go through what is
  * tested. */
 long place_told(long value, int from);

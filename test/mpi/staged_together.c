@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * staged_together RANK [LOG [SECONDS]]: staged calls with coll_gpuring_agree=always while this
- * rank's GPU breaks, before or after the call's messages: every rank of the communicator returns an
- * error, and the next call is right. Or, with SECONDS, a call to which this rank comes so late.
- * Needs the stand-in driver.
+ * staged_together RANK [LOG [SECONDS]]: staged calls while this rank's GPU breaks, before or after
+ * the call's messages. With coll_gpuring_agree=always every rank of the communicator returns an
+ * error; else that rank does, and each other one does so once, in this call or, if its result is
+ * right, in its next staged one. Then calls are right again. Or, with SECONDS, a call to which this
+ * rank comes so late. Needs the stand-in driver.
  */
 #include "harness.h"
 
@@ -29,7 +30,8 @@ static const char *const kinds_text[KINDS] = {"GPU buffers everywhere", "at the 
 static void (*arm)(const char *list);
 static long (*calls)(const char *symbol);
 
-static int culprit; /* the rank */
+static int culprit;   /* the rank */
+static bool together; /* coll_gpuring_agree=always */
 static int *gpu_send, *gpu_receive, *send, *receive, *expected;
 
 static void keep_first(int *status, int next)
@@ -93,14 +95,57 @@ static bool on_gpu(enum kinds kinds)
     return kinds == EVERYWHERE || (kinds == AT_CULPRIT) == (harness_rank == culprit);
 }
 
-/* One call while the GPU breaks at the n-th copy; 0: it does not. True: all ranks end alike, with
- * an error if it broke, else with the right result. *broke: did it? */
+/* A staged call of all ranks, nothing being broken. */
+static int another(MPI_Comm comm)
+{
+    return MPI_Allgather(gpu_send, 1, MPI_INT, gpu_receive, 1, MPI_INT, comm);
+}
+
+/* Who agrees on a call; NONE: a notice tells of the failure. */
+enum parties { ALL, OTHERS, NONE };
+
+static enum parties usual(void)
+{
+    return together ? ALL : NONE;
+}
+
+/* A call that broke has ended with this status here. Its notice was sent before the culprit told
+ * others of it (place_told), on the same communicator, so the next staged call finds it. */
+static bool good_status(int status, MPI_Comm comm, enum parties parties)
+{
+    int next = another(comm);
+
+    if (parties == OTHERS) {
+        return status == MPI_SUCCESS && next == MPI_SUCCESS;
+    }
+    if (parties == ALL) {
+        return status != MPI_SUCCESS && next == MPI_SUCCESS;
+    }
+    return harness_rank == culprit ? status != MPI_SUCCESS && next == MPI_SUCCESS
+                                   : (status != MPI_SUCCESS) != (next != MPI_SUCCESS);
+}
+
+/* Open MPI need not hand on blocking calls of ranks with nothing to do in them: bystanders, and
+ * parts of a graph. */
+static enum parties parties_of(const struct collective *what, const struct call *x)
+{
+    if (!together || x->form != BLOCKING) {
+        return usual();
+    }
+    if (place_is_of_graph(what, x)) {
+        return NONE;
+    }
+    return x->bystander && (what->flags & ROOTED) != 0 ? OTHERS : ALL;
+}
+
+/* One call while the GPU breaks at the n-th copy; 0: it does not. True: all ranks end as they
+ * should, with the right result if it did not break. *broke: did it? */
 static bool trial(const struct collective *what, struct call x, enum kinds kinds, int n,
                   bool *broke)
 {
     static unsigned seed;
     struct call reference = x;
-    bool gpu = on_gpu(kinds), good;
+    bool gpu = on_gpu(kinds), good, right;
     int status;
 
     x.request = reference.request = MPI_REQUEST_NULL;
@@ -118,9 +163,11 @@ static bool trial(const struct collective *what, struct call x, enum kinds kinds
     if (gpu) {
         harness_read(receive, gpu_receive, AREA * sizeof *receive);
     }
-    good = good && (*broke ? status != MPI_SUCCESS
-                           : status == MPI_SUCCESS &&
-                                 memcmp(receive, expected, AREA * sizeof *receive) == 0);
+    right = memcmp(receive, expected, AREA * sizeof *receive) == 0;
+    /* No success with void data, but of a request that is the previous module's own. */
+    good = good && (status != MPI_SUCCESS || right || (!gpu && x.form != BLOCKING && *broke));
+    good = (*broke ? good_status(status, x.comm, parties_of(what, &x)) : status == MPI_SUCCESS) &&
+           good;
     if (!good) {
         printf("# rank %d: %s, form %d, %s, copy %d, broke %d: status %d\n", harness_rank,
                what->name, (int) x.form, kinds_text[kinds], n, *broke, status);
@@ -165,7 +212,7 @@ static void check_form(const struct place *place, enum form form)
             }
         }
         harness_check(good && (broken > 0) == breaks,
-                      "%s calls of %d collectives %s, %s: %d times broken, an error at all ranks",
+                      "%s calls of %d collectives %s, %s: %d times broken, all ranks get to know",
                       forms[form], collective_count, place->name, kinds_text[kinds], broken);
     }
 }
@@ -229,14 +276,20 @@ static void finish_all(int *status, MPI_Request *requests)
     }
 }
 
-static bool one_is_bad(const int *status, int bad)
+/* Number `bad` failed; -1: none did. Without an agreement another rank has its error in any call
+ * that it has completed since, or in the next one. */
+static bool one_is_bad(const int *status, int bad, MPI_Comm comm)
 {
-    bool good = true;
+    bool good = true, exact = together || harness_rank == culprit || bad < 0;
+    int errors = 0;
 
+    (void) place_told(0, culprit);
     for (int k = 0; k < CALLS; k++) {
-        good = good && (status[k] == MPI_SUCCESS) == (k != bad);
+        errors += status[k] != MPI_SUCCESS;
+        good = good && (!exact || (status[k] == MPI_SUCCESS) == (k != bad));
     }
-    return good;
+    errors += another(comm) != MPI_SUCCESS;
+    return another(comm) == MPI_SUCCESS && good && errors == (bad >= 0);
 }
 
 /* Several calls of one communicator under way: an error of the broken one alone. */
@@ -250,7 +303,8 @@ static void several(void)
             status[k] = begin(scan, k, bad, MPI_COMM_WORLD, &requests[k]);
         }
         finish_all(status, requests);
-        harness_check(one_is_bad(status, bad), "%d calls under way, broken: number %d", CALLS, bad);
+        harness_check(one_is_bad(status, bad, MPI_COMM_WORLD),
+                      "%d calls under way, broken: number %d", CALLS, bad);
     }
 }
 
@@ -282,7 +336,7 @@ static void several_persistent(void)
                 MPI_Request_free(&requests[k]);
             }
         }
-        harness_check(one_is_bad(status, bad),
+        harness_check(one_is_bad(status, bad, MPI_COMM_WORLD),
                       "%d persistent calls started in different order, broken: number %d", CALLS,
                       bad);
     }
@@ -294,6 +348,7 @@ static void two_communicators(void)
     MPI_Request requests[2];
     int status[2];
     MPI_Comm comm[2];
+    bool good;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm[0]);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm[1]);
@@ -304,10 +359,40 @@ static void two_communicators(void)
     }
     keep_first(&status[0], finish(&requests[0]));
     keep_first(&status[1], finish(&requests[1]));
-    harness_check(status[0] == MPI_SUCCESS && status[1] != MPI_SUCCESS,
+    (void) place_told(0, culprit);
+    good = good_status(status[1], comm[1], usual());
+    good = another(comm[0]) == MPI_SUCCESS && good;
+    harness_check(good && status[0] == MPI_SUCCESS,
                   "calls on two communicators in different order, one broken");
     MPI_Comm_free(&comm[0]);
     MPI_Comm_free(&comm[1]);
+}
+
+/* A communicator that ends with a call that breaks, and another one of the same ranks, to which
+ * Open MPI gives the same number: what may still arrive of the first is not for the second. */
+static void freed(void)
+{
+    bool good = true;
+
+    for (int i = 0; i < 10; i++) {
+        MPI_Comm comm[2];
+        int status;
+
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[0]);
+        if (harness_rank == culprit) {
+            break_at(1);
+        }
+        status = MPI_Bcast(gpu_send, FEW, MPI_INT, (culprit + 1) % harness_size, comm[0]);
+        if (harness_rank == culprit) {
+            good = repair(1) && status != MPI_SUCCESS && good;
+        }
+        MPI_Comm_free(&comm[0]);
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[1]);
+        (void) place_told(0, culprit);
+        good = another(comm[1]) == MPI_SUCCESS && good;
+        MPI_Comm_free(&comm[1]);
+    }
+    harness_check(good, "a communicator of the same number after one that was freed at an error");
 }
 
 /* The others wait in MPI_Wait for its outcome. */
@@ -327,6 +412,9 @@ static void come_late(unsigned seconds)
 
 int main(int argc, char **argv)
 {
+    const char *agree = getenv("OMPI_MCA_coll_gpuring_agree");
+
+    together = agree != NULL && strcmp(agree, "always") == 0;
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     culprit = argc > 1 ? atoi(argv[1]) % harness_size : 0;
     if (argc > 2 && freopen(argv[2], "a", stderr) == NULL) {
@@ -352,6 +440,7 @@ int main(int argc, char **argv)
         several();
         several_persistent();
         two_communicators();
+        freed();
     }
     harness_free(gpu_send);
     harness_free(gpu_receive);

@@ -5,6 +5,8 @@
 # Bad input from files and surroundings: a clear text, and a right result or an MPI error.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
+# shellcheck source=test/bad_files.sh
+. "$top_srcdir/test/bad_files.sh"
 
 with() { # TEXT PATTERN MCA-OPTIONS...: the program ends in time, not by a signal, and says PATTERN
     text=$1 pattern=$2
@@ -19,9 +21,7 @@ echo '<system version="1"><cpu numaid="0"><pci busid=' >"$work/malformed.xml"
 printf '' >"$work/empty.xml"
 echo 'this is not XML' >"$work/text.xml"
 echo '<system version="99"></system>' >"$work/version.xml"
-mkdir "$work/folder.xml"
-cp "$work/malformed.xml" "$work/unreadable.xml"
-chmod 0 "$work/unreadable.xml"
+printf '<system version="1">\0</system>' >"$work/zero.xml"
 {
     echo '<system version="1"><cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">'
     awk 'BEGIN { for (i = 0; i < 200000; i++) printf "<pci busid=\"0000:%06x:00.0\" class=\"0x060400\" link_speed=\"\" link_width=\"0\"/>\n", i }'
@@ -31,18 +31,33 @@ chmod 0 "$work/unreadable.xml"
     awk 'BEGIN { for (i = 0; i < 20000; i++) printf "<pci busid=\"0000:%06x:00.0\">", i }'
 } >"$work/deep.xml"
 
-for file in missing malformed empty text version folder huge deep; do
+for file in malformed empty text version zero huge deep; do
     with "a topology file that is $file" "$file\.xml" --mca coll_gpuring_topo_file "$work/$file.xml"
 done
-if [ "$(id -u)" -eq 0 ]; then
-    skip "root reads everything" "an unreadable topology file"
-else
-    with "an unreadable topology file" 'unreadable\.xml' \
-        --mca coll_gpuring_topo_file "$work/unreadable.xml"
-fi
+bad_files 64
+while read -r file pattern; do
+    with "a topology file: $file" "coll_gpuring_topo_file: .*$pattern.*; the topology of this machine is used" \
+        --mca coll_gpuring_topo_file "$work/bad/$file"
+done <"$work/bad/list"
+bad_files 1
+while read -r file pattern; do
+    with "a tuning file: $file" "$pattern" --mca coll_gpuring_tuning_file "$work/bad/$file"
+done <"$work/bad/list"
+: >"$work/empty"
+with "an empty tuning file" "empty, line 1: no line 'gpuring-tuning 1', with which a tuning file begins" \
+    --mca coll_gpuring_tuning_file "$work/empty"
+printf 'gpuring-tuning 1\n\0\n' >"$work/zero"
+with "a tuning file with a zero byte" 'zero, line 2: byte 0x00 is no text; write the file anew in ASCII' \
+    --mca coll_gpuring_tuning_file "$work/zero"
+
 with "a dump into a missing folder" 'nowhere' --mca coll_gpuring_topo_dump_file "$work/nowhere/t.xml"
 with "a graph dump into a missing folder" 'nowhere' \
     --mca coll_gpuring_graph_dump_file "$work/nowhere/g.xml"
+for dump in topo_dump_file graph_dump_file; do
+    with "$dump: a pipe that nobody reads" \
+        "coll_gpuring_$dump: cannot write .*/bad/pipe: nobody reads this pipe" \
+        --mca "coll_gpuring_$dump" "$work/bad/pipe"
+done
 if [ -c /dev/full ]; then
     with "a dump on a full device" '/dev/full' --mca coll_gpuring_topo_dump_file /dev/full
 else

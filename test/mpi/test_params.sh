@@ -101,6 +101,23 @@ run 60 "$MPIRUN" -n 2 --mca coll_base_verbose 10 "$programs/matrix" -n 100 -f 50
 check "with the default priority 0 the component serves nothing" \
     sh -c "! grep -Eq 'gpuring INFO.*serves' '$work/out'"
 
+# Without a device: it was switched off, or the build has none for GPUs. Else host buffers are others'.
+for device in off auto cuda; do
+    OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 semantics
+    cp "$work/out" "$work/said"
+    adopt_as_one "coll_gpuring_device=$device, buffers in host memory"
+    cp "$work/said" "$work/out"
+    if grep -q '^#define GPURING_HAVE_CUDA *0' "$top_builddir/gpuring_config.h"; then
+        check "coll_gpuring_device=$device without CUDA: told if it was asked for" \
+            test "$(grep -c '^built without CUDA' "$work/out")" -eq \
+            "$([ "$device" = cuda ] && echo 2 || echo 0)"
+        check "coll_gpuring_device=$device without CUDA: the log says that nothing is served" \
+            test "$(grep -c 'INFO this build is without CUDA' "$work/out")" -eq \
+            "$([ "$device" = auto ] && echo 2 || echo 0)"
+    fi
+done
+device=host
+
 # The one line at first use.
 mpi 60 4 n2 matrix -n 100 -f 50 -s
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \

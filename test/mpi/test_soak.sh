@@ -10,7 +10,7 @@
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
 seed=${GPURING_SOAK_SEED:-$(date +%s)}
-count=${GPURING_SOAK_COUNT:-4000}
+count=${GPURING_SOAK_COUNT:-10000}
 echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 if ! grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     skip "built without UCX" "soak"

@@ -53,7 +53,7 @@ done
 GPURING_STANDIN_FAULTS=cuStreamQuery=1:700 mpi 240 1 staged_cases -e
 adopt "cuStreamQuery"
 nothing_held "copies that fail leave nothing behind"
-GPURING_STANDIN_FAULTS=cuMemHostAlloc=1:2 mpi 240 2 staged_cases
+GPURING_STANDIN_FAULTS=cuMemHostRegister_v2=1:2 mpi 240 2 staged_cases
 adopt_as_one "no pinned memory"
 check "no pinned memory: the log warns" says 'gpuring WARN .*could not be pinned'
 nothing_held "nor does pageable memory"

@@ -16,6 +16,8 @@ matrix="$programs/matrix -n 1,1000 -f 40 -s"
 auto "both hosts have an active port" --host a,b -n 2 $matrix
 check "net=auto: verbs, and the log says why" \
     says 'gpuring INFO network verbs between the nodes: all 2 ranks have active RDMA ports'
+check "net=auto: devices made by software are told, and what to do about them" \
+    says 'made by software \(rxe, siw\): .*gpuring-perf --tuning FILE'
 
 # shellcheck disable=SC2086
 auto "one host has no active port" --host a -n 1 $matrix : \

@@ -25,9 +25,10 @@ matrix "2 ranks on 2 hosts: all types and operations, counts 1,1025" a,b -n 1,10
 check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
 matrix "2 ranks on 2 hosts: counts 0,2,3,1023,1024" a,b -n 0,2,3,1023,1024 -f 11
 matrix "3 ranks on 3 hosts: counts $small" a,b,c -n $small -f 29
-matrix "5 ranks on 5 hosts: counts $small" a,b,c,d,e -n $small -f 47
-for hosts in a:2,b:2 a:4,b:4; do
-    matrix "hosts $hosts: counts $small" $hosts -n $small -f 59
+matrix "5 ranks on 5 hosts: counts $small" a,b,c,d,e -n $small -f 97
+for sample in "a:2,b:2 59" "a:4,b:4 149"; do
+    hosts=${sample% *}
+    matrix "hosts $hosts: counts $small" "$hosts" -n $small -f "${sample#* }"
     check "hosts $hosts: shared memory inside, verbs outside" \
         says 'gpuring INFO .*transport shm\+verbs'
 done
@@ -40,7 +41,7 @@ for algorithm in ring tree direct; do
         hosts=a:2,b
         [ "$protocol" != simple ] || hosts=a:2,b,c
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
-        matrix "$algorithm $protocol, hosts $hosts" $hosts -n 1,20000 -f 97
+        matrix "$algorithm $protocol, hosts $hosts" $hosts -n 1,20000 -f 193
     done
 done
 unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol

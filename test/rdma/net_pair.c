@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/net/net.h"
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/rdma/pair_socket.h"
@@ -342,7 +342,7 @@ static int run_bandwidth(struct session *s, bool both)
     bool done = false;
 
     pair_barrier(s->fd);
-    begin = gpuring_proxy_now();
+    begin = gpuring_now_ns();
     gpuring_proxy_begin(s->proxy);
     while (!done) {
         done = true;
@@ -361,7 +361,7 @@ static int run_bandwidth(struct session *s, bool both)
     }
     gpuring_proxy_end(s->proxy);
     pair_barrier(s->fd);
-    last = gpuring_proxy_now();
+    last = gpuring_now_ns();
     if (s->first) {
         double seconds = (double) (last - begin) / 1e9;
 
@@ -388,7 +388,7 @@ static int run_latency(struct session *s)
     pair_barrier(s->fd);
     gpuring_proxy_begin(s->proxy);
     for (uint64_t i = 0; i < count && status == GPURING_OK; i++) {
-        uint64_t begin = gpuring_proxy_now();
+        uint64_t begin = gpuring_now_ns();
 
         if (s->first) {
             stream_send(&s->send[0], GPURING_PROTOCOL_LL, 8, i + 1);
@@ -403,7 +403,7 @@ static int run_latency(struct session *s)
         if (!s->first) {
             stream_send(&s->send[0], GPURING_PROTOCOL_LL, 8, i + 1);
         }
-        ns[i] = gpuring_proxy_now() - begin;
+        ns[i] = gpuring_now_ns() - begin;
     }
     gpuring_proxy_end(s->proxy);
     if (status == GPURING_OK && s->first) {

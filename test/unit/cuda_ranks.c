@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -97,6 +98,15 @@ CUdeviceptr cuda_alloc_on(const struct gpuring_cuda_driver *driver, int gpu, siz
     CUDA_REQUIRE(driver->alloc(&buffer, bytes) == CUDA_SUCCESS);
     CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
     return buffer;
+}
+
+void cuda_find(const char *name, void *function)
+{
+    const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
+    void *found = driver != NULL ? dlsym(driver->handle, name) : NULL;
+
+    CUDA_REQUIRE(found != NULL);
+    memcpy(function, &found, sizeof found);
 }
 
 struct gpuring_device *cuda_attached(CUdeviceptr buffer)
@@ -312,6 +322,37 @@ static void rank_body(struct rank *self, int gpu)
         ops->close(self->device);
     }
     (void) driver->free(buffer);
+}
+
+void cuda_in_process(const char *faults, void (*body)(void))
+{
+    char report[] = "/tmp/gpuring-standin.XXXXXX", line[256] = "";
+    int fd = mkstemp(report), status;
+    pid_t child;
+    FILE *file;
+
+    assert_true(fd >= 0);
+    close(fd);
+    setenv("GPURING_STANDIN_FAULTS", faults, 1);
+    setenv("GPURING_STANDIN_REPORT", report, 1);
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(CUDA_LIMIT + 10);
+        body();
+        exit(0); /* runs the stand-in's report */
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    file = fopen(report, "r");
+    assert_non_null(file);
+    if (fgets(line, sizeof line, file) != NULL) {
+        print_message("%s", line);
+    }
+    fclose(file);
+    unlink(report);
+    assert_int_equal(status, 0);
+    assert_string_equal(line, "");
 }
 
 static void read_report(const char *path, struct cuda_outcome *outcome)

@@ -42,6 +42,12 @@ const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *b
 /* A buffer on another GPU than the current one, in its primary context, which is retained. */
 CUdeviceptr cuda_alloc_on(const struct gpuring_cuda_driver *driver, int gpu, size_t bytes);
 
+/* Run body in a process, with these faults: it must end well and leave an empty report. */
+void cuda_in_process(const char *faults, void (*body)(void));
+
+/* An entry point of the stand-in driver beside the driver's own. */
+void cuda_find(const char *name, void *function);
+
 /* A device attached to the GPU of the buffer; NULL if that failed. */
 struct gpuring_device *cuda_attached(CUdeviceptr buffer);
 

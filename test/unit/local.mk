@@ -19,6 +19,12 @@ test_unit_test_decisions_SOURCES = test/unit/test_decisions.c mca/coll_gpuring/c
 test_unit_test_decisions_CPPFLAGS = $(AM_CPPFLAGS)
 test_unit_test_decisions_LDADD = $(core_test_libs) -lm
 
+unit_tests += test/unit/test_tuning
+test_unit_test_tuning_SOURCES = test/unit/test_tuning.c mca/coll_gpuring/choice.c \
+    mca/coll_gpuring/choice.h mca/coll_gpuring/tuned.c mca/coll_gpuring/tuning.c \
+    mca/coll_gpuring/tuning.h mca/topo_pci/file_read.c mca/topo_pci/pci_file.h
+test_unit_test_tuning_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_routes
 test_unit_test_routes_SOURCES = test/unit/test_routes.c mca/coll_gpuring/routes.c \
     mca/coll_gpuring/routes.h test/unit/pci_test.h
@@ -144,6 +150,10 @@ test_unit_test_net_ucx_SOURCES = test/unit/test_net_ucx.c $(net_lane_sources)
 test_unit_test_net_ucx_LDADD = $(core_test_libs)
 endif
 
+unit_tests += test/unit/test_pci_file
+test_unit_test_pci_file_SOURCES = test/unit/test_pci_file.c test/unit/descriptors.h
+test_unit_test_pci_file_LDADD = $(pci_test_libs)
+
 unit_tests += test/unit/test_pci_xml
 test_unit_test_pci_xml_SOURCES = test/unit/test_pci_xml.c test/unit/pci_test.h
 test_unit_test_pci_xml_LDADD = $(pci_test_libs)
@@ -174,6 +184,16 @@ test_unit_test_pci_paths_SOURCES = test/unit/test_pci_paths.c test/unit/pci_test
 test_unit_test_pci_paths_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_unit_test_pci_paths_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 
+# The stand-in driver's interpreter of PTX needs no CUDA.
+ptx_test_sources = test/unit/ptx_kernel.c test/unit/ptx_kernel.h $(ptx_sources)
+unit_tests += test/unit/test_ptx
+test_unit_test_ptx_SOURCES = test/unit/test_ptx.c $(ptx_test_sources)
+test_unit_test_ptx_LDADD = $(CMOCKA_LIBS)
+
+unit_tests += test/unit/test_ptx_alu
+test_unit_test_ptx_alu_SOURCES = test/unit/test_ptx_alu.c $(ptx_test_sources)
+test_unit_test_ptx_alu_LDADD = $(CMOCKA_LIBS)
+
 if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_device_cuda
 test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \
@@ -181,6 +201,13 @@ test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \
 test_unit_test_device_cuda_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_unit_test_device_cuda_LDADD = $(core_test_libs)
 EXTRA_test_unit_test_device_cuda_DEPENDENCIES = test/standin/libcuda.la
+
+unit_tests += test/unit/test_device_contexts
+test_unit_test_device_contexts_SOURCES = test/unit/test_device_contexts.c \
+    test/unit/cuda_ranks.c test/unit/cuda_ranks.h test/unit/letters.h
+test_unit_test_device_contexts_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+test_unit_test_device_contexts_LDADD = $(core_test_libs)
+EXTRA_test_unit_test_device_contexts_DEPENDENCIES = test/standin/libcuda.la
 
 unit_tests += test/unit/test_standin
 test_unit_test_standin_SOURCES = test/unit/test_standin.c \

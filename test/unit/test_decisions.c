@@ -96,6 +96,10 @@ static void disagreement_is_named(void **state)
                      GPURING_DISAGREE_PARAMETER);
     assert_int_equal(rank, 17);
     assert_int_equal(parameter, GPURING_SHARED_buffer_size);
+    hellos[11].hello.tuning = 1;
+    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
+                     GPURING_DISAGREE_TUNING);
+    assert_int_equal(rank, 11);
     hellos[5].hello.version++;
     assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_VERSION);

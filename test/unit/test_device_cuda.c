@@ -23,38 +23,6 @@
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
 
-/* Run body in a child with this list of faults; it must exit with 0, and leak nothing. */
-static void in_process(const char *faults, void (*body)(void))
-{
-    char report[] = "/tmp/gpuring-standin.XXXXXX", line[256] = "";
-    int fd = mkstemp(report), status;
-    pid_t child;
-    FILE *file;
-
-    assert_true(fd >= 0);
-    close(fd);
-    setenv("GPURING_STANDIN_FAULTS", faults, 1);
-    setenv("GPURING_STANDIN_REPORT", report, 1);
-    fflush(NULL);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        alarm(CUDA_LIMIT + 10);
-        body();
-        exit(0); /* runs the stand-in's report */
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    file = fopen(report, "r");
-    assert_non_null(file);
-    if (fgets(line, sizeof line, file) != NULL) {
-        print_message("%s", line);
-    }
-    fclose(file);
-    unlink(report);
-    assert_int_equal(status, 0);
-    assert_string_equal(line, "");
-}
-
 static void kinds_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -82,7 +50,7 @@ static void kinds_body(void)
 static void pointers_are_told_apart(void **state)
 {
     (void) state;
-    in_process("", kinds_body);
+    cuda_in_process("", kinds_body);
 }
 
 static void memory_body(void)
@@ -119,7 +87,7 @@ static void memory_body(void)
 static void memory_is_zeroed_and_contexts_stay(void **state)
 {
     (void) state;
-    in_process("", memory_body);
+    cuda_in_process("", memory_body);
 }
 
 /* Peers within one process: the driver would refuse to open the handle there. */
@@ -154,7 +122,7 @@ static void rows_body(void)
 static void rows_are_copied_from_pitch_to_pitch(void **state)
 {
     (void) state;
-    in_process("", rows_body);
+    cuda_in_process("", rows_body);
 }
 
 /* Between GPUs of one process nobody has enabled access. */
@@ -201,7 +169,7 @@ static void own_handle_body(void)
 static void peers_of_one_process_share_memory(void **state)
 {
     (void) state;
-    in_process("", own_handle_body);
+    cuda_in_process("", own_handle_body);
 }
 
 static void no_memory_body(void)
@@ -223,7 +191,7 @@ static void no_memory_body(void)
 static void lack_of_device_memory_is_reported(void **state)
 {
     (void) state;
-    in_process("cuMemAlloc_v2=2:2", no_memory_body); /* 2: CUDA_ERROR_OUT_OF_MEMORY */
+    cuda_in_process("cuMemAlloc_v2=3:2", no_memory_body); /* 2: CUDA_ERROR_OUT_OF_MEMORY */
 }
 
 static void no_driver_body(void)
@@ -244,7 +212,7 @@ static void no_driver_body(void)
 static void a_driver_that_does_not_start_is_reported(void **state)
 {
     (void) state;
-    in_process("cuInit=1", no_driver_body);
+    cuda_in_process("cuInit=1", no_driver_body);
 }
 
 /* All ranks wired and right, nothing left behind. */

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+# shellcheck shell=sh
+#
+# Files that nothing can read as a text, for each parameter and option that names one; sourced by
+# tests. $work is the test's folder.
+
+# Makes them in $work/bad, for readers of at most so many MiB, and $work/bad/list with lines "NAME
+# PATTERN": what the message says of $work/bad/NAME.
+bad_files() { # MEBIBYTES
+    : "${work:?source a lib.sh first}"
+    rm -rf "$work/bad"
+    mkdir "$work/bad" "$work/bad/folder"
+    mkfifo "$work/bad/pipe"
+    ln -s /dev/zero "$work/bad/device"
+    ln -s /proc/self/mem "$work/bad/broken"
+    dd if=/dev/null of="$work/bad/large" bs=1048576 seek="$1" 2>/dev/null
+    echo >>"$work/bad/large"
+    : >"$work/bad/unreadable"
+    chmod 0 "$work/bad/unreadable"
+    # Permissions do not stop root; of the system's settings some are for writing only.
+    [ ! -r "$work/bad/unreadable" ] || ln -sf /proc/sys/vm/compact_memory "$work/bad/unreadable"
+    cat >"$work/bad/list" <<LIST
+missing bad/missing: No such file or directory
+pipe bad/pipe: is no regular file but a pipe; write the text to a file and name that
+folder bad/folder: is no regular file but a folder; name a file in it
+device bad/device: is no regular file but a device; write the text to a file
+large bad/large: is longer than $1 MiB; name a file that is not
+unreadable bad/unreadable: Permission denied
+broken bad/broken: cannot be read: Input/output error
+LIST
+    if [ -r "$work/bad/unreadable" ] || [ ! -e "$work/bad/unreadable" ]; then
+        echo "# there is no file that this user cannot read: not tested"
+        sed -i '/^unreadable /d' "$work/bad/list"
+    fi
+}

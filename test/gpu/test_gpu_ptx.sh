@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The kernels as nvcc has compiled them, run by the stand-in driver's interpreter of PTX
+# (test/standin/ptx.h): nothing here is a result of a GPU. By hand, with another order of threads:
+#
+#   GPURING_STANDIN_PTX_SEED=N top_srcdir=.. top_builddir=. sh ../test/gpu/test_gpu_ptx.sh
+set -u
+: "${top_srcdir:?}" "${top_builddir:?}"
+ptx=$top_builddir/test/standin/kernels.ptx
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-ptx.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+checks=0
+
+verdict() { # STATUS TEXT
+    checks=$((checks + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $checks - $2"
+    else
+        echo "not ok $checks - $2"
+        grep -v '^ok ' "$work/out" | head -n 40 | sed 's/^/# /'
+    fi
+}
+
+# lanes PTX SECONDS PART: some of the calls of gpu_lanes, output to $work/out.
+lanes() {
+    LD_LIBRARY_PATH="$top_builddir/test/standin/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        GPURING_STANDIN_PTX=$1 GPURING_STANDIN_PROTECT=0 \
+        timeout -k 10 "$2" "$top_builddir/test/gpu/gpu_lanes" --part "$3" >"$work/out" 2>&1
+}
+
+# mutant TEXT SAYS AWK: the kernels changed by an awk program must fail, and the output say so.
+mutant() {
+    awk "$3" "$ptx" >"$work/mutant.ptx"
+    if cmp -s "$ptx" "$work/mutant.ptx"; then
+        echo "nothing was changed" >"$work/out"
+        verdict 1 "$1"
+        return
+    fi
+    if lanes "$work/mutant.ptx" 120 5/997; then
+        verdict 1 "$1: is noticed"
+    else
+        grep -Eq -- "$2" "$work/out"
+        verdict $? "$1: is noticed ($2)"
+    fi
+}
+
+target=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx")
+if [ "${target:-0}" -lt 90 ]; then
+    echo "1..0 # SKIP this nvcc makes no PTX of compute capability 9.0 and later: it is of ${target:-?}"
+    exit 0
+fi
+: "${GPURING_STANDIN_PTX_SEED:=$(date +%s)}"
+export GPURING_STANDIN_PTX_SEED
+echo "# the kernels' PTX for sm_$target, GPURING_STANDIN_PTX_SEED=$GPURING_STANDIN_PTX_SEED"
+
+# The rest of a division by 47 takes all kinds of calls in turn, and all misalignments.
+lanes "$ptx" 600 "$((GPURING_STANDIN_PTX_SEED % 47))/47"
+status=$?
+sed -n 's/^\(ok\|not ok\) [0-9]* - //p' "$work/out" >"$work/lines"
+while IFS= read -r line; do
+    case $line in
+    *': 0 calls '*) ;;
+    *)
+        grep -q "^ok [0-9]* - $line\$" "$work/out"
+        verdict $? "$line"
+        ;;
+    esac
+done <"$work/lines"
+[ "$status" -eq 0 ]
+verdict $? "all calls, every 47th of the suite's, ended well"
+
+# That these checks can fail.
+mutant "a barrier less in each kernel" 'has accessed since the last barrier' '
+    /^\.visible \.entry/ { n = 0 }
+    /bar\.sync/ && ++n == 3 { print "\t// " $0; next }
+    { print }'
+mutant "vectors that begin 8 bytes later" 'CUDA_ERROR_MISALIGNED_ADDRESS' '
+    /st\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
+    { print }'
+mutant "vectors that are read 16 bytes farther on" 'is wrong|does not reach|since the last' '
+    /ld\.v2\.u64/ { sub(/\];/, "+16];"); sub(/\+[0-9]+\+16\]/, "+16]") }
+    { print }'
+mutant "vectors beyond all memory" 'CUDA_ERROR_ILLEGAL_ADDRESS' '
+    /st\.v2\.u64/ { sub(/\],/, "+4294967296],"); sub(/\+[0-9]+\+/, "+") }
+    { print }'
+mutant "a difference in place of a sum" 'element [0-9]* is wrong' '
+    { sub(/add\.rn\.f32/, "sub.rn.f32"); print }'
+mutant "an unknown word" 'PTX line [0-9]*: "frobnicate\.s64"' '
+    { sub(/add\.s64/, "frobnicate.s64"); print }'
+echo "1..$checks"

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Communicators of all kinds that come and go while calls are under way on them and on others, and
+ * while the program's own messages with wildcards, probes and cancelled receives are on the same
+ * communicators. Every result is checked. All ranks draw the same from the seed, and complete in an
+ * order of their own.
+ *
+ *   churn [-s SEED] [-c STEPS]
+ */
+#include "harness.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define COMMS  6
+#define WINDOW 6   /* calls under way */
+#define MOST   900 /* elements */
+
+struct place {
+    MPI_Comm comm; /* MPI_COMM_NULL: none, or this rank is not in it */
+    MPI_Comm copy; /* by MPI_Comm_idup, under way while copying is no null request */
+    MPI_Request copying;
+    int size, rank;
+    long sum; /* of its ranks' numbers in MPI_COMM_WORLD */
+};
+
+struct call {
+    MPI_Request request;
+    struct place *place;
+    int count, number;
+    double in[MOST], out[MOST];
+};
+
+static struct place places[COMMS];
+static struct call calls[WINDOW];
+static uint64_t shared, own; /* states of the random numbers: of all ranks, of this one */
+static int key, freed;
+static bool good = true;
+
+static unsigned draw(uint64_t *state, unsigned below)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned) (*state >> 33) % below;
+}
+
+static void expect(bool right, const char *what, int number)
+{
+    if (!right && good) {
+        good = false;
+        printf("# rank %d, step %d: %s\n", harness_rank, number, what);
+    }
+}
+
+static void finish(struct call *call)
+{
+    const struct place *place = call->place;
+    bool right = true;
+
+    if (call->request == MPI_REQUEST_NULL) {
+        return;
+    }
+    expect(MPI_Wait(&call->request, MPI_STATUS_IGNORE) == MPI_SUCCESS, "a request failed",
+           call->number);
+    for (int i = 0; i < call->count; i++) {
+        right = right && call->out[i] == (double) (place->sum + (long) place->size * (i % 7));
+    }
+    expect(right, "wrong result of a call with a request", call->number);
+}
+
+static void finish_all(void)
+{
+    for (unsigned i = 0, first = draw(&own, WINDOW); i < WINDOW; i++) {
+        finish(&calls[(first + i) % WINDOW]);
+    }
+}
+
+/* Called when a communicator is freed: it still works. */
+static int when_freed(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    int one = 1, all = 0, size;
+
+    (void) keyval;
+    (void) value;
+    (void) extra;
+    MPI_Comm_size(comm, &size);
+    MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, comm);
+    expect(all == size, "wrong result in an attribute's callback", -1);
+    freed++;
+    return MPI_SUCCESS;
+}
+
+static void describe(struct place *place, MPI_Comm comm)
+{
+    MPI_Group group, world;
+    int rank;
+
+    *place =
+        (struct place){.comm = comm, .copy = MPI_COMM_NULL, .copying = MPI_REQUEST_NULL, .size = 0};
+    if (comm == MPI_COMM_NULL) {
+        return;
+    }
+    MPI_Comm_size(comm, &place->size);
+    MPI_Comm_rank(comm, &place->rank);
+    MPI_Comm_group(comm, &group);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    for (int i = 0; i < place->size; i++) {
+        MPI_Group_translate_ranks(group, 1, &i, world, &rank);
+        place->sum += rank;
+    }
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    MPI_Comm_set_attr(comm, key, NULL);
+}
+
+static MPI_Comm of_group(void)
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Group world, part;
+    int without = (int) draw(&shared, (unsigned) harness_size);
+
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_excl(world, harness_size > 1, &without, &part);
+    if (harness_rank != without || harness_size == 1) {
+        MPI_Comm_create_group(MPI_COMM_WORLD, part, 17, &comm);
+    }
+    MPI_Group_free(&part);
+    MPI_Group_free(&world);
+    return comm;
+}
+
+static MPI_Comm of_topology(bool grid)
+{
+    int dims[2] = {0}, periods[2] = {1, 0}, weight = 1;
+    int before = (harness_rank + harness_size - 1) % harness_size;
+    int next = (harness_rank + 1) % harness_size;
+    MPI_Comm comm;
+
+    if (grid) {
+        MPI_Dims_create(harness_size, 2, dims);
+        MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 1, &comm);
+    } else {
+        MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &before, &weight, 1, &next, &weight,
+                                       MPI_INFO_NULL, 1, &comm);
+    }
+    return comm;
+}
+
+/* Two halves, joined, and merged again with the later ranks first. */
+static MPI_Comm of_halves(void)
+{
+    int half = harness_rank >= harness_size / 2;
+    MPI_Comm mine, both, merged;
+
+    if (harness_size == 1) {
+        return MPI_COMM_NULL;
+    }
+    MPI_Comm_split(MPI_COMM_WORLD, half, 0, &mine);
+    MPI_Intercomm_create(mine, 0, MPI_COMM_WORLD, half ? 0 : harness_size / 2, 3, &both);
+    MPI_Intercomm_merge(both, !half, &merged);
+    MPI_Comm_free(&both);
+    MPI_Comm_free(&mine);
+    return merged;
+}
+
+static MPI_Comm make(void)
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    switch (draw(&shared, 7)) {
+    case 0:
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        break;
+    case 1:
+        MPI_Comm_split(MPI_COMM_WORLD, harness_rank % 2, -harness_rank, &comm);
+        break;
+    case 2:
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm);
+        break;
+    case 3:
+        comm = of_group();
+        break;
+    case 4:
+        comm = of_topology(true);
+        break;
+    case 5:
+        comm = of_topology(false);
+        break;
+    default:
+        comm = of_halves();
+        break;
+    }
+    return comm;
+}
+
+static void end_copy(struct place *place, int number)
+{
+    int one = 1, all = 0;
+
+    if (place->copying == MPI_REQUEST_NULL) {
+        return;
+    }
+    MPI_Wait(&place->copying, MPI_STATUS_IGNORE);
+    MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, place->copy);
+    expect(all == place->size, "wrong result on a copy", number);
+    MPI_Comm_free(&place->copy);
+}
+
+static void renew(struct place *place, int number)
+{
+    end_copy(place, number);
+    finish_all();
+    if (place->comm != MPI_COMM_NULL) {
+        MPI_Comm_free(&place->comm);
+    }
+    describe(place, make());
+}
+
+static void blocking(const struct place *place, int number)
+{
+    static double in[MOST], out[MOST];
+    int count = 1 + (int) draw(&shared, MOST);
+    bool right = true;
+
+    if (place->comm == MPI_COMM_NULL) {
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        in[i] = harness_rank + i % 7;
+    }
+    MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, place->comm);
+    for (int i = 0; i < count; i++) {
+        right = right && out[i] == (double) (place->sum + (long) place->size * (i % 7));
+    }
+    expect(right, "wrong result of a blocking call", number);
+}
+
+static void nonblocking(struct place *place, int number)
+{
+    struct call *call = &calls[draw(&shared, WINDOW)];
+    int count = 1 + (int) draw(&shared, MOST);
+
+    finish(call);
+    end_copy(place, number); /* else libnbc takes the calls of Open MPI 4.1 for ours */
+    if (place->comm == MPI_COMM_NULL) {
+        return;
+    }
+    call->place = place;
+    call->count = count;
+    call->number = number;
+    for (int i = 0; i < count; i++) {
+        call->in[i] = harness_rank + i % 7;
+    }
+    MPI_Iallreduce(call->in, call->out, count, MPI_DOUBLE, MPI_SUM, place->comm, &call->request);
+}
+
+/* Around a call: a receive of anything from anybody, a probe, and a receive that is cancelled. */
+static void messages(const struct place *place, int number)
+{
+    int got = -1, never, next, flag, one = 1, all = 0;
+    MPI_Request any, vain, sent;
+    MPI_Status status;
+
+    if (place->comm == MPI_COMM_NULL) {
+        return;
+    }
+    next = (place->rank + 1) % place->size;
+    MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, place->comm, &any);
+    MPI_Irecv(&never, 1, MPI_INT, MPI_ANY_SOURCE, 77, place->comm, &vain);
+    MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, place->comm);
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, place->comm, &flag, &status);
+    MPI_Cancel(&vain);
+    MPI_Wait(&vain, &status);
+    MPI_Test_cancelled(&status, &flag);
+    expect(flag != 0, "a receive took a message that was not for it", number);
+    MPI_Isend(&number, 1, MPI_INT, next, 5, place->comm, &sent);
+    MPI_Wait(&any, &status);
+    MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    expect(all == place->size && got == number && status.MPI_TAG == 5 &&
+               status.MPI_SOURCE == (place->rank + place->size - 1) % place->size,
+           "wrong message", number);
+}
+
+static void step(int number)
+{
+    struct place *place = &places[draw(&shared, COMMS)];
+
+    switch (draw(&shared, 8)) {
+    case 0:
+        renew(place, number);
+        break;
+    case 1:
+        end_copy(place, number);
+        if (place->comm != MPI_COMM_NULL) {
+            MPI_Comm_idup(place->comm, &place->copy, &place->copying);
+        }
+        break;
+    case 2:
+        messages(place, number);
+        break;
+    case 3:
+    case 4:
+        blocking(place, number);
+        break;
+    default:
+        nonblocking(place, number);
+        break;
+    }
+    if (draw(&own, 4) == 0) { /* some ranks move on what is under way, others do not */
+        int flag;
+
+        MPI_Iprobe(MPI_ANY_SOURCE, 78, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = 1;
+    int steps = 300, option;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    while ((option = getopt(argc, argv, "s:c:")) != -1) {
+        switch (option) {
+        case 's':
+            seed = strtoull(optarg, NULL, 0);
+            break;
+        case 'c':
+            steps = atoi(optarg);
+            break;
+        default:
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
+    }
+    shared = seed;
+    own = seed * 31 + (uint64_t) harness_rank;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, when_freed, &key, NULL);
+    for (int i = 0; i < WINDOW; i++) {
+        calls[i].request = MPI_REQUEST_NULL;
+    }
+    for (int i = 0; i < COMMS; i++) {
+        describe(&places[i], make());
+    }
+    for (int i = 0; i < steps; i++) {
+        step(i);
+    }
+    for (int i = 0; i < COMMS; i++) {
+        renew(&places[i], steps);
+        if (places[i].comm != MPI_COMM_NULL) {
+            MPI_Comm_free(&places[i].comm);
+        }
+    }
+    harness_check(good && freed > COMMS, "%d steps, %d communicators freed, seed %llu", steps,
+                  freed, (unsigned long long) seed);
+    if (harness_have_component() && !harness_on_gpu() && steps >= 100) {
+        harness_check(harness_pvar("coll_gpuring_calls") > steps / 8, "coll/gpuring served them");
+    }
+    MPI_Comm_free_keyval(&key);
+    return harness_finish();
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Several CUDA contexts in a process, on the same GPU: the stand-in driver refuses kernels and
+ * copies on memory of another context than theirs. Calls with buffers of either work, whichever was
+ * met first, and so does the process when a context is destroyed. Meanwhile another thread of the
+ * application captures a stream into a graph.
+ *
+ * Arguments: how many of the contexts come first (own: the one beside the primary one; primary),
+ * and on which ranks the own one is destroyed at the end (all, last).
+ */
+#include "harness.h"
+#include "standin_find.h"
+
+#include <mpi-ext.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 40000 /* elements of a buffer */
+#define ALL  (MOST / 8)
+
+enum { PRIMARY, OWN, CONTEXTS };
+
+static void *(*context_make)(int gpu);
+static void (*context_end)(void *context);
+static void (*capture)(int capturing);
+static void (*copy)(void *to, const void *from, size_t bytes);
+static int (*push)(void *context), (*pop)(void **context), (*get_current)(void **context);
+static int (*memory_alloc)(uint64_t *address, size_t bytes), (*memory_free)(uint64_t address);
+
+static void *own;
+static int *from[CONTEXTS], *to[CONTEXTS], host[MOST];
+static MPI_Comm comm;
+static MPI_Datatype rows; /* of 3 of 5 integers */
+
+static void *allocate(int where)
+{
+    uint64_t address = 0;
+    void *popped;
+
+    if (where == PRIMARY) {
+        return harness_alloc(sizeof host);
+    }
+    if (push(own) != 0 || memory_alloc(&address, sizeof host) != 0 || pop(&popped) != 0) {
+        printf("Bail out! no memory in a context of its own\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    return (void *) (uintptr_t) address;
+}
+
+static void make_own(void)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+
+    own = context_make((local != NULL ? atoi(local) : 0) % atoi(getenv("GPURING_STANDIN_GPUS")));
+    from[OWN] = allocate(OWN);
+    to[OWN] = allocate(OWN);
+}
+
+static int value(int rank, int i)
+{
+    return 1000 * rank + i % 777;
+}
+
+/* Input of this rank, and an output that nothing was written to. */
+static void prepare(int source, int target)
+{
+    for (int i = 0; i < MOST; i++) {
+        host[i] = value(harness_rank, i);
+    }
+    copy(from[source], host, sizeof host);
+    memset(host, 0xff, sizeof host);
+    copy(to[target], host, sizeof host);
+}
+
+static int sum(int i)
+{
+    return 1000 * harness_size * (harness_size - 1) / 2 + harness_size * (i % 777);
+}
+
+static int allreduce(int *send, int *receive)
+{
+    return MPI_Allreduce(send, receive, MOST, MPI_INT, MPI_SUM, comm);
+}
+
+static int allreduce_small(int *send, int *receive)
+{
+    return MPI_Allreduce(send, receive, 10, MPI_INT, MPI_SUM, comm);
+}
+
+static int allreduce_in_place(int *send, int *receive)
+{
+    copy(receive, send, sizeof host);
+    return MPI_Allreduce(MPI_IN_PLACE, receive, MOST, MPI_INT, MPI_SUM, comm);
+}
+
+static int iallreduce(int *send, int *receive)
+{
+    MPI_Request request;
+    int status = MPI_Iallreduce(send, receive, MOST, MPI_INT, MPI_SUM, comm, &request);
+
+    return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+}
+
+static int bcast(int *send, int *receive)
+{
+    return MPI_Bcast(harness_rank == 0 ? send : receive, MOST, MPI_INT, 0, comm);
+}
+
+static int bcast_rows(int *send, int *receive)
+{
+    return MPI_Bcast(harness_rank == 0 ? send : receive, 1, rows, 0, comm);
+}
+
+static int ireduce(int *send, int *receive)
+{
+    MPI_Request request;
+    int status = MPI_Ireduce(send, receive, MOST, MPI_INT, MPI_SUM, 0, comm, &request);
+
+    return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
+}
+
+static int allgather(int *send, int *receive)
+{
+    return MPI_Allgather(send, ALL, MPI_INT, receive, ALL, MPI_INT, comm);
+}
+
+static int sum_at(int i)
+{
+    return sum(i);
+}
+
+static int small_at(int i)
+{
+    return i < 10 ? sum(i) : -1;
+}
+
+static int first_rank_at(int i)
+{
+    return harness_rank == 0 ? -1 : value(0, i);
+}
+
+static int rows_at(int i)
+{
+    return harness_rank == 0 || i % 5 >= 3 ? -1 : value(0, i);
+}
+
+static int root_at(int i)
+{
+    return harness_rank == 0 ? sum(i) : -1;
+}
+
+static int gathered_at(int i)
+{
+    return i / ALL < harness_size ? value(i / ALL, i % ALL) : -1;
+}
+
+static const struct {
+    const char *name;
+    int (*call)(int *send, int *receive);
+    int (*expected)(int i);
+} calls[] = {
+    {"Allreduce", allreduce, sum_at},
+    {"small Allreduce", allreduce_small, small_at},
+    {"Allreduce in place", allreduce_in_place, sum_at},
+    {"Iallreduce", iallreduce, sum_at},
+    {"Bcast", bcast, first_rank_at},
+    {"Bcast of rows", bcast_rows, rows_at},
+    {"Ireduce", ireduce, root_at},
+    {"Allgather", allgather, gathered_at},
+};
+
+static bool right(int target, int (*expected)(int i))
+{
+    copy(host, to[target], sizeof host);
+    for (int i = 0; i < MOST; i++) {
+        if (host[i] != expected(i)) {
+            printf("# rank %d: element %d is %d, not %d\n", harness_rank, i, host[i], expected(i));
+            return false;
+        }
+    }
+    return true;
+}
+
+static void try_all(int source, int target, const char *when)
+{
+    static const char *const names[CONTEXTS] = {"the primary context", "the other one"};
+    void *before = NULL, *after = NULL;
+
+    (void) get_current(&before);
+    for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
+        int status;
+
+        prepare(source, target);
+        capture(1);
+        status = calls[c].call(from[source], to[target]);
+        capture(0);
+        harness_check(status == MPI_SUCCESS && right(target, calls[c].expected),
+                      "%s: %s from %s to %s", when, calls[c].name, names[source], names[target]);
+    }
+    harness_check(get_current(&after) == 0 && after == before, "%s: the context is as before",
+                  when);
+}
+
+/* A collective of each kind on a communicator whose context is gone at some ranks. */
+static void after_loss(bool worked_there)
+{
+    MPI_Comm old = comm;
+    int status;
+
+    prepare(PRIMARY, PRIMARY);
+    status = allreduce(from[PRIMARY], to[PRIMARY]);
+    harness_check((status != MPI_SUCCESS) == worked_there, "Allreduce on the old communicator: %s",
+                  worked_there ? "an error on all ranks" : "it worked in the other context");
+    prepare(PRIMARY, PRIMARY);
+    status = bcast(from[PRIMARY], to[PRIMARY]);
+    harness_check(status == MPI_SUCCESS && right(PRIMARY, first_rank_at),
+                  "Bcast on the old communicator");
+    MPI_Comm_dup(old, &comm);
+    try_all(PRIMARY, PRIMARY, "on a new communicator");
+    make_own(); /* it has the handle of the destroyed one, where that was the last */
+    try_all(OWN, PRIMARY, "with another context");
+    try_all(OWN, OWN, "with another context");
+    MPI_Comm_free(&comm);
+    comm = old;
+}
+
+static void find_all(void)
+{
+    standin_find("gpuring_standin_context", &context_make);
+    standin_find("gpuring_standin_context_end", &context_end);
+    standin_find("gpuring_standin_copy", &copy);
+    standin_find("gpuring_standin_capture", &capture);
+    standin_find("cuCtxPushCurrent_v2", &push);
+    standin_find("cuCtxPopCurrent_v2", &pop);
+    standin_find("cuCtxGetCurrent", &get_current);
+    standin_find("cuMemAlloc_v2", &memory_alloc);
+    standin_find("cuMemFree_v2", &memory_free);
+}
+
+/* With buffers still in it, at the last rank: the application need not free them one by one. */
+static void end_own(bool everywhere)
+{
+    if (everywhere || harness_rank == harness_size - 1) {
+        context_end(own);
+    } else {
+        void *popped;
+
+        (void) (push(own) == 0 && memory_free((uintptr_t) from[OWN]) == 0 &&
+                memory_free((uintptr_t) to[OWN]) == 0 && pop(&popped) == 0);
+    }
+}
+
+static int bcast_init(int *buffer, MPI_Request *request)
+{
+#if MPI_VERSION >= 4
+    return MPI_Bcast_init(buffer, MOST, MPI_INT, 0, comm, MPI_INFO_NULL, request);
+#else
+    return MPIX_Bcast_init(buffer, MOST, MPI_INT, 0, comm, MPI_INFO_NULL, request);
+#endif
+}
+
+static void start_persistent(MPI_Request *request, const char *when)
+{
+    int status;
+
+    prepare(PRIMARY, PRIMARY);
+    if (harness_rank == 0) {
+        copy(to[PRIMARY], from[PRIMARY], sizeof host);
+    }
+    status = MPI_Start(request);
+    if (status == MPI_SUCCESS) {
+        status = MPI_Wait(request, MPI_STATUS_IGNORE);
+    }
+    harness_check(status == MPI_SUCCESS && (harness_rank == 0 || right(PRIMARY, first_rank_at)),
+                  "a persistent broadcast %s", when);
+}
+
+/* Of a staged call that failed elsewhere the next one returns the error. Notices go on
+ * MPI_COMM_WORLD, before what is sent there afterwards. */
+static void take_notices(bool none)
+{
+    int mine = 0, theirs, status;
+
+    for (int peer = 0; peer < harness_size; peer++) {
+        MPI_Sendrecv(&mine, 1, MPI_INT, peer, 7, &theirs, 1, MPI_INT, peer, 7, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+    prepare(PRIMARY, PRIMARY);
+    status = bcast(from[PRIMARY], to[PRIMARY]);
+    harness_check((status == MPI_SUCCESS || !none) && right(PRIMARY, first_rank_at),
+                  "the call after these is right, but may return their error");
+}
+
+/* The context ends while calls on buffers of another one are under way: one that is served, and one
+ * that is staged by way of host memory. */
+static void end_while_pending(bool everywhere, bool worked_there)
+{
+    MPI_Request served, staged;
+    int *second = allocate(PRIMARY), first_status, second_status;
+
+    prepare(PRIMARY, PRIMARY);
+    copy(second, from[PRIMARY], sizeof host);
+    MPI_Iallreduce(from[PRIMARY], to[PRIMARY], MOST, MPI_INT, MPI_SUM, comm, &served);
+    MPI_Ibcast(second, MOST, MPI_INT, 0, comm, &staged);
+    end_own(everywhere);
+    second_status = MPI_Wait(&staged, MPI_STATUS_IGNORE);
+    first_status = MPI_Wait(&served, MPI_STATUS_IGNORE);
+    harness_check(first_status != MPI_SUCCESS ? worked_there : right(PRIMARY, sum_at),
+                  "a pending Iallreduce ends, right or with an error");
+    copy(to[PRIMARY], second, sizeof host);
+    harness_check(second_status != MPI_SUCCESS ? worked_there
+                                               : harness_rank == 0 || right(PRIMARY, first_rank_at),
+                  "a pending Ibcast ends, right or with an error");
+    harness_free(second);
+    take_notices(!worked_there);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Request persistent;
+    bool own_first, everywhere;
+    int first;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    own_first = argc > 1 && strcmp(argv[1], "own") == 0;
+    everywhere = argc > 2 && strcmp(argv[2], "all") == 0;
+    first = own_first ? OWN : PRIMARY;
+    find_all();
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Type_vector(MOST / 5, 3, 5, MPI_INT, &rows);
+    MPI_Type_commit(&rows);
+    from[PRIMARY] = allocate(PRIMARY);
+    to[PRIMARY] = allocate(PRIMARY);
+    make_own();
+    try_all(first, first, "at first");
+    for (int round = 0; round < 2; round++) {
+        for (int both = 0; both < CONTEXTS * CONTEXTS; both++) {
+            try_all(both % CONTEXTS, both / CONTEXTS, round == 0 ? "by turns" : "again");
+        }
+    }
+    harness_check(bcast_init(to[PRIMARY], &persistent) == MPI_SUCCESS, "a persistent broadcast");
+    start_persistent(&persistent, "before");
+    end_while_pending(everywhere, own_first);
+    start_persistent(&persistent, "after the end of a context");
+    MPI_Request_free(&persistent);
+    after_loss(own_first);
+    MPI_Type_free(&rows);
+    MPI_Comm_free(&comm);
+    context_end(own);
+    harness_free(from[PRIMARY]);
+    harness_free(to[PRIMARY]);
+    return harness_finish();
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+"""The performance variables of coll/gpuring, which mpi4py has no calls for."""
+import ctypes
+
+from mpi4py import MPI
+
+MPI_T_PVAR_CLASS_COUNTER = 6  # in Open MPI's mpi.h
+mpi = ctypes.CDLL(MPI.__file__)  # and with it the MPI library that mpi4py is linked with
+
+
+def need(result, what):
+    if result != 0:
+        raise RuntimeError(f"{what}: MPI error {result}")
+
+
+class Counters:
+    """How often calls were served or staged since the last look. close() before MPI_Finalize."""
+
+    def __init__(self, *names):
+        provided, count = ctypes.c_int(), ctypes.c_int()
+        self.session = ctypes.c_void_p()
+        self.handles = {name: ctypes.c_void_p() for name in names}
+        need(mpi.MPI_T_init_thread(MPI.THREAD_SINGLE, ctypes.byref(provided)), "start MPI_T")
+        need(mpi.MPI_T_pvar_session_create(ctypes.byref(self.session)), "make a session")
+        for name, handle in self.handles.items():
+            index = ctypes.c_int()
+            need(mpi.MPI_T_pvar_get_index(f"coll_gpuring_{name}".encode(),
+                                          MPI_T_PVAR_CLASS_COUNTER, ctypes.byref(index)),
+                 f"find the variable {name}")
+            need(mpi.MPI_T_pvar_handle_alloc(self.session, index, None, ctypes.byref(handle),
+                                             ctypes.byref(count)), f"use the variable {name}")
+        self.last = self.read()
+
+    def read(self):
+        values = {}
+        for name, handle in self.handles.items():
+            value = ctypes.c_ulonglong()
+            need(mpi.MPI_T_pvar_read(self.session, handle, ctypes.byref(value)), f"read {name}")
+            values[name] = value.value
+        return values
+
+    def more(self):
+        """The change of each since the last time."""
+        now = self.read()
+        change = {name: now[name] - self.last[name] for name in now}
+        self.last = now
+        return change
+
+    def close(self):
+        for handle in self.handles.values():
+            mpi.MPI_T_pvar_handle_free(self.session, ctypes.byref(handle))
+        mpi.MPI_T_pvar_session_free(ctypes.byref(self.session))
+        mpi.MPI_T_finalize()

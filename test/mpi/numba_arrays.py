@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+"""MPI through mpi4py on the arrays of numba.cuda, as its users have them: device, managed, mapped
+and pinned ones, and views into them, on one GPU or several. No kernels of Numba's: they need NVVM.
+
+numba_arrays.py [COUNT]: elements of a block"""
+import sys
+import threading
+
+from numba import cuda  # loads the driver
+import numpy as np
+from mpi4py import MPI
+
+from counters import Counters
+
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+OFFSET = 37  # elements: a view does not begin where memory does
+# How the counters change, and what that means.
+WAYS = {"served": {"calls": 1, "staged": 0}, "staged": {"calls": 0, "staged": 1},
+        "left to others": {"calls": 0, "staged": 0}}
+comm = MPI.COMM_WORLD
+size, rank = comm.size, comm.rank
+lines = 0
+
+
+def tell(good, text):
+    """One line of TAP: good on all ranks."""
+    global lines
+    votes = comm.allgather(bool(good))
+    lines += 1
+    if rank == 0:
+        print(f"{'ok' if all(votes) else 'not ok'} {lines} - {text}")
+        if not all(votes):
+            print(f"# wrong on ranks {[r for r in range(size) if not votes[r]]}")
+
+
+def device(values):
+    return cuda.to_device(values)
+
+
+def stream(values):
+    """Copied by a stream; who calls MPI waits for it first."""
+    with_stream = cuda.stream()
+    array = cuda.to_device(values, stream=with_stream)
+    with_stream.synchronize()
+    return array
+
+
+def chained(values):
+    """From stream to stream: the second waits for an event of the first."""
+    first, second, done = cuda.stream(), cuda.stream(), cuda.event(timing=False)
+    source = cuda.to_device(values, stream=first)
+    target = cuda.device_array_like(source)
+    done.record(first)
+    done.wait(second)
+    target.copy_to_device(source, stream=second)
+    done.record(second)
+    done.synchronize()
+    return target
+
+
+def view(values):
+    """A part of an array, copied there by the default stream."""
+    whole = cuda.device_array(OFFSET + len(values) + 5, values.dtype)
+    part = whole[OFFSET:OFFSET + len(values)]
+    part.copy_to_device(cuda.to_device(values))
+    cuda.synchronize()
+    return part
+
+
+def filled(array, values):
+    array[:] = values
+    return array
+
+
+def managed(values):
+    return filled(cuda.managed_array(len(values), values.dtype), values)
+
+
+def mapped(values):
+    return filled(cuda.mapped_array(len(values), values.dtype), values)
+
+
+def pinned(values):
+    return filled(cuda.pinned_array(len(values), values.dtype), values)
+
+
+def host_of(array):
+    if isinstance(array, np.ndarray):
+        return np.array(array)
+    copying = cuda.stream()
+    values = array.copy_to_host(stream=copying)
+    copying.synchronize()
+    return values
+
+
+def data(of, count=COUNT, dtype=np.float32):
+    """What a rank gives: all of them can compute it."""
+    return (np.arange(count) % 50 + 100 * of).astype(dtype)
+
+
+def total(count=COUNT, dtype=np.float32):
+    return sum(data(r, count, dtype) for r in range(size)).astype(dtype)
+
+
+def each(block):
+    """What ranks have after an allgather of such blocks."""
+    return np.concatenate([data(r, block) for r in range(size)])
+
+
+def allreduce(make):
+    source, target = make(data(rank)), make(np.full(COUNT, -1, np.float32))
+    comm.Allreduce(source, target)
+    return target, total()
+
+
+def allreduce_in_place(make):
+    buffer = make(data(rank))
+    comm.Allreduce(MPI.IN_PLACE, buffer)
+    return buffer, total()
+
+
+def allreduce_of_doubles(make):
+    source, target = make(data(rank, dtype=np.float64)), make(np.zeros(COUNT))
+    comm.Allreduce(source, target, op=MPI.MAX)
+    return target, data(size - 1, dtype=np.float64)
+
+
+def iallreduce(make):
+    source, target = make(data(rank)), make(np.full(COUNT, -1, np.float32))
+    comm.Iallreduce(source, target).Wait()
+    return target, total()
+
+
+def bcast(make):
+    buffer = make(data(rank))
+    comm.Bcast(buffer, root=1)
+    return buffer, data(1)
+
+
+def ibcast(make):
+    buffer = make(data(rank))
+    comm.Ibcast(buffer, root=0).Wait()
+    return buffer, data(0)
+
+
+def reduce_in_place(make):
+    buffer = make(data(rank))
+    if rank == 1:
+        comm.Reduce(MPI.IN_PLACE, buffer, root=1)
+    else:
+        comm.Reduce(buffer, None, root=1)
+    return buffer, total() if rank == 1 else data(rank)
+
+
+def allgather(make):
+    source, target = make(data(rank)), make(np.zeros(size * COUNT, np.float32))
+    comm.Allgather(source, target)
+    return target, each(COUNT)
+
+
+def allgather_in_place(make):
+    start = np.zeros(size * COUNT, np.float32)
+    start[rank * COUNT:(rank + 1) * COUNT] = data(rank)
+    buffer = make(start)
+    comm.Allgather(MPI.IN_PLACE, buffer)
+    return buffer, each(COUNT)
+
+
+def allgatherv(make):
+    counts = [10 * r + 3 for r in range(size)]
+    source, target = make(data(rank, counts[rank])), make(np.zeros(sum(counts), np.float32))
+    comm.Allgatherv(source, [target, counts])
+    return target, np.concatenate([data(r, counts[r]) for r in range(size)])
+
+
+def alltoall(make):
+    source = make(np.concatenate([data(rank + 10 * r) for r in range(size)]))
+    target = make(np.zeros(size * COUNT, np.float32))
+    comm.Alltoall(source, target)
+    return target, np.concatenate([data(r + 10 * rank) for r in range(size)])
+
+
+def reduce_scatter(make):
+    counts = [10 * r + 3 for r in range(size)]
+    source, target = make(data(rank, sum(counts))), make(np.zeros(counts[rank], np.float32))
+    comm.Reduce_scatter(source, target, counts)
+    begin = sum(counts[:rank])
+    return target, total(sum(counts))[begin:begin + counts[rank]]
+
+
+SERVED_CALLS = [allreduce, allreduce_in_place, allreduce_of_doubles, iallreduce]
+STAGED_CALLS = [bcast, ibcast, reduce_in_place, allgather, allgather_in_place, allgatherv, alltoall,
+                reduce_scatter]
+ON_GPU = [device, stream, chained, view, managed]
+
+
+def run(call, make, way):
+    name = f"{call.__name__.replace('_', ' ')}, {make.__name__} arrays"
+    counters.more()
+    got, expected = call(make)
+    change = counters.more()
+    tell(np.array_equal(host_of(got), expected), f"{name}: right")
+    tell(change == WAYS[way], f"{name}: {way}")
+
+
+def from_another_process():
+    """CUDA IPC: what the next rank has allocated."""
+    mine = device(data(rank))
+    theirs = comm.sendrecv(mine.get_ipc_handle(), dest=(rank - 1) % size, source=(rank + 1) % size)
+    source, target = theirs.open(), device(np.zeros(COUNT, np.float32))
+    comm.Allreduce(source, target)
+    tell(np.array_equal(host_of(target), total()), "allreduce of imported memory: right")
+    gathered = device(np.zeros(size * COUNT, np.float32))
+    comm.Allgather(source, gathered)
+    tell(np.array_equal(host_of(gathered),
+                        np.concatenate([data((r + 1) % size) for r in range(size)])),
+         "allgather of imported memory: right")
+    theirs.close()
+    comm.Barrier()
+
+
+def halves():
+    """16-bit floats, which neither MPI nor mpi4py has, by a named type."""
+    def add(invec, inoutvec, datatype):
+        inout = np.frombuffer(inoutvec, np.float16)
+        inout += np.frombuffer(invec, np.float16)
+
+    half, op = MPI.UINT16_T.Dup(), MPI.Op.Create(add, commute=True)
+    half.Set_name("gpuring:float16:sum")
+    source, target = device(data(rank, dtype=np.float16)), device(np.zeros(COUNT, np.float16))
+    counters.more()
+    comm.Allreduce([source, half], [target, half], op=op)
+    tell(counters.more() == WAYS["served"], "allreduce of 16-bit floats: served")
+    tell(np.array_equal(host_of(target), total(dtype=np.float16)),
+         "allreduce of 16-bit floats: right")
+    target = device(np.zeros(COUNT, np.float16))
+    comm.Reduce([source, half], [target, half], op=op, root=0)
+    tell(counters.more() == WAYS["staged"], "reduce of 16-bit floats: staged")
+    tell(np.array_equal(host_of(target), total(dtype=np.float16) * (rank == 0)),
+         "reduce of 16-bit floats: right")
+    op.Free()
+    half.Free()
+
+
+def in_thread():
+    """A thread with a GPU of its own choice; the arrays stay there."""
+    results = []
+
+    def work():
+        cuda.select_device((rank + 1) % len(cuda.gpus))
+        buffer = device(data(rank))
+        comm.Allreduce(MPI.IN_PLACE, buffer)
+        results.append(host_of(buffer))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    tell(np.array_equal(results[0], total()), "allreduce in another thread: right")
+
+
+def registered():
+    """Host memory that is registered in the context of another GPU, to a GPU and back."""
+    host = data(rank)
+    target = device(np.zeros(COUNT, np.float32))
+    with cuda.gpus[(rank + 1) % len(cuda.gpus)], cuda.pinned(host):
+        comm.Allreduce(host, target)
+        comm.Allreduce(target, host)
+    tell(np.array_equal(host_of(target), total()), "allreduce from registered memory: right")
+    tell(np.array_equal(host, size * total()), "allreduce into registered memory: right")
+
+
+def other_gpu():
+    """The arrays are on another GPU than the one that the thread has chosen."""
+    with cuda.gpus[(rank + 1) % len(cuda.gpus)]:
+        target = device(np.zeros(COUNT, np.float32))
+        source = device(data(rank))
+    comm.Allreduce(source, target)
+    with cuda.gpus[(rank + 1) % len(cuda.gpus)]:
+        tell(np.array_equal(host_of(target), total()), "allreduce on another GPU: right")
+
+
+def after_close(closes, who):
+    """A GPU is reset: old communicators say so, new ones go on with what is made then."""
+    old = comm.Dup()
+    buffer = device(data(rank))
+    old.Allreduce(MPI.IN_PLACE, buffer)
+    if closes:
+        del buffer
+        cuda.close()
+        cuda.select_device(rank % len(cuda.gpus))
+        buffer = device(data(rank))
+    try:
+        old.Allreduce(MPI.IN_PLACE, buffer)
+        refused = False
+    except MPI.Exception:
+        refused = True
+    tell(refused, f"after cuda.close() at {who}: an error on a communicator that was used before")
+    fresh = comm.Dup()
+    buffer = device(data(rank))
+    fresh.Allreduce(MPI.IN_PLACE, buffer)
+    tell(np.array_equal(host_of(buffer), total()),
+         f"after cuda.close() at {who}: a new communicator serves")
+
+
+comm.Set_errhandler(MPI.ERRORS_RETURN)
+counters = Counters("calls", "staged")
+cuda.select_device(rank % len(cuda.gpus))
+for make in ON_GPU:
+    for call in SERVED_CALLS:
+        run(call, make, "served")
+    for call in STAGED_CALLS:
+        run(call, make, "staged")
+for make in pinned, mapped:
+    for call in SERVED_CALLS + STAGED_CALLS:
+        run(call, make, "left to others")
+for scene in halves, from_another_process, in_thread, registered, other_gpu:
+    scene()
+after_close(rank == 0, "one rank")
+after_close(True, "all ranks")
+counters.close()
+if rank == 0:
+    print(f"1..{lines}")
+sys.stdout.flush()

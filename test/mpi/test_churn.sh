@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Communicators that come and go amid calls, with the program's own messages on them.
+#
+# GPURING_CHURN_SEED repeats a run (the seed is printed); GPURING_CHURN_COUNT: steps of each.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+seed=${GPURING_CHURN_SEED:-$(date +%s)}
+count=${GPURING_CHURN_COUNT:-300}
+echo "# GPURING_CHURN_SEED=$seed GPURING_CHURN_COUNT=$count repeats this run"
+
+churn() { # RANKS NODES TEXT
+    mpi 120 "$1" "n$2" churn -s "$seed" -c "$count"
+    adopt_as_one "$1 ranks on $2 nodes, $3"
+    seed=$((seed + 1))
+}
+
+run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/churn" -s "$seed" -c "$count"
+adopt_as_one "4 ranks without the component"
+for ranks in 2 3 5; do
+    churn "$ranks" 1 "auto"
+done
+export OMPI_MCA_coll_gpuring_check=data
+churn 4 1 "check=data"
+unset OMPI_MCA_coll_gpuring_check
+if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
+    export OMPI_MCA_coll_gpuring_net=ucx
+    churn 4 2 "auto"
+    export OMPI_MCA_coll_gpuring_algorithm=tree OMPI_MCA_coll_gpuring_protocol=ll
+    churn 3 3 "tree, ll"
+    unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol OMPI_MCA_coll_gpuring_net
+else
+    skip "built without UCX" "several nodes"
+fi
+
+# Buffers in host memory in a process that has a driver: every call is looked at, and handed on.
+if [ -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    use_gpus 1
+    churn 4 1 "host memory beside GPUs"
+    export OMPI_MCA_coll_gpuring_agree=always
+    churn 4 1 "host memory beside GPUs, agree=always"
+else
+    skip "built without CUDA: there is no device layer to test" "host memory beside GPUs"
+fi
+finish

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Buffers of several CUDA contexts of a process, and contexts that are destroyed, on the stand-in
+# driver (test/standin): nothing here is a result of a GPU.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "contexts"
+    finish
+fi
+
+export GPURING_STANDIN_REPORT="$work/report" OMPI_MCA_coll_gpuring_buffer_size=64k
+told='context of GPU [0-9]+ that coll/gpuring works in was destroyed'
+for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; do
+    # shellcheck disable=SC2086 # words of the case
+    set -- $case
+    use_gpus "$2"
+    for stage in 16m 16k; do
+        what="$1 ranks on $2 GPU(s), $3 context first, destroyed on: $4, chunks of $stage"
+        OMPI_MCA_coll_gpuring_stage_size=$stage mpi 120 "$1" contexts "$3" "$4"
+        if [ "$3" = own ]; then
+            check "$what: the message names the cause and the remedy" says "$told.*MPI_Comm_dup"
+        else
+            check "$what: no error is told" silent 'gpuring ERROR'
+        fi
+        adopt_as_one "$what"
+        nothing_held "$what: nothing is leaked or misused"
+    done
+done
+
+# Every result is read once more.
+use_gpus 1
+OMPI_MCA_coll_gpuring_check=data mpi 120 2 contexts own last
+adopt_as_one "check=data"
+finish

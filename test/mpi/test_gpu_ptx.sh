@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# MPI_Allreduce on device memory with the kernels as nvcc has compiled them, run by the stand-in
+# driver's interpreter of PTX: nothing here is a result of a GPU.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+ptx=$top_builddir/test/standin/kernels.ptx
+target=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx" 2>/dev/null)
+if [ -z "$target" ]; then
+    skip "built without CUDA: there are no compiled kernels" "compiled kernels, interpreted"
+    finish
+elif [ "$target" -lt 90 ]; then
+    skip "this nvcc makes no PTX of compute capability 9.0 and later: it is of $target" \
+        "compiled kernels, interpreted"
+    finish
+fi
+: "${GPURING_STANDIN_PTX_SEED:=$(date +%s)}"
+echo "# the kernels' PTX for sm_$target, GPURING_STANDIN_PTX_SEED=$GPURING_STANDIN_PTX_SEED"
+export GPURING_STANDIN_PTX="$ptx" GPURING_STANDIN_PTX_SEED GPURING_STANDIN_PROTECT=0
+export OMPI_MCA_coll_gpuring_buffer_size=64k GPURING_STANDIN_REPORT="$work/report"
+
+small=0,1,2,3,1023,1024,1025
+for layout in "2 1" "3 1" "2 2" "3 3"; do
+    ranks=${layout% *} gpus=${layout#* }
+    use_gpus "$gpus"
+    for protocol in simple ll ll128; do
+        OMPI_MCA_coll_gpuring_protocol=$protocol \
+            mpi 120 "$ranks" matrix -n $small,20000 -f 97 -s
+        adopt_as_one "$protocol, $ranks ranks on $gpus GPUs: every 97th combination"
+    done
+done
+
+# Lines, slots and windows; from and to every offset.
+edges=15,17,119,121,127,129,511,513,8191,8193,15359,15361,46081
+for algorithm in ring tree direct; do
+    OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -f 5 -s
+    adopt_as_one "$algorithm: misaligned buffers of counts around all bounds"
+done
+mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
+adopt_as_one "3 ranks on 3 nodes: every 61st combination"
+
+# Kernels of different processes that cannot run together.
+use_gpus 1
+GPURING_STANDIN_EXCLUSIVE="$work/gpu" mpi 120 3 matrix -n 1,1000,20001 -f 97 -s
+adopt_as_one "3 ranks on one GPU that runs one kernel at a time"
+
+# The same where the first clock stands still, as a GPU's may for a while: the other one ends kernels.
+sed 's/\(mov\.u64.*\), %globaltimer;/\1, 0;/' "$ptx" >"$work/still.ptx"
+if cmp -s "$ptx" "$work/still.ptx"; then not_ok "kernels that read no clock"; fi
+GPURING_STANDIN_PTX="$work/still.ptx" GPURING_STANDIN_EXCLUSIVE="$work/gpu" \
+    mpi 60 3 matrix -n 1,1000,20001 -f 97 -s
+adopt_as_one "the same where the GPU's timer stands still"
+nothing_held "all ranks give back what they took, and do nothing that a GPU would not let pass"
+
+# That these checks can fail: the kernel is named, and the run fails.
+awk '/st\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
+    { print }' "$ptx" >"$work/mutant.ptx"
+GPURING_STANDIN_PTX="$work/mutant.ptx" OMPI_MCA_coll_gpuring_timeout=10 \
+    OMPI_MCA_coll_gpuring_protocol=simple mpi 120 2 matrix -n 20000 -f 97 -s
+check "kernels that are wrong: the run fails" [ "$status" -ne 0 ]
+check "kernels that are wrong: the message names kernel, line and thread" says \
+    'kernel gpuring_[a-z0-9_]*, PTX line [0-9]* .*: block [0-9]*, thread [0-9]* writes 16 bytes'
+finish

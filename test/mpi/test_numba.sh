@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# mpi4py on the arrays of Numba, as its users have them, on the stand-in driver: nothing here is a
+# result of a GPU.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+driver=$top_builddir/test/standin/.libs/libcuda_application.so
+if [ ! -e "$driver" ]; then
+    skip "built without CUDA: there is no device layer to test" "Numba"
+    finish
+fi
+python=/usr/bin/python3 # Debian's, which has Debian's packages
+for module in mpi4py numba; do
+    if ! "$python" -c "import $module" 2>/dev/null; then
+        skip "no $module: install python3-$module, as test/packages.txt says" "Numba"
+        finish
+    fi
+done
+use_gpus 1
+programs=
+device=auto
+export NUMBA_CUDA_DRIVER="$driver" PYTHONDONTWRITEBYTECODE=1
+export GPURING_STANDIN_REPORT="$work/report"
+for layout in "2 1" "2 2" "3 1" "3 2" "3 3"; do
+    ranks=${layout% *} gpus=${layout#* }
+    export GPURING_STANDIN_GPUS="$gpus"
+    mpi 120 "$ranks" "$python" "$top_srcdir/test/mpi/numba_arrays.py"
+    check "$ranks ranks, $gpus GPUs: they reach each other, also after a reset" \
+        silent 'does not arrive at the other'
+    adopt_as_one "$ranks ranks, $gpus GPUs"
+done
+OMPI_MCA_coll_gpuring_stage_size=64k \
+    mpi 120 3 n2 "$python" "$top_srcdir/test/mpi/numba_arrays.py" 300007
+adopt_as_one "3 ranks on 2 nodes, 300007 elements, staged in chunks"
+OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 2 "$python" "$top_srcdir/test/mpi/numba_arrays.py"
+check "the counters tell when nothing is served" says '^not ok .* allreduce, device arrays: served'
+touch "$work/report"
+cp "$work/report" "$work/out"
+check "no misuse of the driver" silent misuses
+finish

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The CUDA device in an application of several contexts, on the stand-in driver: memory of others
+ * than its own, and its own destroyed. Every case is a process.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/status.h"
+#include "test/unit/cuda_ranks.h"
+
+static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
+static void (*end_context)(void *context);
+static CUcontext other_context;
+
+/* So many bytes in a context beside the primary one of GPU 0, which is made anew. */
+static CUdeviceptr alloc_in_another(const struct gpuring_cuda_driver *driver, size_t bytes)
+{
+    void *(*make)(int gpu);
+    CUdeviceptr memory;
+    CUcontext popped;
+
+    cuda_find("gpuring_standin_context", &make);
+    cuda_find("gpuring_standin_context_end", &end_context);
+    other_context = make(0);
+    CUDA_REQUIRE(driver->ctx_push(other_context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(&memory, bytes) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&popped) == CUDA_SUCCESS);
+    return memory;
+}
+
+static void contexts_body(void)
+{
+    uint8_t from[3000], to[3000] = {0};
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_pointer mine, other;
+    struct gpuring_stream *stream;
+    struct gpuring_device *device;
+    CUdeviceptr buffer, memory;
+    CUcontext before, after;
+    void *p, *q;
+
+    driver = cuda_application_start(0, &buffer, sizeof from);
+    device = cuda_attached(buffer);
+    memory = alloc_in_another(driver, sizeof from);
+    p = (void *) (uintptr_t) buffer;
+    q = (void *) (uintptr_t) memory;
+    mine = ops->classify(device, p);
+    other = ops->classify(device, q);
+    CUDA_REQUIRE(ops->reaches(device, &mine) && !ops->reaches(device, &other));
+    CUDA_REQUIRE(driver->ctx_current(&before) == CUDA_SUCCESS);
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t) (i * 7 % 251 + 1);
+    }
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy(stream, q, from, sizeof from) == GPURING_OK);
+    CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy(stream, p, q, sizeof from) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy_rows(stream, to, 1000, p, 1000, 500, 3) == GPURING_OK);
+    while (ops->copied(stream) == GPURING_AGAIN) {
+        sched_yield();
+    }
+    CUDA_REQUIRE(ops->copy_rows(stream, (uint8_t *) p + 500, 1000, (uint8_t *) q + 500, 1000, 500,
+                                3) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy_rows(stream, to + 500, 1000, (uint8_t *) q + 500, 1000, 500, 3) ==
+                 GPURING_OK);
+    while (ops->copied(stream) == GPURING_AGAIN) {
+        sched_yield();
+    }
+    CUDA_REQUIRE(memcmp(from, to, sizeof from) == 0);
+    end_context(other_context); /* of what was there nothing is left */
+    CUDA_REQUIRE(ops->copy(stream, to, p, sizeof to) == GPURING_OK);
+    CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+    CUDA_REQUIRE(memcmp(from, to, sizeof from) == 0);
+    ops->stream_destroy(stream);
+    CUDA_REQUIRE(driver->ctx_current(&after) == CUDA_SUCCESS && before == after);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void memory_of_other_contexts_is_copied(void **state)
+{
+    (void) state;
+    cuda_in_process("", contexts_body);
+}
+
+/* An entry point that fails at its n-th call, with copies between contexts. */
+static void failing_copies_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_stream *stream = NULL;
+    struct gpuring_device *device;
+    CUdeviceptr buffer, memory;
+    uint8_t bytes[100];
+    int started, ended;
+    void *p, *q;
+
+    driver = cuda_application_start(0, &buffer, sizeof bytes);
+    device = cuda_attached(buffer);
+    memory = alloc_in_another(driver, sizeof bytes);
+    p = (void *) (uintptr_t) buffer;
+    q = (void *) (uintptr_t) memory;
+    (void) ops->classify(device, q);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    for (int copy = 0; copy < 3; copy++) {
+        started = copy == 0   ? ops->copy(stream, q, bytes, sizeof bytes)
+                  : copy == 1 ? ops->copy(stream, p, q, sizeof bytes)
+                              : ops->copy_rows(stream, p, 10, q, 10, 10, 2);
+        ended = started == GPURING_OK ? ops->synchronize(stream) : started;
+        CUDA_REQUIRE(ended <= GPURING_OK);
+    }
+    ops->stream_destroy(stream);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+    end_context(other_context);
+}
+
+static void failing_copies_between_contexts_are_survived(void **state)
+{
+    (void) state;
+    /* Calls of the application and of the attachment come first. */
+    cuda_in_process("cuStreamCreate=3:2", failing_copies_body);
+    cuda_in_process("cuMemcpyAsync=1:700", failing_copies_body);
+    cuda_in_process("cuMemcpyPeerAsync=1:700", failing_copies_body);
+    cuda_in_process("cuMemcpyPeerAsync=3:700", failing_copies_body);
+    cuda_in_process("cuStreamSynchronize=1:700", failing_copies_body);
+    cuda_in_process("cuCtxPushCurrent_v2=5:201", failing_copies_body);
+    cuda_in_process("cuCtxPushCurrent_v2=6:201", failing_copies_body);
+}
+
+static void lost_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_stream *stream, *later;
+    struct gpuring_device *device;
+    CUdeviceptr buffer, memory;
+    static uint8_t page[4096] __attribute__((aligned(4096)));
+    uint8_t *pinned;
+    void *mine, *at;
+
+    driver = cuda_application_start(0, &buffer, 64);
+    memory = alloc_in_another(driver, 64);
+    device = cuda_attached(memory);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    CUDA_REQUIRE(ops->alloc(device, 4096, &mine) == GPURING_OK);
+    CUDA_REQUIRE(ops->alloc_pinned(device, 5000, &at) == GPURING_OK);
+    CUDA_REQUIRE(ops->reach(device, page, sizeof page) == GPURING_OK);
+    pinned = at;
+    CUDA_REQUIRE(pinned[0] == 0 && pinned[4999] == 0);
+    CUDA_REQUIRE(!ops->lost(device));
+    end_context(other_context);
+    (void) alloc_in_another(driver, 64); /* with the same handle */
+    CUDA_REQUIRE(ops->lost(device));
+    CUDA_REQUIRE(ops->copy(stream, pinned, mine, 10) == GPURING_ERR_IO);
+    CUDA_REQUIRE(strstr(cuda_last_log, "context of GPU 0") != NULL &&
+                 strstr(cuda_last_log, "was destroyed") != NULL &&
+                 strstr(cuda_last_log, "MPI_Comm_dup") != NULL);
+    cuda_last_log[0] = '\0';
+    CUDA_REQUIRE(ops->alloc(device, 4096, &at) == GPURING_ERR_IO);
+    CUDA_REQUIRE(ops->stream_create(device, &later) == GPURING_ERR_IO);
+    CUDA_REQUIRE(ops->synchronize(stream) != GPURING_OK);
+    CUDA_REQUIRE(ops->copied(stream) != GPURING_OK && ops->copied(stream) != GPURING_AGAIN);
+    pinned[4999] = 1; /* the host may go on with it */
+    ops->stream_destroy(stream);
+    ops->free(device, mine);
+    ops->free_pinned(device, pinned);
+    ops->unreach(device, page);
+    ops->close(device);
+    CUDA_REQUIRE(cuda_last_log[0] == '\0'); /* it is said once */
+    end_context(other_context);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void a_destroyed_context_is_left_alone(void **state)
+{
+    (void) state;
+    cuda_in_process("", lost_body);
+}
+
+/* The host's memory, registered in a context that is not the device's. */
+static void registered_body(void)
+{
+    static uint8_t memory[5000];
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_stream *stream;
+    struct gpuring_device *device;
+    CUdeviceptr buffer, other;
+    CUcontext popped;
+
+    driver = cuda_application_start(0, &buffer, sizeof memory);
+    device = cuda_attached(buffer);
+    other = alloc_in_another(driver, 64);
+    CUDA_REQUIRE(driver->ctx_push(other_context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->host_register(memory, sizeof memory, 0) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&popped) == CUDA_SUCCESS);
+    (void) ops->classify(device, (void *) (uintptr_t) other); /* copies look from now on */
+    memset(memory, 'a', sizeof memory);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy(stream, (void *) (uintptr_t) buffer, memory, sizeof memory) ==
+                 GPURING_OK);
+    CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+    memset(memory, 'b', sizeof memory);
+    CUDA_REQUIRE(ops->copy(stream, memory, (void *) (uintptr_t) buffer, sizeof memory) ==
+                 GPURING_OK);
+    CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+    CUDA_REQUIRE(memory[0] == 'a' && memory[sizeof memory - 1] == 'a');
+    ops->stream_destroy(stream);
+    ops->close(device);
+    CUDA_REQUIRE(driver->host_unregister(memory) == CUDA_SUCCESS);
+    end_context(other_context);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void memory_registered_elsewhere_is_copied(void **state)
+{
+    (void) state;
+    cuda_in_process("", registered_body);
+}
+
+/* The driver's documentation promises it: also where addresses, or what the stand-in makes memory
+ * of, are used again. Who has the old memory open still would take the new one for it. */
+static void unique_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    CUipcMemHandle first, second;
+    CUdeviceptr buffer;
+
+    driver = cuda_application_start(0, &buffer, 64);
+    CUDA_REQUIRE(driver->ipc_get(&first, buffer) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->alloc(&buffer, 64) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ipc_get(&second, buffer) == CUDA_SUCCESS);
+    CUDA_REQUIRE(memcmp(&first, &second, sizeof first) != 0);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void handles_of_memory_are_unique(void **state)
+{
+    (void) state;
+    cuda_in_process("", unique_body);
+}
+
+static void moved_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    CUdeviceptr buffer;
+
+    driver = cuda_application_start(0, &buffer, 64);
+    CUDA_REQUIRE(cuda_attached(buffer) == NULL);
+    CUDA_REQUIRE(strstr(cuda_last_log, "addresses") != NULL &&
+                 strstr(cuda_last_log, "coll_gpuring_device=off") != NULL);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void host_memory_at_other_addresses_is_refused(void **state)
+{
+    (void) state;
+    cuda_in_process("moved=1", moved_body);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_of_other_contexts_is_copied),
+        cmocka_unit_test(failing_copies_between_contexts_are_survived),
+        cmocka_unit_test(a_destroyed_context_is_left_alone),
+        cmocka_unit_test(memory_registered_elsewhere_is_copied),
+        cmocka_unit_test(handles_of_memory_are_unique),
+        cmocka_unit_test(host_memory_at_other_addresses_is_refused),
+    };
+
+    return cmocka_run_group_tests_name("device_contexts", tests, NULL, NULL);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Tuning files: what they mean, what is refused and how it is told, and who goes first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/choice.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/tuning.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define HEAD GPURING_TUNING_VERSION_LINE "\n"
+
+static struct gpuring_tuning parse(const char *text)
+{
+    struct gpuring_tuning tuning;
+    char error[320] = "";
+    int status = gpuring_tuning_parse(text, strlen(text), &tuning, error, sizeof error);
+
+    if (status != GPURING_OK) {
+        fail_msg("%s", error);
+    }
+    return tuning;
+}
+
+/* The ranges for a shape as text. */
+static const char *ranges(const char *text, enum gpuring_tuning_memory memory, uint64_t nodes,
+                          uint64_t ranks)
+{
+    struct gpuring_tuning tuning = parse(text);
+    struct gpuring_tuned *tuned;
+    static char result[1024];
+
+    assert_int_equal(gpuring_tuned_find(&tuning, memory, nodes, ranks, &tuned), GPURING_OK);
+    strcpy(result, "none");
+    if (tuned != NULL) {
+        gpuring_tuned_text(tuned, result, sizeof result);
+    }
+    free(tuned);
+    gpuring_tuning_clear(&tuning);
+    return result;
+}
+
+static void the_first_rule_that_matches_counts(void **state)
+{
+    static const char text[] =
+        "# measured on a Tuesday\n\n" HEAD
+        "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous\n"
+        "  allreduce\tbytes=8192- ranks=2 nodes=2 memory=host ring simple # swapped\r\n"
+        "allreduce memory=host nodes=2 ranks=2 bytes=4000-9000 tree\n"
+        "allreduce memory=cuda nodes=* ranks=4-8 bytes=64 auto ll\n"
+        "allreduce memory=* nodes=3- ranks=* bytes=* packed ll128";
+
+    (void) state;
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 2, 2),
+                        "0-4095 previous, 4096-8191 tree, 8192- ring simple");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 2, 2), "none");
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 2, 3), "none");
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1, 2), "none");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 8), "0-63 auto, 64 auto ll, 65- auto");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 9), "none");
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000), "* packed ll128");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 3, 4),
+                        "0-63 packed ll128, 64 auto ll, 65- packed ll128");
+    assert_string_equal(ranges(HEAD, GPURING_TUNING_HOST, 1, 2), "none");
+}
+
+/* Every size against a search through the rules, with rules that overlap at random. */
+static void ranges_are_what_the_rules_say(void **state)
+{
+    struct gpuring_tuning_rule rules[40];
+    struct gpuring_tuning tuning = {.rules = rules};
+
+    (void) state;
+    srand(7);
+    for (int round = 0; round < 200; round++) {
+        struct gpuring_tuned *tuned;
+
+        tuning.count = (uint32_t) (rand() % 40 + 1);
+        for (uint32_t i = 0; i < tuning.count; i++) {
+            uint64_t first = (uint64_t) (rand() % 100);
+
+            rules[i] = (struct gpuring_tuning_rule){
+                .memories = (uint32_t) (rand() % 3 + 1),
+                .nodes = {0, UINT64_MAX},
+                .ranks = {(uint64_t) (rand() % 3), UINT64_MAX},
+                .bytes = {first, rand() % 5 == 0 ? UINT64_MAX : first + (uint64_t) (rand() % 30)},
+                .algorithm = rand() % (GPURING_PARAM_ALGORITHM_PREVIOUS + 1),
+            };
+        }
+        assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 1, 1, &tuned), 0);
+        for (uint64_t bytes = 0; bytes < 140; bytes++) {
+            struct gpuring_tuned_range range = {.algorithm = -1};
+            int expected = GPURING_PARAM_ALGORITHM_AUTO;
+
+            for (uint32_t i = tuning.count; i-- > 0;) {
+                if ((rules[i].memories & 1) != 0 && rules[i].ranks.first <= 1 &&
+                    rules[i].bytes.first <= bytes && bytes <= rules[i].bytes.last) {
+                    expected = rules[i].algorithm;
+                }
+            }
+            if (tuned != NULL) {
+                range = *gpuring_tuned_at(tuned, bytes);
+            }
+            assert_int_equal(range.previous, expected == GPURING_PARAM_ALGORITHM_PREVIOUS);
+            assert_int_equal(range.algorithm, range.previous ? -1 : expected - 1);
+        }
+        free(tuned);
+    }
+}
+
+static void rules_are_written_as_they_are_read(void **state)
+{
+    static const char *const lines[] = {
+        "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous",
+        "allreduce memory=cuda nodes=1-4 ranks=8- bytes=65536- ring simple",
+        "allreduce memory=* nodes=* ranks=* bytes=17 auto ll128",
+        "allreduce memory=host nodes=1 ranks=64 bytes=* direct",
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct gpuring_tuning_rule rule;
+        char error[256], text[256];
+
+        assert_int_equal(gpuring_tuning_line(lines[i], strlen(lines[i]), &rule, error, 256), 1);
+        assert_true(gpuring_tuning_text(&rule, text, sizeof text) < 256);
+        assert_string_equal(text, lines[i]);
+    }
+}
+
+static uint64_t fingerprint(const char *text)
+{
+    struct gpuring_tuning tuning = parse(text);
+    uint64_t found = gpuring_tuning_fingerprint(&tuning);
+
+    gpuring_tuning_clear(&tuning);
+    return found;
+}
+
+static void fingerprints_are_those_of_the_rules(void **state)
+{
+    static const char rule[] = "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous";
+    static const char *const others[] = {
+        "allreduce memory=cuda nodes=2 ranks=2 bytes=0-4095 previous",
+        "allreduce memory=host nodes=1 ranks=2 bytes=0-4095 previous",
+        "allreduce memory=host nodes=2 ranks=2- bytes=0-4095 previous",
+        "allreduce memory=host nodes=2 ranks=2 bytes=1-4095 previous",
+        "allreduce memory=host nodes=2 ranks=2 bytes=0-4096 previous",
+        "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 ring",
+        "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 ring ll",
+        "",
+    };
+    char text[256], same[256];
+    uint64_t mine;
+
+    (void) state;
+    snprintf(text, sizeof text, HEAD "%s\n", rule);
+    snprintf(same, sizeof same, "# other words\n" HEAD "\n   %s   # and more\n\n", rule);
+    mine = fingerprint(text);
+    assert_true(mine == fingerprint(same));
+    assert_true(mine > GPURING_TUNING_BROKEN && fingerprint(HEAD) > GPURING_TUNING_BROKEN);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(text, sizeof text, HEAD "%s\n", others[i]);
+        assert_true(mine != fingerprint(text));
+    }
+}
+
+/* Each message names the line and the word, and says what may stand there. */
+static void what_is_wrong_is_told(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "line 1: no line 'gpuring-tuning 1'"},
+        {"# nothing\n\n", "no line 'gpuring-tuning 1'"},
+        {"allreduce memory=host nodes=1 ranks=2 bytes=* ring\n", "line 1: 'allreduce': the first"},
+        {"gpuring-tuning 2\n", "line 1: '2': the first line"},
+        {"gpuring-tuning\n", "line 1: 'gpuring-tuning': the first line"},
+        {HEAD "bcast memory=host nodes=1 ranks=2 bytes=* ring", "line 2: 'bcast' is no collective"},
+        {HEAD "\nallreduce memory=gpu nodes=1 ranks=2 bytes=* ring",
+         "line 3: 'memory=gpu': memory is host, cuda or *"},
+        {HEAD "allreduce memory=host nodes=one ranks=2 bytes=* ring",
+         "line 2: 'nodes=one' is no number; give N, N-M"},
+        {HEAD "allreduce memory=host nodes=1 ranks=4-2 bytes=* ring", "'ranks=4-2' is no number"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=4K- ring", "'bytes=4K-' is no number"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=-4 ring", "'bytes=-4' is no number"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=1-2-3 ring", "'bytes=1-2-3' is no"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes= ring", "'bytes=' is no number"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=99999999999999999999 ring", "is no num"},
+        {HEAD "allreduce memory=host nodes=1 nodes=2 bytes=* ring", "'nodes=2' stands there twice"},
+        {HEAD "allreduce memory=host nodes=1 cores=2 bytes=* ring", "'cores=2' is no condition"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 ring", "bytes= is missing behind 'ranks=2'"},
+        {HEAD "allreduce ring", "memory= is missing behind 'allreduce'"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=*", "nothing serves behind 'bytes=*'"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* star",
+         "'star' is no algorithm; known are auto, ring, tree, direct, packed, previous"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* ring fast",
+         "'fast' is no protocol; known are auto, simple, ll, ll128"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* previous ll", "'ll' is one word too"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* ring ll ll", "'ll' is one word too"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* ring\x01", "byte 0x01 is no text"},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* r\xc3\xacng", "byte 0xc3 is no text"},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpuring_tuning tuning;
+        char error[320] = "";
+
+        assert_int_equal(gpuring_tuning_parse(cases[i].text, strlen(cases[i].text), &tuning, error,
+                                              sizeof error),
+                         GPURING_ERR_ARG);
+        if (strstr(error, cases[i].message) == NULL || strncmp(error, "line ", 5) != 0) {
+            fail_msg("'%s' should be told of \"%s\", not \"%s\"", cases[i].message, cases[i].text,
+                     error);
+        }
+        assert_null(tuning.rules);
+    }
+}
+
+static void files_have_limits(void **state)
+{
+    static const char rule[] = "allreduce memory=host nodes=1 ranks=2 bytes=7 ring\n";
+    size_t room = sizeof HEAD + (GPURING_TUNING_MAX_RULES + 1) * (sizeof rule - 1);
+    char *text = malloc(room), *at = text, error[320];
+    struct gpuring_tuning tuning;
+
+    (void) state;
+    assert_non_null(text);
+    at += sprintf(at, "%s", HEAD);
+    for (int i = 0; i < GPURING_TUNING_MAX_RULES; i++) {
+        at += sprintf(at, "%s", rule);
+    }
+    tuning = parse(text);
+    assert_int_equal(tuning.count, GPURING_TUNING_MAX_RULES);
+    gpuring_tuning_clear(&tuning);
+    sprintf(at, "%s", rule);
+    assert_int_equal(gpuring_tuning_parse(text, strlen(text), &tuning, error, sizeof error),
+                     GPURING_ERR_ARG);
+    assert_non_null(strstr(error, "line 1026: more than 1024 rules"));
+    memset(text, 'x', 2000);
+    text[2000] = '\0';
+    assert_int_equal(gpuring_tuning_parse(text, 2000, &tuning, error, sizeof error),
+                     GPURING_ERR_ARG);
+    assert_non_null(strstr(error, "more than 512 characters"));
+    free(text);
+}
+
+/* Any bytes: either rules that can be used, or a message; the sanitizers see the rest. */
+static void try_bytes(const char *bytes, size_t length)
+{
+    char *copy = malloc(length + (length == 0)), error[320] = "";
+    struct gpuring_tuning tuning;
+    struct gpuring_tuned *tuned;
+
+    assert_non_null(copy);
+    memcpy(copy, bytes, length); /* exact room: reading beyond is noticed */
+    if (gpuring_tuning_parse(copy, length, &tuning, error, sizeof error) == GPURING_OK) {
+        assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 2, 2, &tuned), 0);
+        if (tuned != NULL) {
+            assert_true(tuned->range[tuned->count - 1].last == UINT64_MAX);
+        }
+        free(tuned);
+        gpuring_tuning_clear(&tuning);
+    } else {
+        assert_true(error[0] != '\0');
+    }
+    free(copy);
+}
+
+static void any_bytes_are_read_or_refused(void **state)
+{
+    static const char good[] = HEAD "allreduce memory=host nodes=2 ranks=2- bytes=0-4095 previous\n"
+                                    "allreduce memory=* nodes=2 ranks=* bytes=4096- ring ll # x\n";
+    static const char alphabet[] = " \t\n#=-*0129allreducememoryhostnodesranksbytesprevious\0\xff";
+    char bytes[sizeof good];
+
+    (void) state;
+    srand(11);
+    for (size_t length = 0; length < sizeof good; length++) {
+        try_bytes(good, length);
+    }
+    for (int i = 0; i < 20000; i++) {
+        memcpy(bytes, good, sizeof good);
+        for (int n = rand() % 4; n >= 0; n--) {
+            bytes[(size_t) rand() % (sizeof good - 1)] =
+                alphabet[(size_t) rand() % (sizeof alphabet - 1)];
+        }
+        try_bytes(bytes, sizeof good - 1);
+    }
+    for (int i = 0; i < 5000; i++) {
+        for (size_t n = 0; n < sizeof bytes; n++) {
+            bytes[n] = (char) (i % 2 ? alphabet[(size_t) rand() % (sizeof alphabet - 1)] : rand());
+        }
+        try_bytes(bytes, (size_t) rand() % sizeof bytes);
+    }
+}
+
+static void files_are_named_in_messages(void **state)
+{
+    char path[] = "/tmp/gpuring-tuning.XXXXXX", error[512], expected[128];
+    struct gpuring_tuning tuning;
+    int descriptor = mkstemp(path);
+
+    (void) state;
+    assert_true(descriptor >= 0);
+    assert_int_equal(write(descriptor, HEAD "some\n", sizeof HEAD + 4), sizeof HEAD + 4);
+    assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_ARG);
+    snprintf(expected, sizeof expected, "%s, line 2: 'some' is no collective", path);
+    assert_non_null(strstr(error, expected));
+    assert_int_equal(lseek(descriptor, 0, SEEK_SET), 0);
+    assert_int_equal(write(descriptor, HEAD "#    \n", sizeof HEAD + 5), sizeof HEAD + 5);
+    assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_OK);
+    gpuring_tuning_clear(&tuning);
+    assert_int_equal(ftruncate(descriptor, GPURING_TUNING_MAX_FILE + 1), 0);
+    assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_IO);
+    assert_non_null(strstr(error, "longer than 1 MiB"));
+    close(descriptor);
+    unlink(path);
+    assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_IO);
+    assert_non_null(strstr(error, "No such file"));
+    assert_int_equal(gpuring_tuning_read("/tmp", &tuning, error, sizeof error), GPURING_ERR_IO);
+    assert_non_null(strstr(error, "/tmp: is no regular file"));
+    assert_int_equal(mkfifo(path, 0600), 0); /* nobody writes: it must not wait */
+    assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_IO);
+    assert_non_null(strstr(error, "is no regular file but a pipe"));
+    unlink(path);
+}
+
+/* ---- Who goes first ---- */
+
+static struct gpuring_choice_config config_of(const struct gpuring_tuned *tuned)
+{
+    struct gpuring_choice_config config = {
+        .algorithm = -1,
+        .protocol = -1,
+        .nranks = 4,
+        .nnodes = 1,
+        .host = true,
+        .offered = {true, true, true, false},
+        .slot_bytes = {131072, 16384, 16384},
+        .tuned = tuned,
+        .advised = true,
+    };
+
+    for (int i = 0; i < GPURING_ADVICE_SIZES; i++) {
+        config.advice_algorithm[i] = GPURING_ALGORITHM_TREE;
+    }
+    return config;
+}
+
+static void expect(const struct gpuring_choice_config *config, uint64_t bytes, bool left,
+                   enum gpuring_algorithm algorithm, enum gpuring_protocol protocol)
+{
+    struct gpuring_choice choice;
+
+    assert_int_equal(gpuring_choice_leaves(config, bytes), left);
+    gpuring_choose(config, bytes, 1, &choice);
+    assert_int_equal(choice.algorithm, algorithm);
+    assert_int_equal(choice.protocol, protocol);
+}
+
+static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(void **state)
+{
+    struct gpuring_tuning tuning =
+        parse(HEAD "allreduce memory=host nodes=1 ranks=4 bytes=0-99 previous\n"
+                   "allreduce memory=host nodes=1 ranks=4 bytes=100-199 ring ll128\n"
+                   "allreduce memory=host nodes=1 ranks=4 bytes=200-299 packed ll\n");
+    struct gpuring_tuned *tuned;
+    struct gpuring_choice_config config;
+
+    (void) state;
+    assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
+    config = config_of(tuned);
+    expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 99, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL128);
+    expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_LL128);
+    /* packed is not offered here: the model's */
+    expect(&config, 299, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 100000, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
+
+    config.algorithm = GPURING_ALGORITHM_DIRECT;
+    expect(&config, 50, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL);
+    expect(&config, 100, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL128);
+    config.algorithm = GPURING_ALGORITHM_PACKED; /* not offered: as not asked for */
+    expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    config.algorithm = -1;
+    config.protocol = GPURING_PROTOCOL_SIMPLE;
+    expect(&config, 50, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
+    expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_SIMPLE);
+    config.protocol = -1;
+
+    /* previous is asked for: all sizes, and a choice for calls that cannot be handed on */
+    config.algorithm = GPURING_CHOICE_PREVIOUS;
+    expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
+    config.tuned = NULL;
+    expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
+    config.algorithm = -1;
+    expect(&config, 50, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    free(tuned);
+    gpuring_tuning_clear(&tuning);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_rule_that_matches_counts),
+        cmocka_unit_test(ranges_are_what_the_rules_say),
+        cmocka_unit_test(rules_are_written_as_they_are_read),
+        cmocka_unit_test(fingerprints_are_those_of_the_rules),
+        cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(files_have_limits),
+        cmocka_unit_test(any_bytes_are_read_or_refused),
+        cmocka_unit_test(files_are_named_in_messages),
+        cmocka_unit_test(what_was_asked_for_goes_before_the_file_and_that_before_the_model),
+    };
+
+    return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
+}
