@@ -36,7 +36,7 @@ check "nothing is left behind after an interrupt" nothing_left
 for moment in 0.1 0.3 0.6 1.0 1.5 2.1; do # and again, while it is leaving
     timeout -s INT -k 30 "$moment" "$bed" -t 50 sleep 100 >"$work/out" 2>&1 &
     sleep "$moment"
-    for again in 1 2 3 4 5 6 7 8; do
+    for _ in 1 2 3 4 5 6 7 8; do
         pkill -INT -f "$bed -t 50" || true
         sleep 0.02
     done
