@@ -63,7 +63,13 @@ EXTRA_PROGRAMS += test/bench/overhead
 test_bench_overhead_SOURCES = test/bench/overhead.c
 test_bench_overhead_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_overhead_LDADD = $(MPI_LIBS)
+
+EXTRA_PROGRAMS += test/bench/communicators
+test_bench_communicators_SOURCES = test/bench/communicators.c
+test_bench_communicators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_bench_communicators_LDADD = $(MPI_LIBS)
 EXTRA_DIST += \
+    test/bench/communicators.sh \
     test/bench/compare.gp \
     test/bench/compare.py \
     test/bench/compare.sh \

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,40 @@ static void fresh_memory_is_zero_and_page_aligned(void **state)
         assert_int_equal(((uint8_t *) memory)[i], 0);
     }
     ops->free(*state, memory);
+}
+
+/* A communicator has megabytes of it, and need not use any. */
+static void pinned_memory_takes_no_pages_before_it_is_written(void **state)
+{
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE), pages = 1000;
+    unsigned char resident[1000];
+    uint8_t *memory;
+    void *at = NULL;
+    size_t count = 0;
+
+    assert_int_equal(ops->alloc_pinned(*state, pages * page, &at), GPURING_OK);
+    assert_int_equal((uintptr_t) at % page, 0);
+    assert_int_equal(mincore(at, pages * page, resident), 0);
+    for (size_t i = 0; i < pages; i++) {
+        count += resident[i] & 1;
+    }
+    assert_int_equal(count, 0);
+    memory = at;
+    for (size_t i = 0; i < pages * page; i++) {
+        assert_int_equal(memory[i], 0);
+    }
+    memory[pages * page - 1] = 1;
+    ops->free_pinned(*state, at);
+    assert_int_equal(mincore(at, page, resident), -1); /* given back at once */
+}
+
+static void pinned_memory_that_cannot_be_had_is_told(void **state)
+{
+    void *at = NULL;
+
+    assert_int_equal(ops->alloc_pinned(*state, (size_t) 1 << 60, &at), GPURING_ERR_NOMEM);
+    assert_null(at);
+    assert_non_null(strstr(last_log, "coll_gpuring_buffer_size"));
 }
 
 /* From one distance to another, and nothing between them. */
@@ -189,6 +224,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(fresh_memory_is_zero_and_page_aligned, open_device,
+                                        close_device),
+        cmocka_unit_test_setup_teardown(pinned_memory_takes_no_pages_before_it_is_written,
+                                        open_device, close_device),
+        cmocka_unit_test_setup_teardown(pinned_memory_that_cannot_be_had_is_told, open_device,
                                         close_device),
         cmocka_unit_test_setup_teardown(rows_are_copied_from_pitch_to_pitch, open_device,
                                         close_device),

@@ -117,7 +117,7 @@ struct gpuring_device_ops {
     int (*reach)(struct gpuring_device *device, void *memory, size_t bytes);
     void (*unreach)(struct gpuring_device *device, void *memory);
 
-    /* Host memory from which the device copies at full speed. */
+    /* Zeroed host memory from which the device copies at full speed. Page aligned. */
     int (*alloc_pinned)(struct gpuring_device *device, size_t bytes, void **pointer);
     void (*free_pinned)(struct gpuring_device *device, void *pointer);
 

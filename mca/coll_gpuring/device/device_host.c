@@ -25,7 +25,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* A mapping of ours (fd >= 0 while it can be exported) or of a peer's (fd == -1). */
+/* A mapping: ours (fd >= 0 while it can be exported; -1: nobody else's) or a peer's (-1). */
 struct host_mapping {
     void *pointer;
     size_t bytes;
@@ -112,7 +112,7 @@ static struct gpuring_pointer host_classify(struct gpuring_device *device, const
     return (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
 }
 
-/* Map fd and remember it; on failure fd stays the caller's. */
+/* Map fd, or memory of our own (-1), and remember it; on failure fd stays the caller's. */
 static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int keep_fd,
                        void **pointer)
 {
@@ -123,12 +123,12 @@ static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int 
         gpuring_error("out of memory for a mapping of %zu bytes", bytes);
         return GPURING_ERR_NOMEM;
     }
-    address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
     if (address == MAP_FAILED) {
-        gpuring_error(
-            "cannot map %zu bytes of shared memory: %s; lower coll_gpuring_buffer_size or "
-            "coll_gpuring_max_channels, or raise the address space limit (ulimit -v)",
-            bytes, strerror(errno));
+        gpuring_error("cannot map %zu bytes of memory: %s; lower coll_gpuring_buffer_size or "
+                      "coll_gpuring_max_channels, or raise the address space limit (ulimit -v)",
+                      bytes, strerror(errno));
         free(mapping);
         return GPURING_ERR_NOMEM;
     }
@@ -306,25 +306,11 @@ static void host_unload(struct gpuring_device *device, void *where)
     (void) where;
 }
 
+/* Pages that nobody has written to yet take neither memory nor time: slots of protocols that are
+ * not used, or all of a communicator on which one small call is made. */
 static int host_alloc_pinned(struct gpuring_device *device, size_t bytes, void **pointer)
 {
-    void *memory = NULL;
-
-    (void) device;
-    if (posix_memalign(&memory, (size_t) sysconf(_SC_PAGESIZE), bytes) != 0) {
-        gpuring_error("out of memory for a buffer of %zu bytes; lower coll_gpuring_buffer_size",
-                      bytes);
-        return GPURING_ERR_NOMEM;
-    }
-    memset(memory, 0, bytes);
-    *pointer = memory;
-    return GPURING_OK;
-}
-
-static void host_free_pinned(struct gpuring_device *device, void *pointer)
-{
-    (void) device;
-    free(pointer);
+    return mapping_add(device, -1, bytes, 0, pointer);
 }
 
 static int host_stream_create(struct gpuring_device *device, struct gpuring_stream **stream)
@@ -408,7 +394,7 @@ const struct gpuring_device_ops gpuring_device_host = {
     .upload = host_upload,
     .unload = host_unload,
     .alloc_pinned = host_alloc_pinned,
-    .free_pinned = host_free_pinned,
+    .free_pinned = mapping_remove,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .stream_device = host_stream_device,
