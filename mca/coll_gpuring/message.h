@@ -22,6 +22,10 @@ enum gpuring_message_tag {
     GPURING_TAG_STAGED = -7,      /* stage_agree.h: of blocking calls */
     GPURING_TAG_NONBLOCKING = -6, /* .. of non-blocking ones */
     GPURING_TAG_NOTICE = -5,      /* stage_notice_mail.h, on MPI_COMM_WORLD alone */
+    /* As STAGED and NONBLOCKING, of calls between groups: their group's own communicator, whose
+     * calls Open MPI makes for them at times of its own, agrees on these by the former two. */
+    GPURING_TAG_GROUP_STAGED = -4,
+    GPURING_TAG_GROUP_NONBLOCKING = -3,
 };
 
 /*

@@ -203,6 +203,16 @@ static bool add_agreements(struct gpuring_staging *staging)
     return !may_stage() || (staging->blocking != NULL && staging->nonblocking != NULL);
 }
 
+static void use_agreements(struct gpuring_staging *staging, struct ompi_communicator_t *comm)
+{
+    bool groups = OMPI_COMM_IS_INTER(comm);
+
+    gpuring_agreement_use(staging->blocking, comm,
+                          groups ? GPURING_TAG_GROUP_STAGED : GPURING_TAG_STAGED);
+    gpuring_agreement_use(staging->nonblocking, comm,
+                          groups ? GPURING_TAG_GROUP_NONBLOCKING : GPURING_TAG_NONBLOCKING);
+}
+
 /*
  * A module with what wire-up and the simple path need, so that they cannot fail at one rank alone
  * later. NULL: no memory.
@@ -325,8 +335,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
         gpuring_exchange_use(module->exchange, comm, GPURING_TAG_EXCHANGE);
     }
     if (stages) {
-        gpuring_agreement_use(module->staging.blocking, comm, GPURING_TAG_STAGED);
-        gpuring_agreement_use(module->staging.nonblocking, comm, GPURING_TAG_NONBLOCKING);
+        use_agreements(&module->staging, comm);
         gpuring_notices_open(&module->staging, comm);
         if (gpuring_memory_possible()) {
             gpuring_stage_prepare();

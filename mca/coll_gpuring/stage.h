@@ -63,7 +63,9 @@ struct gpuring_stage {
     enum gpuring_staged what;
     struct gpuring_stage_request *request; /* a persistent call's, before it is given to the user */
     uint64_t call;  /* its number, the same on all ranks: gpuring_stage_calls when it began */
-    uint32_t start; /* of a persistent one: how often it was started; or GPURING_STAGE_APART */
+    uint32_t start; /* of a persistent one: how often it was started; or GPURING_STAGE_APART or
+                       GPURING_STAGE_BESIDE; or 0 */
+    bool beside;    /* it may be a call of Open MPI's own, if it is a non-blocking one */
     bool agrees;    /* the ranks agree at the end of the call on whether all went well */
     bool noticed;   /* the others were told of a failure (stage_notice.h) */
     struct gpuring_notice_receipt *receipt; /* .. and are to answer before the call begins */
@@ -109,6 +111,14 @@ int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t cou
  * stage->start is that number with this bit.
  */
 #define GPURING_STAGE_APART UINT32_C(0x80000000)
+
+/*
+ * stage->start of non-blocking calls that may be Open MPI's own (gpuring_compat_internal). These
+ * stand at another place among the application's calls on each rank, so the ranks neither number
+ * them nor agree on them: each would wait for the agreement whose turn it is there. They have the
+ * number of the last call that counts.
+ */
+#define GPURING_STAGE_BESIDE UINT32_C(0x40000000)
 static inline bool gpuring_stage_is_of_graph(const struct ompi_communicator_t *comm,
                                              enum gpuring_staged what)
 {

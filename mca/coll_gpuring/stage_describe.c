@@ -111,26 +111,35 @@ void gpuring_describe_reduce(struct gpuring_stage *stage, struct ompi_communicat
     }
 }
 
+static void describe_reduction(struct gpuring_stage *stage, const void *sbuf, const void *rbuf,
+                               gpuring_count_t count, struct ompi_datatype_t *type)
+{
+    begin(stage, sbuf, rbuf);
+    reduction_input(stage, (size_t) count, type);
+    stage->receive.out = gpuring_part_whole((size_t) count, type);
+}
+
 void gpuring_describe_allreduce(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                                 GPURING_ARGUMENTS_REDUCTION)
 {
     (void) comm;
-    (void) op;
-    begin(stage, sbuf, rbuf);
-    reduction_input(stage, (size_t) rcount, rtype);
-    stage->receive.out = gpuring_part_whole((size_t) rcount, rtype);
+    describe_reduction(stage, sbuf, rbuf, rcount, rtype);
+    stage->beside = gpuring_compat_internal(rcount, rtype, op);
 }
 
 void gpuring_describe_scan(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                            GPURING_ARGUMENTS_REDUCTION)
 {
-    gpuring_describe_allreduce(stage, comm, GPURING_VALUES_REDUCTION);
+    (void) comm;
+    (void) op;
+    describe_reduction(stage, sbuf, rbuf, rcount, rtype);
 }
 
 void gpuring_describe_exscan(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
                              GPURING_ARGUMENTS_REDUCTION)
 {
-    gpuring_describe_allreduce(stage, comm, GPURING_VALUES_REDUCTION);
+    (void) op;
+    describe_reduction(stage, sbuf, rbuf, rcount, rtype);
     if (ompi_comm_rank(comm) == 0) {
         stage->receive.in = stage->receive.out;
     }

@@ -251,11 +251,12 @@ static bool is_of_call(const struct gpuring_notice *notice, const struct gpuring
 static bool has_begun(const struct gpuring_notice *notice, const mca_coll_gpuring_module_t *module)
 {
     bool apart = (notice->start & GPURING_STAGE_APART) != 0;
+    bool beside = (notice->start & GPURING_STAGE_BESIDE) != 0;
     uint32_t number = notice->start & ~GPURING_STAGE_APART;
     uint64_t calls = gpuring_stage_calls(module);
 
     return notice->call < calls ||
-           (notice->call == calls && (!apart || number <= module->staging.apart));
+           (notice->call == calls && !beside && (!apart || number <= module->staging.apart));
 }
 
 static bool is_due(const struct gpuring_notice *notice, const void *argument)
@@ -316,8 +317,7 @@ static void tell(const struct gpuring_stage *stage, const struct gpuring_notice 
                 "%s: %s (call %" PRIu64 "%s%s) failed at rank %d%s on host %s: %s: %s; its log "
                 "tells more",
                 text, name, notice->call,
-                notice->start > 0 && (notice->start & GPURING_STAGE_APART) == 0 ? ", persistent"
-                                                                                : "",
+                notice->start > 0 && notice->start < GPURING_STAGE_BESIDE ? ", persistent" : "",
                 when, (int) notice->rank, notice->remote ? " of the other group" : "", notice->host,
                 gpuring_status_text(notice->failure), meaning(notice->kind));
 }
@@ -328,8 +328,8 @@ static int take_all(gpuring_notice_is_fn is, const void *argument,
     struct gpuring_notice notice;
 
     while (gpuring_notice_box_take(is, argument, true, &notice)) {
-        /* Else all have the verdict already; of calls of a graph there is none. */
-        if (!stage->agrees || (notice.start & GPURING_STAGE_APART) != 0) {
+        /* Else all have the verdict already; of these calls there is none. */
+        if (!stage->agrees || notice.start >= GPURING_STAGE_BESIDE) {
             tell(stage, &notice);
             status = status == GPURING_OK ? notice.failure : status;
         }

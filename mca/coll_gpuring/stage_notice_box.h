@@ -23,7 +23,7 @@ struct gpuring_notice {
     uint32_t use;     /* the communicator: its name, and which use of that (stage_notice.c) */
     uint64_t name;
     uint64_t call;         /* its number on the communicator (stage.h) */
-    uint32_t start;        /* of a persistent one, from 1 on; or GPURING_STAGE_APART; or 0 */
+    uint32_t start;        /* its stage's */
     int32_t failure, rank; /* a gpuring_status, and whose */
     uint32_t receipt;      /* what an answer is to name (stage_notice_mail.c); 0: none is asked */
     int32_t sender;        /* rank in MPI_COMM_WORLD */

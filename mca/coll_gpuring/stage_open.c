@@ -131,6 +131,8 @@ int gpuring_stage_open_nonblocking(struct gpuring_stage *stage, mca_coll_gpuring
     int status = take_places(stage, module, what);
 
     stage->party.rooted = false; /* Open MPI hands these calls on at all ranks */
+    stage->party.none = stage->beside;
+    stage->start = stage->beside ? GPURING_STAGE_BESIDE : 0;
     gpuring_stage_requests_reserve();
     stage->agrees = agrees(stage);
     if (status != GPURING_OK) {

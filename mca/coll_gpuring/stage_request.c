@@ -30,6 +30,9 @@ static bool is_open(const mca_coll_gpuring_module_t *module, const struct gpurin
         open = i->stage.module == module && i->stage.call == notice->call &&
                i->stage.start == notice->start;
     }
+    if ((notice->start & GPURING_STAGE_BESIDE) != 0) {
+        return open;
+    }
     for (const gpuring_stage_request_t *i = active.kept; i != NULL && !open; i = i->next_kept) {
         open = i->stage.module == module && i->stage.call == notice->call &&
                (i->stage.start < notice->start || notice->kind == GPURING_NOTICE_ABSENT);

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * What staged calls have to get right beyond the bytes of one call (staged.c): several under way,
- * types and communicators that go before the call is complete, addresses inside of types, large
- * vectors in chunks, failing copies.
+ * types and communicators that go before the call is complete, communicators that are copied
+ * meanwhile, addresses inside of types, large vectors in chunks, failing copies.
  *
  *   staged_cases       all of these
  *   staged_cases -t    threads
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -388,6 +389,76 @@ static void without_neighbors(void)
     MPI_Comm_free(&comm);
 }
 
+/* Some ranks let MPI move on before the next call, the others do not. */
+static void move_on(MPI_Request *request, int round)
+{
+    int done = 0;
+
+    for (int i = 0; (harness_rank / 2 + round) % 2 == 0 && i < 100; i++) {
+        usleep(10);
+        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    }
+}
+
+/*
+ * Open MPI gives a copy its number by calls from its progress, of the communicator or, between
+ * groups, of each group: at another place on each rank among those calls that go on meanwhile.
+ */
+static void copied_between_groups(void)
+{
+    int half = harness_rank % 2, others = (harness_size + half) / 2;
+    MPI_Comm group, between, copy;
+    MPI_Request requests[2];
+    bool good = true;
+
+    MPI_Comm_split(MPI_COMM_WORLD, half, harness_rank, &group);
+    MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, 1 - half, 7, &between);
+    for (int round = 0; round < 8; round++) {
+        fill(gpu, 10, harness_rank + round);
+        MPI_Comm_idup(between, &copy, &requests[0]);
+        move_on(&requests[0], round);
+        good = MPI_Iallgather(gpu, 10, MPI_INT, gpu_too, 10, MPI_INT, between, &requests[1]) ==
+                   MPI_SUCCESS &&
+               MPI_Waitall(2, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
+        for (int i = 0; i < others; i++) {
+            good = holds(gpu_too + (ptrdiff_t) 10 * i, 10, 2 * i + 1 - half + round, 0, 1) && good;
+        }
+        MPI_Comm_free(&copy);
+    }
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&group);
+    harness_check(good, "copies of a communicator between groups amid calls");
+}
+
+/* Of the calls in between, those without elements need nothing of the other ranks. */
+static void copied_amid_calls(void)
+{
+    bool good = true;
+
+    for (int round = 0; round < 8; round++) {
+        MPI_Request copying, request;
+        MPI_Comm copy;
+        int done;
+
+        good = MPI_Comm_idup(MPI_COMM_WORLD, &copy, &copying) == MPI_SUCCESS && good;
+        if ((harness_rank + round) % 2 == 0) {
+            good = MPI_Wait(&copying, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        }
+        good =
+            MPI_Iscan(gpu, gpu_too, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
+            MPI_Wait(&copying, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+            MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        MPI_Comm_free(&copy);
+        /* One element, as in Open MPI's calls, but the application's. */
+        fill(gpu, 1, harness_rank);
+        MPI_Iallreduce(gpu, gpu_too, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &request);
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+               holds(gpu_too, 1, harness_size - 1, 0, 1) && good;
+    }
+    harness_check(good, "copies of a communicator amid calls without elements");
+}
+
 int main(int argc, char **argv)
 {
     bool faults = argc > 1 && strcmp(argv[1], "-e") == 0;
@@ -410,6 +481,10 @@ int main(int argc, char **argv)
         reduce_local();
         nothing_to_do();
         without_neighbors();
+        if (harness_size > 1) {
+            copied_between_groups();
+        }
+        copied_amid_calls();
         for (int only_even = 0; only_even < 2; only_even++) {
             large_reductions(only_even, harness_on_gpu() && harness_size > 1 && size != NULL &&
                                             strcmp(size, "4096") == 0);
