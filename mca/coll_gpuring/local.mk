@@ -242,6 +242,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/tuned.c \
     mca/coll_gpuring/tuning.c \
     mca/coll_gpuring/tuning.h \
+    mca/coll_gpuring/turn.c \
+    mca/coll_gpuring/turn.h \
     mca/coll_gpuring/view.c \
     mca/coll_gpuring/view.h \
     mca/coll_gpuring/views.c \

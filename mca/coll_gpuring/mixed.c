@@ -39,7 +39,10 @@ void gpuring_mixed_skip(mca_coll_gpuring_module_t *module)
 
 int gpuring_mixed_look(const mca_coll_gpuring_module_t *module)
 {
-    uint64_t number = module->service->call;
+    const struct gpuring_item *next = module->queue.head;
+    uint64_t number = !module->queue.telling ? module->service->call
+                      : next != NULL         ? next->call.number
+                                             : 0;
     char mine[16], theirs[16], text[256];
     int rank;
 

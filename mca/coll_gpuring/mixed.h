@@ -27,7 +27,8 @@ void gpuring_mixed_note(struct mca_coll_gpuring_module_t *module, enum gpuring_r
  * up, so there is no status page to tell it on. */
 void gpuring_mixed_skip(struct mca_coll_gpuring_module_t *module);
 
-/* The operation that runs waits: 0, or GPURING_ERR_MIXED after a message. */
+/* The operation that runs, or that is to run next, waits: 0, or GPURING_ERR_MIXED after a message.
+ */
 int gpuring_mixed_look(const struct mca_coll_gpuring_module_t *module);
 
 #endif

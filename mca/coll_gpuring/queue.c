@@ -11,6 +11,7 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/run.h"
 #include "mca/coll_gpuring/simple.h"
+#include "mca/coll_gpuring/turn.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup.h"
 
@@ -26,6 +27,9 @@ void gpuring_queue_init(struct gpuring_queue *queue)
     pthread_mutex_init(&queue->lock, NULL);
     queue->head = NULL;
     queue->tail = &queue->head;
+    queue->started = NULL;
+    queue->made = queue->live = queue->gone = 0;
+    queue->telling = false;
     queue->finished = 0;
     queue->progress = 0;
     queue->calls = 0;
@@ -156,11 +160,17 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
     if (pthread_mutex_trylock(&module->queue.lock) != 0) {
         return 0; /* another thread is at it */
     }
-    while (module->queue.head != NULL) {
-        int status;
+    while (!gpuring_queue_empty(&module->queue)) {
+        int status, turn;
 
         before = module->state;
-        status = item_progress(module, module->queue.head);
+        turn = status = gpuring_turn_progress(module);
+        if (turn == GPURING_OK) {
+            status = item_progress(module, module->queue.head);
+        } else if (turn < 0) {
+            gpuring_run_fail(module, turn);
+            continue;
+        }
         if (status == GPURING_AGAIN) {
             status = gpuring_watchdog_look(module);
             if (status == GPURING_OK && module->state == before) {
@@ -174,7 +184,8 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
         item_finish(module, module->queue.head, status, &end);
         count++;
     }
-    if (module->queue.head != NULL) { /* else a thread may run a call at once, see above */
+    if (!gpuring_queue_empty(
+            &module->queue)) { /* else a thread may run a call at once, see above */
         __atomic_store_n(&module->queue.progress, gpuring_module_progress(module),
                          __ATOMIC_RELAXED);
     }
@@ -271,13 +282,20 @@ void gpuring_queue_push(mca_coll_gpuring_module_t *module, struct gpuring_item *
     item->left = false;
     item->simple = NULL;
     item->check = NULL;
+    item->placed = false;
     item->module = module;
     if (item->request != NULL) {
         OBJ_RETAIN(module->comm); /* until it is complete; given back in tell_finished */
     }
     pthread_mutex_lock(&queue->lock);
-    __atomic_store_n(queue->tail, item, __ATOMIC_RELAXED);
-    queue->tail = &item->next;
+    item->made = queue->made;
+    if (item->persistent != 0) {
+        item->next = queue->started;
+        __atomic_store_n(&queue->started, item, __ATOMIC_RELAXED);
+    } else {
+        __atomic_store_n(queue->tail, item, __ATOMIC_RELAXED);
+        queue->tail = &item->next;
+    }
     pthread_mutex_unlock(&queue->lock);
     if (item->request != NULL) {
         list_module(module);

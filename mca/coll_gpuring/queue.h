@@ -4,8 +4,9 @@
  * Operations of one communicator that wait for their turn: non-blocking and persistent ones,
  * blocking ones that find others before them, all that the ranks must agree on first, and all that
  * come before the communicator is wired up. They run one after the other, in the order of the
- * calls, which MPI requires to be the same on all ranks. Different communicators' queues are
- * independent.
+ * calls, which MPI requires to be the same on all ranks; but persistent calls, which each rank
+ * starts in an order of its own, in that which the ranks make out (turn.h). Different
+ * communicators' queues are independent.
  *
  * The queue is moved on by whoever waits for one of its items, and by a progress callback in
  * opal_progress for the others.
@@ -34,6 +35,9 @@ struct gpuring_item {
     ompi_request_t *request; /* NULL: the caller waits */
     bool may_hand_on;        /* .. and can call the previous module, as all ranks do */
     bool wires;              /* nothing to run: it waits for the wire-up */
+    uint32_t persistent;     /* the number of a persistent call; 0: none, its place is among all */
+    uint32_t made;           /* how many persistent calls were made before it */
+    bool placed;             /* the ranks know that it comes next, see turn.h */
     int status;              /* outcome; valid once done */
     int done;                /* set (release) by the finisher, read (acquire) by the waiter */
     bool started;            /* the service or the simple path runs it */
@@ -49,11 +53,15 @@ struct gpuring_item {
 struct gpuring_queue {
     pthread_mutex_t lock; /* guards the list, the items' state and the module's state */
     struct gpuring_item *head, **tail;
-    uint64_t finished;          /* items so far */
-    uint64_t progress;          /* of the module when a thread last left it; atomic, for pauses */
-    uint64_t calls;             /* on the communicator so far, see mixed.h */
-    bool listed;                /* the progress callback looks at this queue */
-    struct gpuring_pause pause; /* of the callback */
+    struct gpuring_item *started; /* persistent calls that wait for their turn, see turn.h */
+    uint32_t made, live;          /* persistent calls: made so far; not yet freed */
+    uint32_t gone;                /* so many of the first ones are freed on all ranks */
+    bool telling;                 /* the ranks tell each other what they have started */
+    uint64_t finished;            /* items so far */
+    uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
+    uint64_t calls;               /* on the communicator so far, see mixed.h */
+    bool listed;                  /* the progress callback looks at this queue */
+    struct gpuring_pause pause;   /* of the callback */
     struct mca_coll_gpuring_module_t *next_listed;
 };
 
@@ -64,7 +72,8 @@ void gpuring_queue_destroy(struct mca_coll_gpuring_module_t *module);
 /* Partner: item_finish. Who sees an empty queue sees all that its last item did. */
 static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
 {
-    return __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE) == NULL;
+    return __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE) == NULL &&
+           __atomic_load_n(&queue->started, __ATOMIC_RELAXED) == NULL;
 }
 
 /* Append; item->call, module and request are set. Items with a request keep the communicator. */

@@ -2,6 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/request.h"
 
+#include "mca/coll_gpuring/turn.h"
+
 #include <string.h>
 
 struct gpuring_request {
@@ -25,6 +27,17 @@ int gpuring_request_free(ompi_request_t **request)
     OBJ_RELEASE(self);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
+}
+
+/* Of served calls. */
+static int request_free(ompi_request_t **request)
+{
+    gpuring_request_t *self = (gpuring_request_t *) *request;
+
+    if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
+        gpuring_turn_free(&self->item.module->queue);
+    }
+    return gpuring_request_free(request);
 }
 
 static int request_cancel(ompi_request_t *request, int flag)
@@ -108,7 +121,7 @@ static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
     if (self == NULL) {
         return NULL;
     }
-    gpuring_request_construct(&self->super, module->comm, persistent, gpuring_request_free,
+    gpuring_request_construct(&self->super, module->comm, persistent, request_free,
                               request_restart);
     self->item = (struct gpuring_item){.call = *call, .module = module};
     return self;
@@ -144,10 +157,13 @@ int gpuring_request_init(mca_coll_gpuring_module_t *module, const struct gpuring
                          ompi_request_t **request)
 {
     gpuring_request_t *self = request_new(module, call, true);
+    uint32_t number = gpuring_turn_make(&module->queue);
 
     if (self == NULL) {
+        gpuring_turn_free(&module->queue);
         return MPI_ERR_NO_MEM;
     }
+    self->item.persistent = number;
     *request = &self->super.super;
     return OMPI_SUCCESS;
 }

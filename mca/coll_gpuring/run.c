@@ -11,6 +11,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/simple.h"
+#include "mca/coll_gpuring/turn.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -74,6 +75,7 @@ bool gpuring_run_at_once(const mca_coll_gpuring_module_t *module, const struct g
 {
     return OPAL_LIKELY(module->state == GPURING_STATE_READY &&
                        gpuring_queue_empty(&module->queue) && !call->agree &&
+                       !gpuring_turn_open(&module->queue) &&
                        gpuring_params.check != GPURING_PARAM_CHECK_DATA);
 }
 

@@ -41,6 +41,14 @@ static bool describe_item(const mca_coll_gpuring_module_t *module, char *wait, s
 {
     const struct gpuring_item *item = module->queue.head;
 
+    if (module->queue.telling) {
+        snprintf(
+            wait, size,
+            "what the other ranks have started, for there are persistent calls: a message from "
+            "or to rank %d",
+            gpuring_exchange_awaits(module->exchange));
+        return true;
+    }
     if (item != NULL && item->agreeing) {
         snprintf(wait, size,
                  "the agreement of coll_gpuring_agree=always: a message from or to rank %d",

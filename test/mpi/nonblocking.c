@@ -226,6 +226,71 @@ static void persistent_unused(MPI_Comm comm)
     harness_check(good, "a persistent operation that is never started");
 }
 
+#define STARTED 3 /* persistent operations */
+#define ROUNDS  12
+
+/* One step of a rank: start an operation, wait for it, or make the blocking call. */
+static int one_step(char step, MPI_Request *requests, struct operation *blocking, MPI_Comm comm)
+{
+    if (step >= 'a' && step < 'a' + STARTED) {
+        return MPI_Start(&requests[step - 'a']);
+    }
+    if (step >= 'A' && step < 'A' + STARTED) {
+        return MPI_Wait(&requests[step - 'A'], MPI_STATUS_IGNORE);
+    }
+    return MPI_Allreduce(blocking->send, blocking->receive, blocking->count, MPI_INT, MPI_SUM,
+                         comm);
+}
+
+/* The ranks start persistent operations in orders of their own, and at other places among their
+ * other calls; some wait for one before they start the next. */
+static void persistent_in_any_order(MPI_Comm comm)
+{
+    /* In one of two rounds b is waited for before the blocking call, so all start it before that.
+     */
+    static const char *const orders[2][5] = {
+        {"abcxABC", "bBaxcAC", "cbaxCBA", "abxcCBA", "bacxBAC"},
+        {"abcxABC", "xcbaABC", "cxbaCBA", "bacxBAC", "abxcCBA"},
+    };
+    struct operation operations[STARTED + 1];
+    MPI_Request requests[STARTED];
+    bool good = true;
+
+    for (int i = 0; i <= STARTED; i++) {
+        prepare(&operations[i], i % 2 + 2); /* of two sizes */
+    }
+    for (int i = 0; i < STARTED; i++) {
+        good = start_persistent(&operations[i], comm) == MPI_SUCCESS && good;
+        requests[i] = operations[i].request;
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i <= STARTED; i++) { /* that no two have the same result */
+            int first = 1000 * i + round + harness_rank;
+
+            harness_write(operations[i].send, &first, sizeof first);
+        }
+        for (const char *step = orders[round % 2][(harness_rank + round) % 5]; *step != '\0';
+             step++) {
+            good = one_step(*step, requests, &operations[STARTED], comm) == MPI_SUCCESS && good;
+        }
+        for (int i = 0; i <= STARTED; i++) {
+            harness_read(operations[i].data, operations[i].receive, operations[i].bytes);
+            good = good && operations[i].data[0] == harness_size * (1000 * i + round) +
+                                                        harness_size * (harness_size - 1) / 2;
+        }
+    }
+    for (int i = 0; i < STARTED; i++) {
+        good = MPI_Request_free(&requests[i]) == MPI_SUCCESS && good;
+    }
+    for (int i = 0; i < 5; i++) { /* order is as it was without them */
+        good = one_step('x', requests, &operations[STARTED], comm) == MPI_SUCCESS && good;
+    }
+    for (int i = 0; i <= STARTED; i++) {
+        discard(&operations[i]);
+    }
+    harness_check(good, "%d persistent operations, started %d times in any order", STARTED, ROUNDS);
+}
+
 /*
  * Open MPI agrees on the new communicator's number by calls on the old one, from its progress: on
  * half of the ranks before the blocking call that follows, on the others in it.
@@ -274,9 +339,11 @@ int main(int argc, char **argv)
     zero_count(comms[2]);
     persistent(comms);
     persistent_unused(comms[0]);
+    persistent_in_any_order(comms[1]);
     if (harness_have_component() && harness_size > 1) {
         calls = harness_pvar("coll_gpuring_calls") - calls;
-        harness_check(calls == OPERATIONS + 10 * COMMS + 20 * 2 + 1 + 25 * 4,
+        harness_check(calls == OPERATIONS + 10 * COMMS + 20 * 2 + 1 + 25 * 4 +
+                                   (STARTED + 1) * ROUNDS + 5,
                       "every non-blocking and persistent operation was served by coll/gpuring "
                       "(%lld)",
                       calls);
