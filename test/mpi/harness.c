@@ -140,6 +140,15 @@ void harness_check(bool good, const char *format, ...)
     }
 }
 
+uint64_t harness_draw(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
 void harness_skip(const char *reason, const char *format, ...)
 {
     va_list arguments;

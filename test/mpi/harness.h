@@ -13,6 +13,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Start MPI (and MPI_ERRORS_RETURN on the world); level: MPI_THREAD_SINGLE or MULTIPLE. */
 void harness_start(int *argc, char ***argv, int level);
@@ -43,6 +44,9 @@ void harness_check(bool good, const char *format, ...) __attribute__((format(pri
 /* The same, but passed as skipped, with the reason. Local to rank 0's output. */
 void harness_skip(const char *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The next random number of a sequence, whose begin is any number. */
+uint64_t harness_draw(uint64_t *state);
 
 /* The value of a performance variable, -1 if Open MPI does not know it. */
 long long harness_pvar(const char *name);

@@ -104,6 +104,13 @@ test_mpi_soak_SOURCES = test/mpi/soak.c $(mpi_harness)
 test_mpi_soak_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_soak_LDADD = $(MPI_LIBS) -lpthread
 
+mpi_test_programs += test/mpi/soak_staged
+test_mpi_soak_staged_SOURCES = \
+    test/mpi/soak_staged.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_data.c \
+    test/mpi/staged_data.h test/mpi/staged_places.c test/mpi/staged_places.h $(mpi_harness)
+test_mpi_soak_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_soak_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
+
 mpi_test_programs += test/mpi/absent
 test_mpi_absent_SOURCES = test/mpi/absent.c $(mpi_harness)
 test_mpi_absent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -177,6 +184,7 @@ mpi_test_scripts += \
     test/mpi/test_semantics.sh \
     test/mpi/test_shortage.sh \
     test/mpi/test_soak.sh \
+    test/mpi/test_soak_staged.sh \
     test/mpi/test_staged.sh \
     test/mpi/test_staged_large.sh \
     test/mpi/test_staged_notice.sh \

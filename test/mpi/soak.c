@@ -59,15 +59,6 @@ static uint64_t shared, own; /* states of the random numbers: of all ranks, of t
 static bool failed;
 static char first_failure[256];
 
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static void fail(const struct call *call, const char *what, int at)
 {
     if (!failed) {
@@ -166,7 +157,7 @@ static void finish(struct slot *slot)
 static void finish_all(void)
 {
     for (int i = 0; i < WINDOW; i++) {
-        finish(&slots[(i + (int) (draw(&own) % WINDOW)) % WINDOW]);
+        finish(&slots[(i + (int) (harness_draw(&own) % WINDOW)) % WINDOW]);
     }
     for (int i = 0; i < WINDOW; i++) {
         finish(&slots[i]);
@@ -181,7 +172,7 @@ static struct slot *free_slot(void)
             return &slots[i];
         }
     }
-    struct slot *slot = &slots[draw(&own) % WINDOW];
+    struct slot *slot = &slots[harness_draw(&own) % WINDOW];
 
     finish(slot);
     return slot;
@@ -257,17 +248,17 @@ static void one_call(int number)
     struct call call = {.number = number};
     struct slot *slot;
 
-    call.comm = (int) (draw(&shared) % COMMS);
-    call.form = (enum form)(draw(&shared) % FORMS);
-    call.type = (int) (draw(&shared) % 4);
-    call.op = (int) (draw(&shared) % 3);
-    call.count = (int) (draw(&shared) % (draw(&shared) % 16 == 0 ? MOST : 600));
-    call.in_place = draw(&shared) % 2 == 0;
+    call.comm = (int) (harness_draw(&shared) % COMMS);
+    call.form = (enum form)(harness_draw(&shared) % FORMS);
+    call.type = (int) (harness_draw(&shared) % 4);
+    call.op = (int) (harness_draw(&shared) % 3);
+    call.count = (int) (harness_draw(&shared) % (harness_draw(&shared) % 16 == 0 ? MOST : 600));
+    call.in_place = harness_draw(&shared) % 2 == 0;
     slot = free_slot();
     slot->call = call;
     start(slot);
     if (number % RENEW == RENEW - 1) {
-        int c = (int) (draw(&shared) % COMMS);
+        int c = (int) (harness_draw(&shared) % COMMS);
 
         finish_all();
         MPI_Comm_free(&comms[c]);
@@ -286,8 +277,8 @@ static void start_pauses(void)
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (getppid() == rank) {
-        struct timespec run = {.tv_nsec = (long) (draw(&state) % 400000000)};
-        struct timespec pause = {.tv_nsec = (long) (draw(&state) % 60000000)};
+        struct timespec run = {.tv_nsec = (long) (harness_draw(&state) % 400000000)};
+        struct timespec pause = {.tv_nsec = (long) (harness_draw(&state) % 60000000)};
 
         nanosleep(&run, NULL);
         kill(rank, SIGSTOP);
@@ -377,7 +368,7 @@ int main(int argc, char **argv)
         start_pauses();
     }
     if (kills) {
-        survive(calls, (int) (draw(&shared) % (uint64_t) calls));
+        survive(calls, (int) (harness_draw(&shared) % (uint64_t) calls));
     }
     for (int k = 0; k < calls && !failed; k++) {
         one_call(k);

@@ -22,14 +22,6 @@
 /* Which buffers are on the GPU. */
 enum kinds { BOTH_ON_GPU, SEND_ON_GPU, RECEIVE_ON_GPU, EVEN_RANKS, KINDS };
 
-static const struct data_layout layouts[] = {
-    {1, {0}, 0, 1},           {6, {0, 1, 4, 5, 8, 9}, 0, 10}, /* a vector */
-    {3, {-3, -2, 1}, -4, 9},                                  /* begins before its address */
-    {1, {1}, 0, 3},                                           /* a gap on either side */
-    {4, {5, 2, 0, 1}, -1, 7},                                 /* out of order */
-};
-#define TYPES ((int) (sizeof layouts / sizeof *layouts))
-
 static long long staged_calls;
 
 static bool complete_call(struct call *x, const struct collective *what)
@@ -57,22 +49,6 @@ static void *at(char *buffer)
     return buffer + ORIGIN;
 }
 
-/* The send buffer as this collective and rank want it. */
-static const void *sent(const struct collective *what, const struct call *x, bool in_place,
-                        char *buffer)
-{
-    bool here =
-        in_place && (what->flags & IN_PLACE) != 0 && ((what->flags & ROOTED) == 0 || x->root_here);
-
-    return here ? MPI_IN_PLACE : at(buffer);
-}
-
-static void *received(const struct collective *what, const struct call *x, bool in_place,
-                      char *buffer)
-{
-    return in_place && (what->flags & SCATTERS) != 0 && x->root_here ? MPI_IN_PLACE : at(buffer);
-}
-
 /* A buffer of the call under test: on the GPU, or host memory that takes its place. */
 struct buffer {
     char *memory;
@@ -81,21 +57,13 @@ struct buffer {
 
 static void fill(const struct buffer *buffer, char *reference, unsigned seed)
 {
-    data_fill(buffer->memory, buffer->on_gpu, reference, seed);
+    data_fill(buffer->memory, buffer->on_gpu, reference, AREA, seed);
 }
 
 /* Equal to the reference up to a byte: stock components use the rest as they like. */
 static bool same(const struct buffer *buffer, const char *reference, size_t bytes)
 {
     return data_same(buffer->memory, buffer->on_gpu, reference, bytes);
-}
-
-/* In place, a scattered reduction leaves anything behind its result. */
-static size_t defined_bytes(const struct collective *what, const struct call *x, bool in_place)
-{
-    return in_place && strncmp(what->name, "reduce_scatter", 14) == 0
-               ? ORIGIN + (size_t) (x->part * data_layout_of(x->type)->extent) * sizeof(int) - 16
-               : AREA;
 }
 
 static bool on_gpu(enum kinds kinds, enum kinds alone)
@@ -116,10 +84,8 @@ static bool compare(const struct collective *what, struct call x, enum kinds kin
     if (on_gpu(kinds, RECEIVE_ON_GPU)) {
         r = (struct buffer){data.gpu_receive, true};
     }
-    reference.send = sent(what, &x, in_place, data.host_send);
-    reference.receive = received(what, &x, in_place, data.host_receive);
-    x.send = sent(what, &x, in_place, s.memory);
-    x.receive = received(what, &x, in_place, r.memory);
+    place_buffers(what, &reference, in_place, at(data.host_send), at(data.host_receive));
+    place_buffers(what, &x, in_place, at(s.memory), at(r.memory));
     for (int round = 0; round < (x.form == PERSISTENT ? 2 : 1); round++) {
         unsigned seed = data_seed();
 
@@ -131,7 +97,10 @@ static bool compare(const struct collective *what, struct call x, enum kinds kin
             good = good && again(&reference) && again(&x);
         }
         good = good && same(&s, data.host_send, AREA) &&
-               same(&r, data.host_receive, defined_bytes(what, &x, in_place));
+               same(&r, data.host_receive,
+                    place_defines_all(what, in_place)
+                        ? AREA
+                        : ORIGIN - 16 + (size_t) place_defined_bytes(&x));
     }
     if (x.form == PERSISTENT) {
         MPI_Request_free(&reference.request);
@@ -147,8 +116,8 @@ struct choice {
 /* A combination of everything by its number; false: there is no such. */
 static bool choose(struct choice *choice, unsigned number)
 {
-    choice->type = (int) (number % TYPES);
-    number /= TYPES;
+    choice->type = (int) (number % DATA_GAPS);
+    number /= DATA_GAPS;
     choice->kinds = (int) (number % KINDS);
     number /= KINDS;
     choice->in_place = (int) (number % 2);
@@ -239,7 +208,7 @@ int main(int argc, char **argv)
         }
     }
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    data_open(layouts, TYPES, AREA);
+    data_open(data_gaps, DATA_GAPS, AREA);
     check_matrix(every);
     data_close();
     return harness_finish();

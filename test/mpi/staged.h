@@ -41,13 +41,14 @@ struct call {
 };
 
 enum {
-    ROOTED = 1,      /* has a root */
-    REDUCES = 2,     /* has an operation */
-    IN_PLACE = 4,    /* takes MPI_IN_PLACE as the send buffer, of the root alone if it has one */
-    SCATTERS = 8,    /* of the root as the receive buffer */
-    ONE_GROUP = 16,  /* not between groups */
-    NEIGHBORS = 32,  /* needs a topology */
-    FIRST_KEEPS = 64 /* leaves rank 0's receive buffer alone */
+    ROOTED = 1,       /* has a root */
+    REDUCES = 2,      /* has an operation */
+    IN_PLACE = 4,     /* takes MPI_IN_PLACE as the send buffer, of the root alone if it has one */
+    SCATTERS = 8,     /* of the root as the receive buffer */
+    ONE_GROUP = 16,   /* not between groups */
+    NEIGHBORS = 32,   /* needs a topology */
+    FIRST_KEEPS = 64, /* leaves rank 0's receive buffer alone */
+    ONE_BLOCK = 128   /* of one vector, not of one for each peer */
 };
 
 struct collective {

@@ -179,11 +179,11 @@ static int call_neighbor_alltoallw(struct call *x)
 }
 
 const struct collective collectives[] = {
-    {"bcast", ROOTED, call_bcast},
-    {"reduce", ROOTED | REDUCES | IN_PLACE, call_reduce},
-    {"allreduce", REDUCES | IN_PLACE, call_allreduce},
-    {"scan", REDUCES | IN_PLACE | ONE_GROUP, call_scan},
-    {"exscan", REDUCES | IN_PLACE | ONE_GROUP | FIRST_KEEPS, call_exscan},
+    {"bcast", ROOTED | ONE_BLOCK, call_bcast},
+    {"reduce", ONE_BLOCK | ROOTED | REDUCES | IN_PLACE, call_reduce},
+    {"allreduce", ONE_BLOCK | REDUCES | IN_PLACE, call_allreduce},
+    {"scan", ONE_BLOCK | REDUCES | IN_PLACE | ONE_GROUP, call_scan},
+    {"exscan", ONE_BLOCK | REDUCES | IN_PLACE | ONE_GROUP | FIRST_KEEPS, call_exscan},
     {"reduce_scatter_block", REDUCES | IN_PLACE, call_reduce_scatter_block},
     {"reduce_scatter", REDUCES | IN_PLACE, call_reduce_scatter},
     {"allgather", IN_PLACE, call_allgather},

@@ -13,10 +13,18 @@ struct data_buffers data;
 MPI_Datatype data_types[DATA_TYPES];
 MPI_Op data_op;
 
+const struct data_layout data_gaps[DATA_GAPS] = {
+    {1, {0}, 0, 1},           {6, {0, 1, 4, 5, 8, 9}, 0, 10}, /* a vector */
+    {3, {-3, -2, 1}, -4, 9},                                  /* begins before its address */
+    {1, {1}, 0, 3},                                           /* a gap on either side */
+    {4, {5, 2, 0, 1}, -1, 7},                                 /* out of order */
+};
+
 static const struct data_layout *layouts;
 static int types;
 static size_t area;
-static char *seen; /* what is on the GPU */
+static char *seen;  /* what is on the GPU */
+static size_t room; /* .. of so many bytes */
 
 const struct data_layout *data_layout_of(MPI_Datatype type)
 {
@@ -84,7 +92,8 @@ void data_open(const struct data_layout *all, int n, size_t bytes)
     data.host_receive = malloc(area);
     data.other_send = malloc(area);
     data.other_receive = malloc(area);
-    seen = malloc(area);
+    seen = NULL;
+    room = 0;
 }
 
 void data_close(void)
@@ -109,24 +118,43 @@ unsigned data_seed(void)
     return 10 * (unsigned) harness_rank + 1000 * ++calls;
 }
 
-void data_fill(char *buffer, bool on_gpu, char *reference, unsigned seed)
+/* Host memory for what is on the GPU. */
+static char *need(size_t bytes)
 {
-    for (size_t i = 0; i < area / sizeof(int); i++) {
+    if (bytes > room) {
+        char *more = realloc(seen, bytes);
+
+        if (more == NULL) {
+            printf("Bail out! out of memory\n");
+            MPI_Abort(MPI_COMM_WORLD, 2);
+            exit(2);
+        }
+        seen = more;
+        room = bytes;
+    }
+    return seen;
+}
+
+void data_fill(char *buffer, bool on_gpu, char *reference, size_t bytes, unsigned seed)
+{
+    char *values = reference != NULL ? reference : need(bytes);
+
+    for (size_t i = 0; i < bytes / sizeof(int); i++) {
         int value = (int) ((i * 2654435761u + seed * 40503u) >> 7) & 0x3ffff;
 
-        memcpy(reference + i * sizeof value, &value, sizeof value);
+        memcpy(values + i * sizeof value, &value, sizeof value);
     }
     if (on_gpu) {
-        harness_write(buffer, reference, area);
+        harness_write(buffer, values, bytes);
     } else {
-        memcpy(buffer, reference, area);
+        memcpy(buffer, values, bytes);
     }
 }
 
 bool data_same(const char *buffer, bool on_gpu, const char *reference, size_t bytes)
 {
     if (on_gpu) {
-        harness_read(seen, buffer, area);
+        harness_read(need(bytes), buffer, bytes);
     }
     return memcmp(reference, on_gpu ? seen : buffer, bytes) == 0;
 }

@@ -72,8 +72,8 @@ static bool compare(struct large_call *large, enum kinds kinds, long long *chunk
          *receive = r ? data.gpu_receive : data.other_receive;
     bool good;
 
-    data_fill(send, s, data.host_send, seed + 1);
-    data_fill(receive, r, data.host_receive, seed + 2);
+    data_fill(send, s, data.host_send, AREA, seed + 1);
+    data_fill(receive, r, data.host_receive, AREA, seed + 2);
     reference.send = large->send_in_place ? MPI_IN_PLACE : data.host_send + ORIGIN;
     reference.receive = large->receive_in_place ? MPI_IN_PLACE : data.host_receive + ORIGIN;
     x->send = large->send_in_place ? MPI_IN_PLACE : send + ORIGIN;
@@ -158,8 +158,8 @@ static void between_groups(void)
     MPI_Comm_split(MPI_COMM_WORLD, color, harness_rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - color, 5, &both);
     MPI_Comm_remote_size(both, &theirs);
-    data_fill(data.gpu_send, harness_on_gpu(), data.host_send, (unsigned) harness_rank);
-    data_fill(data.gpu_receive, harness_on_gpu(), data.host_receive, 99);
+    data_fill(data.gpu_send, harness_on_gpu(), data.host_send, AREA, (unsigned) harness_rank);
+    data_fill(data.gpu_receive, harness_on_gpu(), data.host_receive, AREA, 99);
     good = MPI_Allgather(data.host_send, count, MPI_INT, data.host_receive, count, MPI_INT, both) ==
                MPI_SUCCESS &&
            MPI_Allgather(data.gpu_send, count, MPI_INT, data.gpu_receive, count, MPI_INT, both) ==
@@ -181,8 +181,8 @@ static bool survives(const struct collective *what, const struct large_trouble *
     unsigned seed = data_seed();
 
     large_prepare(&large, what, LARGE_PLAIN, LARGE_MANY_CHUNKS, false, last_root);
-    data_fill(data.gpu_send, true, data.host_send, seed + 1);
-    data_fill(data.gpu_receive, true, data.host_receive, seed + 2);
+    data_fill(data.gpu_send, true, data.host_send, AREA, seed + 1);
+    data_fill(data.gpu_receive, true, data.host_receive, AREA, seed + 2);
     large.x.send = data.host_send + ORIGIN;
     large.x.receive = data.host_receive + ORIGIN;
     good = what->call(&large.x) == MPI_SUCCESS;

@@ -23,17 +23,15 @@ void large_open(size_t area)
     data_open(layouts, LARGE_LAYOUTS, area);
 }
 
-/* Of one vector, or of a block for each rank: of the same length or not. */
+/* Those that are cut; are their blocks of different lengths? */
 static const struct kind {
     const char *name;
-    bool vector, lengths;
+    bool lengths;
 } kinds[] = {
-    {"bcast", true, false},          {"reduce", true, false},
-    {"allreduce", true, false},      {"scan", true, false},
-    {"exscan", true, false},         {"reduce_scatter_block", false, false},
-    {"reduce_scatter", false, true}, {"allgather", false, false},
-    {"allgatherv", false, true},     {"gather", false, false},
-    {"scatter", false, false},       {"alltoall", false, false},
+    {"bcast", false},     {"reduce", false},    {"allreduce", false},
+    {"scan", false},      {"exscan", false},    {"reduce_scatter_block", false},
+    {"gather", false},    {"scatter", false},   {"reduce_scatter", true},
+    {"allgather", false}, {"allgatherv", true}, {"alltoall", false},
 };
 
 static const struct kind *kind_of(const struct collective *what)
@@ -55,7 +53,7 @@ bool large_is_cut(const struct collective *what)
 bool large_meets(const struct large_trouble *trouble, const struct collective *what)
 {
     return trouble->meets == LARGE_ALL ||
-           (trouble->meets == LARGE_ROWS && !kind_of(what)->vector) ||
+           (trouble->meets == LARGE_ROWS && (what->flags & ONE_BLOCK) == 0) ||
            (trouble->meets == LARGE_NO_ROWS && strcmp(what->name, "alltoall") != 0);
 }
 
@@ -197,7 +195,7 @@ void large_prepare(struct large_call *large, const struct collective *what, int 
     x->op = data_op;
     x->root = last_root ? harness_size - 1 : 0;
     x->root_here = x->rank == x->root;
-    large->blocks = kind_of(what)->vector ? 1 : harness_size;
+    large->blocks = (what->flags & ONE_BLOCK) != 0 ? 1 : harness_size;
     set_lengths(large, size);
     set_arguments(large, size);
     set_buffers(large, in_place);

@@ -39,7 +39,7 @@ static void set_peers(struct call *x, MPI_Datatype other, const struct place *pl
 
     MPI_Type_get_extent(x->type, &lower, &extent);
     x->count = 2;
-    x->give = x->rank + 1;
+    x->give = x->rank % 5 + 1;
     x->part = 12 / x->size;
     for (int i = 0; i < x->size; i++) {
         x->parts[i] = 12 / x->size;
@@ -47,7 +47,7 @@ static void set_peers(struct call *x, MPI_Datatype other, const struct place *pl
     for (int i = 0; i < x->sources; i++) {
         int slot = (x->sources - 1 - i) * 5;
 
-        x->from_counts[i] = sources[i] == MPI_PROC_NULL ? 1 : sources[i] + 1;
+        x->from_counts[i] = sources[i] == MPI_PROC_NULL ? 1 : sources[i] % 5 + 1;
         x->from_displs[i] = slot;
         x->r_counts[i] = pair_count(sources[i], x->rank);
         x->r_displs[i] = slot;
@@ -77,11 +77,25 @@ static void all_are_peers(struct place *place)
     }
 }
 
-static struct place all_ranks(void)
+/* Of all ranks, or of some: in an order, or on a grid. */
+static struct place one_group(enum place_kind kind)
 {
     struct place place = {.name = "all ranks"};
+    int dims[2] = {0}, periods[2] = {1, 0};
 
-    MPI_Comm_dup(MPI_COMM_WORLD, &place.comm);
+    if (kind == PLACE_PARTS) {
+        place.name = "every other rank";
+        MPI_Comm_split(MPI_COMM_WORLD, harness_rank % 2, 0, &place.comm);
+    } else if (kind == PLACE_REVERSED) {
+        place.name = "all ranks, the last one first";
+        MPI_Comm_split(MPI_COMM_WORLD, 0, -harness_rank, &place.comm);
+    } else if (kind == PLACE_GRID) {
+        place.name = "all ranks on a grid";
+        MPI_Dims_create(harness_size, 2, dims);
+        MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &place.comm);
+    } else {
+        MPI_Comm_dup(MPI_COMM_WORLD, &place.comm);
+    }
     all_are_peers(&place);
     return place;
 }
@@ -134,16 +148,23 @@ static struct place on_a_graph(void)
     return place;
 }
 
+struct place place_open(enum place_kind kind)
+{
+    struct place place = kind == PLACE_BETWEEN ? between_groups()
+                         : kind == PLACE_LINE  ? on_a_line()
+                         : kind == PLACE_GRAPH ? on_a_graph()
+                                               : one_group(kind);
+
+    if (place.comm != MPI_COMM_NULL) {
+        MPI_Comm_set_errhandler(place.comm, MPI_ERRORS_RETURN);
+    }
+    return place;
+}
+
 void places_open(struct place places[PLACES])
 {
-    places[0] = all_ranks();
-    places[1] = between_groups();
-    places[2] = on_a_line();
-    places[3] = on_a_graph();
     for (int i = 0; i < PLACES; i++) {
-        if (places[i].comm != MPI_COMM_NULL) {
-            MPI_Comm_set_errhandler(places[i].comm, MPI_ERRORS_RETURN);
-        }
+        places[i] = place_open((enum place_kind) i);
     }
 }
 
@@ -194,4 +215,44 @@ struct call place_call(const struct place *place, enum form form, MPI_Datatype t
         x.root = x.root_here ? MPI_ROOT : x.bystander ? MPI_PROC_NULL : root;
     }
     return x;
+}
+
+void place_scale(struct call *x, int factor)
+{
+    int *const ones[] = {&x->count, &x->part, &x->give};
+    int *const arrays[] = {x->from_counts, x->parts,    x->from_displs, x->s_counts, x->r_counts,
+                           x->s_displs,    x->r_displs, x->s_bytes,     x->r_bytes};
+
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) {
+        *ones[i] *= factor;
+    }
+    for (int k = 0; k < PEERS; k++) {
+        for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+            arrays[i][k] *= factor;
+        }
+        x->s_aints[k] *= factor;
+        x->r_aints[k] *= factor;
+    }
+}
+
+void place_buffers(const struct collective *what, struct call *x, bool in_place, char *send,
+                   char *receive)
+{
+    bool here = in_place && ((what->flags & ROOTED) == 0 || x->root_here);
+
+    x->send = here && (what->flags & IN_PLACE) != 0 ? MPI_IN_PLACE : send;
+    x->receive = here && (what->flags & SCATTERS) != 0 ? MPI_IN_PLACE : receive;
+}
+
+bool place_defines_all(const struct collective *what, bool in_place)
+{
+    return !in_place || strncmp(what->name, "reduce_scatter", 14) != 0;
+}
+
+long place_defined_bytes(const struct call *x)
+{
+    MPI_Aint lower, extent;
+
+    MPI_Type_get_extent(x->type, &lower, &extent);
+    return x->part * extent;
 }

@@ -15,9 +15,20 @@ struct place {
     int nsources, ntargets, sources[PEERS], targets[PEERS];
 };
 
-enum { PLACES = 4 };
+enum place_kind {
+    PLACE_ALL,
+    PLACE_BETWEEN,        /* two groups */
+    PLACE_LINE,           /* of neighbours */
+    PLACE_GRAPH,          /* of neighbours */
+    PLACES,               /* those of places_open */
+    PLACE_PARTS = PLACES, /* ranks of even numbers, those of odd ones */
+    PLACE_REVERSED,
+    PLACE_GRID, /* not of neighbours: all call on it */
+    PLACE_KINDS
+};
 
-/* All ranks, two groups, a line and a graph of neighbours. Collective over the world. */
+/* Collective over the world. */
+struct place place_open(enum place_kind kind);
 void places_open(struct place places[PLACES]);
 void places_close(struct place places[PLACES]);
 
@@ -28,6 +39,19 @@ bool place_has(const struct place *place, const struct collective *what);
  * `other`, which is no larger. Blocks are of a few elements, 5 extents apart at most. */
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
                        MPI_Datatype other, bool last_root);
+
+/* So many times as many elements, and as far apart; 0: none. */
+void place_scale(struct call *x, int factor);
+
+/* The buffers as this collective and rank want them. */
+void place_buffers(const struct collective *what, struct call *x, bool in_place, char *send,
+                   char *receive);
+
+/* In place, a scattered reduction leaves anything behind its result; so many bytes from the begin
+ * of the receive buffer on are as they should be, not counting what the first element has before.
+ */
+bool place_defines_all(const struct collective *what, bool in_place);
+long place_defined_bytes(const struct call *x);
 
 /* Of neighbours in a graph, with one count for all: Open MPI need not hand such blocking calls on
  * at ranks without neighbours. */

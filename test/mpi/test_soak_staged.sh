@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# A soak of all collectives on the stand-in driver (test/standin): in all forms, on communicators of
+# every kind that come and go, many under way at once, buffers on GPUs and in host memory.
+#
+# GPURING_SOAK_SEED repeats a run (the seed is printed); GPURING_SOAK_COUNT: calls of each.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+seed=${GPURING_SOAK_SEED:-$(date +%s)}
+count=${GPURING_SOAK_COUNT:-120}
+echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
+
+# The test itself: on host memory, with the stock components alone.
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/soak_staged" -s "$seed" -c "$count"
+adopt_as_one "3 ranks without the component, on host memory"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "collectives on device memory"
+    finish
+fi
+
+use_gpus 2
+export OMPI_MCA_coll_gpuring_buffer_size=64k OMPI_MCA_coll_gpuring_stage_size=16384
+export GPURING_STANDIN_REPORT="$work/report"
+
+soak() { # SEED RANKS NODES TEXT
+    mpi 120 "$2" "n$3" soak_staged -s "$1" -c "$count"
+    adopt_as_one "$2 ranks on $3 nodes, $4, seed $1"
+}
+
+soak 1 4 1 "allreduce on GPUs everywhere or nowhere"
+export OMPI_MCA_coll_gpuring_agree=always
+soak 2 3 1 "all ranks for themselves"
+soak "$seed" 4 1 "all ranks for themselves"
+if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
+    export OMPI_MCA_coll_gpuring_net=ucx
+    unset OMPI_MCA_coll_gpuring_agree
+    soak "$seed" 3 2 "allreduce on GPUs everywhere or nowhere"
+else
+    skip "built without UCX" "several nodes"
+fi
+nothing_held "all memory is given back"
+finish
