@@ -18,6 +18,8 @@ static bool counted(void)
 void gpuring_mixed_note(mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                         struct gpuring_call *call)
 {
+    /* Partner: after_tried in wireup.c. */
+    const struct gpuring_service *service = __atomic_load_n(&module->service, __ATOMIC_ACQUIRE);
     uint64_t number = ++module->queue.calls;
 
     if (!counted()) {
@@ -25,10 +27,17 @@ void gpuring_mixed_note(mca_coll_gpuring_module_t *module, enum gpuring_reason r
         return;
     }
     call->number = number;
-    if (module->service != NULL &&
-        (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY)) {
-        gpuring_transport_note_call(module->service->transport, number,
-                                    reason == GPURING_REASON_NONE);
+    if (reason == GPURING_REASON_NONE) {
+        module->queue.on_gpu = number;
+    }
+    if (service == NULL) {
+        return; /* no status page yet: what is told first of all then is the last call on a GPU */
+    }
+    if (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) {
+        gpuring_transport_note_call(service->transport, module->queue.on_gpu, true);
+    }
+    if (reason == GPURING_REASON_MEMORY) {
+        gpuring_transport_note_call(service->transport, number, false);
     }
 }
 

@@ -32,7 +32,7 @@ void gpuring_queue_init(struct gpuring_queue *queue)
     queue->telling = false;
     queue->finished = 0;
     queue->progress = 0;
-    queue->calls = 0;
+    queue->calls = queue->on_gpu = 0;
     queue->listed = false;
     queue->pause = (struct gpuring_pause){.vain = 0};
 }

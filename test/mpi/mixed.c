@@ -249,6 +249,58 @@ static void is_an_error(bool first)
     MPI_Comm_free(&other);
 }
 
+/*
+ * Rank 1 comes to a call with host buffers while others still wait for the last rank, in one with
+ * GPU buffers that all made before the communicator was wired up: nothing is mixed there.
+ */
+static void ahead_on_hosts(void)
+{
+    struct vector in[3], out[3];
+    MPI_Request requests[3];
+    bool good = true, last = harness_rank == harness_size - 1;
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 3; i++) {
+        int one = 1 + i;
+
+        in[i] = vector_new(i < 2 ? GPU : HOST, sizeof one);
+        out[i] = vector_new(i < 2 ? GPU : HOST, sizeof one);
+        vector_write(&in[i], &one, sizeof one);
+    }
+#define ADD(i)                                                                              \
+    MPI_Iallreduce(in[i].memory, out[i].memory, 1, MPI_INT, MPI_SUM, comm, &requests[i])
+    ADD(0);
+    if (!last) {
+        ADD(1);
+    }
+    good = MPI_Wait(&requests[0], MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (harness_rank == 1) {
+        ADD(2);
+    }
+    if (last) {
+        usleep(1500000);
+        ADD(1);
+    }
+    good = MPI_Wait(&requests[1], MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+    if (harness_rank != 1) {
+        ADD(2);
+    }
+#undef ADD
+    good = MPI_Wait(&requests[2], MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+    for (int i = 0; i < 3; i++) {
+        int sum = 0;
+
+        vector_read(&sum, &out[i], sizeof sum);
+        good = sum == (1 + i) * harness_size && good;
+        vector_free(&in[i]);
+        vector_free(&out[i]);
+    }
+    MPI_Comm_free(&comm);
+    harness_check(good, "a rank that is ahead, with host buffers, of calls with GPU buffers");
+}
+
 int main(int argc, char **argv)
 {
     int option;
@@ -261,6 +313,9 @@ int main(int argc, char **argv)
         is_an_error(option == 'u');
     } else {
         one_rank_mixtures();
+        if (harness_size > 2) {
+            ahead_on_hosts();
+        }
     }
     return harness_finish();
 }
