@@ -269,8 +269,7 @@ static void ahead_on_hosts(void)
         out[i] = vector_new(i < 2 ? GPU : HOST, sizeof one);
         vector_write(&in[i], &one, sizeof one);
     }
-#define ADD(i)                                                                              \
-    MPI_Iallreduce(in[i].memory, out[i].memory, 1, MPI_INT, MPI_SUM, comm, &requests[i])
+#define ADD(i) MPI_Iallreduce(in[i].memory, out[i].memory, 1, MPI_INT, MPI_SUM, comm, &requests[i])
     ADD(0);
     if (!last) {
         ADD(1);
