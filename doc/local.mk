@@ -4,7 +4,7 @@
 dist_doc_DATA += doc/cost-model.md
 EXTRA_DIST += doc/results/kernels.md doc/results/packed-trees.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \
-    doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \
+    doc/results/communicators.md doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \
     doc/results/host-allreduce.md
 
 dist_man1_MANS += doc/man/gpuring-topo.1
