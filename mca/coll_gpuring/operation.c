@@ -34,6 +34,7 @@ int gpuring_operation_start(struct gpuring_service *service, const struct gpurin
     service->call = call->number;
     gpuring_transport_publish(service->transport, service->operation, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(service->transport);
+    service->running = true;
     status = gpuring_bounce_start(service, call, &input, &output);
     if (status != GPURING_OK) {
         return status;
@@ -71,8 +72,11 @@ void gpuring_operation_stop(struct gpuring_service *service)
 
 void gpuring_operation_finish(struct gpuring_service *service, int status)
 {
-    gpuring_bounce_end(service);
-    gpuring_transport_end(service->transport);
+    if (service->running) { /* else a call has failed that waited for its turn */
+        gpuring_bounce_end(service);
+        gpuring_transport_end(service->transport);
+        service->running = false;
+    }
     gpuring_transport_publish(service->transport, service->operation,
                               status == GPURING_OK ? GPURING_ACTIVITY_OUTSIDE
                                                    : GPURING_ACTIVITY_FAILED);

@@ -161,13 +161,12 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
         return 0; /* another thread is at it */
     }
     while (!gpuring_queue_empty(&module->queue)) {
-        int status, turn;
+        int turn = gpuring_turn_progress(module), status = turn;
 
         before = module->state;
-        turn = status = gpuring_turn_progress(module);
         if (turn == GPURING_OK) {
             status = item_progress(module, module->queue.head);
-        } else if (turn < 0) {
+        } else if (turn != GPURING_AGAIN) {
             gpuring_run_fail(module, turn);
             continue;
         }
@@ -184,8 +183,8 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
         item_finish(module, module->queue.head, status, &end);
         count++;
     }
-    if (!gpuring_queue_empty(
-            &module->queue)) { /* else a thread may run a call at once, see above */
+    /* With an empty queue a thread may run a call at once, see above. */
+    if (!gpuring_queue_empty(&module->queue)) {
         __atomic_store_n(&module->queue.progress, gpuring_module_progress(module),
                          __ATOMIC_RELAXED);
     }

@@ -29,6 +29,7 @@ struct gpuring_service {
     struct gpuring_choice_config choice_config;
     struct gpuring_tuned *tuned; /* that it points to, NULL: none */
 
+    bool running;       /* an operation was started and has not been finished */
     uint64_t operation; /* number of the current or last operation, from 1 */
     uint64_t call;      /* and that of its call, see mixed.h */
     struct gpuring_choice choice;
