@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
+#include "kernels/step.h"
 #include "kernels/types.h"
-#include "mca/coll_gpuring/plan/step.h"
 
 #if GPURING_HAVE_CUDA
 /* The file lies in the build folder, where the compiler runs; aligned as the driver wants it. */

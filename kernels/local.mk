@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The executor of plans. Host build: part of libgpuring_core. CUDA build (GPURING_HAVE_CUDA): one
-# fatbin by nvcc, embedded into the component by kernels/image.c.
+# The executor of plans. Host build: libgpuring_kernels, with the utilities that it needs (the
+# stand-in driver links it alone). CUDA build (GPURING_HAVE_CUDA): one fatbin by nvcc, embedded into
+# the core by kernels/image.c.
 
-libgpuring_core_la_SOURCES += \
+noinst_LTLIBRARIES += libgpuring_kernels.la
+libgpuring_kernels_la_LIBADD = -lpthread -lm
+libgpuring_kernels_la_SOURCES = \
     kernels/exec_host.c \
     kernels/exec_memory.h \
     kernels/executor.h \
+    kernels/fifo.h \
     kernels/fold.c \
     kernels/fold.h \
     kernels/fold_avx2.c \
     kernels/fold_avx512.c \
     kernels/fold_body.h \
-    kernels/image.c \
-    kernels/image.h \
     kernels/kernels.h \
+    kernels/step.h \
     kernels/types.c \
     kernels/types.h \
-    kernels/work.h
+    kernels/work.h \
+    mca/coll_gpuring/util/backoff.c \
+    mca/coll_gpuring/util/backoff.h \
+    mca/coll_gpuring/util/clock.h \
+    mca/coll_gpuring/util/gathered.c \
+    mca/coll_gpuring/util/gathered.h \
+    mca/coll_gpuring/util/log.c \
+    mca/coll_gpuring/util/log.h \
+    mca/coll_gpuring/util/status.c \
+    mca/coll_gpuring/util/status.h
+
+libgpuring_kernels_la_SOURCES += kernels/image.c kernels/image.h
 
 # All architectures that configure chose, two at a time. -fmad=false: a sum and a product are rounded
 # each, as on the host.
@@ -38,14 +52,14 @@ kernel_sources = \
 EXTRA_DIST += $(kernel_sources) kernels/report.sh
 
 kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
-    kernels/work.h mca/coll_gpuring/plan/step.h mca/coll_gpuring/transport/fifo.h
+    kernels/work.h kernels/step.h kernels/fifo.h
 
 if GPURING_HAVE_CUDA
 kernels/kernels.fatbin: $(kernel_sources) $(kernel_headers)
 	@$(MKDIR_P) kernels
 	$(AM_V_NVCC)$(NVCC_COMPILE) $(NVCC_IMAGE) -o $@ $(srcdir)/kernels/kernels.cu
 # By a variable: automake would take a plain target for a rule that replaces its own.
-kernel_image_object = kernels/libgpuring_core_la-image.lo
+kernel_image_object = kernels/image.lo
 $(kernel_image_object): kernels/kernels.fatbin
 CLEANFILES += kernels/kernels.fatbin
 endif

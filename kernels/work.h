@@ -14,9 +14,9 @@
 
 #include <stdint.h>
 
+#include "kernels/fifo.h"
+#include "kernels/step.h"
 #include "kernels/types.h"
-#include "mca/coll_gpuring/plan/step.h"
-#include "mca/coll_gpuring/transport/fifo.h"
 
 enum gpuring_lane_status {
     GPURING_LANE_RUNNING = 0,

@@ -44,6 +44,8 @@ EXTRA_DIST += \
     test/bad_files.sh \
     test/check.sh \
     test/install.sh \
+    test/lint/arrows.txt \
+    test/lint/layers.py \
     test/lint/lint.sh \
     test/mutation.sh \
     test/packages.txt \

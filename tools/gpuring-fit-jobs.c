@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pci_channels.h"
-#include "pci_pack.h"
-#include "pcigraph.h"
+#include "mca/topo_pci/bounds/pci_pack.h"
+#include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/search/pci_channels.h"
 
 #define TOO_FEW_GPUS 1 /* beside negative errno values */
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pci_predict.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 struct fit_options {
     const char *topo;   /* a topology file, or NULL */

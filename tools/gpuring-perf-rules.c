@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/tuning.h"
+#include "mca/coll_gpuring/engine/tuning.h"
 
 #define RULE_ROOM 256
 

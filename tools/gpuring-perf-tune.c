@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/tuning.h"
 
 #define MARGIN   0.03
 #define FAR      1.25

@@ -15,13 +15,13 @@
 #include <time.h>
 
 #include "gpuring-topo-job.h"
-#include "mca/coll_gpuring/layout_service.h"
-#include "mca/coll_gpuring/offer.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/topology/channel_exchange.h"
+#include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/views.h"
+#include "mca/coll_gpuring/wireup/plans.h"
 
 /* What a rank holds between the stages. */
 struct rank_state {
@@ -29,13 +29,13 @@ struct rank_state {
     struct topo_figures *figures;
     int rank;
     struct gpuring_gathered hellos;
-    struct gpuring_members members;
+    struct gpuring_node_map members;
     struct pci_doc *doc;
     bool from_file;
-    struct gpuring_advice advice;
+    struct gpuring_model_choice advice;
     struct gpuring_graph_offer offer;
     struct pci_wire *wires;
-    struct gpuring_layout layout;
+    struct gpuring_channels layout;
 };
 
 static double cpu_ms(void)
@@ -129,10 +129,10 @@ static int hellos_consume(struct rank_state *state)
         free(records);
         return -ENOMEM;
     }
-    if (gpuring_members_compare(&state->hellos, &rank, &parameter) != GPURING_AGREED) {
+    if (gpuring_node_map_compare(&state->hellos, &rank, &parameter) != GPURING_AGREED) {
         return -EPROTO;
     }
-    rc = errno_of(gpuring_members_find(&state->hellos, &state->members));
+    rc = errno_of(gpuring_node_map_find(&state->hellos, &state->members));
     if (rc == 0 && state->members.nnodes != (int) figures->nodes) {
         rc = -EPROTO;
     }
@@ -147,11 +147,11 @@ static int hellos_consume(struct rank_state *state)
 static void views_count(struct topo_figures *figures, const struct gpuring_mates *mates)
 {
     const struct gpuring_hello *own = gpuring_mates_hello(mates, mates->self);
-    bool first = gpuring_views_tells(mates, mates->self);
+    bool first = gpuring_node_topology_tells(mates, mates->self);
 
     for (int i = 0; i < mates->count; i++) {
         const struct gpuring_hello *hello = gpuring_mates_hello(mates, i);
-        bool tells = gpuring_views_tells(mates, i);
+        bool tells = gpuring_node_topology_tells(mates, i);
 
         figures->views += tells;
         if (hello->view != own->view) {
@@ -164,8 +164,8 @@ static int views_consume(struct rank_state *state)
 {
     struct gpuring_mates mates = gpuring_mates_of(&state->hellos, &state->members, state->rank);
     double since = cpu_ms();
-    int rc =
-        errno_of(gpuring_views_unite(&mates, state->job->views, &state->doc, &state->from_file));
+    int rc = errno_of(
+        gpuring_node_topology_unite(&mates, state->job->views, &state->doc, &state->from_file));
 
     state->figures->views_ms = cpu_ms() - since;
     views_count(state->figures, &mates);
@@ -179,7 +179,7 @@ static int offer_make(struct rank_state *state)
     int rc = 0;
 
     if (state->doc) {
-        rc = errno_of(gpuring_offer_make(
+        rc = errno_of(gpuring_channel_exchange_make(
             &state->hellos, &state->members, state->rank, state->doc, state->from_file,
             options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, &state->offer, &state->advice));
     }
@@ -219,11 +219,12 @@ static int offers_consume(struct rank_state *state)
         free(records);
         return -ENOMEM;
     }
-    rc = errno_of(gpuring_offers_take(&offers, (int) figures->ranks, &state->wires, &advised));
+    rc = errno_of(
+        gpuring_channel_exchange_take(&offers, (int) figures->ranks, &state->wires, &advised));
     gpuring_gathered_clear(&offers);
     if (rc == 0) {
-        gpuring_layout_init(&state->layout, &state->members, state->wires,
-                            advised ? &state->advice : NULL);
+        gpuring_channels_init(&state->layout, &state->members, state->wires,
+                              advised ? &state->advice : NULL);
     }
     figures->connect_ms = cpu_ms() - since;
     figures->wire_bytes = bytes;
@@ -275,7 +276,7 @@ static void letters_count(const struct rank_state *state, struct gpuring_plan_co
     }
 }
 
-static int plans_count(const struct rank_state *state, const struct gpuring_service *service)
+static int plans_count(const struct rank_state *state, const struct gpuring_engine *service)
 {
     struct topo_figures *figures = state->figures;
     struct gpuring_plan_conn *conns;
@@ -309,20 +310,20 @@ static int plans_count(const struct rank_state *state, const struct gpuring_serv
 static int service_make(struct rank_state *state)
 {
     struct gpuring_device *device = NULL;
-    struct gpuring_service *service = NULL;
+    struct gpuring_engine *service = NULL;
     double since = cpu_ms();
     int rc = errno_of(gpuring_device_host.open(&device));
 
     if (rc != 0) {
         return rc;
     }
-    rc = errno_of(gpuring_layout_service(&state->layout, &state->hellos, state->rank,
-                                         &gpuring_device_host, device, &service));
+    rc = errno_of(gpuring_plans_engine(&state->layout, &state->hellos, state->rank,
+                                       &gpuring_device_host, device, &service));
     state->figures->plan_ms = cpu_ms() - since;
     if (rc == 0) {
         rc = plans_count(state, service);
     }
-    gpuring_service_destroy(service);
+    gpuring_engine_destroy(service);
     gpuring_device_host.close(device);
     return rc;
 }
@@ -331,10 +332,10 @@ static int service_make(struct rank_state *state)
 
 static void state_free(struct rank_state *state)
 {
-    gpuring_layout_fini(&state->layout);
+    gpuring_channels_fini(&state->layout);
     free(state->wires);
     pci_doc_free(state->doc);
-    gpuring_members_clear(&state->members);
+    gpuring_node_map_clear(&state->members);
     gpuring_gathered_clear(&state->hellos);
 }
 
@@ -361,7 +362,7 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     rc = state_begin(&state);
     rc = rc ? rc : offers_consume(&state);
     if (rc == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
-        gpuring_layout_dump(&state.layout);
+        gpuring_channels_dump(&state.layout);
     }
     /* A single rank is not served: it has nobody to exchange with. */
     figures->rc = rc || figures->ranks == 1 ? rc : service_make(&state);
@@ -422,11 +423,11 @@ static int views_make(struct topo_job *job)
         if (rc == 0) {
             const char *text = job->texts[job->ntexts - 1];
 
-            job->views[i] =
-                (struct gpuring_view){.text = text,
-                                      .bytes = bytes,
-                                      .fingerprint = gpuring_view_fingerprint(text, bytes),
-                                      .from_file = job->machine->options->topo != NULL};
+            job->views[i] = (struct gpuring_local_topology){
+                .text = text,
+                .bytes = bytes,
+                .fingerprint = gpuring_local_topology_fingerprint(text, bytes),
+                .from_file = job->machine->options->topo != NULL};
         }
     }
     return rc;

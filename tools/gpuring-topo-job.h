@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "gpuring-topo-machine.h"
-#include "mca/coll_gpuring/view.h"
-#include "mca/coll_gpuring/wireup_format.h"
+#include "mca/coll_gpuring/topology/format.h"
+#include "mca/coll_gpuring/topology/local_topology.h"
 
 /* One job's figures.  Plain: passed between processes. */
 struct topo_figures {
@@ -32,8 +32,8 @@ struct topo_figures {
 struct topo_job {
     const struct topo_machine *machine;
     uint32_t nodes;
-    struct gpuring_view *views; /* of each rank of a node */
-    char **texts;               /* of the views: one, or one for each rank */
+    struct gpuring_local_topology *views; /* of each rank of a node */
+    char **texts;                         /* of the views: one, or one for each rank */
     uint32_t ntexts;
     struct gpuring_graph_offer *offers; /* of each rank of a node */
 };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "gpuring-topo-machine.h"
-#include "pci_discover.h"
+#include "mca/topo_pci/discover/pci_discover.h"
 
 static double cpu_ms(void)
 {

@@ -8,14 +8,14 @@
 #include <stdbool.h>
 
 #include "gpuring-topo.h"
-#include "pci_bound.h"
-#include "pci_channels.h"
-#include "pci_connect.h"
-#include "pci_cuda.h"
-#include "pci_nvml.h"
-#include "pci_pack.h"
-#include "pci_predict.h"
-#include "pcigraph.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/bounds/pci_pack.h"
+#include "mca/topo_pci/discover/pci_cuda.h"
+#include "mca/topo_pci/discover/pci_nvml.h"
+#include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/predict/pci_predict.h"
+#include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/search/pci_connect.h"
 
 /* CPU milliseconds of the phases. */
 struct topo_times {

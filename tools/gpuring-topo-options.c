@@ -11,7 +11,7 @@
 #include "gpuring-argument.h"
 #include "gpuring-topo.h"
 #include "gpuring_config.h"
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 
 enum {
     NODES_MAX = 1 << 20, /* of 8 GPUs: more ranks than any machine has */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpuring-topo-machine.h"
-#include "pci_render.h"
+#include "mca/topo_pci/render/pci_render.h"
 
 /* Whether a command needs the search, or only the graph. */
 static int needs_search(const struct topo_options *options)

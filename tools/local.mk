@@ -5,13 +5,8 @@
 
 bin_PROGRAMS += tools/gpuring-perf
 tools_gpuring_perf_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS) $(JANSSON_CPPFLAGS)
-tools_gpuring_perf_LDADD = $(MPI_LIBS) $(JANSSON_LIBS) -ldl -lm
+tools_gpuring_perf_LDADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) $(JANSSON_LIBS) -ldl -lm
 tools_gpuring_perf_SOURCES = \
-    mca/coll_gpuring/tuned.c \
-    mca/coll_gpuring/tuning.c \
-    mca/coll_gpuring/tuning.h \
-    mca/topo_pci/file_read.c \
-    mca/topo_pci/pci_file.h \
     tools/gpuring-argument.c \
     tools/gpuring-argument.h \
     tools/gpuring-perf.c \
@@ -42,20 +37,8 @@ dist_man1_MANS += doc/man/gpuring-fit.1
 
 bin_PROGRAMS += tools/gpuring-topo
 tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
-tools_gpuring_topo_LDADD = libpcigraph.la libgpuring_core.la $(JANSSON_LIBS) -lm
+tools_gpuring_topo_LDADD = libgpuring_core.la libpcigraph.la $(JANSSON_LIBS) -lm
 tools_gpuring_topo_SOURCES = \
-    mca/coll_gpuring/advice.c \
-    mca/coll_gpuring/gathered.c \
-    mca/coll_gpuring/layout.c \
-    mca/coll_gpuring/layout_service.c \
-    mca/coll_gpuring/machine.c \
-    mca/coll_gpuring/members.c \
-    mca/coll_gpuring/offer.c \
-    mca/coll_gpuring/params_default.c \
-    mca/coll_gpuring/routes.c \
-    mca/coll_gpuring/service.c \
-    mca/coll_gpuring/view.c \
-    mca/coll_gpuring/views.c \
     tools/gpuring-argument.c \
     tools/gpuring-argument.h \
     tools/gpuring-topo.c \

@@ -4,16 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/gpuring.h"
-#include "mca/coll_gpuring/identity.h"
+#include "mca/coll_gpuring/component.h"
+#include "mca/coll_gpuring/log.h"
+#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
-#include "mca/coll_gpuring/stage.h"
-#include "mca/coll_gpuring/stage_request.h"
+#include "mca/coll_gpuring/stage/request.h"
+#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/topology/identity.h"
+#include "mca/coll_gpuring/topology/local_topology.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/view.h"
 
 static int component_register(void)
 {
@@ -46,7 +48,7 @@ static int component_close(void)
     } else {
         gpuring_stage_finish();
         gpuring_process_close();
-        gpuring_view_close();
+        gpuring_local_topology_close();
     }
     gpuring_log_close();
     return OMPI_SUCCESS;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/exchange.h"
-#include "mca/coll_gpuring/gpuring.h"
-#include "mca/coll_gpuring/memory.h"
-#include "mca/coll_gpuring/message.h"
+#include "mca/coll_gpuring/calls/calls.h"
+#include "mca/coll_gpuring/component.h"
+#include "mca/coll_gpuring/memory_kind.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/request.h"
-#include "mca/coll_gpuring/simple.h"
-#include "mca/coll_gpuring/stage.h"
-#include "mca/coll_gpuring/stage_agree.h"
-#include "mca/coll_gpuring/stage_notice.h"
-#include "mca/coll_gpuring/stage_pipeline.h"
+#include "mca/coll_gpuring/serve/fallback_allreduce.h"
+#include "mca/coll_gpuring/stage/agree.h"
+#include "mca/coll_gpuring/stage/notice.h"
+#include "mca/coll_gpuring/stage/pipeline.h"
+#include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
 
 static void module_construct(mca_coll_gpuring_module_t *module)
 {
@@ -27,7 +30,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
     module->staging = (struct gpuring_staging){.blocking = NULL};
     module->seen_reasons = 0;
     module->logged_staged = 0;
-    module->service = NULL;
+    module->engine = NULL;
     module->wireup = NULL;
     module->exchange = NULL;
     module->simple = NULL;
@@ -74,7 +77,7 @@ void gpuring_module_end(mca_coll_gpuring_module_t *module)
     pthread_mutex_unlock(&gpuring_process.lock);
     gpuring_queue_destroy(module);
     gpuring_wireup_free(module->wireup);
-    gpuring_simple_free(module->simple);
+    gpuring_fallback_allreduce_free(module->simple);
     gpuring_exchange_free(module->exchange);
     gpuring_agreement_free(module->staging.blocking);
     gpuring_agreement_free(module->staging.nonblocking);
@@ -82,7 +85,7 @@ void gpuring_module_end(mca_coll_gpuring_module_t *module)
     if (module->spare != NULL) {
         OBJ_RELEASE(module->spare);
     }
-    gpuring_service_destroy(module->service);
+    gpuring_engine_destroy(module->engine);
 }
 
 static void module_destruct(mca_coll_gpuring_module_t *module)
@@ -229,7 +232,7 @@ static mca_coll_gpuring_module_t *module_new(bool serves)
         return module;
     }
     module->exchange = gpuring_exchange_create();
-    module->simple = gpuring_simple_create(module->exchange);
+    module->simple = gpuring_fallback_allreduce_create(module->exchange);
     module->wireup = gpuring_wireup_create();
     gpuring_request_reserve(module);
     if (module->exchange == NULL || module->simple == NULL || module->wireup == NULL ||
@@ -362,7 +365,7 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     }
     module->state = GPURING_STATE_FAILED;
     module->failure = status;
-    if (module->service != NULL) {
-        gpuring_transport_abort(module->service->transport, status);
+    if (module->engine != NULL) {
+        gpuring_transport_abort(module->engine->transport, status);
     }
 }

@@ -11,7 +11,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
-#include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/util/status.h"
 

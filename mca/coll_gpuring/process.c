@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/gpuring.h"
-#include "mca/coll_gpuring/memory.h"
-#include "mca/coll_gpuring/network.h"
-#include "mca/coll_gpuring/stage.h"
+#include "mca/coll_gpuring/memory_kind.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/topology/format.h"
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup_format.h"
+#include "mca/coll_gpuring/wireup/net_select.h"
 
 #include "gpuring_config.h"
 
@@ -159,10 +159,10 @@ static int copy_locked(void *to, const void *from, size_t bytes)
 int gpuring_process_copy(void *to, const void *from, size_t bytes)
 {
     struct gpuring_pointer target = gpuring_memory_of(to), source = gpuring_memory_of(from);
-    bool gpu_target = gpuring_memory_on_gpu(target.kind);
+    bool gpu_target = gpuring_pointer_on_gpu(target.kind);
     int status;
 
-    if (!gpu_target && !gpuring_memory_on_gpu(source.kind)) {
+    if (!gpu_target && !gpuring_pointer_on_gpu(source.kind)) {
         memcpy(to, from, bytes);
         return GPURING_OK;
     }

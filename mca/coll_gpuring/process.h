@@ -1,12 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The process's part: the device, and the network once it is needed. See gpuring.h. */
+/* What the modules of a process share: the device, and the network once it is needed. */
 #ifndef GPURING_PROCESS_H
 #define GPURING_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <pthread.h>
 #include <stdint.h>
+
+#include "mca/coll_gpuring/engine/tuning.h"
+
+struct mca_coll_gpuring_module_t;
+
+/* The process's part: what all modules share. */
+struct gpuring_process {
+    bool threads;   /* MPI_THREAD_MULTIPLE */
+    int world_rank; /* -1 until MPI_COMM_WORLD is known */
+    int output;     /* opal_output stream */
+    char hostname[64];
+
+    struct gpuring_tuning tuning; /* of coll_gpuring_tuning_file; without rules: nothing said */
+    uint64_t tuning_fingerprint;
+
+    pthread_mutex_t lock; /* guards what follows */
+    struct mca_coll_gpuring_module_t *modules;
+    const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
+    struct gpuring_device *device;
+    int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */
+    struct gpuring_proxy *proxy; /* NULL until a network is opened (net_select.h) */
+    bool progress_registered;
+};
+extern struct gpuring_process gpuring_process;
 
 /* Open the device that coll_gpuring_device asks for; device_ops stays NULL if there is none. */
 void gpuring_process_open_device(void);
@@ -24,7 +49,7 @@ int gpuring_process_copy(void *to, const void *from, size_t bytes);
 /* Does the GPU of this buffer still copy, so that calls which are not served can be staged? */
 bool gpuring_process_copies(const void *buffer);
 
-/* Close all that was opened. No service may exist any more. */
+/* Close all that was opened. No engine may exist any more. */
 void gpuring_process_close(void);
 
 #endif

@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/pvars.h"
 
-#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/status.h"
 
 unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];

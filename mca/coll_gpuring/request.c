@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/request.h"
 
-#include "mca/coll_gpuring/turn.h"
+#include "mca/coll_gpuring/serve/persistent_order.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static int request_free(ompi_request_t **request)
     gpuring_request_t *self = (gpuring_request_t *) *request;
 
     if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
-        gpuring_turn_free(&self->item.module->queue);
+        gpuring_persistent_free(&self->item.module->queue);
     }
     return gpuring_request_free(request);
 }
@@ -157,10 +157,10 @@ int gpuring_request_init(mca_coll_gpuring_module_t *module, const struct gpuring
                          ompi_request_t **request)
 {
     gpuring_request_t *self = request_new(module, call, true);
-    uint32_t number = gpuring_turn_make(&module->queue);
+    uint32_t number = gpuring_persistent_make(&module->queue);
 
     if (self == NULL) {
-        gpuring_turn_free(&module->queue);
+        gpuring_persistent_free(&module->queue);
         return MPI_ERR_NO_MEM;
     }
     self->item.persistent = number;

@@ -5,7 +5,7 @@
 #ifndef GPURING_REQUEST_H
 #define GPURING_REQUEST_H
 
-#include "mca/coll_gpuring/gpuring.h"
+#include "mca/coll_gpuring/module.h"
 
 /*
  * What all our requests have in common. A persistent one keeps its communicator until it is freed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef TOPO_PCI_H
-#define TOPO_PCI_H
+#ifndef TOPO_PCI_TOPO_PCI_H
+#define TOPO_PCI_TOPO_PCI_H
 
 /*
  * The topo/pci component: MPI_Cart_create and MPI_Dist_graph_create(_adjacent) with reorder = true
@@ -13,8 +13,8 @@
  * Whatever fails on one rank (memory, above all) leads, on all ranks alike, to the unchanged order.
  */
 
-#include "topo_pci_compat.h"
-#include "pci_map.h"
+#include "mca/topo_pci/map/pci_map.h"
+#include "mca/topo_pci/topo_pci_compat.h"
 
 /* Name, type, default, lowest and highest value (integers), level, text. */
 #define TOPO_PCI_INT_PARAMETERS(X)                                                                 \

@@ -3,7 +3,7 @@
 
 /* MPI_Cart_create, MPI_Cart_map and MPI_Cart_sub. */
 
-#include "topo_pci.h"
+#include "mca/topo_pci/topo_pci.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

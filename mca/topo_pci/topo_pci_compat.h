@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef TOPO_PCI_COMPAT_H
-#define TOPO_PCI_COMPAT_H
+#ifndef TOPO_PCI_TOPO_PCI_COMPAT_H
+#define TOPO_PCI_TOPO_PCI_COMPAT_H
 
 /*
  * Every difference between Open MPI versions that the topo/pci component meets.  Built and run with
@@ -15,8 +15,8 @@
 
 #include "ompi/communicator/communicator.h"
 #include "ompi/datatype/ompi_datatype.h"
-#include "ompi/mca/coll/coll.h"
 #include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/mca/topo/base/base.h"
 #include "ompi/mca/topo/topo.h"

@@ -3,7 +3,7 @@
 
 /* The component of the framework topo: registration, query, life of a module. */
 
-#include "topo_pci.h"
+#include "mca/topo_pci/topo_pci.h"
 
 #include <stdarg.h>
 #include <stdio.h>

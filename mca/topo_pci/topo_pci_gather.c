@@ -3,12 +3,12 @@
 
 /* What the ranks of a communicator tell each other. */
 
-#include "topo_pci.h"
+#include "mca/topo_pci/topo_pci.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "topo_pci_place.h"
+#include "mca/topo_pci/topo_pci_place.h"
 
 int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all)
 {

@@ -7,7 +7,7 @@
  * graph.
  */
 
-#include "topo_pci.h"
+#include "mca/topo_pci/topo_pci.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
  * accepts the integers of a range makes it refuse such values with its own text, which names them.
  */
 
-#include "topo_pci.h"
+#include "mca/topo_pci/topo_pci.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pci_file.h"
-#include "topo_pci_place.h"
+#include "mca/topo_pci/topo_pci_place.h"
+#include "mca/topo_pci/xml/pci_file.h"
 
 /* FNV-1a, 64 bits; constants: Fowler, Noll, Vo (draft-eastlake-fnv). */
 static uint64_t text_hash(const char *text)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef TOPO_PCI_PLACE_H
-#define TOPO_PCI_PLACE_H
+#ifndef TOPO_PCI_TOPO_PCI_PLACE_H
+#define TOPO_PCI_TOPO_PCI_PLACE_H
 
 /* Where this process runs.  No Open MPI in here; every answer is local and cheap (a few small
  * files). */
 
-#include "pci_map.h"
+#include "mca/topo_pci/map/pci_map.h"
 
 /*
  * Fills PLACE.  HOSTID (not empty) replaces the identity of the host, DOMAIN (>= 0) that of the

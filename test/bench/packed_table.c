@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pci_bound.h"
-#include "pci_channels.h"
-#include "pci_pack.h"
-#include "pcigraph.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/bounds/pci_pack.h"
+#include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/search/pci_channels.h"
 
 #define MAX_GPUS 10u /* 1013 sets; more would be no table to read */
 
@@ -204,7 +204,8 @@ static void print_preface(const char *path)
         "each\n"
         "packing proven by pci_pack_check(); in brackets the number of trees and their depth. AG "
         "and AR\n"
-        "are the bounds of mca/topo_pci/pci_bound.h: over NVLink where that connects the set, and "
+        "are the bounds of mca/topo_pci/bounds/pci_bound.h: over NVLink where that connects the "
+        "set, and "
         "then\n"
         "packed uses NVLink alone; over all links elsewhere. Rings and trees may add PCI links to\n"
         "NVLink, which is how trees exceed AR over NVLink on some sets; AR over all links bounds\n"

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "pci_channels.h"
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/search/pci_channels.h"
 
 #define MAX_GPUS  16u
 #define MAX_PARTS 260u /* of a machine; of larger ones every so manyth is taken */

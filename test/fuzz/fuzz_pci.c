@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "fuzz_pci.h"
-#include "pci_bound.h"
-#include "pci_channels.h"
-#include "pci_connect.h"
-#include "pci_pack.h"
-#include "pcigraph.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/bounds/pci_pack.h"
+#include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/search/pci_connect.h"
 
 #define SEARCH_GPUS 24u /* above, a search is right but slow: fewer inputs a second */
 #define PACK_GPUS   8u  /* and so are bounds and packed trees */

@@ -13,11 +13,8 @@ clang=${CLANG:-clang}
 mkdir -p "$folder/new" "$folder/findings"
 
 # What needs hwloc or NVML is not fuzzed: neither reads files of others.
-sources=$(ls "$source"/mca/topo_pci/xml_*.c "$source"/mca/topo_pci/graph_*.c \
-    "$source"/mca/topo_pci/paths_*.c "$source"/mca/topo_pci/channels*.c \
-    "$source"/mca/topo_pci/search*.c "$source"/mca/topo_pci/connect*.c \
-    "$source"/mca/topo_pci/bound*.c "$source"/mca/topo_pci/maxflow.c \
-    "$source"/mca/topo_pci/pack*.c "$source"/mca/topo_pci/file_*.c)
+sources=$(ls "$source"/mca/topo_pci/xml/*.c "$source"/mca/topo_pci/graph/*.c \
+    "$source"/mca/topo_pci/search/*.c "$source"/mca/topo_pci/bounds/*.c)
 flags="-std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
 if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }' |
     $clang $flags -x c -o "$folder/probe" - 2>/dev/null; then
@@ -25,7 +22,7 @@ if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }
     exit 77
 fi
 # shellcheck disable=SC2086,SC2046
-$clang $flags -I"$source/mca/topo_pci" $(xml2-config --cflags) -o "$folder/fuzz_pci" \
+$clang $flags -I"$source" $(xml2-config --cflags) -o "$folder/fuzz_pci" \
     "$source/test/fuzz/fuzz_pci.c" $sources $(xml2-config --libs) -lm || exit 1
 "$folder/fuzz_pci" -max_total_time="$seconds" -timeout=300 -rss_limit_mb=2048 -max_len=16384 \
     -dict="$source/test/fuzz/pci.dict" -artifact_prefix="$folder/findings/" \

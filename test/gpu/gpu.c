@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mca/coll_gpuring/device/cuda_driver.h"
+#include "mca/coll_gpuring/device/cuda/driver.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define LIMIT_SECONDS 60.0

@@ -217,18 +217,17 @@ compile() ( # OUTPUT FLAG... FILE...
     shift
     # shellcheck disable=SC2086
     exec $CC -std=gnu11 -O2 -g -D_GNU_SOURCE= -fPIC -I"$top/test/gpu/plain" -I"$top" \
-        -I"$top/mca/topo_pci" -I. -isystem "$include" -o "$output" "$@" -ldl -lpthread -lrt -lm
+        -I. -isystem "$include" -o "$output" "$@" -ldl -lpthread -lrt -lm
 )
 
 # The core without nets' libraries: everything below these folders but what needs headers of others.
 core_sources() {
-    for file in "$top"/kernels/*.c "$top"/mca/coll_gpuring/util/*.c \
-        "$top"/mca/coll_gpuring/plan/*.c "$top"/mca/coll_gpuring/device/*.c \
-        "$top"/mca/coll_gpuring/transport/*.c "$top"/mca/coll_gpuring/net/*.c; do
-        case $file in
-        */net_verbs* | */net_ucx* | */net_mock*) ;;
-        *) echo "$file" ;;
-        esac
+    for folder in kernels mca/coll_gpuring/util mca/coll_gpuring/plan mca/coll_gpuring/device \
+        mca/coll_gpuring/device/cuda mca/coll_gpuring/transport mca/coll_gpuring/net \
+        mca/coll_gpuring/net/proxy; do
+        for file in "$top/$folder"/*.c; do
+            echo "$file"
+        done
     done
 }
 
@@ -237,7 +236,8 @@ core() {
     rm -rf "$plain/core" && mkdir -p "$plain/core" || return 1
     running=0
     for file in $(core_sources); do
-        compile "core/$(basename "$file" .c).o" -c "$file" &
+        object=${file#"$top"/}
+        compile "core/$(echo "${object%.c}" | tr / _).o" -c "$file" &
         running=$((running + 1))
         if [ $((running % $(nproc))) -eq 0 ]; then
             wait

@@ -39,29 +39,13 @@ skip() { # REASON TEXT
     : >"$found"
 }
 
-# layer NAME FILES ALLOWED: what the files whose path matches FILES may include (both extended
-# regular expressions). The table of parts is in doc/HACKING.
-layer() {
-    files "$2" | while IFS= read -r file; do
-        sed -n 's/^ *# *include *"\([^"]*\)".*/\1/p' "$file" | grep -Ev "$3" | sed "s|^|$file: |"
-    done >"$found"
-    verdict "layering: $1"
-}
-
-common='^(gpuring_config\.h|mca/coll_gpuring/util/)'
-core=mca/coll_gpuring
-layer "util calls nobody" "^$core/util/.*\.[ch]$" "$common"
-layer "plan knows plans, types and the topology engine" "^$core/plan/.*\.[ch]$" \
-    "$common|^$core/plan/|^kernels/types\.h$|^mca/topo_pci/pci"
-layer "device knows devices and works" "^$core/device/.*\.[ch]$" "$common|^$core/device/|^kernels/"
-layer "net knows nets and the FIFO layout" "^$core/net/.*\.[ch]$" \
-    "$common|^$core/net/|^$core/transport/fifo\.h$|^$core/device/device\.h$"
-layer "transport knows plans, devices and nets" "^$core/transport/.*\.[ch]$" \
-    "$common|^$core/(transport|plan|device|net)/|^kernels/work\.h$"
-layer "kernels know steps and the FIFO layout" "^kernels/.*\.(c|h|cu|cuh)$" \
-    "$common|^kernels/|^$core/plan/step\.h$|^$core/transport/fifo\.h$"
-layer "the topology engine knows nothing of the core" "^mca/topo_pci/([^t]|t[^o]).*\.[ch]$" \
-    '^(gpuring_config\.h|mca/topo_pci/)|^[a-z_0-9]+\.h$'
+# The table of parts is arrows.txt; calls are looked at in a finished build.
+if command -v python3 >/dev/null 2>&1; then
+    python3 test/lint/layers.py "$build" >"$found" 2>&1
+    verdict "parts use each other as arrows.txt says, and no circles"
+else
+    skip "python3 is not installed" "parts use each other as arrows.txt says, and no circles"
+fi
 
 {
     files '^(kernels|mca/coll_gpuring/(util|plan|device|net|transport))/.*\.(c|h|cu)$' |
@@ -164,7 +148,7 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     text="the stand-in driver has the entry points that the component loads and no others"
     if [ -f "$standin" ]; then
         sed -n 's/^    X([a-z_]*, \(cu[A-Za-z0-9_]*\),.*/\1/p' \
-            mca/coll_gpuring/device/cuda_driver.h | sort >"$found.names"
+            mca/coll_gpuring/device/cuda/driver.h | sort >"$found.names"
         nm -D --defined-only "$standin" | awk '$3 ~ /^cu[A-Z]/ { print $3 }' | sort |
             diff "$found.names" - >"$found"
         verdict "$text"

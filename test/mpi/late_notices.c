@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/message.h"
-#include "mca/coll_gpuring/stage_notice_mail.h"
+#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/stage/notice_mail.h"
 
 #define HELD 256
 

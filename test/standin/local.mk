@@ -42,7 +42,7 @@ check_LTLIBRARIES += test/standin/libcuda.la
 test_standin_libcuda_la_SOURCES = $(standin_sources)
 test_standin_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -shared -version-info 1:0:0 -rpath /nowhere
-test_standin_libcuda_la_LIBADD = libgpuring_core.la -lpthread
+test_standin_libcuda_la_LIBADD = libgpuring_kernels.la -lpthread
 
 # What applications call besides; it loads the former.
 check_LTLIBRARIES += test/standin/libcuda_application.la

@@ -49,7 +49,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/device/cuda_driver.h"
+#include "mca/coll_gpuring/device/cuda/driver.h"
 
 enum standin_call {
 #define STANDIN_CALL(member, symbol, arguments) STANDIN_##member,

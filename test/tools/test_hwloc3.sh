@@ -54,12 +54,12 @@ done
 compile() { # FILE
     # shellcheck disable=SC2086
     $CC -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$work" $HWLOC_CPPFLAGS -I"$top_builddir" \
-        -I"$top_srcdir" -I"$top_srcdir/mca/topo_pci" $answers \
+        -I"$top_srcdir" $answers \
         -DFAKE_NVML_PATH="\"$top_builddir/test/unit/.libs/fake_nvml.so\"" \
         -c "$top_srcdir/$1.c" -o "$work/$(basename "$1").o"
 }
-for file in discover discover_cpu discover_gpu discover_link discover_net discover_pci discover_sys nvlink; do
-    check "$file.c compiles" compile "mca/topo_pci/$file"
+for file in discover cpu gpu link net pci sys nvlink; do
+    check "$file.c compiles" compile "mca/topo_pci/discover/$file"
 done
 link() {
     # shellcheck disable=SC2086
@@ -75,6 +75,6 @@ else
 fi
 # And the changes are seen: what is written for hwloc 2 does not fit them.
 sed 's/0x00030000/0x00020900/' "$work/hwloc.h" >"$work/other.h" && mv "$work/other.h" "$work/hwloc.h"
-refused() { compile mca/topo_pci/discover_net 2>&1 | grep "osdev.*type"; }
+refused() { compile mca/topo_pci/discover/net 2>&1 | grep "osdev.*type"; }
 check "as hwloc 2 it does not" refused
 echo "1..$checks"

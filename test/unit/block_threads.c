@@ -152,6 +152,7 @@ struct exec_piece;
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 
 #include "kernels/executor.h"
+
 #include "kernels/block.h"
 
 static void *thread_main(void *argument)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/device/cuda_driver.h"
+#include "mca/coll_gpuring/device/cuda/driver.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/transport/transport.h"
 

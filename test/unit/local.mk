@@ -8,28 +8,20 @@
 unit_tests =
 thread_tests =
 
-core_test_libs = libgpuring_core.la $(CMOCKA_LIBS) -lpthread
+core_test_libs = libgpuring_core.la libpcigraph.la $(CMOCKA_LIBS) -lpthread -lm
 pci_test_libs = libpcigraph.la $(CMOCKA_LIBS) -lm
 
 unit_tests += test/unit/test_decisions
-test_unit_test_decisions_SOURCES = test/unit/test_decisions.c mca/coll_gpuring/choice.c \
-    mca/coll_gpuring/choice.h mca/coll_gpuring/compare.c mca/coll_gpuring/compare.h \
-    mca/coll_gpuring/gathered.c mca/coll_gpuring/gathered.h mca/coll_gpuring/members.c \
-    mca/coll_gpuring/members.h
-test_unit_test_decisions_CPPFLAGS = $(AM_CPPFLAGS)
-test_unit_test_decisions_LDADD = $(core_test_libs) -lm
+test_unit_test_decisions_SOURCES = test/unit/test_decisions.c
+test_unit_test_decisions_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_tuning
-test_unit_test_tuning_SOURCES = test/unit/test_tuning.c mca/coll_gpuring/choice.c \
-    mca/coll_gpuring/choice.h mca/coll_gpuring/tuned.c mca/coll_gpuring/tuning.c \
-    mca/coll_gpuring/tuning.h mca/topo_pci/file_read.c mca/topo_pci/pci_file.h
+test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
 test_unit_test_tuning_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_routes
-test_unit_test_routes_SOURCES = test/unit/test_routes.c mca/coll_gpuring/routes.c \
-    mca/coll_gpuring/routes.h test/unit/pci_test.h
-test_unit_test_routes_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/mca/topo_pci
-test_unit_test_routes_LDADD = libgpuring_core.la libpcigraph.la $(CMOCKA_LIBS) -lpthread -lm
+test_unit_test_routes_SOURCES = test/unit/test_routes.c test/unit/pci_test.h
+test_unit_test_routes_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_pci_bound
 test_unit_test_pci_bound_SOURCES = test/unit/test_pci_bound.c test/unit/pci_cube.h
@@ -46,7 +38,7 @@ test_unit_test_plan_LDADD = $(core_test_libs)
 unit_tests += test/unit/test_plan_simulate
 test_unit_test_plan_simulate_SOURCES = test/unit/test_plan_simulate.c \
     test/unit/plans.c test/unit/plans.h
-test_unit_test_plan_simulate_LDADD = $(core_test_libs) -lm
+test_unit_test_plan_simulate_LDADD = $(core_test_libs)
 
 exec_test_sources = test/unit/calls.c test/unit/calls.h test/unit/fabric.c test/unit/fabric.h \
     test/unit/plans.c test/unit/plans.h test/unit/reference.c test/unit/reference.h
@@ -54,18 +46,18 @@ exec_test_sources = test/unit/calls.c test/unit/calls.h test/unit/fabric.c test/
 unit_tests += test/unit/test_exec
 thread_tests += test/unit/test_exec
 test_unit_test_exec_SOURCES = test/unit/test_exec.c $(exec_test_sources)
-test_unit_test_exec_LDADD = $(core_test_libs) -lm
+test_unit_test_exec_LDADD = $(core_test_libs)
 
 # The CUDA kernels' source with real threads for a block's.
 unit_tests += test/unit/test_block
 thread_tests += test/unit/test_block
 test_unit_test_block_SOURCES = test/unit/test_block.c test/unit/block_threads.c \
     test/unit/block_threads.h kernels/block.h $(exec_test_sources)
-test_unit_test_block_LDADD = $(core_test_libs) -lm
+test_unit_test_block_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_types
 test_unit_test_types_SOURCES = test/unit/test_types.c test/unit/reference.c test/unit/reference.h
-test_unit_test_types_LDADD = $(core_test_libs) -lm
+test_unit_test_types_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_pci_machines
 test_unit_test_pci_machines_SOURCES = test/unit/test_pci_machines.c test/unit/pci_cube.h
@@ -94,7 +86,7 @@ net_lane_sources = test/unit/net_lane.c test/unit/net_lane.h
 unit_tests += test/unit/test_proxy
 thread_tests += test/unit/test_proxy
 test_unit_test_proxy_SOURCES = test/unit/test_proxy.c $(net_lane_sources) \
-    mca/coll_gpuring/net/net_mock.c mca/coll_gpuring/net/net_mock.h
+    test/unit/net_mock.c test/unit/net_mock.h
 test_unit_test_proxy_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_soak
@@ -102,8 +94,8 @@ thread_tests += test/unit/test_soak
 test_unit_test_soak_SOURCES = test/unit/test_soak.c test/unit/soak_world.c test/unit/soak_world.h \
     test/unit/letters.h \
     test/unit/plans.c test/unit/plans.h test/unit/reference.c test/unit/reference.h \
-    mca/coll_gpuring/net/net_mock.c mca/coll_gpuring/net/net_mock.h
-test_unit_test_soak_LDADD = $(core_test_libs) -lm
+    test/unit/net_mock.c test/unit/net_mock.h
+test_unit_test_soak_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_cores
 thread_tests += test/unit/test_cores

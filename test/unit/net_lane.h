@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#include "mca/coll_gpuring/net/proxy.h"
-#include "mca/coll_gpuring/transport/fifo.h"
+#include "kernels/fifo.h"
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 
 #define LANE_DEADLINE_SECONDS \
     60 /* far beyond what any test needs; a lane that waits longer fails */

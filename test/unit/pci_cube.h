@@ -7,7 +7,7 @@
 #ifndef TEST_PCI_CUBE_H
 #define TEST_PCI_CUBE_H
 
-#include "pci_bound.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
 
 #define CUBE_GPUS      8u
 #define CUBE_LINK_GBPS 20.0

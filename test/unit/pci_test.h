@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 
 /* The document of TEXT; the test fails when there is none. */
 static inline struct pci_doc *doc_of(const char *text)

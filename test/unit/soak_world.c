@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/net/net_mock.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/letters.h"
+#include "test/unit/net_mock.h"
 
 #define NSLOTS 4
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/net/proxy_thread.h"
+#include "mca/coll_gpuring/net/proxy/thread.h"
 
 static cpu_set_t set_of(const char *list)
 {

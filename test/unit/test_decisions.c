@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "kernels/work.h"
-#include "mca/coll_gpuring/choice.h"
-#include "mca/coll_gpuring/compare.h"
-#include "mca/coll_gpuring/members.h"
+#include "mca/coll_gpuring/engine/select.h"
+#include "mca/coll_gpuring/serve/verify.h"
+#include "mca/coll_gpuring/topology/node_map.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -60,16 +60,16 @@ static struct gpuring_gathered fill_hellos(int nranks, int nnodes)
 
 static void nodes_are_found_and_kept_together(void **state)
 {
-    struct gpuring_members members;
+    struct gpuring_node_map members;
 
     (void) state;
     for (int nnodes = 1; nnodes <= 7; nnodes++) {
         struct gpuring_gathered gathered = fill_hellos(RANKS, nnodes);
 
-        assert_int_equal(gpuring_members_find(&gathered, &members), 0);
+        assert_int_equal(gpuring_node_map_find(&gathered, &members), 0);
         assert_int_equal(members.nnodes, nnodes);
         for (int rank = 0; rank < RANKS; rank++) {
-            int place = -1, local = gpuring_members_local(&members, rank, &place);
+            int place = -1, local = gpuring_node_map_local(&members, rank, &place);
 
             assert_int_equal(members.node[rank], rank % nnodes);
             assert_int_equal(members.order[members.position[rank]], rank);
@@ -79,7 +79,7 @@ static void nodes_are_found_and_kept_together(void **state)
         for (int i = 1; i < RANKS; i++) {
             assert_true(members.node[members.order[i]] >= members.node[members.order[i - 1]]);
         }
-        gpuring_members_clear(&members);
+        gpuring_node_map_clear(&members);
     }
 }
 
@@ -89,19 +89,19 @@ static void disagreement_is_named(void **state)
     int rank = -1, parameter = -1;
 
     (void) state;
-    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter), GPURING_AGREED);
+    assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter), GPURING_AGREED);
     hellos[17].hello.shared[GPURING_SHARED_buffer_size] = 1;
     hellos[40].hello.shared[GPURING_SHARED_device] = 1;
-    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
+    assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_PARAMETER);
     assert_int_equal(rank, 17);
     assert_int_equal(parameter, GPURING_SHARED_buffer_size);
     hellos[11].hello.tuning = 1;
-    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
+    assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_TUNING);
     assert_int_equal(rank, 11);
     hellos[5].hello.version++;
-    assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
+    assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter),
                      GPURING_DISAGREE_VERSION);
     assert_int_equal(rank, 5);
 }
@@ -141,7 +141,7 @@ static void a_malformed_hello_is_refused(void **state)
             memset(bad->nics[0].name, 'x', sizeof bad->nics[0].name);
             break;
         }
-        assert_int_equal(gpuring_members_compare(&gathered, &rank, &parameter),
+        assert_int_equal(gpuring_node_map_compare(&gathered, &rank, &parameter),
                          GPURING_DISAGREE_VERSION);
         assert_int_equal(rank, 9);
     }
@@ -243,18 +243,18 @@ static void wrong_records_are_refused(void **state)
 static void channels_give_valid_plans(void **state)
 {
     struct gpuring_plan *plans[2][RANKS];
-    struct gpuring_members members;
+    struct gpuring_node_map members;
     char text[256];
 
     (void) state;
     for (int n = 2; n <= 20; n++) {
         struct gpuring_gathered gathered = fill_hellos(n, 1 + n % 3);
 
-        assert_int_equal(gpuring_members_find(&gathered, &members), 0);
+        assert_int_equal(gpuring_node_map_find(&gathered, &members), 0);
         for (int rank = 0; rank < n; rank++) {
             struct gpuring_channel channels[2];
 
-            gpuring_members_channels(&members, rank, 2, channels);
+            gpuring_node_map_channels(&members, rank, 2, channels);
             assert_int_equal(gpuring_plan_build_ring(rank, n, channels, 2, &plans[0][rank]), 0);
             assert_int_equal(gpuring_plan_build_tree(rank, n, channels, 2, &plans[1][rank]), 0);
         }
@@ -269,15 +269,15 @@ static void channels_give_valid_plans(void **state)
                 gpuring_plan_free(plans[i][rank]);
             }
         }
-        gpuring_members_clear(&members);
+        gpuring_node_map_clear(&members);
     }
 }
 
 /* ---- Choice ---- */
 
-static struct gpuring_choice_config config_of(int nranks, int nnodes)
+static struct gpuring_select_config config_of(int nranks, int nnodes)
 {
-    return (struct gpuring_choice_config){
+    return (struct gpuring_select_config){
         .algorithm = -1,
         .protocol = -1,
         .nranks = nranks,
@@ -292,41 +292,41 @@ static struct gpuring_choice_config config_of(int nranks, int nnodes)
 
 static void choice_follows_size(void **state)
 {
-    struct gpuring_choice_config pair = config_of(2, 1), eight = config_of(8, 1),
+    struct gpuring_select_config pair = config_of(2, 1), eight = config_of(8, 1),
                                  many = config_of(64, 8);
-    struct gpuring_choice choice;
+    struct gpuring_selection choice;
 
     (void) state;
-    gpuring_choose(&pair, 2, 4, &choice);
+    gpuring_select(&pair, 2, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
-    gpuring_choose(&pair, 1 << 24, 4, &choice);
+    gpuring_select(&pair, 1 << 24, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
-    gpuring_choose(&eight, 1, 8, &choice);
+    gpuring_select(&eight, 1, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
-    gpuring_choose(&eight, 1 << 24, 8, &choice);
+    gpuring_select(&eight, 1 << 24, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
-    gpuring_choose(&many, 1, 8, &choice);
+    gpuring_select(&many, 1, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
-    gpuring_choose(&many, UINT64_C(1) << 32, 8, &choice);
+    gpuring_select(&many, UINT64_C(1) << 32, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
 }
 
 static void parameters_win_where_they_can(void **state)
 {
-    struct gpuring_choice_config config = config_of(32, 1);
-    struct gpuring_choice choice;
+    struct gpuring_select_config config = config_of(32, 1);
+    struct gpuring_selection choice;
 
     (void) state;
     config.algorithm = GPURING_ALGORITHM_DIRECT; /* not offered to 32 ranks */
     config.protocol = GPURING_PROTOCOL_LL128;
-    gpuring_choose(&config, 1 << 20, 4, &choice);
+    gpuring_select(&config, 1 << 20, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
     config.algorithm = GPURING_ALGORITHM_TREE;
     config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
-    gpuring_choose(&config, 1 << 20, 4, &choice);
+    gpuring_select(&config, 1 << 20, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
@@ -338,11 +338,11 @@ static void chunks_fit_their_slots(void **state)
         uint32_t size = gpuring_type_info(type)->size;
 
         for (uint64_t limit = 0; limit <= 4096; limit += 100) {
-            struct gpuring_choice_config config = config_of(4, 1);
-            struct gpuring_choice choice;
+            struct gpuring_select_config config = config_of(4, 1);
+            struct gpuring_selection choice;
 
             config.chunk_bytes = limit;
-            gpuring_choose(&config, 100000, size, &choice);
+            gpuring_select(&config, 100000, size, &choice);
             assert_true(choice.chunk > 0);
             assert_int_equal(choice.chunk % gpuring_chunk_align(size), 0);
             assert_true(choice.chunk * size <= config.slot_bytes[choice.protocol]);
@@ -361,10 +361,10 @@ static void integers_must_be_equal(void **state)
     for (int i = 0; i < 100; i++) {
         a[i] = b[i] = i;
     }
-    assert_int_equal(gpuring_compare(a, b, NULL, 100, GPURING_TYPE_INT32, 4), 100);
+    assert_int_equal(gpuring_verify(a, b, NULL, 100, GPURING_TYPE_INT32, 4), 100);
     for (int wrong = 0; wrong < 100; wrong++) {
         b[wrong]++;
-        assert_int_equal(gpuring_compare(a, b, NULL, 100, GPURING_TYPE_INT32, 4), wrong);
+        assert_int_equal(gpuring_verify(a, b, NULL, 100, GPURING_TYPE_INT32, 4), wrong);
         b[wrong]--;
     }
 }
@@ -378,9 +378,9 @@ static void padding_of_pairs_is_ignored(void **state)
     memset(&b, 0, sizeof b);
     a.value = b.value = 2.5;
     a.index = b.index = 7;
-    assert_int_equal(gpuring_compare(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 1);
+    assert_int_equal(gpuring_verify(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 1);
     b.index = 8;
-    assert_int_equal(gpuring_compare(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 0);
+    assert_int_equal(gpuring_verify(&a, &b, NULL, 1, GPURING_TYPE_DOUBLE_INT, 2), 0);
 }
 
 /* Rounding is forgiven in proportion to what was added, cancellation or not; errors are not. */
@@ -393,13 +393,13 @@ static void rounding_is_told_from_errors(void **state)
     (void) state;
     assert_true(forward != backward);
     for (int rank = 0; rank < 3; rank++) {
-        gpuring_compare_scale(&scale, &x[rank], 1, GPURING_TYPE_FLOAT, GPURING_OP_SUM, rank == 0);
+        gpuring_verify_scale(&scale, &x[rank], 1, GPURING_TYPE_FLOAT, GPURING_OP_SUM, rank == 0);
     }
-    assert_int_equal(gpuring_compare(&forward, &backward, &scale, 1, GPURING_TYPE_FLOAT, 3), 1);
-    assert_int_equal(gpuring_compare(&wrong, &backward, &scale, 1, GPURING_TYPE_FLOAT, 3), 0);
-    assert_true(gpuring_compare_rounds(GPURING_TYPE_FLOAT, GPURING_OP_SUM));
-    assert_false(gpuring_compare_rounds(GPURING_TYPE_FLOAT, GPURING_OP_MAX));
-    assert_false(gpuring_compare_rounds(GPURING_TYPE_INT64, GPURING_OP_SUM));
+    assert_int_equal(gpuring_verify(&forward, &backward, &scale, 1, GPURING_TYPE_FLOAT, 3), 1);
+    assert_int_equal(gpuring_verify(&wrong, &backward, &scale, 1, GPURING_TYPE_FLOAT, 3), 0);
+    assert_true(gpuring_verify_rounds(GPURING_TYPE_FLOAT, GPURING_OP_SUM));
+    assert_false(gpuring_verify_rounds(GPURING_TYPE_FLOAT, GPURING_OP_MAX));
+    assert_false(gpuring_verify_rounds(GPURING_TYPE_INT64, GPURING_OP_SUM));
 }
 
 static void half_precision_is_read_right(void **state)
@@ -408,11 +408,11 @@ static void half_precision_is_read_right(void **state)
     char text[64];
 
     (void) state;
-    gpuring_compare_text(&one, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
+    gpuring_verify_text(&one, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
     assert_string_equal(text, "1");
-    gpuring_compare_text(&two, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
+    gpuring_verify_text(&two, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
     assert_string_equal(text, "2");
-    gpuring_compare_text(&tiny, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
+    gpuring_verify_text(&tiny, 0, GPURING_TYPE_FLOAT16, text, sizeof text);
     assert_string_equal(text, "5.9604644775390625e-08");
 }
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/net_choice.h"
+#include "mca/coll_gpuring/net/choice.h"
 
 static struct gpuring_nic port(enum gpuring_nic_link link, const char *gid, const char *name)
 {

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "pci_bound.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
 #include "pci_cube.h"
 
 #define BRUTE_VERTICES 7u

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pci_connect.h"
+#include "mca/topo_pci/search/pci_connect.h"
 
 #define MAX_GPUS     16u
 #define MAX_CHANNELS 4u

@@ -19,11 +19,11 @@
 #include <cmocka.h>
 #include <hwloc.h>
 
-#include "discover_internal.h"
 #include "fake_sysfs.h"
-#include "pci_cuda.h"
-#include "pci_discover.h"
-#include "pci_nvml.h"
+#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/pci_cuda.h"
+#include "mca/topo_pci/discover/pci_discover.h"
+#include "mca/topo_pci/discover/pci_nvml.h"
 
 #define BRIDGE 0x060400
 #define GPU    0x030200

@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pci_channels.h"
-#include "pci_connect.h"
-#include "pci_predict.h"
+#include "mca/topo_pci/predict/pci_predict.h"
+#include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/search/pci_connect.h"
 #include "pci_test.h"
 
 /* Part of the proven limit that every search must reach (in practice it is 0.95 and more). */

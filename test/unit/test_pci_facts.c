@@ -13,10 +13,10 @@
 
 #include <errno.h>
 
-#include "discover_internal.h"
 #include "fake_sysfs.h"
-#include "pci_cuda.h"
-#include "pci_discover.h"
+#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/discover/pci_cuda.h"
+#include "mca/topo_pci/discover/pci_discover.h"
 
 static void assert_link(double bandwidth, const char *speed, int width)
 {

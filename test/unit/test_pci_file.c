@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pci_file.h"
 #include "descriptors.h"
+#include "mca/topo_pci/xml/pci_file.h"
 
 #define LIMIT ((size_t) 1 << 20)
 

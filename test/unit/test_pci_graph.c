@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_test.h"
 
 static const char *const intel = "<cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6' "

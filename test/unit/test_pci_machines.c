@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pci_bound.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/bounds/pci_pack.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_cube.h"
-#include "pci_pack.h"
-#include "pcigraph.h"
 
 static const char *folder(void)
 {

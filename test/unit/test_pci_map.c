@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "pci_map.h"
+#include "mca/topo_pci/map/pci_map.h"
 
 enum {
     PROCS_MAX = 1024,

@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "pci_bound.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/bounds/pci_pack.h"
 #include "pci_cube.h"
-#include "pci_pack.h"
 
 #define AIM 0.9      /* of the bound */
 #define ALL 0.999999 /* of it, less rounding */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_test.h"
 
 /* ---- Recorded answers of real machines ---- */

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "pci_predict.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 #define RING   PCI_ALGORITHM_RING
 #define TREE   PCI_ALGORITHM_TREE

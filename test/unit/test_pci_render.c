@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <libxml/parser.h>
 
-#include "pci_render.h"
+#include "mca/topo_pci/render/pci_render.h"
 
 /* Two sockets; a switch with two GPUs and a NIC of two ports; a third GPU on NVLink with the
  * others. */

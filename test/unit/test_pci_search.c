@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pci_bound.h"
-#include "pci_channels.h"
-#include "pci_connect.h"
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/search/pci_connect.h"
 #include "pci_cube.h"
 
 /* Steps that no search may exceed; one takes about two nanoseconds. */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "search.h"
+#include "mca/topo_pci/search/search.h"
 
 #define MOST_GPUS 7u
 #define TRIES     40u

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_test.h"
 
 static size_t count(const struct pci_doc *doc, const char *name)

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pcigraph.h"
+#include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_test.h"
 
 /* Parses TEXT, which must fail with CODE and a message that contains PART. */

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/net/net_mock.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/net_lane.h"
+#include "test/unit/net_mock.h"
 
 #define NSLOTS     8
 #define SLOT_BYTES 1024

@@ -11,7 +11,7 @@
 
 #include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/plan/writer.h"
-#include "mca/coll_gpuring/routes.h"
+#include "mca/coll_gpuring/topology/routes.h"
 #include "test/unit/pci_test.h"
 
 static const struct gpuring_net_device devices[] = {

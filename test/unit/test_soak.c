@@ -22,8 +22,8 @@
 #include <time.h>
 
 #include "kernels/types.h"
-#include "mca/coll_gpuring/net/net_mock.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/net_mock.h"
 #include "test/unit/reference.h"
 #include "test/unit/soak_world.h"
 

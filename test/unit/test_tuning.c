@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/choice.h"
+#include "mca/coll_gpuring/engine/select.h"
+#include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/tuning.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define HEAD GPURING_TUNING_VERSION_LINE "\n"
@@ -339,9 +339,9 @@ static void files_are_named_in_messages(void **state)
 
 /* ---- Who goes first ---- */
 
-static struct gpuring_choice_config config_of(const struct gpuring_tuned *tuned)
+static struct gpuring_select_config config_of(const struct gpuring_tuned *tuned)
 {
-    struct gpuring_choice_config config = {
+    struct gpuring_select_config config = {
         .algorithm = -1,
         .protocol = -1,
         .nranks = 4,
@@ -353,19 +353,19 @@ static struct gpuring_choice_config config_of(const struct gpuring_tuned *tuned)
         .advised = true,
     };
 
-    for (int i = 0; i < GPURING_ADVICE_SIZES; i++) {
+    for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
         config.advice_algorithm[i] = GPURING_ALGORITHM_TREE;
     }
     return config;
 }
 
-static void expect(const struct gpuring_choice_config *config, uint64_t bytes, bool left,
+static void expect(const struct gpuring_select_config *config, uint64_t bytes, bool left,
                    enum gpuring_algorithm algorithm, enum gpuring_protocol protocol)
 {
-    struct gpuring_choice choice;
+    struct gpuring_selection choice;
 
-    assert_int_equal(gpuring_choice_leaves(config, bytes), left);
-    gpuring_choose(config, bytes, 1, &choice);
+    assert_int_equal(gpuring_select_leaves(config, bytes), left);
+    gpuring_select(config, bytes, 1, &choice);
     assert_int_equal(choice.algorithm, algorithm);
     assert_int_equal(choice.protocol, protocol);
 }
@@ -377,7 +377,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
                    "allreduce memory=host nodes=1 ranks=4 bytes=100-199 ring ll128\n"
                    "allreduce memory=host nodes=1 ranks=4 bytes=200-299 packed ll\n");
     struct gpuring_tuned *tuned;
-    struct gpuring_choice_config config;
+    struct gpuring_select_config config;
 
     (void) state;
     assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
@@ -401,7 +401,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     config.protocol = -1;
 
     /* previous is asked for: all sizes, and a choice for calls that cannot be handed on */
-    config.algorithm = GPURING_CHOICE_PREVIOUS;
+    config.algorithm = GPURING_SELECT_PREVIOUS;
     expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
     config.tuned = NULL;

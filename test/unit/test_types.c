@@ -17,7 +17,7 @@
 #include "kernels/fold.h"
 #include "kernels/image.h"
 #include "kernels/kernels.h"
-#include "mca/coll_gpuring/plan/step.h"
+#include "kernels/step.h"
 #include "test/unit/reference.h"
 
 static void test_tables(void **state)

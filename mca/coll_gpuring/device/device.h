@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The device ops table: where buffers live and where plans run. `host` (device_host.c): ordinary
- * memory, plans run in the calling thread. `cuda` (device_cuda.c): driver API through dlopen.
+ * The device ops table: where buffers live and where plans run. `host` (host.c): ordinary
+ * memory, plans run in the calling thread. `cuda` (cuda.c): driver API through dlopen.
  *
  * Threads: open/close from one thread; everything else from any thread, except that one stream or
  * one work is used by one thread at a time. Functions return 0 or a negative gpuring_status and
  * log the first detection of an error.
  */
-#ifndef GPURING_DEVICE_H
-#define GPURING_DEVICE_H
+#ifndef GPURING_DEVICE_DEVICE_H
+#define GPURING_DEVICE_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,6 +34,13 @@ struct gpuring_pointer {
     int ordinal;   /* device of the memory, -1 for the host */
     void *context; /* driver context it was allocated in, NULL if it has none */
 };
+
+/* True for memory that kernels serve and that no other component may be given: device memory of
+ * every sort, and managed memory, which a host must not touch on every system while a GPU runs. */
+static inline bool gpuring_pointer_on_gpu(enum gpuring_pointer_kind kind)
+{
+    return kind != GPURING_POINTER_HOST && kind != GPURING_POINTER_REGISTERED;
+}
 
 /* What this process brings into AllGather 1. Fixed layout: travels between ranks. */
 struct gpuring_device_identity {

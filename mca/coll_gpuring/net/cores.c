@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/net_list.h"
+#include "mca/coll_gpuring/net/list.h"
 
 /* A whole number; false if there is none at *at, or it is no core that a set can hold. */
 static bool next_number(const char **at, int *number)

@@ -5,8 +5,8 @@
  * application's processes where there is room. The choice is a pure function; only the last two
  * functions ask the operating system. Cores beyond CPU_SETSIZE are not used.
  */
-#ifndef GPURING_CORES_H
-#define GPURING_CORES_H
+#ifndef GPURING_NET_CORES_H
+#define GPURING_NET_CORES_H
 
 #include <sched.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  * then. An ordinary mutex that is released and taken again at once starves the others; here the
  * looping thread stands back while somebody waits. Critical sections are short and never block.
  */
-#ifndef GPURING_GATE_H
-#define GPURING_GATE_H
+#ifndef GPURING_NET_GATE_H
+#define GPURING_NET_GATE_H
 
 #include <pthread.h>
 #include <sched.h>

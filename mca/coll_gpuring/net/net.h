@@ -32,15 +32,15 @@
  * net: the net locks. For one link: one thread at a time. No function blocks, but for link_close
  * (1 s) and close (1 s).
  */
-#ifndef GPURING_NET_H
-#define GPURING_NET_H
+#ifndef GPURING_NET_NET_H
+#define GPURING_NET_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "gpuring_config.h"
-#include "mca/coll_gpuring/transport/fifo.h"
+#include "kernels/fifo.h"
 
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
@@ -131,9 +131,9 @@ struct gpuring_net_ops {
 
     /*
      * Wire-up, as two AllGathers want it: create a link's end on device `device`, read its handle
-     * (at most GPURING_NET_HANDLE_BYTES), exchange, connect with the peer's. process_handle is what
-     * all links of a process share (sent once per process; may be empty); *bytes: in: room, out:
-     * used. The memory must stay until link_close.
+     * (at most GPURING_NET_HANDLE_BYTES), exchange, connect with the peer's. process_handle is
+     * what all links of a process share (sent once per process; may be empty); *bytes: in: room,
+     * out: used. The memory must stay until link_close.
      */
     int (*process_handle)(struct gpuring_net *net, void *handle, size_t *bytes);
     int (*link_create)(struct gpuring_net *net, int device, enum gpuring_net_direction direction,

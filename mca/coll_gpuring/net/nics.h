@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct gpuring_nic) == 48, "travels between ranks");
 int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16]);
 
 /*
- * Fill `nics` with the active ports below ROOT/class/infiniband that the list (net_list.h) selects;
+ * Fill `nics` with the active ports below ROOT/class/infiniband that the list (net/list.h) selects;
  * root is "/sys" outside of tests. Returns their number, at most GPURING_NICS_MAX, or
  * GPURING_ERR_NOMEM. What is beyond is left out with a log line.
  */

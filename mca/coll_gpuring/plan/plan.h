@@ -11,17 +11,17 @@
  * Ownership: a plan owns everything it points to; gpuring_plan_free frees it. A built plan is
  * never changed, so it may be read from any number of threads.
  */
-#ifndef GPURING_PLAN_H
-#define GPURING_PLAN_H
+#ifndef GPURING_PLAN_PLAN_H
+#define GPURING_PLAN_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mca/coll_gpuring/plan/step.h"
+#include "kernels/step.h"
 
 #define GPURING_CHANNEL_MAX_DOWN                                          \
     3 /* children of a rank in a tree: two of its chain or node, one more \
-         across nodes; see mca/topo_pci/pci_channels.h */
+         across nodes; see mca/topo_pci/search/pci_channels.h */
 
 /* One rank's place in one ring or tree channel; ranks are ranks of the communicator. */
 struct gpuring_ring_place {

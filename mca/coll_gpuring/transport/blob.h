@@ -9,8 +9,8 @@
  * length of the link's handle in the blob). Little endian hosts only meet little endian hosts
  * (AllGather 1 compares), so fields travel as they are.
  */
-#ifndef GPURING_BLOB_H
-#define GPURING_BLOB_H
+#ifndef GPURING_TRANSPORT_BLOB_H
+#define GPURING_TRANSPORT_BLOB_H
 
 #include <stddef.h>
 #include <stdint.h>

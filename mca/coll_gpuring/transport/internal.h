@@ -30,7 +30,7 @@
 #define GPURING_TRANSPORT_PAGE 4096 /* of slots; any power of two that is a multiple of 128 */
 #define GPURING_HOSTNAME_BYTES 64
 
-/* Step 0 of protocol simple is the first chunk of a connection between nodes, see try.c. */
+/* Step 0 of protocol simple is the first chunk of a connection between nodes, see first_chunk.c. */
 #define GPURING_TRY_STEPS 1
 
 enum gpuring_end { GPURING_END_RECV, GPURING_END_SEND };
@@ -139,12 +139,12 @@ void gpuring_region_give_back(struct gpuring_transport *transport);
 void gpuring_region_look(void);
 
 /* layout.c: pure functions */
-void gpuring_layout_peer_recv(const struct gpuring_fifo_config *fifo,
-                              struct gpuring_block_layout *layout);
-void gpuring_layout_peer_send(const struct gpuring_fifo_config *fifo,
-                              struct gpuring_block_layout *layout);
-void gpuring_layout_remote(const struct gpuring_fifo_config *fifo,
-                           struct gpuring_block_layout *layout);
+void gpuring_channels_peer_recv(const struct gpuring_fifo_config *fifo,
+                                struct gpuring_block_layout *layout);
+void gpuring_channels_peer_send(const struct gpuring_fifo_config *fifo,
+                                struct gpuring_block_layout *layout);
+void gpuring_channels_remote(const struct gpuring_fifo_config *fifo,
+                             struct gpuring_block_layout *layout);
 /* Fill one protocol's end from a block; room == 0: the protocol is not offered. */
 struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block,
                                              const struct gpuring_block_layout *layout,

@@ -24,9 +24,9 @@ static int find_end(struct gpuring_transport *transport, struct gpuring_conn *co
         return status;
     }
     if (conn->end == GPURING_END_RECV) {
-        gpuring_layout_peer_send(&transport->config.fifo, &layout);
+        gpuring_channels_peer_send(&transport->config.fifo, &layout);
     } else {
-        gpuring_layout_peer_recv(&transport->config.fifo, &layout);
+        gpuring_channels_peer_recv(&transport->config.fifo, &layout);
     }
     if (entry.offset > region_bytes || layout.bytes > region_bytes - entry.offset) {
         gpuring_error("rank %d announced a buffer outside of its memory: all ranks must load the "
@@ -107,8 +107,8 @@ static void bind_end(struct gpuring_transport *transport, const struct gpuring_c
     uint8_t *other = (peer->stages ? peer->staged : peer->region) + conn->peer_offset;
     struct gpuring_block_layout recv_layout, send_layout;
 
-    gpuring_layout_peer_recv(&transport->config.fifo, &recv_layout);
-    gpuring_layout_peer_send(&transport->config.fifo, &send_layout);
+    gpuring_channels_peer_recv(&transport->config.fifo, &recv_layout);
+    gpuring_channels_peer_send(&transport->config.fifo, &send_layout);
     if (conn->end == GPURING_END_RECV) {
         gpuring_conn_bind_recv(transport, conn, own, &recv_layout, other, &send_layout);
     } else {

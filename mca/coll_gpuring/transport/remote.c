@@ -65,7 +65,7 @@ int gpuring_remote_create(struct gpuring_transport *transport)
                       "coll_gpuring_net is none, or no network was found");
         return GPURING_ERR_UNSUPPORTED;
     }
-    gpuring_layout_remote(&config->fifo, &layout);
+    gpuring_channels_remote(&config->fifo, &layout);
     status = gpuring_slots_create(transport, &layout);
     if (status != GPURING_OK) {
         return status;
@@ -129,7 +129,7 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_layout_remote(&transport->config.fifo, &layout);
+    gpuring_channels_remote(&transport->config.fifo, &layout);
     if (conn->end == GPURING_END_RECV) {
         gpuring_conn_bind_recv(transport, conn, block, &layout, block, &layout);
     } else {

@@ -7,8 +7,8 @@
  *   0         16      20    24          32         36     40         48       56         60     64
  *   | id[2]   | abort | pid | operation | activity | core | on_hosts | on_gpu | mappings | unused |
  */
-#ifndef GPURING_STATUS_PAGE_H
-#define GPURING_STATUS_PAGE_H
+#ifndef GPURING_TRANSPORT_STATUS_PAGE_H
+#define GPURING_TRANSPORT_STATUS_PAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

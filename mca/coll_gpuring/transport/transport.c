@@ -152,8 +152,8 @@ static void place_blocks(struct gpuring_transport *transport)
                     ? (size_t) transport->nlocal * GPURING_PROBE_BLOCK
                     : 0;
 
-    gpuring_layout_peer_recv(&transport->config.fifo, &recv);
-    gpuring_layout_peer_send(&transport->config.fifo, &send);
+    gpuring_channels_peer_recv(&transport->config.fifo, &recv);
+    gpuring_channels_peer_send(&transport->config.fifo, &send);
     for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
         size_t bytes = conn->end == GPURING_END_RECV ? recv.bytes : send.bytes;

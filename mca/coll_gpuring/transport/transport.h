@@ -16,8 +16,8 @@
  *
  * Threads: one at a time per transport, except the functions about the abort word.
  */
-#ifndef GPURING_TRANSPORT_H
-#define GPURING_TRANSPORT_H
+#ifndef GPURING_TRANSPORT_TRANSPORT_H
+#define GPURING_TRANSPORT_TRANSPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 #include "kernels/work.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/net/net.h"
-#include "mca/coll_gpuring/net/proxy.h"
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/transport/status_page.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The time since some moment: it never goes back. Any thread. */
-#ifndef GPURING_CLOCK_H
-#define GPURING_CLOCK_H
+#ifndef GPURING_UTIL_CLOCK_H
+#define GPURING_UTIL_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -7,8 +7,8 @@
  *
  * Threads: every function may be called from any thread; gpuring_log_set from one at a time.
  */
-#ifndef GPURING_LOG_H
-#define GPURING_LOG_H
+#ifndef GPURING_UTIL_LOG_H
+#define GPURING_UTIL_LOG_H
 
 enum gpuring_log_level {
     GPURING_LOG_ERROR, /* an operation, communicator or feature is lost */

@@ -4,8 +4,8 @@
  * Status codes of the core: everything below the glue returns 0 or one of these. The core knows
  * nothing of MPI; the glue converts them (compat.h) into MPI error codes and help texts.
  */
-#ifndef GPURING_STATUS_H
-#define GPURING_STATUS_H
+#ifndef GPURING_UTIL_STATUS_H
+#define GPURING_UTIL_STATUS_H
 
 enum gpuring_status {
     GPURING_AGAIN = 1, /* not an error: nothing more can be done now, call again */

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The FIFO of a connection: layout and counters shared by executors (kernels/), transports and
+ * the proxy. Plain C, included by CUDA too.
+ *
+ * A connection carries chunks from one lane of the sender to one lane of the receiver. For each
+ * protocol it has its own ring of `slots` slots and its own counters, so that protocols never mix:
+ *
+ *   sender                          memory of the receiver
+ *   step s: wait head > s - slots   slots:  | s%slots | ... |     payload
+ *           write slot s%slots  --> size[]: | bytes   | ... |     bytes of the slot in use
+ *           publish tail = s+1  --> tail                          chunks posted
+ *   memory of the sender
+ *   head  <------------------------ consumed: head = s+1          chunks given back (credits)
+ *
+ * tail: written by the sender (release) after payload and size, read by the receiver (acquire).
+ * head: written by the receiver (release) after its last read of the slot, read by the sender
+ * (acquire). Both only grow; they never wrap in 64 bits.
+ * With LL the payload validates itself: 8-byte lines {data32, flag32}, flag = low 32 bits of s+1;
+ * fresh memory is zero, and flag 0 is cleaned like any stale one; the tail is published too.
+ * LL flags repeat after 2^32 steps: in the first `slots` steps after each multiple of
+ * GPURING_LL_CLEAN_PERIOD (but 0: fresh memory needs no cleaning) the sender writes every line of
+ * the slot.
+ * With LL128 a line is 120 bytes of data and a 64-bit flag, s+1, which never repeats. Where a
+ * 128-byte store is not whole (hosts), the flag is written last (release) and read first (acquire).
+ * size[] counts what lies in the slot, lines with their flags: what a proxy has to move.
+ *
+ * A network connection has the same picture twice: the sender's lane writes into slots of its own
+ * memory, its proxy moves slot by slot into the receiver's memory; heads go back likewise.
+ * What frees which slot: the receiver's head frees the receiver's slot, and only the sender's proxy
+ * looks at it, before it moves a slot. The lane's slot is freed when the network has read it: the
+ * sender's proxy then raises the lane's head. A lane can thus run up to 2 x slots ahead of its
+ * peer. `local` tells the lane that a proxy stands between: with LL the receiver then waits for the
+ * tail (the network need not write 8-byte lines whole).
+ */
+#ifndef GPURING_TRANSPORT_FIFO_H
+#define GPURING_TRANSPORT_FIFO_H
+
+#include <stdint.h>
+
+#include "kernels/step.h"
+
+#define GPURING_CACHE_LINE      128 /* two x86 lines (adjacent-line prefetch), one GPU line */
+#define GPURING_FIFO_MAX_SLOTS  64
+#define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
+
+/*
+ * Shared counters of one protocol of one connection; each half on lines of its own, because the
+ * writers differ.
+ *   0        8            128              384
+ *   | tail   | pad        | size[64]       |
+ */
+struct gpuring_fifo_tail { /* in the receiver's memory (network: also a local one at the sender) */
+    uint64_t tail;
+    uint8_t pad0[GPURING_CACHE_LINE - 8];
+    uint32_t size[GPURING_FIFO_MAX_SLOTS];
+};
+
+struct gpuring_fifo_head { /* in the sender's memory (network: also a local one at the receiver) */
+    uint64_t head;
+    uint8_t pad0[GPURING_CACHE_LINE - 8];
+};
+
+/* The sender's end as a lane sees it. Owned by the transport; step is written by the lane only. */
+struct gpuring_send {
+    uint8_t *slots;                 /* slots x slot_bytes, 128-byte aligned */
+    struct gpuring_fifo_tail *tail; /* where to publish */
+    struct gpuring_fifo_head *head; /* where credits arrive */
+    uint64_t step;                  /* chunks sent so far; persists from operation to operation */
+    uint64_t seen;                  /* the head as last read: spares reading it at every step */
+    uint64_t slot_bytes;            /* room of a slot: payload for Simple, lines for LL and LL128 */
+    uint32_t nslots;                /* power of two, <= GPURING_FIFO_MAX_SLOTS */
+    uint32_t local;                 /* 1: a proxy carries the slots on */
+};
+
+struct gpuring_recv {
+    const uint8_t *slots;
+    struct gpuring_fifo_tail *tail; /* where arrivals are published */
+    struct gpuring_fifo_head *head; /* where to give slots back */
+    uint64_t step;
+    uint64_t seen; /* the tail as last read */
+    uint64_t slot_bytes;
+    uint32_t nslots;
+    uint32_t local; /* 1: a proxy fills the slots; wait for the tail also with LL */
+};
+
+/* Payload bytes that fit a slot of slot_bytes in each protocol. */
+GPURING_INLINE uint64_t gpuring_fifo_payload(enum gpuring_protocol protocol, uint64_t slot_bytes)
+{
+    switch (protocol) {
+    case GPURING_PROTOCOL_LL:
+        return slot_bytes / 8 * 4;
+    case GPURING_PROTOCOL_LL128:
+        return slot_bytes / 128 * 120;
+    default:
+        return slot_bytes;
+    }
+}
+
+#if defined(__cplusplus)
+static_assert(sizeof(struct gpuring_fifo_tail) == 384, "layout of a tail");
+static_assert(sizeof(struct gpuring_fifo_head) == 128, "layout of a head");
+#else
+_Static_assert(sizeof(struct gpuring_fifo_tail) == 384, "layout of a tail");
+_Static_assert(sizeof(struct gpuring_fifo_head) == 128, "layout of a head");
+#endif
+
+#endif

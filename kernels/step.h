@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The steps of a plan: what builders write and what every reader (CUDA executor, host executor,
+ * checker, simulator) executes. Plain C, included by the CUDA kernels too.
+ *
+ * A plan cuts the vector into parts (one per ring or tree), a part into windows, a window into
+ * `nchunks` chunks. A lane runs its list of steps once per window, until its part is done:
+ *
+ *   vector  |------- part 0 -------|------- part 1 -------|
+ *   part    | window 0 | window 1 | last window (shorter) |
+ *   window  | chunk 0 | chunk 1 | ... | chunk nchunks-1 |
+ *
+ * One step handles one chunk:
+ *   value = operand[0] op operand[1] op ... (folded left to right; one operand: a plain copy)
+ *   if GPURING_STEP_STORE: output[chunk] = value
+ *   for every destination: send value
+ * An operand is a receive connection of the lane or GPURING_REF_INPUT (this rank's own input).
+ * Receiving frees one FIFO slot of the connection, sending takes one; a chunk always fits a slot.
+ * A chunk that is empty in the last window is skipped: nobody receives, folds, stores or sends it.
+ * Both ends of a connection agree on that, because the same chunk is sent and received (the
+ * checker proves it) and its size follows from the arguments of the call alone. Leaving out all
+ * steps of some chunks cannot add a deadlock: what remains of a schedule is still a schedule. So a
+ * vector of a few elements goes round a ring once, not once per rank.
+ */
+#ifndef GPURING_PLAN_STEP_H
+#define GPURING_PLAN_STEP_H
+
+#include <stdint.h>
+
+/* Small functions that CUDA kernels call too. */
+#if defined(__CUDACC__)
+#define GPURING_INLINE static inline __host__ __device__
+#else
+#define GPURING_INLINE static inline
+#endif
+
+#define GPURING_REF_INPUT 0xffffu /* operand: this rank's input buffer */
+
+enum {
+    GPURING_STEP_STORE = 1, /* write the value to the output buffer */
+};
+
+/*
+ *  0       4       8         10       12      14      16
+ *  +-------+-------+---------+--------+-------+-------+
+ *  | chunk | refs  | noperand| nsend  | flags |   0   |
+ *  +-------+-------+---------+--------+-------+-------+
+ *  refs[refs .. refs+noperands-1]: operands, in the order of folding;
+ *  refs[refs+noperands .. +nsends-1]: destinations (send connections of the lane).
+ */
+struct gpuring_step {
+    uint32_t chunk;     /* 0 .. nchunks-1 */
+    uint32_t refs;      /* index into the lane's reference list */
+    uint16_t noperands; /* >= 1 */
+    uint16_t nsends;
+    uint16_t flags;
+    uint16_t reserved;
+};
+
+#if defined(__cplusplus)
+static_assert(sizeof(struct gpuring_step) == 16, "layout of a step");
+#else
+_Static_assert(sizeof(struct gpuring_step) == 16, "layout of a step");
+#endif
+
+/*
+ * The elements of each chunk of the window that starts with `rest` elements left in the lane: the
+ * lane's chunk size, but in the last window the rest is spread over all chunks (multiples of
+ * align, the last ones shorter or empty; empty chunks are skipped, see step.h). The same on all
+ * ranks, since it depends on the plan and the arguments only. Chunk c covers
+ * [min(c * n, rest), min((c + 1) * n, rest)) of the window.
+ */
+GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, uint64_t chunk,
+                                             uint64_t align)
+{
+    uint64_t even = (rest + nchunks - 1) / nchunks;
+
+    even = (even + align - 1) / align * align;
+    return even < chunk ? even : chunk;
+}
+
+enum gpuring_algorithm {
+    GPURING_ALGORITHM_RING,
+    GPURING_ALGORITHM_TREE,
+    GPURING_ALGORITHM_DIRECT,
+    GPURING_ALGORITHM_PACKED,
+    GPURING_ALGORITHM_COUNT
+};
+
+enum gpuring_protocol {
+    GPURING_PROTOCOL_SIMPLE, /* counters published after the data */
+    GPURING_PROTOCOL_LL,     /* 8-byte stores of 4 bytes data and 4 bytes flag */
+    GPURING_PROTOCOL_LL128,  /* 128-byte lines of 120 bytes data and 8 bytes flag */
+    GPURING_PROTOCOL_COUNT
+};
+
+#endif

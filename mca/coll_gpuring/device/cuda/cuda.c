@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The CUDA device: memory through the driver API. Contexts belong to the application: every
+ * function makes the attached one current for its own duration only (device/cuda/context.c).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* MADV_DONTFORK */
+#endif
+#include "mca/coll_gpuring/device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define UNIT ((size_t) 2 << 20) /* of the driver's memory */
+
+int gpuring_cuda_check(const struct gpuring_device *device, CUresult result, const char *what)
+{
+    char text[256];
+
+    switch (result) {
+    case CUDA_SUCCESS:
+        return GPURING_OK;
+    case CUDA_ERROR_NOT_READY:
+        return GPURING_AGAIN;
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        /* The application's runtime is gone already (exit handlers): nothing to tell anybody. */
+        return GPURING_ERR_IO;
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        gpuring_error("cannot %s: %s; free GPU memory, or lower coll_gpuring_buffer_size or "
+                      "coll_gpuring_max_channels",
+                      what, gpuring_cuda_error(device->driver, result, text, sizeof text));
+        return GPURING_ERR_NOMEM;
+    default:
+        gpuring_error("cannot %s: %s", what,
+                      gpuring_cuda_error(device->driver, result, text, sizeof text));
+        return GPURING_ERR_IO;
+    }
+}
+
+uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name)
+{
+    int value = 0;
+
+    return device->driver->device_attribute(&value, name, device->gpu) == CUDA_SUCCESS && value > 0
+               ? (uint32_t) value
+               : 0;
+}
+
+static int cuda_open(struct gpuring_device **device)
+{
+    struct gpuring_device *created = calloc(1, sizeof *created);
+
+    if (created == NULL || pthread_mutex_init(&created->lock, NULL) != 0) {
+        gpuring_error("out of memory for the CUDA device");
+        free(created);
+        return GPURING_ERR_NOMEM;
+    }
+    *device = created;
+    return GPURING_OK;
+}
+
+static void cuda_close(struct gpuring_device *device)
+{
+    if (device == NULL) {
+        return;
+    }
+    gpuring_cuda_detach(device);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+static int cuda_identity(struct gpuring_device *device, struct gpuring_device_identity *identity)
+{
+    CUuuid uuid;
+    int status;
+
+    memset(identity, 0, sizeof *identity);
+    identity->kind = GPURING_DEVICE_CUDA;
+    status = gpuring_cuda_check(
+        device,
+        device->driver->device_pci(identity->pci_bus_id, sizeof identity->pci_bus_id, device->gpu),
+        "read the PCI bus id of the GPU");
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device, device->driver->device_uuid(&uuid, device->gpu),
+                                    "read the UUID of the GPU");
+    }
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memcpy(identity->uuid, uuid.bytes, sizeof identity->uuid);
+    identity->capability =
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    identity->gdr =
+        (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) ? 1 : 0) |
+        (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) ? 2 : 0);
+    return GPURING_OK;
+}
+
+static void cuda_free(struct gpuring_device *device, void *pointer)
+{
+    if (pointer != NULL) {
+        gpuring_cuda_unexport(device, pointer);
+    }
+    if (pointer != NULL && gpuring_cuda_enter_to_release(device)) {
+        (void) gpuring_cuda_check(device, device->driver->free((CUdeviceptr) (uintptr_t) pointer),
+                                  "free device memory");
+        gpuring_cuda_leave(device);
+    }
+}
+
+/* Allocate, then fill from `table`, or with zeros if that is NULL; done when it returns. */
+static int allocate_filled(struct gpuring_device *device, const void *table, size_t bytes,
+                           void **pointer)
+{
+    CUdeviceptr address = 0;
+    int status = gpuring_cuda_enter(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = gpuring_cuda_check(device, device->driver->alloc(&address, bytes),
+                                "allocate device memory");
+    if (status == GPURING_OK) {
+        CUresult filled = table == NULL
+                              ? device->driver->set_async(address, 0, bytes, device->uploads)
+                              : device->driver->copy_async(address, (CUdeviceptr) (uintptr_t) table,
+                                                           bytes, device->uploads);
+
+        status = gpuring_cuda_check(device, filled, "initialise device memory");
+        if (status == GPURING_OK) {
+            status = gpuring_cuda_check(device, device->driver->stream_sync(device->uploads),
+                                        "initialise device memory");
+        }
+        if (status != GPURING_OK) {
+            (void) device->driver->free(address);
+        }
+    }
+    gpuring_cuda_leave(device);
+    if (status == GPURING_OK) {
+        *pointer = (void *) (uintptr_t) address;
+    }
+    return status;
+}
+
+/*
+ * Whole units: of smaller allocations the driver puts several into one, anywhere in it. A process
+ * that maps one of them gets the whole unit, with what others have there; and network devices take
+ * whole pages only.
+ */
+static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointer)
+{
+    size_t units = bytes / UNIT + (bytes % UNIT != 0);
+
+    return allocate_filled(device, NULL, units * UNIT, pointer);
+}
+
+static int cuda_upload(struct gpuring_device *device, void *table, size_t bytes, void **where)
+{
+    return allocate_filled(device, table, bytes, where);
+}
+
+static int register_memory(struct gpuring_device *device, void *memory, size_t bytes,
+                           const char *what)
+{
+    int status = gpuring_cuda_enter(device);
+
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device,
+                                    device->driver->host_register(memory, bytes,
+                                                                  CU_MEMHOSTREGISTER_PORTABLE |
+                                                                      CU_MEMHOSTREGISTER_DEVICEMAP),
+                                    what);
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
+static void unregister_memory(struct gpuring_device *device, void *memory, const char *what)
+{
+    if (gpuring_cuda_enter_to_release(device)) {
+        (void) gpuring_cuda_check(device, device->driver->host_unregister(memory), what);
+        gpuring_cuda_leave(device);
+    } else if (gpuring_cuda_enter_any(device)) {
+        (void) device->driver->host_unregister(memory); /* it may have gone with its context */
+        gpuring_cuda_leave(device);
+    }
+}
+
+static int cuda_reach(struct gpuring_device *device, void *memory, size_t bytes)
+{
+    return register_memory(
+        device, memory, bytes,
+        "let the GPU reach host memory (is the memory lock limit too low? ulimit -l)");
+}
+
+static void cuda_unreach(struct gpuring_device *device, void *memory)
+{
+    unregister_memory(device, memory, "give back host memory that the GPU reached");
+}
+
+/*
+ * Pinned memory is ours, and registered: the driver's own goes with its context, and what the host
+ * then touches is a fault. In front of it lies a page with the size. A child process gets none of
+ * it, so that writing to it never moves it away from under the GPU.
+ */
+struct pinned {
+    size_t mapped;
+};
+
+static size_t page_bytes(void)
+{
+    return (size_t) sysconf(_SC_PAGESIZE);
+}
+
+static int cuda_alloc_pinned(struct gpuring_device *device, size_t bytes, void **pointer)
+{
+    size_t page = page_bytes(), mapped = page + (bytes + page - 1) / page * page;
+    struct pinned *head =
+        mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int status;
+
+    if (head == MAP_FAILED) {
+        gpuring_error("out of host memory: %zu bytes to be pinned for the GPU", bytes);
+        return GPURING_ERR_NOMEM;
+    }
+    (void) madvise(head, mapped, MADV_DONTFORK);
+    head->mapped = mapped;
+    status = register_memory(device, (char *) head + page, mapped - page,
+                             "pin host memory (is the memory lock limit too low? ulimit -l)");
+    if (status != GPURING_OK) {
+        munmap(head, mapped);
+        return status;
+    }
+    *pointer = (char *) head + page;
+    return GPURING_OK;
+}
+
+static void cuda_free_pinned(struct gpuring_device *device, void *pointer)
+{
+    if (pointer != NULL) {
+        struct pinned *head = (struct pinned *) (void *) ((char *) pointer - page_bytes());
+
+        unregister_memory(device, pointer, "give back pinned host memory");
+        munmap(head, head->mapped);
+    }
+}
+
+const struct gpuring_device_ops gpuring_device_cuda = {
+    .name = "cuda",
+    .kind = GPURING_DEVICE_CUDA,
+    .open = cuda_open,
+    .close = cuda_close,
+    .attach = gpuring_cuda_attach,
+    .lost = gpuring_cuda_lost,
+    .reaches = gpuring_cuda_reaches,
+    .identity = cuda_identity,
+    .possible = gpuring_cuda_loaded,
+    .classify = gpuring_cuda_classify,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .export = gpuring_cuda_export,
+    .import = gpuring_cuda_import,
+    .unimport = gpuring_cuda_unimport,
+    .unexport = gpuring_cuda_unexport,
+    .upload = cuda_upload,
+    .unload = cuda_free,
+    .reach = cuda_reach,
+    .unreach = cuda_unreach,
+    .alloc_pinned = cuda_alloc_pinned,
+    .free_pinned = cuda_free_pinned,
+    .nic_access = gpuring_cuda_nic_access,
+    .stream_create = gpuring_cuda_stream_create,
+    .stream_destroy = gpuring_cuda_stream_destroy,
+    .stream_device = gpuring_cuda_stream_device,
+    .copy = gpuring_cuda_copy,
+    .copy_rows = gpuring_cuda_copy_rows,
+    .copied = gpuring_cuda_copied,
+    .launch = gpuring_cuda_launch,
+    .poll = gpuring_cuda_poll,
+    .synchronize = gpuring_cuda_synchronize,
+};

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The CUDA driver's entry points, loaded at run time: nothing of ours links to libcuda, so the
+ * component loads on machines without a driver. The list below is the only place that names them;
+ * the stand-in driver of the tests implements exactly this list.
+ */
+#ifndef GPURING_DEVICE_CUDA_DRIVER_H
+#define GPURING_DEVICE_CUDA_DRIVER_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * X(member, exported symbol, arguments). The symbol is the version that cuda.h's macros name for
+ * CUDA 11 and later; every driver since CUDA 11.7 (dma-buf export) has all of them.
+ */
+#define GPURING_CUDA_CALLS(X)                                                               \
+    X(init, cuInit, (unsigned int) )                                                        \
+    X(error_name, cuGetErrorName, (CUresult, const char **) )                               \
+    X(error_string, cuGetErrorString, (CUresult, const char **) )                           \
+    X(device_count, cuDeviceGetCount, (int *) )                                             \
+    X(device_get, cuDeviceGet, (CUdevice *, int) )                                          \
+    X(device_attribute, cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))        \
+    X(device_pci, cuDeviceGetPCIBusId, (char *, int, CUdevice))                             \
+    X(device_uuid, cuDeviceGetUuid_v2, (CUuuid *, CUdevice))                                \
+    X(primary_state, cuDevicePrimaryCtxGetState, (CUdevice, unsigned int *, int *) )        \
+    X(primary_retain, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                    \
+    X(primary_release, cuDevicePrimaryCtxRelease_v2, (CUdevice))                            \
+    X(ctx_current, cuCtxGetCurrent, (CUcontext *) )                                         \
+    X(ctx_device, cuCtxGetDevice, (CUdevice *) )                                            \
+    X(ctx_push, cuCtxPushCurrent_v2, (CUcontext))                                           \
+    X(ctx_pop, cuCtxPopCurrent_v2, (CUcontext *) )                                          \
+    X(capture_mode, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *) )            \
+    X(pointer_attributes, cuPointerGetAttributes,                                           \
+      (unsigned int, CUpointer_attribute *, void **, CUdeviceptr))                          \
+    X(pointer_attribute, cuPointerGetAttribute, (void *, CUpointer_attribute, CUdeviceptr)) \
+    X(address_range, cuMemGetAddressRange_v2, (CUdeviceptr *, size_t *, CUdeviceptr))       \
+    X(alloc, cuMemAlloc_v2, (CUdeviceptr *, size_t))                                        \
+    X(free, cuMemFree_v2, (CUdeviceptr))                                                    \
+    X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned int) )                 \
+    X(host_unregister, cuMemHostUnregister, (void *) )                                      \
+    X(set_async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))           \
+    X(copy_async, cuMemcpyAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))              \
+    X(copy_peer_async, cuMemcpyPeerAsync,                                                   \
+      (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream))                   \
+    X(copy_rows_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))               \
+    X(stream_create, cuStreamCreate, (CUstream *, unsigned int) )                           \
+    X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                       \
+    X(stream_sync, cuStreamSynchronize, (CUstream))                                         \
+    X(stream_query, cuStreamQuery, (CUstream))                                              \
+    X(event_create, cuEventCreate, (CUevent *, unsigned int) )                              \
+    X(event_destroy, cuEventDestroy_v2, (CUevent))                                          \
+    X(event_record, cuEventRecord, (CUevent, CUstream))                                     \
+    X(event_query, cuEventQuery, (CUevent))                                                 \
+    X(module_load, cuModuleLoadData, (CUmodule *, const void *) )                           \
+    X(module_unload, cuModuleUnload, (CUmodule))                                            \
+    X(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *) )        \
+    X(launch, cuLaunchKernel,                                                               \
+      (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
+       unsigned int, unsigned int, CUstream, void **, void **) )                            \
+    X(ipc_get, cuIpcGetMemHandle, (CUipcMemHandle *, CUdeviceptr))                          \
+    X(ipc_open, cuIpcOpenMemHandle_v2, (CUdeviceptr *, CUipcMemHandle, unsigned int) )      \
+    X(ipc_close, cuIpcCloseMemHandle, (CUdeviceptr))                                        \
+    X(range_handle, cuMemGetHandleForAddressRange,                                          \
+      (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
+
+struct gpuring_cuda_driver {
+#define GPURING_CUDA_MEMBER(member, symbol, arguments) CUresult(CUDAAPI *member) arguments;
+    GPURING_CUDA_CALLS(GPURING_CUDA_MEMBER)
+#undef GPURING_CUDA_MEMBER
+    void *handle; /* of the library */
+};
+
+/*
+ * True if the driver's library is in this process: a process in which nobody loaded it has no
+ * device memory. About 15 ns while it is not; no system call unless a library was loaded since the
+ * last call. Thread safe.
+ */
+bool gpuring_cuda_loaded(void);
+
+/*
+ * The driver, once per process; NULL without one, with the reason in *reason (static storage). One
+ * that does not start is started again by the next call.
+ * loaded_only: neither load nor initialise it, which is the application's part; its calls then
+ * fail with CUDA_ERROR_NOT_INITIALIZED until the application has done so. Thread safe.
+ */
+const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const char **reason);
+
+/* Name and text of a driver error, "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
+const char *gpuring_cuda_error(const struct gpuring_cuda_driver *driver, CUresult result,
+                               char *text, size_t size);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Device memory between processes of a node: CUDA IPC. A process may open the handle of an
+ * allocation only once per context, so opened handles are counted in a list; and it may not open
+ * those of its own allocations, so peers within one process are given the memory itself, if they
+ * are of one context: nobody enables access between those.
+ *
+ *   handle bytes: 0             64       72
+ *                 | CUDA handle | offset |
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+struct cuda_import {
+    CUipcMemHandle handle;
+    CUdeviceptr base;
+    unsigned int users;
+    bool own; /* of this process: nothing to close */
+    struct cuda_import *next;
+};
+
+/* What this process has exported and not taken back. */
+struct cuda_export {
+    CUipcMemHandle handle;
+    CUdeviceptr base;
+    CUcontext context; /* in which it was allocated */
+    struct cuda_export *next;
+};
+static pthread_mutex_t exports_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static struct cuda_export *exports;
+
+struct cuda_handle {
+    CUipcMemHandle handle;
+    uint64_t offset;
+};
+_Static_assert(sizeof(struct cuda_handle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
+               "a handle travels in the device handle");
+
+static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, CUcontext context)
+{
+    struct cuda_export *entry = malloc(sizeof *entry);
+
+    if (entry == NULL) {
+        gpuring_error("out of memory for an exported buffer");
+        return GPURING_ERR_NOMEM;
+    }
+    entry->handle = *handle;
+    entry->base = base;
+    entry->context = context;
+    pthread_mutex_lock(&exports_lock);
+    entry->next = exports;
+    exports = entry;
+    pthread_mutex_unlock(&exports_lock);
+    return GPURING_OK;
+}
+
+/* Does the handle stand for an allocation of this process? */
+static bool find_export(const CUipcMemHandle *handle, CUdeviceptr *base, CUcontext *context)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&exports_lock);
+    for (const struct cuda_export *entry = exports; entry != NULL; entry = entry->next) {
+        if (memcmp(&entry->handle, handle, sizeof *handle) == 0) {
+            *base = entry->base;
+            *context = entry->context;
+            found = true;
+        }
+    }
+    pthread_mutex_unlock(&exports_lock);
+    return found;
+}
+
+void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer)
+{
+    struct cuda_export **link = &exports, *entry;
+
+    (void) device;
+    pthread_mutex_lock(&exports_lock);
+    while (*link != NULL && (*link)->base != (CUdeviceptr) (uintptr_t) pointer) {
+        link = &(*link)->next;
+    }
+    entry = *link;
+    if (entry != NULL) {
+        *link = entry->next;
+    }
+    pthread_mutex_unlock(&exports_lock);
+    free(entry);
+}
+
+int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
+                        struct gpuring_device_handle *handle)
+{
+    CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer, base = 0;
+    struct cuda_handle exported;
+    size_t size = 0;
+    int status = gpuring_cuda_enter(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memset(handle, 0, sizeof *handle);
+    status = gpuring_cuda_check(device, device->driver->address_range(&base, &size, address),
+                                "find the allocation of a buffer");
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(device, device->driver->ipc_get(&exported.handle, base),
+                                    "export device memory to other processes (CUDA IPC)");
+    }
+    gpuring_cuda_leave(device);
+    if (status == GPURING_OK) {
+        status = remember_export(&exported.handle, base, device->context);
+    }
+    if (status == GPURING_OK) {
+        exported.offset = address - base;
+        handle->size = size - exported.offset;
+        memcpy(handle->bytes, &exported, sizeof exported);
+    }
+    return status;
+}
+
+/* Pairs without a path are ordinary: the transport finds another way, and says so. */
+static int map_memory(const struct gpuring_device *device, const CUipcMemHandle *handle,
+                      CUdeviceptr *base)
+{
+    static const char what[] = "map another process's device memory";
+    CUresult result = device->driver->ipc_open(base, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    char text[256];
+
+    switch (result) {
+    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
+    case CUDA_ERROR_MAP_FAILED:
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_INVALID_DEVICE:
+        gpuring_info("cannot %s: %s", what,
+                     gpuring_cuda_error(device->driver, result, text, sizeof text));
+        return GPURING_ERR_UNSUPPORTED;
+    default:
+        return gpuring_cuda_check(device, result, what);
+    }
+}
+
+/* Open a handle that is not in the list yet; called with the lock held and the context current. */
+static int open_handle(struct gpuring_device *device, const CUipcMemHandle *handle,
+                       struct cuda_import **import)
+{
+    struct cuda_import *opened = calloc(1, sizeof *opened);
+    CUcontext context;
+    int status = GPURING_OK;
+
+    if (opened == NULL) {
+        gpuring_error("out of memory for an imported buffer");
+        return GPURING_ERR_NOMEM;
+    }
+    opened->handle = *handle;
+    opened->own = find_export(handle, &opened->base, &context);
+    if (!opened->own) {
+        status = map_memory(device, handle, &opened->base);
+    } else if (context != device->context) {
+        gpuring_info("this process has the memory of the peer in another context, or on another "
+                     "GPU, which do not reach each other");
+        status = GPURING_ERR_UNSUPPORTED;
+    }
+    if (status != GPURING_OK) {
+        free(opened);
+        return status;
+    }
+    opened->next = device->imports;
+    device->imports = opened;
+    *import = opened;
+    return GPURING_OK;
+}
+
+int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
+                        void **pointer)
+{
+    struct cuda_import *import;
+    struct cuda_handle exported;
+    int status = gpuring_cuda_enter(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    memcpy(&exported, handle->bytes, sizeof exported);
+    pthread_mutex_lock(&device->lock);
+    for (import = device->imports; import != NULL; import = import->next) {
+        if (memcmp(&import->handle, &exported.handle, sizeof import->handle) == 0) {
+            break;
+        }
+    }
+    if (import == NULL) {
+        status = open_handle(device, &exported.handle, &import);
+    }
+    if (status == GPURING_OK) {
+        import->users++;
+        *pointer = (void *) (uintptr_t) (import->base + exported.offset);
+    }
+    pthread_mutex_unlock(&device->lock);
+    gpuring_cuda_leave(device);
+    return status;
+}
+
+static void close_import(struct gpuring_device *device, struct cuda_import **link, bool current)
+{
+    struct cuda_import *import = *link;
+
+    *link = import->next;
+    if (!import->own && current) {
+        (void) gpuring_cuda_check(device, device->driver->ipc_close(import->base),
+                                  "unmap another process's device memory");
+    }
+    free(import);
+}
+
+void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer)
+{
+    CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
+    struct cuda_import **link, **found = NULL;
+
+    if (pointer == NULL || !gpuring_cuda_enter_to_release(device)) {
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    /* The allocation that starts nearest below the address is the one that holds it. */
+    for (link = &device->imports; *link != NULL; link = &(*link)->next) {
+        if ((*link)->base <= address && (found == NULL || (*link)->base > (*found)->base)) {
+            found = link;
+        }
+    }
+    if (found != NULL && --(*found)->users == 0) {
+        close_import(device, found, true);
+    }
+    pthread_mutex_unlock(&device->lock);
+    gpuring_cuda_leave(device);
+}
+
+void gpuring_cuda_import_close_all(struct gpuring_device *device, bool current)
+{
+    while (device->imports != NULL) {
+        close_import(device, &device->imports, current);
+    }
+}

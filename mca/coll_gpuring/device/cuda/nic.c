@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Memory of a GPU for network devices (GPUDirect RDMA). Written after the driver's documentation
+ * and tested on the stand-in driver only: it has never run on hardware.
+ */
+#include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Pages of a GPU, as its driver pins them for others (GPUDirect RDMA, "Pinning GPU memory"). */
+#define GPU_PAGE UINT64_C(65536)
+
+/* Network devices also reach the memory without a descriptor, where the kernel has peer memory. */
+static int export_range(const struct gpuring_device *device, CUdeviceptr address, size_t bytes)
+{
+    CUresult result;
+    char text[256];
+    int fd = -1;
+
+    if (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) {
+        return -1;
+    }
+    result =
+        device->driver->range_handle(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (result != CUDA_SUCCESS) {
+        gpuring_info("GPU memory has no descriptor for network devices (dma-buf): %s",
+                     gpuring_cuda_error(device->driver, result, text, sizeof text));
+        return -1;
+    }
+    return fd;
+}
+
+/*
+ * Must what a network device wrote be flushed before a kernel of this GPU may read it? Not if the
+ * driver says that the GPU sees it in order, "owner" or more; not knowing is no. The driver's own
+ * flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread, see HACKING.
+ */
+static bool needs_flush(const struct gpuring_device *device)
+{
+    bool ordered =
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    uint32_t offered =
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
+
+    gpuring_debug("the driver %s network devices' writes in order, and offers %s flush by the host",
+                  ordered ? "sees" : "does not promise to see",
+                  (offered & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0 ? "a" : "no");
+    return !ordered;
+}
+
+int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t bytes,
+                            struct gpuring_device_nic *access)
+{
+    CUdeviceptr address = (CUdeviceptr) (uintptr_t) memory;
+    int status;
+
+    if (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) == 0 &&
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) {
+        gpuring_info("the driver offers no GPUDirect RDMA for this GPU, so data between nodes go "
+                     "through the host's memory");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    if ((address | bytes) % GPU_PAGE != 0) {
+        gpuring_info("GPU memory does not begin or end with a page, so data between nodes go "
+                     "through the host's memory");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    status = gpuring_cuda_enter(device);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    access->dmabuf = export_range(device, address, bytes);
+    access->flush = needs_flush(device);
+    gpuring_cuda_leave(device);
+    return GPURING_OK;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What kind of memory a user's pointer is: one driver call that asks for all properties at once.
+ * While the application has not loaded the driver no pointer can be a device pointer and nothing
+ * is asked. The driver answers for ordinary host memory with zeros and success.
+ *
+ * A driver that fails (after a kernel of anybody has faulted, every call does) tells nothing. No
+ * device pointer may be taken for a host's then: what this process cannot read is on a GPU.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* process_vm_readv */
+#endif
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/device/cuda/internal.h"
+
+struct attributes {
+    CUmemorytype memory_type;
+    unsigned int managed;
+    int ordinal;
+    CUcontext context;
+    unsigned int ipc_capable;
+    CUmemoryPool pool;
+};
+
+static enum gpuring_pointer_kind kind_of(const struct attributes *a)
+{
+    if (a->managed) {
+        return GPURING_POINTER_MANAGED;
+    }
+    if (a->memory_type == CU_MEMORYTYPE_HOST) {
+        return GPURING_POINTER_REGISTERED;
+    }
+    if (a->memory_type != CU_MEMORYTYPE_DEVICE) {
+        return GPURING_POINTER_HOST;
+    }
+    if (a->pool != NULL) {
+        return GPURING_POINTER_POOL;
+    }
+    return a->ipc_capable ? GPURING_POINTER_DEVICE : GPURING_POINTER_VMM;
+}
+
+/* The application has no GPU memory yet, or never had. */
+static bool nothing_there(CUresult result)
+{
+    return result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED ||
+           result == CUDA_ERROR_NO_DEVICE;
+}
+
+/* Tries to read in a way that is no fault where it fails; where that is not allowed: no answer. */
+static bool unreadable(const void *pointer)
+{
+    char byte;
+    struct iovec to = {.iov_base = &byte, .iov_len = 1};
+    struct iovec from = {.iov_base = (void *) (uintptr_t) pointer, .iov_len = 1};
+
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+}
+
+/*
+ * Buffers of more than one context or GPU: copies then look where each lies. Before the device is
+ * attached nobody knows which will be its own; so two that differ count as well.
+ */
+static void note(struct gpuring_device *device, const struct gpuring_pointer *pointer)
+{
+    uintptr_t mark =
+        pointer->context != NULL ? (uintptr_t) pointer->context : (uintptr_t) pointer->ordinal + 1;
+    uintptr_t none = 0;
+
+    if (device == NULL || __atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
+        return;
+    }
+    if (device->driver == NULL) {
+        if (__atomic_compare_exchange_n(&device->first, &none, mark, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED) ||
+            none == mark) {
+            return;
+        }
+    } else if (gpuring_cuda_reaches(device, pointer)) {
+        return;
+    }
+    __atomic_store_n(&device->strangers, true, __ATOMIC_RELAXED);
+}
+
+struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer)
+{
+    const struct gpuring_cuda_driver *driver = gpuring_cuda_driver(true, NULL);
+    struct gpuring_pointer found = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
+    struct attributes a;
+    CUresult result;
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+    };
+    void *values[] = {&a.memory_type, &a.managed, &a.ordinal, &a.context, &a.ipc_capable, &a.pool};
+
+    if (driver == NULL) {
+        return found;
+    }
+    memset(&a, 0, sizeof a);
+    result = driver->pointer_attributes(sizeof names / sizeof *names, names, values,
+                                        (CUdeviceptr) (uintptr_t) pointer);
+    if (result != CUDA_SUCCESS) {
+        if (!nothing_there(result) && unreadable(pointer)) {
+            found.kind = GPURING_POINTER_DEVICE;
+            found.ordinal = 0;
+        }
+        return found;
+    }
+    found.kind = kind_of(&a);
+    if (found.kind != GPURING_POINTER_HOST) {
+        found.ordinal = a.ordinal;
+        found.context = a.context;
+    }
+    if (found.kind != GPURING_POINTER_HOST && found.kind != GPURING_POINTER_REGISTERED) {
+        note(device, &found);
+    }
+    return found;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Slots of the flagged protocols: 16 KiB lines, enough for what they are chosen for. */
+#define FLAGGED_SLOT_BYTES (16 << 10)
+
+void gpuring_engine_fifo(const struct gpuring_engine_config *config,
+                         struct gpuring_fifo_config *fifo)
+{
+    uint64_t slot = config->buffer_bytes / GPURING_ENGINE_SLOTS / 128 * 128;
+
+    *fifo = (struct gpuring_fifo_config){.nslots = GPURING_ENGINE_SLOTS};
+    fifo->slot_bytes[GPURING_PROTOCOL_SIMPLE] = slot;
+    fifo->slot_bytes[GPURING_PROTOCOL_LL] = FLAGGED_SLOT_BYTES;
+    fifo->slot_bytes[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
+}
+
+static int build_plans(struct gpuring_engine *engine, const struct gpuring_engine_config *config)
+{
+    struct gpuring_plan **plans = engine->plans;
+    int status;
+
+    status = gpuring_plan_build_ring(config->rank, config->nranks, config->channels, config->nrings,
+                                     &plans[GPURING_ALGORITHM_RING]);
+    if (status == GPURING_OK) {
+        status = gpuring_plan_build_tree(config->rank, config->nranks, config->channels,
+                                         config->ntrees, &plans[GPURING_ALGORITHM_TREE]);
+    }
+    if (status == GPURING_OK && config->nranks <= GPURING_ENGINE_DIRECT_RANKS) {
+        status = gpuring_plan_build_direct(config->rank, config->nranks,
+                                           &plans[GPURING_ALGORITHM_DIRECT]);
+    }
+    if (status == GPURING_OK && config->packed != NULL && config->packed->count > 0) {
+        status = gpuring_plan_build_packed(config->rank, config->nranks, config->packed->place,
+                                           config->packed->count, &plans[GPURING_ALGORITHM_PACKED]);
+    }
+    return status;
+}
+
+/*
+ * How long a lane waits before it gives way: vain looks on the host, about a microsecond, so that
+ * small operations finish in the first poll; few where the core may be needed by the rank that is
+ * waited for, and between nodes, where what is waited for arrives when the caller helps the proxy,
+ * after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where other
+ * ranks may be unable to run beside.
+ */
+#define LOOKS                256
+#define LOOKS_NETWORK        16
+#define LOOKS_OVERSUBSCRIBED 8
+#define PATIENCE_US          20000
+#define PATIENCE_SHARED_US   50
+
+static uint64_t patience(const struct gpuring_engine_config *config, bool host)
+{
+    uint64_t us = (uint64_t) config->patience_us;
+
+    if (host) {
+        return config->nnodes == config->nranks ? 1
+               : config->oversubscribed         ? LOOKS_OVERSUBSCRIBED
+               : config->nnodes > 1             ? LOOKS_NETWORK
+                                                : LOOKS;
+    }
+    return 1000 * (us > 0 ? us : config->shared_gpu ? PATIENCE_SHARED_US : PATIENCE_US);
+}
+
+int gpuring_engine_create(const struct gpuring_engine_config *config,
+                          const struct gpuring_device_ops *device_ops,
+                          struct gpuring_device *device, struct gpuring_engine **engine)
+{
+    struct gpuring_engine *created = calloc(1, sizeof *created);
+    struct gpuring_fifo_config fifo;
+    int status;
+
+    if (created == NULL) {
+        gpuring_error("out of memory for a communicator");
+        return GPURING_ERR_NOMEM;
+    }
+    created->device_ops = device_ops;
+    created->device = device;
+    created->oversubscribed = config->oversubscribed;
+    created->patience = patience(config, device_ops->kind == GPURING_DEVICE_HOST);
+    status = build_plans(created, config);
+    if (status == GPURING_OK) {
+        status = device_ops->stream_create(device, &created->stream);
+    }
+    if (status != GPURING_OK) {
+        gpuring_engine_destroy(created);
+        return status;
+    }
+    gpuring_engine_fifo(config, &fifo);
+    created->choice_config = (struct gpuring_select_config){
+        .algorithm = config->algorithm,
+        .protocol = config->protocol,
+        .nranks = config->nranks,
+        .nnodes = config->nnodes,
+        .host = device_ops->kind == GPURING_DEVICE_HOST,
+        .chunk_bytes = config->chunk_bytes,
+    };
+    if (config->advice != NULL && config->advice->predicted) {
+        created->choice_config.advised = true;
+        memcpy(created->choice_config.advice_algorithm, config->advice->algorithm,
+               sizeof config->advice->algorithm);
+        memcpy(created->choice_config.advice_protocol, config->advice->protocol,
+               sizeof config->advice->protocol);
+    }
+    memcpy(created->choice_config.slot_bytes, fifo.slot_bytes, sizeof fifo.slot_bytes);
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        created->choice_config.offered[i] = created->plans[i] != NULL;
+    }
+    *engine = created;
+    return GPURING_OK;
+}
+
+int gpuring_engine_transport(struct gpuring_engine *engine,
+                             const struct gpuring_transport_config *transport)
+{
+    const struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT];
+    struct gpuring_transport_config config = *transport;
+    int nplans = 0;
+
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        if (engine->plans[i] != NULL) {
+            engine->index[i] = nplans;
+            plans[nplans++] = engine->plans[i];
+        }
+    }
+    config.fifo.nslots = GPURING_ENGINE_SLOTS;
+    memcpy(config.fifo.slot_bytes, engine->choice_config.slot_bytes, sizeof config.fifo.slot_bytes);
+    config.device_ops = engine->device_ops;
+    config.device = engine->device;
+    return gpuring_transport_create(&config, plans, nplans, &engine->transport);
+}
+
+#define WORK_BYTES 128 /* room of the work in front of the lanes */
+_Static_assert(sizeof(struct gpuring_work) <= WORK_BYTES, "lanes begin on a line of their own");
+
+/* Executors on a GPU read works and lanes in pinned memory of the host. */
+static int allocate_lanes(struct gpuring_engine *engine)
+{
+    struct gpuring_lane *next;
+    size_t lanes = 0;
+    int status;
+
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        lanes += engine->plans[i] != NULL ? GPURING_PROTOCOL_COUNT * engine->plans[i]->nlanes : 0;
+    }
+    status = engine->device_ops->alloc_pinned(
+        engine->device, WORK_BYTES + lanes * sizeof(struct gpuring_lane), &engine->pinned);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    engine->work = engine->pinned;
+    next = (struct gpuring_lane *) (void *) ((uint8_t *) engine->pinned + WORK_BYTES);
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        for (int p = 0; p < GPURING_PROTOCOL_COUNT && engine->plans[i] != NULL; p++) {
+            engine->lanes[i][p] = next;
+            next += engine->plans[i]->nlanes;
+        }
+    }
+    return GPURING_OK;
+}
+
+static int bind_plan(struct gpuring_engine *engine, int algorithm)
+{
+    int status = GPURING_OK;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
+        status = gpuring_transport_bind(engine->transport, engine->index[algorithm],
+                                        (enum gpuring_protocol) p, engine->lanes[algorithm][p]);
+    }
+    return status;
+}
+
+int gpuring_engine_bind(struct gpuring_engine *engine)
+{
+    int status = allocate_lanes(engine);
+
+    if (gpuring_transport_staged(engine->transport)) {
+        engine->choice_config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
+    }
+    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
+        if (engine->plans[i] != NULL) {
+            status = bind_plan(engine, i);
+        }
+    }
+    return status;
+}
+
+void gpuring_engine_destroy(struct gpuring_engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    if (engine->stream != NULL) {
+        /* Nothing runs on what is given back next. */
+        (void) engine->device_ops->synchronize(engine->stream);
+        engine->device_ops->stream_destroy(engine->stream);
+    }
+    engine->device_ops->free(engine->device, engine->bounce_input.kept);
+    engine->device_ops->free(engine->device, engine->bounce_output.kept);
+    gpuring_transport_destroy(engine->transport);
+    engine->device_ops->free_pinned(engine->device, engine->pinned);
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        gpuring_plan_free(engine->plans[i]);
+    }
+    free(engine->tuned);
+    free(engine);
+}

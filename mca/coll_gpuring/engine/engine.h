@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The engine of one communicator at one rank: plans, connections and the state of the operation
+ * that runs. Knows nothing of MPI. One operation at a time; one thread at a time.
+ */
+#ifndef GPURING_ENGINE_ENGINE_H
+#define GPURING_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/engine/bounce.h"
+#include "mca/coll_gpuring/engine/select.h"
+#include "mca/coll_gpuring/topology/model_choice.h"
+#include "mca/coll_gpuring/transport/transport.h"
+
+struct gpuring_engine {
+    const struct gpuring_device_ops *device_ops;
+    struct gpuring_device *device;
+    struct gpuring_stream *stream;
+    bool oversubscribed; /* more ranks than cores on this node: yield while waiting */
+    uint64_t patience;   /* of works, see kernels/work.h */
+
+    struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT]; /* NULL: not offered */
+    int index[GPURING_ALGORITHM_COUNT];                  /* their numbers in the transport */
+    struct gpuring_transport *transport;
+    struct gpuring_lane *lanes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT]; /* bound */
+    struct gpuring_select_config choice_config;
+    struct gpuring_tuned *tuned; /* that it points to, NULL: none */
+
+    bool running;       /* an operation was started and has not been finished */
+    uint64_t operation; /* number of the current or last operation, from 1 */
+    uint64_t call;      /* and that of its call, see buffer_mismatch.h */
+    struct gpuring_selection choice;
+    void *pinned; /* what executors read at each launch: the work, then all lanes */
+    struct gpuring_work *work;
+    struct gpuring_bounce bounce_input, bounce_output;
+};
+
+/* What the ranks agree on before plans are made. */
+struct gpuring_engine_config {
+    int rank, nranks, nnodes;
+    uint32_t nrings, ntrees;
+    const struct gpuring_channel *channels;    /* this rank's places, of the greater number */
+    const struct gpuring_model_choice *advice; /* of the topology, or NULL */
+    const struct gpuring_model_choice_places *packed; /* this rank's, or NULL */
+    bool oversubscribed;
+    bool shared_gpu;         /* other ranks work with it, too */
+    int patience_us;         /* of kernels, 0: by shared_gpu */
+    int algorithm, protocol; /* asked for, or -1 */
+    uint64_t buffer_bytes, chunk_bytes;
+};
+
+#define GPURING_ENGINE_SLOTS        8  /* of each FIFO */
+#define GPURING_ENGINE_DIRECT_RANKS 16 /* direct plans connect all with all: not beyond this */
+
+/* Plans and FIFO sizes; the transport is added by gpuring_engine_transport. */
+int gpuring_engine_create(const struct gpuring_engine_config *config,
+                          const struct gpuring_device_ops *device_ops,
+                          struct gpuring_device *device, struct gpuring_engine **engine);
+
+/* The room of FIFOs that a configuration asks for: equal on all ranks. */
+void gpuring_engine_fifo(const struct gpuring_engine_config *config,
+                         struct gpuring_fifo_config *fifo);
+
+/* Create the transport for the engine's plans; transport is the config but for fifo. */
+int gpuring_engine_transport(struct gpuring_engine *engine,
+                             const struct gpuring_transport_config *transport);
+
+/* The transport is connected: bind the plans to it. */
+int gpuring_engine_bind(struct gpuring_engine *engine);
+
+void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed */
+
+/*
+ * Run an operation: start, then poll until it is not GPURING_AGAIN, then finish with the outcome.
+ * A poll runs all that can be run and returns after a bounded number of vain looks.
+ */
+int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call);
+int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call);
+void gpuring_operation_finish(struct gpuring_engine *engine, int status);
+/* An operation that is given up, with the abort word set: returns when nothing of it runs any more,
+ * which is no longer than the patience of its work. */
+void gpuring_operation_stop(struct gpuring_engine *engine);
+
+/* A number that changes whenever the current operation has moved on. */
+uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);
+
+/*
+ * The lane that waits (the first one), for messages: its number, or -1. *wait: for what,
+ * *peer: rank at the other end or -1.
+ */
+int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
+                              uint32_t *ref, int *peer);
+
+const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
+const char *gpuring_protocol_text(enum gpuring_protocol protocol);
+
+#endif

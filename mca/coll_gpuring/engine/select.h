@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Which algorithm and protocol serve a call, and how big a chunk is. A pure function of what is
+ * equal on all ranks, so that all choose alike.
+ */
+#ifndef GPURING_ENGINE_SELECT_H
+#define GPURING_ENGINE_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/fifo.h"
+#include "kernels/step.h"
+#include "mca/coll_gpuring/engine/tuning.h"
+#include "mca/coll_gpuring/topology/model_choice.h"
+
+/* An algorithm to ask for: none, the previous component serves. */
+#define GPURING_SELECT_PREVIOUS ((int) GPURING_ALGORITHM_COUNT)
+
+struct gpuring_select_config {
+    int algorithm; /* enum gpuring_algorithm, GPURING_SELECT_PREVIOUS, or -1: by size */
+    int protocol;  /* enum gpuring_protocol, or -1: by size */
+    int nranks, nnodes;
+    bool host;                             /* plans run on the CPU */
+    bool offered[GPURING_ALGORITHM_COUNT]; /* a plan exists */
+    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
+    uint64_t chunk_bytes; /* upper limit, 0: none */
+
+    const struct gpuring_tuned *tuned; /* of the tuning file; NULL: nothing */
+
+    /* What the cost model finds best on the topology, see model_choice.h. */
+    bool advised;
+    int8_t advice_algorithm[GPURING_MODEL_CHOICE_SIZES];
+    int8_t advice_protocol[GPURING_MODEL_CHOICE_SIZES];
+};
+
+struct gpuring_selection {
+    enum gpuring_algorithm algorithm;
+    enum gpuring_protocol protocol;
+    uint64_t chunk; /* elements */
+};
+
+/*
+ * Choose for a vector of `count` elements of `type_size` bytes. At least one algorithm must be
+ * offered, with protocol Simple. An algorithm or protocol that was asked for but does not exist
+ * here counts as not asked for; so does one of the tuning file. What is not asked for follows that
+ * file, then the cost model where the topology of
+ * GPUs is known (on the host device the algorithm alone: its protocols cost what a CPU takes).
+ * The limits by size are in select.c, with their sources.
+ */
+void gpuring_select(const struct gpuring_select_config *config, uint64_t count, uint32_t type_size,
+                    struct gpuring_selection *choice);
+
+bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes);
+
+/* Is a vector of so many bytes left to the previous component? Asked in every call. */
+static inline bool gpuring_select_leaves(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    return (config->tuned != NULL || config->algorithm == GPURING_SELECT_PREVIOUS) &&
+           gpuring_select_previous(config, bytes);
+}
+
+#endif

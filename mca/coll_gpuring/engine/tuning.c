@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/engine/tuning.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/xml/pci_file.h"
+
+#define MAX_WORDS 7 /* allreduce, four conditions, algorithm, protocol */
+
+#define TEXT_OF(name, text) text,
+static const char *const algorithms[] = {GPURING_VALUES_algorithm(TEXT_OF) NULL};
+static const char *const protocols[] = {GPURING_VALUES_protocol(TEXT_OF) NULL};
+static const char *const memories[] = {"host", "cuda", NULL};
+
+/* One line taken apart, and where to complain. */
+struct line {
+    char text[GPURING_TUNING_MAX_LINE + 1];
+    char *word[MAX_WORDS];
+    unsigned words;
+    char *error;
+    size_t size;
+};
+
+static int complain(const struct line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int complain(const struct line *line, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line->error, line->size, format, arguments);
+    va_end(arguments);
+    return GPURING_ERR_ARG;
+}
+
+/* "host, cuda or *" */
+static void list_names(const char *const *names, const char *last, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; names[i] != NULL && used < size; i++) {
+        used += (size_t) snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    if (last != NULL && used < size) {
+        snprintf(text + used, size - used, " or %s", last);
+    }
+}
+
+/* Cut a line into words; # ends it. */
+static int split(struct line *line, const char *text, size_t length)
+{
+    const char *comment = memchr(text, '#', length);
+    char *rest = line->text, *word;
+
+    line->words = 0;
+    length = comment != NULL ? (size_t) (comment - text) : length;
+    if (length > GPURING_TUNING_MAX_LINE) {
+        return complain(line, "the line has more than %d characters; a rule needs fewer",
+                        GPURING_TUNING_MAX_LINE);
+    }
+    for (size_t i = 0; i < length; i++) {
+        bool blank = isspace((unsigned char) text[i]);
+
+        if (!blank && (text[i] < '!' || text[i] > '~')) {
+            return complain(line, "byte 0x%02x is no text; write the file anew in ASCII",
+                            (unsigned char) text[i]);
+        }
+        line->text[i] = blank ? ' ' : text[i];
+    }
+    line->text[length] = '\0';
+    while ((word = strsep(&rest, " ")) != NULL) {
+        if (*word == '\0') {
+            continue;
+        }
+        if (line->words == MAX_WORDS) {
+            return complain(line,
+                            "'%s' is one word too many; a rule ends with previous, or with "
+                            "an algorithm and a protocol",
+                            word);
+        }
+        line->word[line->words++] = word;
+    }
+    return 0;
+}
+
+static bool number(const char **at, uint64_t *value)
+{
+    char *end;
+
+    if (!isdigit((unsigned char) **at)) {
+        return false;
+    }
+    errno = 0;
+    *value = strtoull(*at, &end, 10);
+    *at = end;
+    return errno == 0;
+}
+
+/* N, N-M, N- or *. */
+static bool parse_span(const char *text, struct gpuring_tuning_span *span)
+{
+    *span = (struct gpuring_tuning_span){0, UINT64_MAX};
+    if (strcmp(text, "*") == 0) {
+        return true;
+    }
+    if (!number(&text, &span->first)) {
+        return false;
+    }
+    if (*text == '\0') {
+        span->last = span->first;
+        return true;
+    }
+    if (*text++ != '-') {
+        return false;
+    }
+    return *text == '\0' ||
+           (number(&text, &span->last) && *text == '\0' && span->first <= span->last);
+}
+
+static int find_name(const char *const *names, const char *word)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], word) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+enum { HAS_MEMORY = 1, HAS_NODES = 2, HAS_RANKS = 4, HAS_BYTES = 8, HAS_ALL = 15 };
+
+static int parse_memory(const struct line *line, const char *word, const char *value,
+                        struct gpuring_tuning_rule *rule)
+{
+    int memory = find_name(memories, value);
+
+    if (memory < 0 && strcmp(value, "*") != 0) {
+        return complain(line, "'%s': memory is host, cuda or *", word);
+    }
+    rule->memories = memory < 0 ? (1u << GPURING_TUNING_MEMORIES) - 1 : 1u << memory;
+    return 0;
+}
+
+/* NAME=VALUE */
+static int parse_condition(const struct line *line, const char *word, unsigned *seen,
+                           struct gpuring_tuning_rule *rule)
+{
+    const struct {
+        const char *name;
+        unsigned bit;
+        struct gpuring_tuning_span *span; /* NULL: memory */
+    } conditions[] = {{"memory=", HAS_MEMORY, NULL},
+                      {"nodes=", HAS_NODES, &rule->nodes},
+                      {"ranks=", HAS_RANKS, &rule->ranks},
+                      {"bytes=", HAS_BYTES, &rule->bytes}};
+
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+        size_t length = strlen(conditions[i].name);
+
+        if (strncmp(word, conditions[i].name, length) != 0) {
+            continue;
+        }
+        if ((*seen & conditions[i].bit) != 0) {
+            return complain(line, "'%s' stands there twice; leave one out", word);
+        }
+        *seen |= conditions[i].bit;
+        if (conditions[i].span == NULL) {
+            return parse_memory(line, word, word + length, rule);
+        }
+        if (!parse_span(word + length, conditions[i].span)) {
+            return complain(line, "'%s' is no number; give N, N-M with N not above M, N- or *",
+                            word);
+        }
+        return 0;
+    }
+    return complain(line, "'%s' is no condition; memory, nodes, ranks and bytes are", word);
+}
+
+/* previous, or ALGORITHM [PROTOCOL]. */
+static int parse_server(const struct line *line, unsigned at, struct gpuring_tuning_rule *rule)
+{
+    char known[128];
+
+    rule->algorithm = find_name(algorithms, line->word[at]);
+    rule->protocol = GPURING_PARAM_PROTOCOL_AUTO;
+    if (rule->algorithm < 0) {
+        list_names(algorithms, NULL, known, sizeof known);
+        return complain(line, "'%s' is no algorithm; known are %s", line->word[at], known);
+    }
+    if (at + 1 == line->words) {
+        return 0;
+    }
+    if (rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS || at + 2 < line->words) {
+        return complain(line,
+                        "'%s' is one word too many; previous has no protocol, and an "
+                        "algorithm has one",
+                        line->word[line->words - 1]);
+    }
+    rule->protocol = find_name(protocols, line->word[at + 1]);
+    if (rule->protocol < 0) {
+        list_names(protocols, NULL, known, sizeof known);
+        return complain(line, "'%s' is no protocol; known are %s", line->word[at + 1], known);
+    }
+    return 0;
+}
+
+static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
+{
+    unsigned seen = 0, at = 1;
+
+    *rule = (struct gpuring_tuning_rule){.memories = 0};
+    if (strcmp(line->word[0], "allreduce") != 0) {
+        return complain(line, "'%s' is no collective that can be tuned; allreduce is",
+                        line->word[0]);
+    }
+    while (at < line->words && strchr(line->word[at], '=') != NULL) {
+        if (parse_condition(line, line->word[at++], &seen, rule) != 0) {
+            return GPURING_ERR_ARG;
+        }
+    }
+    if (seen != HAS_ALL) {
+        return complain(line, "%s= is missing behind '%s'; give *, if it is to match all",
+                        !(seen & HAS_MEMORY)  ? "memory"
+                        : !(seen & HAS_NODES) ? "nodes"
+                        : !(seen & HAS_RANKS) ? "ranks"
+                                              : "bytes",
+                        line->word[at - 1]);
+    }
+    if (at == line->words) {
+        return complain(line, "nothing serves behind '%s'; add previous, or an algorithm",
+                        line->word[at - 1]);
+    }
+    return parse_server(line, at, rule);
+}
+
+int gpuring_tuning_line(const char *line, size_t length, struct gpuring_tuning_rule *rule,
+                        char *error, size_t size)
+{
+    struct line cut = {.error = error, .size = size};
+    int status = split(&cut, line, length);
+
+    if (status != 0 || cut.words == 0) {
+        return status;
+    }
+    status = parse_rule(&cut, rule);
+    return status == 0 ? 1 : status;
+}
+
+/* The first line with words is the version's. */
+static int parse_version(const char *text, size_t length, bool *found, char *error, size_t size)
+{
+    struct line cut = {.error = error, .size = size};
+    int status = split(&cut, text, length);
+
+    *found = status == 0 && cut.words > 0;
+    if (*found && (strcmp(cut.word[0], "gpuring-tuning") != 0 || cut.words != 2 ||
+                   strcmp(cut.word[1], "1") != 0)) {
+        return complain(&cut,
+                        "'%s': the first line of a tuning file is '%s' (other versions are "
+                        "unknown here)",
+                        cut.word[cut.words > 1 && strcmp(cut.word[0], "gpuring-tuning") == 0],
+                        GPURING_TUNING_VERSION_LINE);
+    }
+    return status;
+}
+
+/* Rules of the text into room for GPURING_TUNING_MAX_RULES; *line: the number of the last one. */
+static int parse_lines(const char *text, size_t bytes, struct gpuring_tuning *tuning,
+                       unsigned *line, char *error, size_t size)
+{
+    const char *end = text + bytes;
+    bool version = false;
+
+    for (*line = 1; text < end; ++*line) {
+        const char *next = memchr(text, '\n', (size_t) (end - text));
+        size_t length = (size_t) ((next != NULL ? next : end) - text);
+        struct gpuring_tuning_rule rule;
+        int status = version ? gpuring_tuning_line(text, length, &rule, error, size)
+                             : parse_version(text, length, &version, error, size);
+
+        if (status < 0) {
+            return status;
+        }
+        if (status > 0 && tuning->count == GPURING_TUNING_MAX_RULES) {
+            snprintf(error, size, "more than %d rules; join ranges", GPURING_TUNING_MAX_RULES);
+            return GPURING_ERR_ARG;
+        }
+        if (status > 0) {
+            tuning->rules[tuning->count++] = rule;
+        }
+        text = next != NULL ? next + 1 : end;
+    }
+    if (!version) {
+        snprintf(error, size, "no line '%s', with which a tuning file begins",
+                 GPURING_TUNING_VERSION_LINE);
+        return GPURING_ERR_ARG;
+    }
+    return GPURING_OK;
+}
+
+int gpuring_tuning_parse(const char *text, size_t bytes, struct gpuring_tuning *tuning, char *error,
+                         size_t size)
+{
+    char what[256] = "";
+    unsigned line = 0;
+    int status;
+
+    *tuning =
+        (struct gpuring_tuning){.rules = calloc(GPURING_TUNING_MAX_RULES, sizeof *tuning->rules)};
+    if (tuning->rules == NULL) {
+        snprintf(error, size, "out of memory for its rules");
+        return GPURING_ERR_NOMEM;
+    }
+    status = parse_lines(text, bytes, tuning, &line, what, sizeof what);
+    if (status != GPURING_OK) {
+        snprintf(error, size, "line %u: %s", line, what);
+        gpuring_tuning_clear(tuning);
+    }
+    return status;
+}
+
+void gpuring_tuning_clear(struct gpuring_tuning *tuning)
+{
+    free(tuning->rules);
+    *tuning = (struct gpuring_tuning){.rules = NULL};
+}
+
+char *gpuring_tuning_load(const char *path, size_t *bytes, char *error, size_t size)
+{
+    char why[200], *text = NULL;
+
+    if (pci_file_read(path, GPURING_TUNING_MAX_FILE, &text, bytes, why, sizeof why) != 0) {
+        snprintf(error, size, "%s: %s", path, why);
+    }
+    return text;
+}
+
+int gpuring_tuning_read(const char *path, struct gpuring_tuning *tuning, char *error, size_t size)
+{
+    char what[320];
+    size_t bytes;
+    char *text = gpuring_tuning_load(path, &bytes, error, size);
+    int status;
+
+    *tuning = (struct gpuring_tuning){.rules = NULL};
+    if (text == NULL) {
+        return GPURING_ERR_IO;
+    }
+    status = gpuring_tuning_parse(text, bytes, tuning, what, sizeof what);
+    if (status != GPURING_OK) {
+        snprintf(error, size, "%s, %s", path, what);
+    }
+    free(text);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Where a user's buffers lie. Every entry asks, so the first question is the cheap one:
+ *
+ *     if (gpuring_memory_possible() && gpuring_pointer_on_gpu(gpuring_memory_of(buf).kind)) ...
+ *
+ * Answers are not kept from call to call: freed memory comes back as memory of another kind. Ask
+ * once for each buffer of a call and hand the answer on. Threads: any.
+ */
+#ifndef GPURING_MEMORY_KIND_H
+#define GPURING_MEMORY_KIND_H
+
+#include <stdbool.h>
+
+#include "mca/coll_gpuring/device/device.h"
+
+/*
+ * Could this process have GPU memory at all: GPUs are served (coll_gpuring_device) and the CUDA
+ * driver was loaded, by the application or a library of it. No system call and no driver call;
+ * about 15 ns while the answer is no, less than one when it is yes.
+ */
+bool gpuring_memory_possible(void);
+
+/*
+ * Kind, GPU and context of the memory at an address; one driver call if that is possible, else
+ * none. MPI_IN_PLACE, MPI_BOTTOM and NULL are host memory, without a driver call.
+ */
+struct gpuring_pointer gpuring_memory_of(const void *address);
+
+#endif

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/net/base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+int gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config)
+{
+    net->news_end = &net->news;
+    snprintf(net->host, sizeof net->host, "%s",
+             config->local_host != NULL ? config->local_host : "this host");
+    return gpuring_gate_init(&net->gate) == 0 ? GPURING_OK : GPURING_ERR_NOMEM;
+}
+
+void gpuring_net_base_destroy(struct gpuring_net_base *net)
+{
+    gpuring_gate_destroy(&net->gate);
+    free(net->links);
+    free(net->generations);
+}
+
+static int table_grow(struct gpuring_net_base *net)
+{
+    uint32_t count = net->nlinks > 0 ? net->nlinks * 2 : 16;
+    struct gpuring_net_base_link **links = realloc(net->links, count * sizeof(*links));
+    uint32_t *generations;
+
+    if (links != NULL) {
+        net->links = links;
+    }
+    generations = realloc(net->generations, count * sizeof(*generations));
+    if (generations != NULL) {
+        net->generations = generations;
+    }
+    if (links == NULL || generations == NULL) {
+        gpuring_error("out of memory for network connections");
+        return GPURING_ERR_NOMEM;
+    }
+    for (uint32_t i = net->nlinks; i < count; i++) {
+        links[i] = NULL;
+        generations[i] = 1;
+    }
+    net->nlinks = count;
+    return GPURING_OK;
+}
+
+int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_link *link,
+                         enum gpuring_net_direction direction,
+                         const struct gpuring_net_memory *memory)
+{
+    uint32_t i = 0;
+    int status;
+
+    while (i < net->nlinks && net->links[i] != NULL) {
+        i++;
+    }
+    if (i == net->nlinks) {
+        status = table_grow(net);
+        if (status != GPURING_OK) {
+            return status;
+        }
+    }
+    net->links[i] = link;
+    link->id = (uint64_t) net->generations[i]++ << 32 | i;
+    link->net = net;
+    link->direction = direction;
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        link->count[p].memory = memory->ring[p];
+    }
+    return GPURING_OK;
+}
+
+struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
+                                                  uint32_t place)
+{
+    return place < net->nlinks ? net->links[place] : NULL;
+}
+
+struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_base *net, uint64_t id)
+{
+    struct gpuring_net_base_link *link = gpuring_net_base_at(net, (uint32_t) id);
+
+    return link != NULL && link->id == id ? link : NULL;
+}
+
+void gpuring_net_base_remove(struct gpuring_net_base_link *link)
+{
+    struct gpuring_net_base *net = link->net;
+    struct gpuring_net_base_link **at = &net->news;
+
+    net->links[(uint32_t) link->id] = NULL;
+    if (link->pair != NULL) {
+        link->pair->pair = NULL;
+    }
+    while (*at != NULL && *at != link) {
+        at = &(*at)->next_news;
+    }
+    if (*at == link) {
+        *at = link->next_news;
+        if (net->news_end == &link->next_news) {
+            net->news_end = at;
+        }
+    }
+}
+
+void gpuring_net_base_news(struct gpuring_net_base_link *link)
+{
+    if (!link->news) {
+        link->news = true;
+        link->next_news = NULL;
+        *link->net->news_end = link;
+        link->net->news_end = &link->next_news;
+    }
+}
+
+void gpuring_net_base_pair(struct gpuring_net_base_link *send,
+                           struct gpuring_net_base_link *receive)
+{
+    gpuring_gate_enter(&send->net->gate);
+    send->pair = receive;
+    receive->pair = send;
+    gpuring_gate_leave(&send->net->gate);
+}
+
+void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head)
+{
+    if (head > link->count[protocol].credit && link->status == GPURING_OK) {
+        link->count[protocol].credit = head;
+        gpuring_net_base_news(link);
+    }
+}
+
+void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const char *format, ...)
+{
+    va_list arguments;
+
+    if (link->status != GPURING_OK) {
+        return;
+    }
+    link->status = status;
+    va_start(arguments, format);
+    vsnprintf(link->text, sizeof link->text, format, arguments);
+    va_end(arguments);
+    gpuring_net_base_news(link);
+}
+
+static int count_events(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
+                        struct gpuring_net_event *events, int max)
+{
+    struct gpuring_net_count *count = &link->count[protocol];
+    struct gpuring_net_event event = {.link = (struct gpuring_net_link *) link,
+                                      .protocol = protocol};
+    int n = 0;
+
+    while (n < max && count->arrived_told < count->arrived) {
+        event.kind = GPURING_NET_RECEIVED;
+        event.step = count->arrived_told++;
+        event.bytes = count->size[event.step % count->memory.nslots];
+        events[n++] = event;
+    }
+    event.bytes = 0;
+    if (n < max && count->done_told < count->done) {
+        count->done_told = count->done;
+        event.kind = GPURING_NET_SENT;
+        event.step = count->done - 1;
+        events[n++] = event;
+    }
+    if (n < max && count->credit_told < count->credit) {
+        count->credit_told = count->credit;
+        event.kind = GPURING_NET_CREDIT;
+        event.step = count->credit;
+        events[n++] = event;
+    }
+    return n;
+}
+
+static int link_events(struct gpuring_net_base_link *link, struct gpuring_net_event *events,
+                       int max)
+{
+    int n = 0;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && n < max; p++) {
+        n += count_events(link, (enum gpuring_protocol) p, events + n, max - n);
+    }
+    if (link->status != GPURING_OK && !link->error_told && n < max) {
+        link->error_told = true;
+        events[n++] = (struct gpuring_net_event){.kind = GPURING_NET_ERROR,
+                                                 .link = (struct gpuring_net_link *) link,
+                                                 .status = link->status,
+                                                 .text = link->text};
+    }
+    return n;
+}
+
+int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_event *events, int max)
+{
+    int n = 0;
+
+    while (net->news != NULL && n < max) {
+        struct gpuring_net_base_link *link = net->news;
+
+        net->news = link->next_news;
+        if (net->news == NULL) {
+            net->news_end = &net->news;
+        }
+        link->news = false;
+        if (link->user == NULL) {
+            continue; /* set_user puts it here again */
+        }
+        n += link_events(link, events + n, max - n);
+        if (n == max) {
+            gpuring_net_base_news(link); /* there may be more */
+        }
+    }
+    return n;
+}
+
+void gpuring_net_base_set_user(struct gpuring_net_base_link *link, void *user)
+{
+    gpuring_gate_enter(&link->net->gate);
+    link->user = user;
+    if (user != NULL) {
+        gpuring_net_base_news(link); /* what came before anybody asked */
+    }
+    gpuring_gate_leave(&link->net->gate);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/net/list.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define SPEED_UNKNOWN 1.25 /* GB/s; 10 Gbit/s, for virtual interfaces that tell no speed */
+
+struct item {
+    const char *name;
+    size_t length; /* of the name */
+    bool exclude;
+    bool prefix;
+    int port; /* -1: any */
+};
+
+/* Take one item off the list. False at the end. *bad: set if the item has no valid form. */
+static bool next_item(const char **at, struct item *item, const char **bad)
+{
+    const char *begin = *at, *end = begin + strcspn(begin, ","), *colon;
+    char *after;
+
+    if (*begin == '\0') {
+        return false;
+    }
+    *at = *end == ',' ? end + 1 : end;
+    *item = (struct item){.name = begin, .port = -1};
+    if (*begin == '^') {
+        item->exclude = true;
+        item->name++;
+    }
+    colon = memchr(item->name, ':', (size_t) (end - item->name));
+    item->length = (size_t) ((colon != NULL ? colon : end) - item->name);
+    if (colon != NULL) {
+        item->port = (int) strtol(colon + 1, &after, 10);
+        if (after != end || after == colon + 1 || !isdigit((unsigned char) colon[1])) {
+            *bad = colon;
+        }
+    }
+    if (item->length > 0 && item->name[item->length - 1] == '*') {
+        item->prefix = true;
+        item->length--;
+    } else if (item->length == 0) {
+        *bad = begin;
+    }
+    if (*end == ',' && end[1] == '\0') {
+        *bad = end;
+    }
+    return true;
+}
+
+bool gpuring_net_list_valid(const char *list, const char **bad)
+{
+    struct item item;
+
+    *bad = NULL;
+    for (const char *at = list != NULL ? list : ""; *bad == NULL && next_item(&at, &item, bad);) {
+    }
+    return *bad == NULL;
+}
+
+static bool item_matches(const struct item *item, const char *name, int port)
+{
+    if (item->port >= 0 && item->port != port) {
+        return false;
+    }
+    return strncmp(name, item->name, item->length) == 0 &&
+           (item->prefix || name[item->length] == '\0');
+}
+
+bool gpuring_net_list_selects(const char *list, const char *name, int port)
+{
+    bool included = false, includes = false, all_exclude;
+    const char *at, *bad;
+    struct item item;
+
+    if (list == NULL || *list == '\0' || strcmp(list, "all") == 0) {
+        return true;
+    }
+    all_exclude = *list == '^';
+    for (at = list; next_item(&at, &item, &bad);) {
+        if (item.exclude || all_exclude) {
+            if (item_matches(&item, name, port)) {
+                return false;
+            }
+        } else {
+            includes = true;
+            included = included || item_matches(&item, name, port);
+        }
+    }
+    return included || !includes;
+}
+
+int gpuring_net_devices_add(struct gpuring_net_devices *devices,
+                            const struct gpuring_net_device *device)
+{
+    size_t bytes = ((size_t) devices->count + 1) * sizeof(*device);
+    struct gpuring_net_device *grown = realloc(devices->device, bytes);
+
+    if (grown == NULL) {
+        gpuring_error("out of memory for the list of network devices");
+        return GPURING_ERR_NOMEM;
+    }
+    devices->device = grown;
+    grown[devices->count++] = *device;
+    return GPURING_OK;
+}
+
+void gpuring_net_line(char *line, int size, const char *format, ...)
+{
+    char path[PATH_MAX];
+    va_list arguments;
+    FILE *file;
+    int length;
+
+    line[0] = '\0';
+    va_start(arguments, format);
+    length = vsnprintf(path, sizeof path, format, arguments);
+    va_end(arguments);
+    file = length < (int) sizeof path ? fopen(path, "re") : NULL;
+    if (file == NULL) {
+        return;
+    }
+    if (fgets(line, size, file) == NULL) {
+        line[0] = '\0';
+    }
+    line[strcspn(line, "\n")] = '\0';
+    fclose(file);
+}
+
+void gpuring_net_attribute(const char *root, const char *class, const char *name,
+                           const char *attribute, char *line, int size)
+{
+    gpuring_net_line(line, size, "%s/class/%s/%s/%s", root, class, name, attribute);
+}
+
+void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id)
+{
+    char path[PATH_MAX], target[PATH_MAX];
+    unsigned domain, bus, device, function;
+    const char *last;
+    ssize_t length;
+
+    bus_id[0] = '\0';
+    if (snprintf(path, sizeof path, "%s/class/%s/%s/device", root, class, name) >=
+        (int) sizeof path) {
+        return;
+    }
+    length = readlink(path, target, sizeof target - 1);
+    if (length <= 0) {
+        return;
+    }
+    target[length] = '\0';
+    last = strrchr(target, '/');
+    last = last != NULL ? last + 1 : target;
+    /* domain:bus:device.function; virtio's link names a device below the PCI function */
+    if (sscanf(last, "%x:%x:%x.%x", &domain, &bus, &device, &function) == 4) {
+        snprintf(bus_id, 16, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, device & 0xff,
+                 function & 0xf);
+    }
+}
+
+bool gpuring_net_is_software(const char *root, const char *name)
+{
+    char path[PATH_MAX], target[2];
+
+    return snprintf(path, sizeof path, "%s/class/infiniband/%s/device", root, name) <
+               (int) sizeof path &&
+           readlink(path, target, sizeof target) < 0;
+}
+
+typedef int (*visit_fn)(const char *root, const char *name, const char *list,
+                        struct gpuring_net_devices *devices);
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Call visit for every entry of ROOT/class/CLASS, in the order of names. */
+static int visit_class(const char *root, const char *class, visit_fn visit, const char *list,
+                       struct gpuring_net_devices *devices)
+{
+    char path[PATH_MAX];
+    struct dirent **entries;
+    int count, status = GPURING_OK;
+
+    if (snprintf(path, sizeof path, "%s/class/%s", root, class) >= (int) sizeof path) {
+        return GPURING_ERR_ARG;
+    }
+    count = scandir(path, &entries, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        if (status == GPURING_OK && entries[i]->d_name[0] != '.') {
+            status = visit(root, entries[i]->d_name, list, devices);
+        }
+        free(entries[i]);
+    }
+    if (count >= 0) {
+        free(entries);
+    }
+    return status;
+}
+
+static int add_interface(const char *root, const char *name, const char *list,
+                         struct gpuring_net_devices *devices)
+{
+    struct gpuring_net_device device = {.port = 1, .speed = SPEED_UNKNOWN};
+    char state[32], type[32], speed[32];
+    bool loopback;
+
+    gpuring_net_attribute(root, "net", name, "operstate", state, sizeof state);
+    gpuring_net_attribute(root, "net", name, "type", type, sizeof type);
+    gpuring_net_attribute(root, "net", name, "speed", speed, sizeof speed);
+    loopback = strcmp(type, "772") == 0; /* ARPHRD_LOOPBACK; its state is "unknown" */
+    if ((loopback && devices->count > 0) || !gpuring_net_list_selects(list, name, 1) ||
+        (strcmp(state, "up") != 0 && strcmp(state, "unknown") != 0)) {
+        return GPURING_OK;
+    }
+    if (atof(speed) > 0) { /* Mbit/s; -1: unknown */
+        device.speed = atof(speed) / 8e3;
+    }
+    snprintf(device.name, sizeof device.name, "%s", name);
+    gpuring_net_pci_bus_id(root, "net", name, device.pci_bus_id);
+    return gpuring_net_devices_add(devices, &device);
+}
+
+static bool is_loopback(const char *root, const struct gpuring_net_device *device)
+{
+    char type[32];
+
+    gpuring_net_attribute(root, "net", device->name, "type", type, sizeof type);
+    return strcmp(type, "772") == 0;
+}
+
+int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_net_devices *devices)
+{
+    int first = devices->count;
+    int status = visit_class(root, "net", add_interface, list, devices);
+
+    /* A loopback that came before others. */
+    if (devices->count > first + 1 && is_loopback(root, &devices->device[first])) {
+        devices->count--;
+        memmove(&devices->device[first], &devices->device[first + 1],
+                (size_t) (devices->count - first) * sizeof(*devices->device));
+    }
+    return status;
+}
+
+static int add_port(const char *root, const char *name, const char *port, const char *list,
+                    struct gpuring_net_devices *devices)
+{
+    struct gpuring_net_device device = {.port = atoi(port), .speed = SPEED_UNKNOWN};
+    unsigned guid[4];
+    char attribute[64], line[64];
+
+    snprintf(attribute, sizeof attribute, "ports/%.16s/state", port);
+    gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
+    if (strncmp(line, "4:", 2) != 0 || !gpuring_net_list_selects(list, name, device.port)) {
+        return GPURING_OK; /* 4: ACTIVE */
+    }
+    snprintf(attribute, sizeof attribute, "ports/%.16s/rate", port);
+    gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
+    if (atof(line) > 0) { /* "100 Gb/sec (4X EDR)" */
+        device.speed = atof(line) / 8;
+    }
+    gpuring_net_attribute(root, "infiniband", name, "node_guid", line, sizeof line);
+    if (sscanf(line, "%x:%x:%x:%x", &guid[0], &guid[1], &guid[2], &guid[3]) == 4) {
+        device.guid = (uint64_t) guid[0] << 48 | (uint64_t) guid[1] << 32 |
+                      (uint64_t) guid[2] << 16 | guid[3];
+    }
+    snprintf(device.name, sizeof device.name, "%s", name);
+    gpuring_net_pci_bus_id(root, "infiniband", name, device.pci_bus_id);
+    return gpuring_net_devices_add(devices, &device);
+}
+
+static int add_adapter(const char *root, const char *name, const char *list,
+                       struct gpuring_net_devices *devices)
+{
+    int status = GPURING_OK;
+    char path[PATH_MAX];
+    struct dirent **entries;
+    int count;
+
+    if (snprintf(path, sizeof path, "%s/class/infiniband/%s/ports", root, name) >=
+        (int) sizeof path) {
+        return GPURING_OK;
+    }
+    count = scandir(path, &entries, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        if (status == GPURING_OK && entries[i]->d_name[0] != '.') {
+            status = add_port(root, name, entries[i]->d_name, list, devices);
+        }
+        free(entries[i]);
+    }
+    if (count >= 0) {
+        free(entries);
+    }
+    return status;
+}
+
+int gpuring_net_devices_rdma(const char *root, const char *list,
+                             struct gpuring_net_devices *devices)
+{
+    return visit_class(root, "infiniband", add_adapter, list, devices);
+}
+
+bool gpuring_net_only_software(const char *root)
+{
+    struct gpuring_net_devices ports = {.count = 0};
+    bool only = gpuring_net_devices_rdma(root, NULL, &ports) == GPURING_OK && ports.count > 0;
+
+    for (int i = 0; i < ports.count && only; i++) {
+        only = gpuring_net_is_software(root, ports.device[i].name);
+    }
+    free(ports.device);
+    return only;
+}

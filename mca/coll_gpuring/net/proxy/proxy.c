@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The proxy's thread: its loop, its waiting, and what other threads may ask of it. The gate guards
+ * the lists of nets and connections and everything in them; the bell decides who wakes whom.
+ */
+#include "mca/coll_gpuring/net/proxy/proxy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/net/proxy/internal.h"
+#include "mca/coll_gpuring/net/proxy/thread.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define EVENTS_PER_POLL    64
+#define JOIN_GRACE_SECONDS 2.0 /* for a call of the net that is under way */
+
+struct proxy_net {
+    const struct gpuring_net_ops *ops;
+    struct gpuring_net *net;
+    struct proxy_net *next;
+};
+
+struct gpuring_proxy {
+    struct gpuring_gate gate;
+    struct proxy_net *nets;
+    struct gpuring_proxy_conn *conns;
+    struct gpuring_proxy_config config;
+    char *cores; /* the copy to which config points */
+    pthread_t thread;
+    pid_t pid; /* of the process that has the thread: a forked child has not */
+    struct gpuring_proxy_bell bell;
+    uint64_t stop_ns; /* when to give up pending transfers; written before stop */
+    uint64_t bytes, again;
+    uint64_t helped; /* passes made by other threads */
+};
+
+/* Under the gate: everything that can be done now. Returns how much was. */
+static int proxy_pass(struct gpuring_proxy *proxy)
+{
+    struct gpuring_net_event events[EVENTS_PER_POLL];
+    uint64_t bytes = 0, again = 0;
+    int done = 0;
+
+    for (const struct proxy_net *net = proxy->nets; net != NULL; net = net->next) {
+        int count = 0;
+
+        if (net->ops->poll(net->net, events, EVENTS_PER_POLL, &count) != GPURING_OK) {
+            continue; /* the links' ERROR events say more */
+        }
+        for (int i = 0; i < count; i++) {
+            struct gpuring_proxy_conn *conn = net->ops->link_user(events[i].link);
+
+            if (conn != NULL) { /* else: of a link that was removed */
+                gpuring_proxy_conn_event(conn, &events[i]);
+            }
+        }
+        done += count;
+    }
+    for (struct gpuring_proxy_conn *conn = proxy->conns; conn != NULL; conn = conn->next) {
+        done += gpuring_proxy_conn_pump(conn, &bytes, &again);
+    }
+    /* Counters for display only: no partner, relaxed. */
+    __atomic_fetch_add(&proxy->bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&proxy->again, again, __ATOMIC_RELAXED);
+    return done;
+}
+
+/* Under the gate: is there something of ours that is not out yet? posted: as for a connection. */
+static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
+{
+    for (const struct gpuring_proxy_conn *conn = proxy->conns; conn != NULL; conn = conn->next) {
+        if (gpuring_proxy_conn_pending(conn, posted)) {
+            return true;
+        }
+    }
+    for (const struct proxy_net *net = proxy->nets; net != NULL; net = net->next) {
+        if (net->ops->quiet(net->net) == GPURING_AGAIN) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Under the gate: the descriptors to nap on. False: there is something to do already. */
+static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap)
+{
+    nap->nfds = 0;
+    nap->all_nets = true;
+    for (const struct proxy_net *net = proxy->nets; net != NULL; net = net->next) {
+        int fd = net->ops->wait_fd(net->net);
+
+        if (fd < 0 || nap->nfds == GPURING_PROXY_NAP_FDS) {
+            nap->all_nets = false;
+        } else if (net->ops->arm(net->net) == GPURING_AGAIN) {
+            return false;
+        } else {
+            nap->fds[nap->nfds++] = fd;
+        }
+    }
+    return true;
+}
+
+/* True after a nap that was taken because other threads do the work. */
+static bool stand_back(struct gpuring_proxy *proxy, uint64_t *seen, uint64_t *ns)
+{
+    /* Only a hint, hence relaxed. */
+    uint64_t helped = __atomic_load_n(&proxy->helped, __ATOMIC_RELAXED);
+
+    if (helped == *seen) {
+        *ns = 0;
+        return false;
+    }
+    *seen = helped;
+    gpuring_proxy_bell_stand_back(&proxy->bell, ns);
+    return true;
+}
+
+static void *proxy_main(void *argument)
+{
+    struct gpuring_proxy *proxy = argument;
+    struct gpuring_proxy_wait wait;
+    uint64_t helped = 0, back_ns = 0;
+
+    gpuring_proxy_wait_init(&wait, &proxy->config, gpuring_proxy_thread_setup(&proxy->config));
+    for (;;) {
+        struct gpuring_proxy_nap nap = {.nfds = 0};
+        bool armed = false, pending = true, running;
+        int done;
+        uint64_t begun = gpuring_proxy_bell_begun(&proxy->bell);
+        /* Partner: the store in bell_stop. */
+        int stop = __atomic_load_n(&proxy->bell.stop, __ATOMIC_ACQUIRE);
+
+        if (!stop && stand_back(proxy, &helped, &back_ns)) {
+            continue;
+        }
+        gpuring_gate_reenter(&proxy->gate);
+        done = proxy_pass(proxy);
+        running = !gpuring_proxy_bell_ended(&proxy->bell, begun);
+        if (done == 0) { /* in this order: what has ended is seen as pending if it is not out */
+            pending = (running && !stop) || proxy_pending(proxy, false);
+            armed = gpuring_proxy_wait_naps(&wait) && proxy_arm(proxy, &nap);
+        }
+        gpuring_gate_leave(&proxy->gate);
+
+        if (stop && (!pending || gpuring_now_ns() >= proxy->stop_ns)) {
+            return NULL;
+        }
+        if (done > 0) {
+            gpuring_proxy_wait_reset(&wait);
+        } else if (!running && !pending) {
+            gpuring_proxy_bell_sleep(&proxy->bell, begun);
+            gpuring_proxy_wait_reset(&wait);
+        } else {
+            gpuring_proxy_wait_step(&wait, &proxy->bell, armed ? &nap : NULL, running || stop,
+                                    begun);
+        }
+    }
+}
+
+int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **result)
+{
+    struct gpuring_proxy *proxy = calloc(1, sizeof *proxy);
+    int error;
+
+    if (proxy == NULL || gpuring_gate_init(&proxy->gate) != 0) {
+        gpuring_error("out of memory for the progress thread");
+        free(proxy);
+        return GPURING_ERR_NOMEM;
+    }
+    proxy->config = *config;
+    proxy->cores = config->cores != NULL ? strdup(config->cores) : NULL;
+    proxy->config.cores = proxy->cores;
+    proxy->pid = getpid();
+    proxy->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    error =
+        proxy->bell.fd < 0 ? errno : gpuring_proxy_thread_start(&proxy->thread, proxy_main, proxy);
+    if (error != 0) {
+        gpuring_error("cannot start the progress thread: %s (see the limits on processes and open "
+                      "files, ulimit -u and -n)",
+                      strerror(error));
+        if (proxy->bell.fd >= 0) {
+            close(proxy->bell.fd);
+        }
+        gpuring_gate_destroy(&proxy->gate);
+        free(proxy->cores);
+        free(proxy);
+        return GPURING_ERR_IO;
+    }
+    *result = proxy;
+    return GPURING_OK;
+}
+
+static int proxy_join(struct gpuring_proxy *proxy, double seconds)
+{
+    struct timespec until;
+
+    if (proxy->pid != getpid()) {
+        return GPURING_OK; /* a forked child: there is no thread */
+    }
+    proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
+    gpuring_proxy_bell_stop(&proxy->bell);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t) (seconds + JOIN_GRACE_SECONDS) + 1;
+    if (pthread_timedjoin_np(proxy->thread, NULL, &until) != 0) {
+        gpuring_error("the progress thread does not end: it hangs in a network library; its memory "
+                      "is left behind");
+        return GPURING_ERR_TIMEOUT;
+    }
+    return GPURING_OK;
+}
+
+int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
+{
+    int status = proxy != NULL ? proxy_join(proxy, seconds) : GPURING_OK;
+
+    if (proxy == NULL || status != GPURING_OK) {
+        return status;
+    }
+    while (proxy->conns != NULL) {
+        struct gpuring_proxy_conn *conn = proxy->conns;
+
+        proxy->conns = conn->next;
+        conn->ops->link_set_user(conn->link, NULL);
+        free(conn);
+    }
+    while (proxy->nets != NULL) {
+        struct proxy_net *net = proxy->nets;
+
+        proxy->nets = net->next;
+        free(net);
+    }
+    close(proxy->bell.fd);
+    gpuring_gate_destroy(&proxy->gate);
+    free(proxy->cores);
+    free(proxy);
+    return GPURING_OK;
+}
+
+int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
+                          struct gpuring_net *net)
+{
+    struct proxy_net *entry = malloc(sizeof *entry);
+
+    if (entry == NULL) {
+        gpuring_error("out of memory for the progress thread");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_gate_enter(&proxy->gate);
+    *entry = (struct proxy_net){.ops = ops, .net = net, .next = proxy->nets};
+    proxy->nets = entry;
+    gpuring_gate_leave(&proxy->gate);
+    return GPURING_OK;
+}
+
+void gpuring_proxy_remove_net(struct gpuring_proxy *proxy, const struct gpuring_net *net)
+{
+    struct proxy_net *found = NULL;
+
+    gpuring_gate_enter(&proxy->gate);
+    for (struct proxy_net **at = &proxy->nets; *at != NULL; at = &(*at)->next) {
+        if ((*at)->net == net) {
+            found = *at;
+            *at = found->next;
+            break;
+        }
+    }
+    gpuring_gate_leave(&proxy->gate);
+    /* The thread may nap on the net's descriptor, which the caller closes next: let it look again.
+     */
+    gpuring_proxy_bell_ring(&proxy->bell);
+    free(found);
+}
+
+int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
+                      struct gpuring_net_link *link, enum gpuring_net_direction direction,
+                      const struct gpuring_proxy_rings *rings, int *failed,
+                      struct gpuring_proxy_conn **result)
+{
+    struct gpuring_proxy_conn *conn = calloc(1, sizeof *conn);
+
+    if (conn == NULL) {
+        gpuring_error("out of memory for a network connection");
+        return GPURING_ERR_NOMEM;
+    }
+    *conn = (struct gpuring_proxy_conn){
+        .proxy = proxy, .ops = ops, .link = link, .direction = direction, .failed = failed};
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        struct gpuring_proxy_ring *ring = &conn->ring[p];
+
+        ring->tail = rings->tail[p];
+        ring->head = rings->head[p];
+        ring->nslots = rings->nslots[p];
+    }
+    gpuring_gate_enter(&proxy->gate);
+    ops->link_set_user(link, conn);
+    conn->next = proxy->conns;
+    proxy->conns = conn;
+    gpuring_gate_leave(&proxy->gate);
+    *result = conn;
+    return GPURING_OK;
+}
+
+void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_conn *receive)
+{
+    if (send->ops->link_pair == NULL) {
+        return;
+    }
+    gpuring_gate_enter(&send->proxy->gate);
+    send->ops->link_pair(send->link, receive->link);
+    send->pair = receive;
+    receive->pair = send;
+    gpuring_gate_leave(&send->proxy->gate);
+}
+
+/* Under the gate. */
+static void conn_unlink(struct gpuring_proxy_conn *conn)
+{
+    struct gpuring_proxy_conn **at = &conn->proxy->conns;
+
+    while (*at != conn) {
+        at = &(*at)->next;
+    }
+    *at = conn->next;
+    conn->ops->link_set_user(conn->link, NULL);
+    if (conn->pair != NULL) {
+        conn->pair->pair = NULL;
+    }
+}
+
+int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
+{
+    struct gpuring_proxy *proxy = conn->proxy;
+    uint64_t deadline = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
+    bool alive = proxy->pid == getpid();
+    bool pending, expired;
+    int status;
+
+    gpuring_proxy_begin(proxy);
+    do {
+        const struct timespec nap = {.tv_nsec = 50000};
+
+        expired = gpuring_now_ns() >= deadline;
+        gpuring_gate_enter(&proxy->gate);
+        pending = gpuring_proxy_conn_pending(conn, false);
+        status = conn->status;
+        if (!pending || expired || !alive) {
+            conn_unlink(conn);
+            gpuring_gate_leave(&proxy->gate);
+            break;
+        }
+        gpuring_gate_leave(&proxy->gate);
+        nanosleep(&nap, NULL);
+    } while (true);
+    gpuring_proxy_end(proxy);
+    free(conn);
+    return status != GPURING_OK ? status : pending ? GPURING_ERR_TIMEOUT : GPURING_OK;
+}
+
+void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status)
+{
+    struct gpuring_proxy *proxy = conn->proxy;
+
+    if (proxy->pid != getpid()) {
+        return; /* a forked child: the connection is its parent's */
+    }
+    gpuring_proxy_begin(proxy); /* what is sent needs progress */
+    gpuring_gate_enter(&proxy->gate);
+    if (conn->status == GPURING_OK && conn->ops->link_abort != NULL) {
+        conn->ops->link_abort(conn->link, status);
+    }
+    gpuring_gate_leave(&proxy->gate);
+    gpuring_proxy_end(proxy);
+}
+
+const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn)
+{
+    /* Partner: the release store of `failed` after the text. */
+    return __atomic_load_n(conn->failed, __ATOMIC_ACQUIRE) != GPURING_OK ? conn->error : "";
+}
+
+void gpuring_proxy_begin(struct gpuring_proxy *proxy)
+{
+    gpuring_proxy_bell_begin(&proxy->bell);
+}
+
+void gpuring_proxy_help(struct gpuring_proxy *proxy)
+{
+    if (pthread_mutex_trylock(&proxy->gate.mutex) == 0) {
+        proxy_pass(proxy);
+        gpuring_gate_leave(&proxy->gate);
+        __atomic_fetch_add(&proxy->helped, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/*
+ * The thread stands back: get out what the operation has left, or call it if that takes longer. The
+ * reports of what the net sends by itself can wait until the thread looks, or the next operation.
+ */
+static void finish_help(struct gpuring_proxy *proxy)
+{
+    bool pending = true;
+
+    if (pthread_mutex_trylock(&proxy->gate.mutex) == 0) {
+        proxy_pass(proxy);
+        pending = proxy_pending(proxy, true);
+        gpuring_gate_leave(&proxy->gate);
+    }
+    if (pending) {
+        gpuring_proxy_bell_ring(&proxy->bell);
+    }
+}
+
+void gpuring_proxy_end(struct gpuring_proxy *proxy)
+{
+    if (gpuring_proxy_bell_stands_back(&proxy->bell)) {
+        finish_help(proxy);
+    }
+    gpuring_proxy_bell_end(&proxy->bell);
+}
+
+uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy)
+{
+    return __atomic_load_n(&proxy->bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy)
+{
+    return __atomic_load_n(&proxy->again, __ATOMIC_RELAXED);
+}
+
+bool gpuring_proxy_sleeping(const struct gpuring_proxy *proxy)
+{
+    return gpuring_proxy_bell_sleeping(&proxy->bell);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The proxy: one progress thread per process that moves slots of all network connections. It is
+ * driven by the FIFO counters alone and knows no operations. It never calls Open MPI. For each
+ * connection and protocol (fifo.h has the layout, net.h the events):
+ *
+ *   sending end                                    receiving end
+ *   lane raised tail: post steps while the peer    RECEIVED(s): publish size, then tail = s + 1
+ *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when a
+ *   SENT(s): raise the lane's head to s + 1          half of the ring is to be given back, or with
+ *   CREDIT(h): more slots at the peer                the next slot posted to that peer
+ *
+ * Giving back half at a time spares small operations most of these messages, and cannot starve the
+ * sender: its lane has nslots slots of its own besides the half at the peer.
+ *
+ * The thread sleeps, at no cost, when nothing is in flight: begin/end bracket every operation that
+ * uses the network, and after the last end it stays awake only until its own posts and credits are
+ * out. While awake without anything to do it polls, then yields, then naps.
+ *
+ * Threads: create/destroy from one thread; add/remove/begin/end/error from any thread. After
+ * fork() the child has no progress thread: it must not use the proxy.
+ */
+#ifndef GPURING_NET_PROXY_PROXY_H
+#define GPURING_NET_PROXY_PROXY_H
+
+#include "mca/coll_gpuring/net/cores.h"
+#include "mca/coll_gpuring/net/net.h"
+
+struct gpuring_proxy;
+struct gpuring_proxy_conn;
+
+/*
+ * How the thread waits while an operation runs and nothing happens: it polls for spin_us without
+ * yielding, then for yield_us with yields, then naps, each time for longer. Negative: default. The
+ * default of spin_us depends on whether the thread has a core for itself.
+ */
+struct gpuring_proxy_config {
+    const char *cores; /* "auto", "none" or a list, see cores.h; NULL: none. Copied by create. */
+    cpu_set_t taken;   /* cores on which the application's processes run */
+    cpu_set_t near;    /* cores near the network device; empty: not known */
+    int spin_us, yield_us;
+};
+
+/* The local halves of a connection's counters, one per protocol (see fifo.h). */
+struct gpuring_proxy_rings {
+    struct gpuring_fifo_tail *tail[GPURING_PROTOCOL_COUNT];
+    struct gpuring_fifo_head *head[GPURING_PROTOCOL_COUNT];
+    uint32_t nslots[GPURING_PROTOCOL_COUNT]; /* 0: protocol not used */
+};
+
+int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
+/*
+ * Joins the thread; transfers in flight are given up after `seconds`. Connections that are left
+ * are forgotten, their links stay the caller's. NULL is allowed. GPURING_ERR_TIMEOUT: the thread
+ * hangs in a call of the net's library, nothing was freed, and its code must stay loaded.
+ */
+int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
+
+/* Nets are polled from here on until remove_net, which must come before the net's close. */
+int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
+                          struct gpuring_net *net);
+void gpuring_proxy_remove_net(struct gpuring_proxy *proxy, const struct gpuring_net *net);
+
+/*
+ * Give a connected link of a net that was added to the proxy, which sets the link's user pointer.
+ * `failed` is set (release) to a negative gpuring_status when the link dies; the text is then in
+ * gpuring_proxy_conn_error. The counters may be anywhere as long as they are equal at both ends.
+ */
+int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
+                      struct gpuring_net_link *link, enum gpuring_net_direction direction,
+                      const struct gpuring_proxy_rings *rings, int *failed,
+                      struct gpuring_proxy_conn **conn);
+/*
+ * The peer to which `send` goes is that from which `receive` comes, and it pairs its ends of these
+ * two likewise: what is posted on the one brings the credits of the other along, if the net can do
+ * that. Once, before anything travels on them.
+ */
+void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_conn *receive);
+/*
+ * Waits until the conn's posts and credits are out, `seconds` at most, then forgets it in any case.
+ * Returns 0, GPURING_ERR_TIMEOUT, or the status of the failed link. The link stays the caller's.
+ */
+int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds);
+/* Give the connection up and tell the other end so, if it works; remove is still to be called. */
+void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status);
+/* What happened to a failed connection; valid until remove. Empty if it has not failed. */
+const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn);
+
+void gpuring_proxy_begin(struct gpuring_proxy *proxy);
+void gpuring_proxy_end(struct gpuring_proxy *proxy);
+
+/*
+ * For a thread that waits for an operation's end and has nothing better to do: one pass of the
+ * proxy's work in the caller, without waiting for anything. The proxy's own thread steps back while
+ * somebody helps, and takes over within milliseconds when nobody does. Where threads outnumber
+ * cores this saves two changes of thread for each message.
+ */
+void gpuring_proxy_help(struct gpuring_proxy *proxy);
+
+/*
+ * Counters for the performance variables: payload bytes posted; and posts and credits that had to
+ * be repeated, because the net's queue was full or after a fault.
+ */
+uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy);
+uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy);
+
+/* True while the thread sleeps for good, that is until the next begin (tests, diagnostics). */
+bool gpuring_proxy_sleeping(const struct gpuring_proxy *proxy);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/net/proxy/thread.h"
+#include "mca/coll_gpuring/util/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/util/log.h"
+
+/*
+ * Defaults of the waiting, chosen on a machine with fewer cores than threads, where they matter
+ * most: a short spin catches the answer of a peer that runs now; yields hand the core to the lanes
+ * that this thread waits for; naps end the competition with a long computation.
+ */
+#define SPIN_US       2
+#define SPIN_ALONE_US 50 /* with a core that no process needs: the next message, too */
+#define YIELD_US      200
+#define NAP_MIN_NS    20000
+#define NAP_MAX_NS    200000    /* an operation runs: a lane may produce at any time */
+#define BACK_MIN_NS   500000    /* others do the work: how soon they may stop unnoticed, at first */
+#define BACK_MAX_NS   4000000   /* and when they have done it for a while */
+#define NAP_FD_NS     100000000 /* draining only: the nets' descriptors tell everything */
+#define NAP_BLIND_NS  1000000   /* draining, but a net has no descriptor */
+
+int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(thread, NULL, main, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+/*
+ * Where this process may have threads at all, whatever mpirun bound it to: asking for every core
+ * gives what the container allows of them. False if that cannot be known.
+ */
+static bool cores_allowed(cpu_set_t *cores)
+{
+    memset(cores, 0xff, sizeof *cores);
+    return sched_setaffinity(0, sizeof *cores, cores) == 0 &&
+           sched_getaffinity(0, sizeof *cores, cores) == 0;
+}
+
+bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config)
+{
+    struct gpuring_cores_facts facts = {
+        .wish = config->cores, .taken = config->taken, .near = config->near};
+    struct gpuring_cores_choice choice;
+    cpu_set_t before;
+    char text[256];
+
+    pthread_setname_np(pthread_self(), "gpuring-proxy");
+    if (config->cores == NULL || sched_getaffinity(0, sizeof before, &before) != 0) {
+        return false;
+    }
+    if (!cores_allowed(&facts.allowed)) {
+        facts.allowed = before;
+    }
+    gpuring_cores_choose(&facts, &choice);
+    if (choice.refused) {
+        gpuring_warn("coll_gpuring_proxy_cpu=%s: this process may run on none of these cores; its "
+                     "progress thread runs where the process does",
+                     config->cores);
+    }
+    if (CPU_COUNT(&choice.cores) == 0) {
+        choice.cores = before;
+    }
+    if (sched_setaffinity(0, sizeof choice.cores, &choice.cores) != 0) {
+        gpuring_warn("cannot bind the progress thread: %s", strerror(errno));
+        choice.alone = false;
+    }
+    gpuring_cores_text(&choice.cores, text, sizeof text);
+    gpuring_debug("progress thread on cores %s: %s", text, choice.why);
+    return choice.alone;
+}
+
+void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell)
+{
+    const uint64_t one = 1;
+    ssize_t written;
+
+    do { /* a full counter (EAGAIN) has rung already */
+        written = write(bell->fd, &one, sizeof one);
+    } while (written < 0 && errno == EINTR);
+}
+
+void gpuring_proxy_bell_begin(struct gpuring_proxy_bell *bell)
+{
+    /* Partners: the store and load in bell_says. */
+    __atomic_fetch_add(&bell->begun, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) >= GPURING_PROXY_NAPPING) {
+        gpuring_proxy_bell_ring(bell);
+    }
+}
+
+void gpuring_proxy_bell_end(struct gpuring_proxy_bell *bell)
+{
+    /* Partner: the load in bell_ended. */
+    __atomic_fetch_add(&bell->ended, 1, __ATOMIC_RELEASE);
+}
+
+void gpuring_proxy_bell_stop(struct gpuring_proxy_bell *bell)
+{
+    /* Partners: the load in bell_says, and the thread's own. */
+    __atomic_store_n(&bell->stop, 1, __ATOMIC_SEQ_CST);
+    gpuring_proxy_bell_ring(bell);
+}
+
+uint64_t gpuring_proxy_bell_begun(const struct gpuring_proxy_bell *bell)
+{
+    return __atomic_load_n(&bell->begun, __ATOMIC_SEQ_CST);
+}
+
+bool gpuring_proxy_bell_ended(const struct gpuring_proxy_bell *bell, uint64_t begun)
+{
+    /* Partner: the release in bell_end. */
+    return __atomic_load_n(&bell->ended, __ATOMIC_ACQUIRE) == begun;
+}
+
+bool gpuring_proxy_bell_sleeping(const struct gpuring_proxy_bell *bell)
+{
+    return __atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_SLEEPING;
+}
+
+static void bell_clear(struct gpuring_proxy_bell *bell)
+{
+    uint64_t count;
+
+    while (read(bell->fd, &count, sizeof count) < 0 && errno == EINTR) {
+    }
+}
+
+/* Say how we sleep. False: there is a reason to stay awake. */
+static bool bell_says(struct gpuring_proxy_bell *bell, int how, uint64_t begun)
+{
+    /* Partners: bell_begin and bell_stop, see the header. */
+    __atomic_store_n(&bell->sleeping, how, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&bell->begun, __ATOMIC_SEQ_CST) == begun &&
+           __atomic_load_n(&bell->stop, __ATOMIC_SEQ_CST) == 0;
+}
+
+static void bell_awake(struct gpuring_proxy_bell *bell)
+{
+    __atomic_store_n(&bell->sleeping, GPURING_PROXY_AWAKE, __ATOMIC_SEQ_CST);
+}
+
+void gpuring_proxy_bell_sleep(struct gpuring_proxy_bell *bell, uint64_t begun)
+{
+    struct pollfd fd = {.fd = bell->fd, .events = POLLIN};
+
+    if (bell_says(bell, GPURING_PROXY_SLEEPING, begun) && poll(&fd, 1, -1) > 0) {
+        bell_clear(bell);
+    }
+    bell_awake(bell);
+}
+
+void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
+                             const struct gpuring_proxy_config *config, bool alone)
+{
+    uint64_t spin_us = config->spin_us >= 0 ? (uint64_t) config->spin_us
+                       : alone              ? SPIN_ALONE_US
+                                            : SPIN_US;
+    uint64_t yield_us = config->yield_us >= 0 ? (uint64_t) config->yield_us : YIELD_US;
+
+    wait->spin_ns = spin_us * 1000;
+    wait->yield_ns = wait->spin_ns + yield_us * 1000;
+    gpuring_proxy_wait_reset(wait);
+}
+
+void gpuring_proxy_wait_reset(struct gpuring_proxy_wait *wait)
+{
+    wait->since = 0;
+    wait->nap_ns = 0;
+}
+
+bool gpuring_proxy_wait_naps(const struct gpuring_proxy_wait *wait)
+{
+    return wait->nap_ns != 0;
+}
+
+static void wait_nap(struct gpuring_proxy_bell *bell, const struct gpuring_proxy_nap *nap,
+                     uint64_t ns)
+{
+    struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long) ns};
+    struct pollfd fds[GPURING_PROXY_NAP_FDS + 1];
+
+    fds[0] = (struct pollfd){.fd = bell->fd, .events = POLLIN};
+    for (int i = 0; i < nap->nfds; i++) {
+        fds[i + 1] = (struct pollfd){.fd = nap->fds[i], .events = POLLIN};
+    }
+    if (ppoll(fds, (nfds_t) nap->nfds + 1, &timeout, NULL) > 0 && fds[0].revents != 0) {
+        bell_clear(bell);
+    }
+}
+
+void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns)
+{
+    const struct gpuring_proxy_nap nap = {.nfds = 0};
+
+    __atomic_store_n(&bell->sleeping, GPURING_PROXY_STANDING_BACK, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&bell->stop, __ATOMIC_SEQ_CST) == 0) {
+        *ns = *ns == 0 ? BACK_MIN_NS : *ns * 2 < BACK_MAX_NS ? *ns * 2 : BACK_MAX_NS;
+        wait_nap(bell, &nap, *ns);
+    }
+    bell_awake(bell);
+}
+
+bool gpuring_proxy_bell_stands_back(const struct gpuring_proxy_bell *bell)
+{
+    return __atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_STANDING_BACK;
+}
+
+void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
+                             const struct gpuring_proxy_nap *nap, bool running, uint64_t begun)
+{
+    uint64_t now = gpuring_now_ns(), waited, longest;
+
+    if (wait->since == 0) {
+        wait->since = now;
+    }
+    waited = now - wait->since;
+    if (waited < wait->spin_ns) {
+        return;
+    }
+    if (waited < wait->yield_ns || wait->nap_ns == 0) {
+        if (waited >= wait->yield_ns) {
+            wait->nap_ns = NAP_MIN_NS; /* from the next step on, with armed descriptors */
+        }
+        sched_yield();
+        return;
+    }
+    if (nap == NULL) {
+        return; /* something arrived while arming */
+    }
+    longest = running ? NAP_MAX_NS : nap->all_nets ? NAP_FD_NS : NAP_BLIND_NS;
+    if (running || bell_says(bell, GPURING_PROXY_NAPPING, begun)) {
+        wait_nap(bell, nap, wait->nap_ns < longest ? wait->nap_ns : longest);
+    }
+    bell_awake(bell);
+    wait->nap_ns = wait->nap_ns * 2 < NAP_FD_NS ? wait->nap_ns * 2 : NAP_FD_NS;
+}

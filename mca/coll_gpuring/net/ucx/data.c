@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The data path of the net `ucx`: slots and credits as active messages. Completions and arrivals
+ * may come out of order; `done` and `arrived` count what is complete in order, and the masks
+ * `*_ahead` remember what is complete beyond that, one bit per slot.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/ucx/ucx.h"
+#include "mca/coll_gpuring/util/status.h"
+
+_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "a bit of a mask per slot");
+
+/* Note that `step` is complete and move the in-order count on. */
+static void complete(uint64_t *count, uint64_t *ahead, uint32_t nslots, uint64_t step)
+{
+    *ahead |= UINT64_C(1) << (step % nslots);
+    while ((*ahead & UINT64_C(1) << (*count % nslots)) != 0) {
+        *ahead &= ~(UINT64_C(1) << (*count % nslots));
+        (*count)++;
+    }
+}
+
+static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)
+{
+    struct gpuring_net_link *link = op->link;
+    struct gpuring_ucx_ring *ring = &link->ring[op->header.protocol];
+    struct gpuring_net_count *count = &link->base.count[op->header.protocol];
+
+    op->busy = false;
+    if (status != UCS_OK) {
+        gpuring_ucx_link_fail(link, GPURING_ERR_NET, gpuring_ucx.ucs_status_string(status));
+        return;
+    }
+    if (op->header.kind != GPURING_UCX_DATA) {
+        return;
+    }
+    if (link->base.direction == GPURING_NET_SEND) {
+        complete(&count->done, &ring->done_ahead, count->memory.nslots, op->header.step);
+    } else {
+        complete(&count->arrived, &ring->arrived_ahead, count->memory.nslots, op->header.step);
+    }
+    gpuring_net_base_news(&link->base);
+}
+
+static void on_sent(void *request, ucs_status_t status, void *op)
+{
+    ((struct gpuring_ucx_op *) op)->link->busy--;
+    op_end(op, status);
+    gpuring_ucx.ucp_request_free(request);
+}
+
+static void on_received(void *request, ucs_status_t status, size_t bytes, void *op)
+{
+    (void) bytes;
+    on_sent(request, status, op);
+}
+
+static int send_op(struct gpuring_net_link *link, struct gpuring_ucx_op *op, const void *data,
+                   size_t bytes)
+{
+    const ucp_request_param_t param = {.op_attr_mask =
+                                           UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                       .cb.send = on_sent,
+                                       .user_data = op};
+    void *request;
+
+    if (link->peer->status != GPURING_OK) {
+        return link->base.status;
+    }
+    op->busy = true;
+    gpuring_ucx_net(link)->dirty = true;
+    request = gpuring_ucx.ucp_am_send_nbx(link->peer->ep, 0, &op->header, sizeof op->header, data,
+                                          bytes, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        link->busy++;
+    } else {
+        op_end(op, UCS_PTR_RAW_STATUS(request));
+    }
+    return link->base.status;
+}
+
+int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                     uint32_t bytes, bool more, uint64_t head)
+{
+    const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
+    struct gpuring_ucx_op *op = &link->ring[protocol].ops[step % memory->nslots];
+    int status;
+
+    (void) more; /* every send tells its end */
+    gpuring_gate_reenter(&link->base.net->gate);
+    status = link->base.status;
+    if (status == GPURING_OK && (bytes > memory->slot_bytes || op->busy)) {
+        gpuring_ucx_link_fail(link, GPURING_ERR_DATA,
+                              "a chunk is larger than its slot, or has "
+                              "none: the FIFO's memory is corrupt");
+        status = link->base.status;
+    }
+    if (status == GPURING_OK) {
+        op->header = (struct gpuring_ucx_header){.link = link->peer_id,
+                                                 .step = step,
+                                                 .head = link->base.pair != NULL ? head : 0,
+                                                 .bytes = bytes,
+                                                 .protocol = (uint16_t) protocol,
+                                                 .kind = GPURING_UCX_DATA};
+        status =
+            send_op(link, op, memory->slots + step % memory->nslots * memory->slot_bytes, bytes);
+    }
+    gpuring_gate_leave(&link->base.net->gate);
+    return status;
+}
+
+int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head)
+{
+    const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
+    struct gpuring_ucx_op *op = &link->ring[protocol].ops[head % memory->nslots];
+    int status;
+
+    gpuring_gate_reenter(&link->base.net->gate);
+    status = link->base.status != GPURING_OK ? link->base.status
+             : op->busy                      ? GPURING_AGAIN
+                                             : GPURING_OK;
+    if (status == GPURING_OK) {
+        op->header = (struct gpuring_ucx_header){.link = link->peer_id,
+                                                 .head = head,
+                                                 .protocol = (uint16_t) protocol,
+                                                 .kind = GPURING_UCX_CREDIT};
+        status = send_op(link, op, NULL, 0);
+    }
+    gpuring_gate_leave(&link->base.net->gate);
+    return status;
+}
+
+void gpuring_ucx_abort(struct gpuring_net_link *link, int status)
+{
+    gpuring_gate_enter(&link->base.net->gate);
+    if (link->base.status == GPURING_OK && link->peer != NULL && !link->abort.busy) {
+        link->abort.link = link;
+        link->abort.header = (struct gpuring_ucx_header){
+            .link = link->peer_id, .step = (uint64_t) -status, .kind = GPURING_UCX_ABORT};
+        send_op(link, &link->abort, NULL, 0);
+    }
+    gpuring_gate_leave(&link->base.net->gate);
+}
+
+/* Is the header one that our peer's end of this link can have sent now? */
+static bool header_is_possible(const struct gpuring_net_link *link,
+                               const struct gpuring_ucx_header *header, size_t bytes)
+{
+    const struct gpuring_ucx_ring *ring = &link->ring[header->protocol];
+    const struct gpuring_net_count *count = &link->base.count[header->protocol];
+    uint64_t ahead = header->step - count->arrived;
+
+    if (count->memory.slots == NULL) {
+        return false;
+    }
+    if (header->kind == GPURING_UCX_CREDIT) {
+        return link->base.direction == GPURING_NET_SEND && bytes == 0;
+    }
+    return link->base.direction == GPURING_NET_RECV && ahead < count->memory.nslots &&
+           (ring->arrived_ahead & UINT64_C(1) << (header->step % count->memory.nslots)) == 0 &&
+           bytes == header->bytes && bytes <= count->memory.slot_bytes;
+}
+
+/* A slot's bytes: here already, or to be fetched straight into the slot. */
+static ucs_status_t receive_slot(struct gpuring_net_link *link,
+                                 const struct gpuring_ucx_header *header, void *data, size_t bytes,
+                                 const ucp_am_recv_param_t *param)
+{
+    struct gpuring_net_count *count = &link->base.count[header->protocol];
+    uint64_t index = header->step % count->memory.nslots;
+    uint8_t *slot = count->memory.slots + index * count->memory.slot_bytes;
+    struct gpuring_ucx_op *op = &link->ring[header->protocol].receives[index];
+    const ucp_request_param_t fetch = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                       .cb.recv_am = on_received,
+                                       .user_data = op};
+    void *request;
+
+    op->header = *header;
+    count->size[index] = header->bytes;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
+        memcpy(slot, data, bytes);
+        op_end(op, UCS_OK);
+        return UCS_OK;
+    }
+    op->busy = true;
+    link->busy++; /* before the call: it may call back before it returns */
+    request =
+        gpuring_ucx.ucp_am_recv_data_nbx(gpuring_ucx_net(link)->worker, data, slot, bytes, &fetch);
+    if (!UCS_PTR_IS_PTR(request)) {
+        link->busy--;
+        op_end(op, UCS_PTR_RAW_STATUS(request));
+        return UCS_OK;
+    }
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t gpuring_ucx_receive(void *argument, const void *header_bytes, size_t header_size,
+                                 void *data, size_t bytes, const ucp_am_recv_param_t *param)
+{
+    struct gpuring_net *net = argument;
+    struct gpuring_ucx_header header;
+    struct gpuring_net_link *link;
+
+    if (header_size != sizeof header) {
+        return UCS_OK; /* not ours; nobody to blame */
+    }
+    memcpy(&header, header_bytes, sizeof header);
+    link = (struct gpuring_net_link *) gpuring_net_base_find(&net->base, header.link);
+    if (link == NULL || link->base.status != GPURING_OK) {
+        return UCS_OK; /* closed meanwhile: a late credit, or data for a failed operation */
+    }
+    if (header.kind == GPURING_UCX_ABORT) {
+        char why[160];
+
+        snprintf(why, sizeof why, "the peer gave the communicator up: %s; see its output",
+                 gpuring_status_text(-(int) header.step));
+        gpuring_ucx_link_fail(link, GPURING_ERR_ABORTED, why);
+        return UCS_OK;
+    }
+    if (header.protocol >= GPURING_PROTOCOL_COUNT || !header_is_possible(link, &header, bytes)) {
+        gpuring_ucx_link_fail(link, GPURING_ERR_PEER,
+                              "the peer sent an impossible message: does it run the same version "
+                              "of coll/gpuring?");
+        return UCS_OK;
+    }
+    if (header.kind == GPURING_UCX_CREDIT) {
+        gpuring_net_base_credit(&link->base, header.protocol, header.head);
+        return UCS_OK;
+    }
+    if (link->base.pair != NULL) {
+        gpuring_net_base_credit(link->base.pair, header.protocol, header.head);
+    }
+    return receive_slot(link, &header, data, bytes, param);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The net `ucx`: the process's worker, its devices, its progress. */
+#include "mca/coll_gpuring/net/ucx/ucx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define PROGRESS_CALLS 4 /* of UCX for each poll: it does little in one */
+#define KEEPALIVE      "2s"
+
+static int ucx_error(const char *host, const char *what, ucs_status_t status)
+{
+    gpuring_error("UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info tells more, coll_gpuring_net "
+                  "chooses another network",
+                  host, what, gpuring_ucx.ucs_status_string(status));
+    return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
+}
+
+/* An option of UCX as the user gave it: for us alone, or for all users of UCX; NULL: not given. */
+static const char *option_given(const char *name)
+{
+    char variable[64];
+    const char *value;
+
+    snprintf(variable, sizeof variable, "GPURING_UCX_%s", name);
+    value = getenv(variable);
+    return value != NULL ? value : getenv(variable + strlen("GPURING_"));
+}
+
+/* Set one of the options, whose name differs between versions of UCX. */
+static int set_option(const struct gpuring_net *net, ucp_config_t *config,
+                      const char *const names[2], const char *value)
+{
+    for (int i = 0; i < 2 && names[i] != NULL; i++) {
+        if (gpuring_ucx.ucp_config_modify(config, names[i], value) == UCS_OK) {
+            return GPURING_OK;
+        }
+    }
+    gpuring_error("UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs another version of "
+                  "it; 0 leaves the number of devices to UCX",
+                  net->base.host, names[0], value);
+    return GPURING_ERR_UNSUPPORTED;
+}
+
+/*
+ * UCX is to leave RDMA devices alone if they are made by software, for its transports do not
+ * connect there, and if verbs has failed to connect the ranks. It does not report an error: when an
+ * endpoint over UD found no peer, UCX was seen to abort the process (1.13.1). Who chooses
+ * transports or devices for UCX gets what he chose.
+ */
+static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool failed)
+{
+    if (option_given("TLS") != NULL || option_given("NET_DEVICES") != NULL ||
+        (!failed && !gpuring_net_only_software("/sys"))) {
+        return;
+    }
+    if (gpuring_ucx.ucp_config_modify(config, "TLS", "^ib") == UCS_OK) {
+        net->no_rdma = true;
+        gpuring_info("UCX on %s leaves RDMA devices alone (UCX_TLS=^ib): %s", net->base.host,
+                     failed ? "verbs did not connect the ranks" : "they are made by software");
+    } else {
+        gpuring_warn("UCX on %s does not take UCX_TLS=^ib: should it not connect the nodes, set "
+                     "UCX_TLS to what does",
+                     net->base.host);
+    }
+}
+
+/* Is it a transport that goes by RDMA, or a group of them, or a name that we do not know? */
+static bool may_be_rdma(const char *name, size_t length)
+{
+    static const char *const others[] = {"tcp",   "self", "sm",  "shm",  "mm",
+                                         "posix", "sysv", "cma", "knem", "xpmem"};
+    bool other = strncmp(name, "cuda", 4) == 0;
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        other = other || (strlen(others[i]) == length && strncmp(name, others[i], length) == 0);
+    }
+    return !other;
+}
+
+/* Do slots go between nodes by nothing but TCP? */
+static bool goes_by_tcp(const struct gpuring_net *net)
+{
+    const char *list = option_given("TLS");
+    struct gpuring_net_devices devices = {.count = 0};
+    bool rdma = !net->no_rdma;
+
+    if (rdma && list != NULL) {
+        rdma = false;
+        for (const char *at = list; *at != '\0'; at += strspn(at, ",")) {
+            size_t length = strcspn(at, ",");
+
+            rdma = rdma || may_be_rdma(at, length);
+            at += length;
+        }
+    }
+    if (rdma &&
+        gpuring_net_devices_rdma("/sys", option_given("NET_DEVICES"), &devices) == GPURING_OK) {
+        rdma = devices.count > 0;
+    }
+    free(devices.device);
+    return !rdma;
+}
+
+/*
+ * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
+ * after it now and then, by default so rarely that applications would seem to hang.
+ */
+static int configure(const struct gpuring_net *net, ucp_config_t *config, int rails)
+{
+    static const char *const rndv[] = {"MAX_RNDV_RAILS", "MAX_RNDV_LANES"};
+    static const char *const eager[] = {"MAX_EAGER_RAILS", "MAX_EAGER_LANES"};
+    char value[16];
+    int status = GPURING_OK;
+
+    if (option_given("KEEPALIVE_INTERVAL") == NULL) {
+        /* Without effect where this UCX has no such option. */
+        gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
+    }
+    if (rails > 0) {
+        snprintf(value, sizeof value, "%d", rails);
+        status = set_option(net, config, rndv, value);
+    }
+    if (rails > 0 && status == GPURING_OK) {
+        status = set_option(net, config, eager, value);
+    }
+    if (option_given("RNDV_THRESH") == NULL && goes_by_tcp(net)) {
+        /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
+         * MiB in slots of 128 KiB, and to use one device of several (1.13.1). */
+        gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
+        gpuring_debug("UCX on %s goes by TCP: no rendezvous", net->base.host);
+    }
+    return status;
+}
+
+/* Kinds of memory that this UCX moves by itself. */
+static bool moves_device_memory(const struct gpuring_net *net)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    return gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
+           (attr.memory_types & (UINT64_C(1) << UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
+/*
+ * A context of our own. Its configuration is what the application's environment says (UCX_*), and
+ * GPURING_UCX_* on top of that; nothing of it is changed for others.
+ */
+static int open_context(struct gpuring_net *net, const struct gpuring_net_config *wish)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                                 .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                                 .name = "gpuring"};
+    ucp_config_t *config;
+    int result;
+    ucs_status_t status = gpuring_ucx.ucp_config_read("GPURING", NULL, &config);
+
+    if (status != UCS_OK) {
+        return ucx_error(net->base.host, "read its configuration", status);
+    }
+    avoid_rdma(net, config, wish->ucx_no_rdma);
+    result = configure(net, config, wish->ucx_rails);
+    if (result == GPURING_OK) {
+        status = gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+                                              &net->context);
+        if (status != UCS_OK) {
+            result = ucx_error(net->base.host, "start", status);
+        }
+    }
+    gpuring_ucx.ucp_config_release(config);
+    return result;
+}
+
+static void tell(const struct gpuring_net *net)
+{
+    unsigned major, minor, release;
+
+    gpuring_ucx.ucp_get_version(&major, &minor, &release);
+    gpuring_info("network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s",
+                 net->base.host, major, minor, release, net->ndevices,
+                 net->ndevices > 0 ? ", first " : "", net->ndevices > 0 ? net->devices[0].name : "",
+                 net->moves_device_memory
+                     ? "this UCX knows CUDA"
+                     : "this UCX has no CUDA support, chunks go through pinned host memory");
+}
+
+static int open_worker(struct gpuring_net *net)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = 0,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = gpuring_ucx_receive,
+        .arg = net};
+    ucs_status_t status = gpuring_ucx.ucp_worker_create(net->context, &params, &net->worker);
+
+    if (status != UCS_OK) {
+        return ucx_error(net->base.host, "create a worker", status);
+    }
+    status = gpuring_ucx.ucp_worker_set_am_recv_handler(net->worker, &handler);
+    if (status != UCS_OK) {
+        return ucx_error(net->base.host, "set a handler", status);
+    }
+    if (gpuring_ucx.ucp_worker_get_efd(net->worker, &net->efd) != UCS_OK) {
+        net->efd = -1; /* some transport has no descriptor: waiting is by short naps */
+    }
+    return GPURING_OK;
+}
+
+static int list_devices(struct gpuring_net *net)
+{
+    const char *list = option_given("NET_DEVICES");
+    struct gpuring_net_devices devices = {.count = 0};
+    int status = GPURING_OK;
+
+    if (!net->no_rdma) {
+        status = gpuring_net_devices_rdma("/sys", list, &devices);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_net_devices_ip("/sys", list, &devices);
+    }
+    for (int i = 0; i < devices.count; i++) {
+        devices.device[i].gdr = net->moves_device_memory;
+    }
+    net->devices = devices.device;
+    net->ndevices = devices.count;
+    return status;
+}
+
+static void ucx_close(struct gpuring_net *net)
+{
+    if (net->worker != NULL) {
+        gpuring_gate_enter(&net->base.gate);
+        if (net->flush != NULL) {
+            gpuring_ucx.ucp_request_free(net->flush);
+        }
+        gpuring_ucx_peers_close(net);
+        gpuring_gate_leave(&net->base.gate);
+        gpuring_ucx.ucp_worker_destroy(net->worker);
+    }
+    if (net->context != NULL) {
+        gpuring_ucx.ucp_cleanup(net->context);
+    }
+    gpuring_net_base_destroy(&net->base);
+    free(net->devices);
+    free(net);
+}
+
+static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net **result)
+{
+    struct gpuring_net *net;
+    const char *why;
+    int status = gpuring_ucx_load(&why);
+
+    if (status != GPURING_OK) {
+        gpuring_error("no network ucx on %s: %s", config->local_host, why);
+        return status;
+    }
+    net = calloc(1, sizeof *net);
+    if (net == NULL || gpuring_net_base_init(&net->base, config) != GPURING_OK) {
+        gpuring_error("out of memory for the network ucx");
+        free(net);
+        return GPURING_ERR_NOMEM;
+    }
+    net->efd = -1;
+    if (getrandom(net->id, sizeof net->id, 0) != (ssize_t) sizeof net->id) {
+        gpuring_error("the network ucx cannot get random bytes: %s", strerror(errno));
+        status = GPURING_ERR_IO;
+    }
+    if (status == GPURING_OK) {
+        status = open_context(net, config);
+    }
+    if (status == GPURING_OK) {
+        status = open_worker(net);
+    }
+    if (status == GPURING_OK) {
+        net->moves_device_memory = moves_device_memory(net);
+        status = list_devices(net);
+    }
+    if (status != GPURING_OK) {
+        ucx_close(net);
+        return status;
+    }
+    tell(net);
+    *result = net;
+    return GPURING_OK;
+}
+
+static int ucx_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
+                       int *count)
+{
+    *devices = net->devices;
+    *count = net->ndevices;
+    return GPURING_OK;
+}
+
+static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
+{
+    struct gpuring_ucx_process process = {.bytes = 0};
+    ucp_address_t *address;
+    size_t length;
+    ucs_status_t status;
+    int result = GPURING_OK;
+
+    gpuring_gate_enter(&net->base.gate);
+    status = gpuring_ucx.ucp_worker_get_address(net->worker, &address, &length);
+    if (status != UCS_OK) {
+        result = ucx_error(net->base.host, "tell its address", status);
+    } else if (*bytes < sizeof process + length) {
+        gpuring_error("the UCX address of this process takes %zu bytes, %zu are too few: fewer "
+                      "devices in UCX_NET_DEVICES shorten it",
+                      length, *bytes);
+        result = GPURING_ERR_ARG;
+    } else {
+        memcpy(process.id, net->id, sizeof process.id);
+        process.bytes = (uint32_t) length;
+        memcpy(handle, &process, sizeof process);
+        memcpy((uint8_t *) handle + sizeof process, address, length);
+        *bytes = sizeof process + length;
+    }
+    if (status == UCS_OK) {
+        gpuring_ucx.ucp_worker_release_address(net->worker, address);
+    }
+    gpuring_gate_leave(&net->base.gate);
+    return result;
+}
+
+static int ucx_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count)
+{
+    gpuring_gate_reenter(&net->base.gate);
+    for (int i = 0; i < PROGRESS_CALLS; i++) {
+        if (gpuring_ucx.ucp_worker_progress(net->worker) == 0) {
+            break;
+        }
+    }
+    *count = gpuring_net_base_events(&net->base, events, max);
+    gpuring_gate_leave(&net->base.gate);
+    return GPURING_OK;
+}
+
+/* A completed send may still be in UCX's own buffers; a flush tells when they are empty. */
+static int ucx_quiet(struct gpuring_net *net)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    int status = GPURING_OK;
+
+    gpuring_gate_reenter(&net->base.gate);
+    if (net->flush == NULL && net->dirty) {
+        net->dirty = false;
+        net->flush = gpuring_ucx.ucp_worker_flush_nbx(net->worker, &param);
+        if (!UCS_PTR_IS_PTR(net->flush)) {
+            net->flush = NULL; /* done, or failed: then the endpoints say so */
+        }
+    }
+    if (net->flush != NULL) {
+        if (gpuring_ucx.ucp_request_check_status(net->flush) == UCS_INPROGRESS) {
+            status = GPURING_AGAIN;
+        } else {
+            gpuring_ucx.ucp_request_free(net->flush);
+            net->flush = NULL;
+            status = net->dirty ? GPURING_AGAIN : GPURING_OK;
+        }
+    }
+    gpuring_gate_leave(&net->base.gate);
+    return status;
+}
+
+static void ucx_link_set_user(struct gpuring_net_link *link, void *user)
+{
+    gpuring_net_base_set_user(&link->base, user);
+}
+
+static void ucx_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
+{
+    gpuring_net_base_pair(&send->base, &receive->base);
+}
+
+static void *ucx_link_user(const struct gpuring_net_link *link)
+{
+    return link->base.user;
+}
+
+static int ucx_wait_fd(struct gpuring_net *net)
+{
+    return net->efd;
+}
+
+static int ucx_arm(struct gpuring_net *net)
+{
+    ucs_status_t status;
+
+    gpuring_gate_reenter(&net->base.gate);
+    status = net->base.news != NULL ? UCS_ERR_BUSY : gpuring_ucx.ucp_worker_arm(net->worker);
+    gpuring_gate_leave(&net->base.gate);
+    return status == UCS_OK ? GPURING_OK : GPURING_AGAIN;
+}
+
+const struct gpuring_net_ops gpuring_net_ucx = {
+    .name = "ucx",
+    .open = ucx_open,
+    .close = ucx_close,
+    .devices = ucx_devices,
+    .process_handle = ucx_process_handle,
+    .link_create = gpuring_ucx_link_create,
+    .link_handle = gpuring_ucx_link_handle,
+    .link_connect = gpuring_ucx_link_connect,
+    .link_pair = ucx_link_pair,
+    .link_close = gpuring_ucx_link_close,
+    .link_abort = gpuring_ucx_abort,
+    .link_set_user = ucx_link_set_user,
+    .link_user = ucx_link_user,
+    .post = gpuring_ucx_post,
+    .credit = gpuring_ucx_credit,
+    .poll = ucx_poll,
+    .quiet = ucx_quiet,
+    .wait_fd = ucx_wait_fd,
+    .arm = ucx_arm,
+};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Inside of the net `ucx`: one worker per process; an endpoint per peer process, shared by all
+ * links to it and kept until the net is closed; links, which are no more than an id at each end.
+ *
+ * A slot travels as an active message with a header; UCX sends it eagerly (it is then copied from
+ * UCX's buffer into the slot) or by rendezvous (straight from slot to slot), as it thinks best.
+ * UCX does not order active messages of different sizes, so the receiving end does.
+ *
+ * Everything below is guarded by the net's gate. UCX calls back only from its progress, flush and
+ * send functions, hence always under the gate.
+ */
+#ifndef GPURING_NET_UCX_UCX_H
+#define GPURING_NET_UCX_UCX_H
+
+#include "mca/coll_gpuring/net/base.h"
+#include "mca/coll_gpuring/net/ucx/lib.h"
+
+#define GPURING_UCX_ID_BYTES 16
+
+/*
+ * Header of a message, in the byte order of the hosts (they compare theirs in AllGather 1):
+ *   0        8        16       24      28         30
+ *   | link   | step   | head   | bytes | protocol | kind |
+ */
+enum gpuring_ucx_kind { GPURING_UCX_DATA, GPURING_UCX_CREDIT, GPURING_UCX_ABORT };
+
+struct gpuring_ucx_header {
+    uint64_t link; /* the receiver's id of it */
+    uint64_t step; /* of an abort: -gpuring_status */
+    uint64_t head; /* of a credit; of data: of the link's pair, 0 if it has none */
+    uint32_t bytes;
+    uint16_t protocol;
+    uint16_t kind;
+};
+_Static_assert(sizeof(struct gpuring_ucx_header) == 32, "travels between processes");
+
+/*
+ * What all links of a process share:
+ *   0              16      20         24
+ *   | process id   | bytes | reserved | UCX worker address ... |
+ */
+struct gpuring_ucx_process {
+    uint8_t id[GPURING_UCX_ID_BYTES]; /* random */
+    uint32_t bytes;                   /* of the address */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct gpuring_ucx_process) == 24, "travels between processes");
+
+/* A link's handle: both ends must agree on everything but the id. */
+struct gpuring_ucx_handle {
+    uint64_t id;
+    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
+    uint32_t nslots[GPURING_PROTOCOL_COUNT];
+    uint32_t direction;
+};
+
+/* A send or a rendezvous receive in progress; lives in the ring, at the index of its step. */
+struct gpuring_ucx_op {
+    struct gpuring_net_link *link;
+    struct gpuring_ucx_header header; /* UCX reads it until the send is complete */
+    bool busy;
+};
+
+/* Masks have a bit per slot: what is complete beyond the counts of the base, which are in order. */
+struct gpuring_ucx_ring {
+    struct gpuring_ucx_op *ops;      /* [nslots] sending: data; receiving: credits */
+    struct gpuring_ucx_op *receives; /* [nslots] */
+    uint64_t done_ahead, arrived_ahead;
+};
+
+struct gpuring_ucx_peer {
+    struct gpuring_net *net;
+    struct gpuring_ucx_peer *next;
+    uint8_t id[GPURING_UCX_ID_BYTES];
+    ucp_ep_h ep;
+    int status;              /* 0, or GPURING_ERR_* once the endpoint failed */
+    ucs_status_t ucx_status; /* why */
+    void *closing;           /* request of the close, while the net closes */
+};
+
+struct gpuring_net_link {
+    struct gpuring_net_base_link base;
+    struct gpuring_ucx_peer *peer; /* NULL until connected */
+    uint64_t peer_id;
+    struct gpuring_ucx_ring ring[GPURING_PROTOCOL_COUNT];
+    struct gpuring_ucx_op abort;
+    unsigned busy; /* operations that UCX has not completed */
+};
+
+struct gpuring_net {
+    struct gpuring_net_base base;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    int efd;
+    bool moves_device_memory; /* this UCX has CUDA support */
+    bool no_rdma;             /* it leaves RDMA devices alone */
+    uint8_t id[GPURING_UCX_ID_BYTES];
+    struct gpuring_net_device *devices;
+    int ndevices;
+    struct gpuring_ucx_peer *peers;
+    bool dirty;  /* something was sent since the last flush began */
+    void *flush; /* request of a flush under way */
+};
+
+static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link *link)
+{
+    return (struct gpuring_net *) link->base.net;
+}
+
+/* net/ucx/peer.c */
+int gpuring_ucx_peer_get(struct gpuring_net *net, const void *handle, size_t bytes,
+                         const char *peer_name, struct gpuring_ucx_peer **peer);
+/* Close all endpoints: in good order, but by force those that failed or take longer than a second.
+ */
+void gpuring_ucx_peers_close(struct gpuring_net *net);
+/* Drop one endpoint by force: everything in flight on it completes with an error. */
+void gpuring_ucx_peer_drop(struct gpuring_ucx_peer *peer);
+
+/* net/ucx/link.c: the life of a link */
+int gpuring_ucx_link_create(struct gpuring_net *net, int device,
+                            enum gpuring_net_direction direction,
+                            const struct gpuring_net_memory *memory,
+                            struct gpuring_net_link **link);
+int gpuring_ucx_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes);
+int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_handle,
+                             size_t process_bytes, const void *handle, size_t bytes,
+                             const char *peer_name);
+void gpuring_ucx_link_close(struct gpuring_net_link *link);
+void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char *why);
+
+/* net/ucx/data.c: the data path */
+int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                     uint32_t bytes, bool more, uint64_t head);
+int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                       uint64_t head);
+void gpuring_ucx_abort(struct gpuring_net_link *link, int status);
+ucs_status_t gpuring_ucx_receive(void *net, const void *header, size_t header_bytes, void *data,
+                                 size_t bytes, const ucp_am_recv_param_t *param);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What has completed of the net `verbs`: sends that are done, and what the peer has sent. */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/verbs/wire.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define POLL_BATCH 32
+
+/* The count next to `known` that has these low bits: a little more, or a little less. */
+static uint64_t nearest(uint64_t known, uint32_t low, int bits)
+{
+    uint32_t ahead = VERBS_LOW(low - (uint32_t) known, bits);
+
+    return known + ahead - (ahead >> (bits - 1) != 0 ? UINT64_C(1) << bits : 0);
+}
+
+/* Count a step that may come out of turn. */
+static void count_step(uint64_t *early, uint64_t *count, uint64_t step)
+{
+    if (step < *count) {
+        return;
+    }
+    *early |= UINT64_C(1) << (step % 64);
+    while ((*early >> (*count % 64) & 1) != 0) {
+        *early &= ~(UINT64_C(1) << (*count % 64));
+        (*count)++;
+    }
+}
+
+void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step)
+{
+    count_step(&link->early[protocol], &link->base.count[protocol].arrived, step);
+    gpuring_net_base_news(&link->base);
+}
+
+void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step)
+{
+    count_step(&link->early[protocol], &link->base.count[protocol].done, step);
+    gpuring_net_base_news(&link->base);
+}
+
+/* Every send of the rail before number `until` is done. */
+static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                       uint64_t until)
+{
+    while (rail->sq_done < until) {
+        const struct gpuring_verbs_sent *sent = &rail->sent[rail->sq_done++ % link->send_room];
+
+        if (sent->kind == GPURING_VERBS_DATA) {
+            gpuring_verbs_slot_done(link, sent->protocol, sent->step);
+        }
+    }
+    if (rail->sq_done < rail->sq_data && rail->sq_asked <= rail->sq_done &&
+        rail->state == GPURING_VERBS_UP) {
+        /* The rest would not be reported; without room now, probe_idle does it later. */
+        gpuring_verbs_probe(link, rail);
+    }
+}
+
+static void impossible(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail)
+{
+    gpuring_verbs_link_fail(link, rail, GPURING_ERR_DATA, "an impossible message arrived",
+                            "does the peer run the same version of coll/gpuring?");
+}
+
+static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                         unsigned protocol, uint32_t imm, uint32_t wire)
+{
+    struct gpuring_net_count *count = &link->base.count[protocol];
+    uint64_t step = nearest(count->arrived, imm, VERBS_IMM_STEP_BITS);
+
+    /* A negative step is a very large one. */
+    if (count->memory.slots == NULL || wire > count->memory.slot_bytes ||
+        (step >= count->arrived && step - count->arrived >= count->memory.nslots)) {
+        impossible(link, rail);
+    } else if (step < count->arrived || (link->early[protocol] >> (step % 64) & 1) != 0) {
+        impossible(link, rail); /* it may have overwritten what is being read */
+    } else {
+        count->size[step % count->memory.nslots] = wire;
+        if (rail->flush_qp != NULL) {
+            gpuring_verbs_flush(link, rail, protocol, step, wire);
+        } else {
+            gpuring_verbs_slot_arrived(link, protocol, step);
+        }
+    }
+}
+
+/* What several rails and links bring may overtake: an older head is a little less than the known
+ * one, or, less than none, a very large number. */
+static void head_arrived(struct gpuring_net_base_link *link, unsigned protocol, uint32_t imm,
+                         int bits)
+{
+    uint64_t known = link->count[protocol].credit, head = nearest(known, imm, bits);
+
+    if ((int64_t) (head - known) > 0) {
+        gpuring_net_base_credit(link, protocol, head);
+    }
+}
+
+static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
+                            uint32_t imm)
+{
+    char why[160];
+    unsigned rail = imm >> VERBS_IMM_RAIL_AT & 7, protocol = imm >> VERBS_IMM_PROTOCOL_AT & 3;
+
+    switch (imm >> VERBS_IMM_KIND_AT & 7) {
+    case GPURING_VERBS_BYE:
+        link->peer_closed = true;
+        gpuring_verbs_give_up(link);
+        break;
+    case GPURING_VERBS_ARRIVED:
+        if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
+            gpuring_verbs_peer_arrived(
+                on, &link->rail[rail], protocol,
+                nearest(link->base.count[protocol].done, imm, VERBS_IMM_NUMBER_BITS));
+        }
+        break;
+    case GPURING_VERBS_EARLY:
+        if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
+            gpuring_verbs_peer_early(on, &link->rail[rail], protocol,
+                                     VERBS_LOW(imm, VERBS_IMM_NUMBER_BITS));
+        }
+        break;
+    case GPURING_VERBS_ABORT:
+        snprintf(why, sizeof why, "the peer has given up: %s",
+                 gpuring_status_text(-(int) VERBS_LOW(imm, VERBS_IMM_NUMBER_BITS)));
+        gpuring_verbs_link_fail(link, on, GPURING_ERR_ABORTED, why, "see its output");
+        break;
+    default:
+        if (rail < link->nrails) {
+            gpuring_verbs_peer_lost(link, rail);
+        }
+    }
+}
+
+static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                     const struct ibv_wc *wc)
+{
+    uint32_t imm = ntohl(wc->imm_data);
+    unsigned protocol = imm >> 30;
+
+    if (protocol == VERBS_IMM_CONTROL) {
+        control_arrived(link, rail, imm);
+    } else if (link->base.direction == GPURING_NET_RECV) {
+        if (link->base.pair != NULL) {
+            head_arrived(link->base.pair, protocol, imm >> VERBS_IMM_STEP_BITS,
+                         VERBS_IMM_PAIR_BITS);
+        }
+        data_arrived(link, rail, protocol, imm, wc->byte_len);
+    } else {
+        head_arrived(&link->base, protocol, imm, VERBS_IMM_HEAD_BITS);
+    }
+    if (rail->state == GPURING_VERBS_UP &&
+        link->receive_room - rail->receives >= link->receive_batch) {
+        int error = gpuring_verbs_receives(link, rail, link->receive_room - rail->receives);
+
+        if (error != 0) {
+            gpuring_verbs_rail_fail(link, rail, strerror(error),
+                                    "the device refused a receive: see the kernel's log (dmesg)");
+        }
+    }
+}
+
+/* Whose completion is it? NULL: of a link that was closed meanwhile. Numbers of queue pairs are
+ * unique within a device only. */
+static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
+                                          const struct gpuring_verbs_adapter *adapter,
+                                          const struct ibv_wc *wc)
+{
+    unsigned number = (unsigned) (wc->wr_id >> VERBS_ID_RAIL_AT & 7);
+    struct gpuring_verbs_rail *rail = &link->rail[number];
+    const struct ibv_qp *qp = (wc->wr_id & VERBS_ID_FLUSH) != 0 ? rail->flush_qp : rail->qp;
+
+    return number < link->nrails && qp != NULL && qp->qp_num == wc->qp_num &&
+                   rail->port->adapter == adapter
+               ? rail
+               : NULL;
+}
+
+static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
+                      const struct ibv_wc *wc, uint64_t now)
+{
+    struct gpuring_net_link *link =
+        (struct gpuring_net_link *) gpuring_net_base_at(&net->base, (uint32_t) (wc->wr_id >> 32));
+    struct gpuring_verbs_rail *rail = link != NULL ? rail_of(link, adapter, wc) : NULL;
+    uint64_t low = wc->wr_id & VERBS_ID_NUMBER;
+
+    if (rail == NULL) {
+        return;
+    }
+    rail->receives -= (wc->wr_id & VERBS_ID_RECEIVE) != 0;
+    rail->flush_busy = rail->flush_busy && (wc->wr_id & VERBS_ID_FLUSH) == 0;
+    if (wc->status != IBV_WC_SUCCESS && (wc->wr_id & VERBS_ID_FLUSH) != 0 && rail->flush_last &&
+        !link->peer_closed) {
+        gpuring_verbs_flush_failed(link, rail);
+    } else if (wc->status != IBV_WC_SUCCESS) {
+        gpuring_verbs_rail_fail_wc(link, rail, wc);
+    } else {
+        rail->active_ns = now;
+        if ((wc->wr_id & VERBS_ID_FLUSH) != 0) {
+            gpuring_verbs_flushed(link, rail);
+        } else if ((wc->wr_id & VERBS_ID_RECEIVE) != 0) {
+            received(link, rail, wc);
+        } else if (!rail->repeated) {
+            /* The number whose low bits these are; less than send_room are under way. */
+            sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);
+        }
+    }
+    gpuring_verbs_rail_drained(link, rail);
+}
+
+int gpuring_verbs_completions(struct gpuring_net *net)
+{
+    uint64_t now = 0;
+    int total = 0;
+
+    for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
+         adapter = adapter->next) {
+        for (struct gpuring_verbs_cq *cq = adapter->cqs; cq != NULL; cq = cq->next) {
+            struct ibv_wc wc[POLL_BATCH];
+            int count = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
+
+            if (count > 0 && now == 0) {
+                now = gpuring_now_ns();
+            }
+            for (int i = 0; i < count; i++) {
+                completed(net, adapter, &wc[i], now);
+            }
+            total += count > 0 ? count : 0;
+        }
+    }
+    return total;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The life of a link of the net `verbs`: from creation to closing. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define CLOSE_NS UINT64_C(1000000000)
+
+/* Room of the queues: everything that the contract allows to be under way. */
+static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
+                        unsigned rails)
+{
+    unsigned steps = 0;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        steps += memory->ring[p].slots != NULL ? memory->ring[p].nslots : 0;
+    }
+    link->send_room = steps + GPURING_VERBS_CONTROL(rails);
+    /* Receives are given back some at a time. */
+    link->receive_batch = link->send_room / 4;
+    link->receive_room = link->send_room + link->receive_batch;
+    link->cq_room = link->send_room + link->receive_room + 1;
+}
+
+static void release(struct gpuring_net_link *link)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        gpuring_verbs_rail_release(link, &link->rail[r]);
+    }
+    if (link->recovering) {
+        gpuring_verbs_net(link)->recovering--;
+    }
+    gpuring_net_base_remove(&link->base);
+    free(link);
+}
+
+/* The lanes on the port itself, then a spare on each of the next ones; a host with fewer ports has
+ * several on one, and what is no path of its own is given up when the peer's are known. */
+static int build(struct gpuring_net *net, struct gpuring_net_link *link, int device,
+                 const struct gpuring_net_memory *memory)
+{
+    unsigned qps = net->config.verbs_qps > 0 ? (unsigned) net->config.verbs_qps : 1;
+    unsigned rails = qps + (unsigned) net->config.verbs_spares;
+    int status = GPURING_OK;
+
+    choose_room(link, memory, rails);
+    link->nlanes = qps;
+    while (status == GPURING_OK && link->nrails < rails) {
+        unsigned spare = link->nrails < qps ? 0 : link->nrails - qps + 1;
+        unsigned port = ((unsigned) device + spare) % (unsigned) net->devices.count;
+
+        link->nrails++;
+        status = gpuring_verbs_rail_create(link, &link->rail[link->nrails - 1], &net->ports[port],
+                                           memory);
+    }
+    return status;
+}
+
+/* Before connecting, which may give up spares. */
+static void fill_handle(struct gpuring_net_link *link)
+{
+    struct gpuring_verbs_handle *handle = &link->mine;
+
+    *handle = (struct gpuring_verbs_handle){.magic = GPURING_VERBS_MAGIC,
+                                            .direction = (uint8_t) link->base.direction,
+                                            .lanes = (uint8_t) link->nlanes,
+                                            .rails = (uint8_t) link->nrails};
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        const struct gpuring_net_ring *ring = &link->base.count[p].memory;
+
+        handle->slots[p] = (uint64_t) (uintptr_t) ring->slots;
+        handle->slot_bytes[p] = ring->slot_bytes;
+        handle->nslots[p] = ring->nslots;
+    }
+    for (unsigned r = 0; r < link->nrails; r++) {
+        const struct gpuring_verbs_rail *rail = &link->rail[r];
+
+        handle->rail[r] = (struct gpuring_verbs_address){.qpn = rail->qp->qp_num,
+                                                         .psn = rail->psn,
+                                                         .rkey = rail->mr->mr->rkey,
+                                                         .lid = rail->port->lid,
+                                                         .mtu = (uint8_t) rail->port->mtu,
+                                                         .link_layer = rail->port->link_layer};
+        memcpy(handle->rail[r].gid, rail->port->gid.raw, sizeof handle->rail[r].gid);
+    }
+}
+
+int gpuring_verbs_link_create(struct gpuring_net *net, int device,
+                              enum gpuring_net_direction direction,
+                              const struct gpuring_net_memory *memory,
+                              struct gpuring_net_link **result)
+{
+    struct gpuring_net_link *link;
+    int status;
+
+    if (device < 0 || device >= net->devices.count) {
+        gpuring_error("the network verbs has no device number %d", device);
+        return GPURING_ERR_ARG;
+    }
+    link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        gpuring_error("out of memory for a verbs connection");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_gate_enter(&net->base.gate);
+    status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
+    if (status != GPURING_OK) {
+        free(link);
+    } else {
+        status = build(net, link, device, memory);
+        if (status == GPURING_OK) {
+            fill_handle(link);
+        } else {
+            release(link);
+        }
+    }
+    gpuring_gate_leave(&net->base.gate);
+    if (status == GPURING_OK) {
+        *result = link;
+    }
+    return status;
+}
+
+static size_t handle_bytes(unsigned rails)
+{
+    return offsetof(struct gpuring_verbs_handle, rail) +
+           rails * sizeof(struct gpuring_verbs_address);
+}
+
+int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
+{
+    if (*bytes < handle_bytes(link->nrails)) {
+        return GPURING_ERR_ARG;
+    }
+    *bytes = handle_bytes(link->nrails);
+    memcpy(handle, &link->mine, *bytes);
+    return GPURING_OK;
+}
+
+/* NULL, or why the two ends cannot be connected. */
+static const char *mismatch(const struct gpuring_net_link *link)
+{
+    const struct gpuring_verbs_handle *peer = &link->peer, *mine = &link->mine;
+
+    if (peer->direction == mine->direction ||
+        memcmp(peer->slot_bytes, mine->slot_bytes, sizeof mine->slot_bytes) != 0 ||
+        memcmp(peer->nslots, mine->nslots, sizeof mine->nslots) != 0) {
+        return "the sizes of its FIFOs differ: coll_gpuring_buffer_size and "
+               "coll_gpuring_chunk_size must agree on all ranks";
+    }
+    if (peer->lanes != mine->lanes || peer->rails != mine->rails) {
+        return "the numbers of queue pairs differ: coll_gpuring_verbs_qps and "
+               "coll_gpuring_verbs_spares must agree on all ranks";
+    }
+    if (peer->rail[0].link_layer != mine->rail[0].link_layer) {
+        return "one port is InfiniBand, the other Ethernet: coll_gpuring_verbs_hca must select "
+               "ports that reach each other";
+    }
+    return NULL;
+}
+
+static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
+{
+    return a->lid == b->lid && memcmp(a->gid, b->gid, sizeof a->gid) == 0;
+}
+
+/* Both ends find the same: does spare `r` differ from all rails before it at one end at least? */
+static bool is_path(const struct gpuring_net_link *link, unsigned r)
+{
+    const struct gpuring_verbs_address *here = link->mine.rail, *there = link->peer.rail;
+
+    for (unsigned before = 0; before < r; before++) {
+        if (same_port(&here[before], &here[r]) && same_port(&there[before], &there[r])) {
+            return false;
+        }
+    }
+    return here[r].link_layer == there[r].link_layer;
+}
+
+/*
+ * A spare that does not connect is one less. A lane that does not has failed before it began, which
+ * the others tell the peer when it is ready to hear. 0, or an errno if there are no others.
+ */
+static int connect_rails(struct gpuring_net_link *link)
+{
+    int first = 0;
+
+    for (unsigned r = 0; r < link->nrails; r++) {
+        struct gpuring_verbs_rail *rail = &link->rail[r];
+        bool spare = r >= link->nlanes;
+        int error = spare && !is_path(link, r) ? ENOENT : gpuring_verbs_rail_connect(link, rail);
+
+        if (error != 0 && !spare) {
+            rail->refused = error;
+            first = first != 0 ? first : error;
+        } else if (error != 0) {
+            gpuring_debug("%s: no spare from device %s port %d to %s: %s", link->base.net->host,
+                          rail->port->adapter->name, rail->port->number, link->base.peer_name,
+                          error == ENOENT ? "no path of its own" : strerror(error));
+            gpuring_verbs_rail_release(link, rail);
+        }
+    }
+    return gpuring_verbs_first_up(link) == NULL ? first : 0;
+}
+
+int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
+                               size_t process_bytes, const void *handle, size_t bytes,
+                               const char *peer_name)
+{
+    struct gpuring_net *net = gpuring_verbs_net(link);
+    const char *why;
+    int error;
+
+    (void) process_handle;
+    (void) process_bytes;
+    memcpy(&link->peer, handle, bytes < sizeof link->peer ? bytes : sizeof link->peer);
+    if (bytes < handle_bytes(1) || link->peer.magic != GPURING_VERBS_MAGIC ||
+        link->peer.rails > GPURING_VERBS_MAX_RAILS || bytes != handle_bytes(link->peer.rails)) {
+        gpuring_error("%s sent no handle of a verbs connection: does it run the same version of "
+                      "coll/gpuring, with the same coll_gpuring_net?",
+                      peer_name);
+        return GPURING_ERR_PEER;
+    }
+    why = mismatch(link);
+    if (why != NULL) {
+        gpuring_error("%s and %s cannot be connected by verbs: %s", net->base.host, peer_name, why);
+        return GPURING_ERR_PEER;
+    }
+    snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
+    gpuring_gate_enter(&net->base.gate);
+    error = connect_rails(link);
+    link->connected = error == 0;
+    gpuring_gate_leave(&net->base.gate);
+    if (error != 0) {
+        gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
+                      "each other? coll_gpuring_verbs_hca selects ports",
+                      net->base.host, link->rail[0].port->adapter->name, link->rail[0].port->number,
+                      peer_name, strerror(error));
+        return GPURING_ERR_NET;
+    }
+    return GPURING_OK;
+}
+
+/* Say good-bye, so that the peer does not take our silence for a failure. */
+static void part(struct gpuring_net_link *link)
+{
+    uint64_t now = gpuring_now_ns(), deadline = now + CLOSE_NS;
+    struct gpuring_verbs_rail *on = NULL;
+
+    while (link->connected && link->base.status == GPURING_OK && !link->peer_closed &&
+           now < deadline) {
+        if (on == NULL || on->state != GPURING_VERBS_UP) {
+            on = gpuring_verbs_first_up(link);
+            if (on == NULL ||
+                gpuring_verbs_post_control(link, on, GPURING_VERBS_BYE, 0, 0, 0) != GPURING_OK) {
+                on = NULL; /* no room yet, or it failed */
+            }
+        } else if (on->sq_done == on->sq_posted) {
+            return;
+        }
+        gpuring_verbs_completions(gpuring_verbs_net(link));
+        now = gpuring_now_ns();
+        gpuring_verbs_recover(link, now);
+    }
+}
+
+void gpuring_verbs_link_close(struct gpuring_net_link *link)
+{
+    struct gpuring_net *net;
+
+    if (link == NULL) {
+        return;
+    }
+    net = gpuring_verbs_net(link);
+    gpuring_gate_enter(&net->base.gate);
+    part(link);
+    release(link);
+    gpuring_gate_leave(&net->base.gate);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Registered memory and completion queues, shared by the links of an adapter. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static int registration_failed(const struct gpuring_net *net,
+                               const struct gpuring_verbs_adapter *adapter, size_t bytes,
+                               const char *tried, int error)
+{
+    struct rlimit limit;
+    char text[64] = "unknown";
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
+        if (limit.rlim_cur == RLIM_INFINITY) {
+            snprintf(text, sizeof text, "unlimited");
+        } else {
+            snprintf(text, sizeof text, "%llu KiB", (unsigned long long) limit.rlim_cur / 1024);
+        }
+    }
+    gpuring_error("%s cannot register %zu bytes of %s with device %s: %s; the limit of locked "
+                  "memory (ulimit -l) is %s: raise it on every host, also for the daemons of the "
+                  "batch system, or lower coll_gpuring_buffer_size",
+                  net->base.host, bytes, tried, adapter->name, strerror(error), text);
+    return error == ENOMEM || error == EAGAIN ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
+}
+
+int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
+                         const struct gpuring_net_memory *memory, struct gpuring_verbs_mr **result)
+{
+    struct gpuring_verbs_mr *mr = adapter->mrs;
+    const char *tried;
+
+    while (mr != NULL && (mr->base != memory->base || mr->bytes != memory->bytes)) {
+        mr = mr->next;
+    }
+    if (mr == NULL) {
+        mr = calloc(1, sizeof *mr);
+        if (mr == NULL) {
+            gpuring_error("out of memory for a memory registration");
+            return GPURING_ERR_NOMEM;
+        }
+        mr->mr = gpuring_verbs_register(adapter, memory, &tried);
+        if (mr->mr == NULL) {
+            int error = errno;
+
+            free(mr);
+            return registration_failed(net, adapter, memory->bytes, tried, error);
+        }
+        mr->base = memory->base;
+        mr->bytes = memory->bytes;
+        mr->next = adapter->mrs;
+        adapter->mrs = mr;
+    }
+    mr->uses++;
+    *result = mr;
+    return GPURING_OK;
+}
+
+void gpuring_verbs_mr_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_mr *mr)
+{
+    struct gpuring_verbs_mr **at = &adapter->mrs;
+
+    if (--mr->uses > 0) {
+        return;
+    }
+    while (*at != mr) {
+        at = &(*at)->next;
+    }
+    *at = mr->next;
+    gpuring_verbs.dereg_mr(mr->mr);
+    free(mr);
+}
+
+int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
+                         unsigned entries, struct gpuring_verbs_cq **result)
+{
+    unsigned most = (unsigned) adapter->attr.max_cqe, want = GPURING_VERBS_CQ_ENTRIES;
+    struct gpuring_verbs_cq *cq = adapter->cqs;
+
+    while (cq != NULL && cq->room - cq->used < entries) {
+        cq = cq->next;
+    }
+    if (cq == NULL) {
+        want = want < entries ? entries : want;
+        want = want > most ? most : want;
+        cq = calloc(1, sizeof *cq);
+        if (cq != NULL) {
+            cq->cq = gpuring_verbs.create_cq(adapter->context, (int) want, cq, adapter->channel, 0);
+        }
+        if (cq == NULL || cq->cq == NULL || want < entries) {
+            gpuring_error("%s cannot create a completion queue of %u entries with device %s: %s; "
+                          "fewer channels (coll_gpuring_max_channels) need fewer",
+                          net->base.host, want, adapter->name, strerror(errno));
+            if (cq != NULL && cq->cq != NULL) {
+                gpuring_verbs.destroy_cq(cq->cq);
+            }
+            free(cq);
+            return GPURING_ERR_NOMEM;
+        }
+        cq->room = want;
+        cq->next = adapter->cqs;
+        adapter->cqs = cq;
+    }
+    cq->used += entries;
+    *result = cq;
+    return GPURING_OK;
+}
+
+void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_cq *cq,
+                          unsigned entries)
+{
+    struct gpuring_verbs_cq **at = &adapter->cqs;
+
+    cq->used -= entries;
+    if (cq->used > 0) {
+        return;
+    }
+    while (*at != cq) {
+        at = &(*at)->next;
+    }
+    *at = cq->next;
+    if (cq->events > 0) {
+        gpuring_verbs.ack_cq_events(cq->cq, cq->events);
+    }
+    gpuring_verbs.destroy_cq(cq->cq);
+    free(cq);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The adapters and ports of this host that the net `verbs` uses. */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "mca/coll_gpuring/net/nics.h"
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Gbit/s of a lane; InfiniBand specification, PortInfo: LinkSpeedActive and its extensions. */
+double gpuring_verbs_speed(unsigned active_speed, unsigned active_width)
+{
+    static const struct {
+        unsigned code;
+        double gbit;
+    } speeds[] = {{1, 2.5},      {2, 5},         {4, 10},      {8, 10.3125},
+                  {16, 14.0625}, {32, 25.78125}, {64, 53.125}, {128, 106.25}};
+    static const struct {
+        unsigned code, lanes;
+    } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    double gbit = 0;
+    unsigned lanes = 0;
+
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+        gbit = speeds[i].code == active_speed ? speeds[i].gbit : gbit;
+    }
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        lanes = widths[i].code == active_width ? widths[i].lanes : lanes;
+    }
+    return gbit * lanes / 8;
+}
+
+int gpuring_verbs_gid_rank(uint8_t link_layer, uint32_t gid_type, const union ibv_gid *gid)
+{
+    return gpuring_nic_gid_rank(link_layer == IBV_LINK_LAYER_ETHERNET,
+                                gid_type == IBV_GID_TYPE_ROCE_V2, gid->raw);
+}
+
+/* The best GID of a port, the first one of equals. */
+static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
+{
+    static const union ibv_gid none;
+    int best = 0;
+
+    for (int i = 0; i < count && i < 256; i++) {
+        struct ibv_gid_entry entry;
+        int rank;
+
+        if ((net->config.verbs_gid_index > 0 && net->config.verbs_gid_index - 1 != i) ||
+            gpuring_verbs.query_gid_ex(port->adapter->context, port->number, (uint32_t) i, &entry,
+                                       0, sizeof entry) != 0) {
+            continue;
+        }
+        rank = net->config.verbs_gid_index > 0
+                   ? memcmp(&entry.gid, &none, sizeof none) != 0 /* asked for: of any kind */
+                   : gpuring_verbs_gid_rank(port->link_layer, entry.gid_type, &entry.gid);
+        if (rank > best) {
+            best = rank;
+            port->gid = entry.gid;
+            port->gid_index = (uint8_t) i;
+        }
+    }
+    return best > 0;
+}
+
+/* The place of the partition key in the port's table. The top bit says how much of a member the
+ * port is, and is not part of the key. */
+static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
+{
+    for (int i = 0; i < count && net->config.verbs_pkey > 0; i++) {
+        __be16 key;
+
+        if (gpuring_verbs.query_pkey(port->adapter->context, port->number, i, &key) == 0 &&
+            (be16toh(key) & 0x7fff) == net->config.verbs_pkey) {
+            port->pkey_index = (uint16_t) i;
+            return true;
+        }
+    }
+    return net->config.verbs_pkey == 0; /* the first one */
+}
+
+static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *port,
+                    const struct ibv_port_attr *attr)
+{
+    size_t bytes = ((size_t) net->devices.count + 1) * sizeof(*port);
+    struct gpuring_verbs_port *grown = realloc(net->ports, bytes);
+    struct gpuring_net_device device = {.port = port->number};
+    char gid[INET6_ADDRSTRLEN];
+
+    if (grown == NULL) {
+        gpuring_error("out of memory for the list of network ports");
+        return GPURING_ERR_NOMEM;
+    }
+    net->ports = grown;
+    grown[net->devices.count] = *port;
+    snprintf(device.name, sizeof device.name, "%s", port->adapter->name);
+    gpuring_net_pci_bus_id("/sys", "infiniband", device.name, device.pci_bus_id);
+    device.guid = be64toh(gpuring_verbs.get_device_guid(port->adapter->context->device));
+    device.speed = gpuring_verbs_speed(attr->active_speed, attr->active_width);
+    inet_ntop(AF_INET6, port->gid.raw, gid, sizeof gid);
+    gpuring_debug("network verbs: %s port %d, %s, %.1f GB/s, MTU %d, GID %d %s, PCI %s",
+                  device.name, device.port,
+                  port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2" : "InfiniBand",
+                  device.speed, 128 << port->mtu, port->gid_index, gid,
+                  device.pci_bus_id[0] != '\0' ? device.pci_bus_id : "none");
+    return gpuring_net_devices_add(&net->devices, &device);
+}
+
+/* Take a port of the adapter if it can be used. `why`: what stands against it. */
+static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter, uint8_t number,
+                    const char **why)
+{
+    struct gpuring_verbs_port port = {.adapter = adapter, .number = number};
+    struct ibv_port_attr attr;
+
+    memset(&attr, 0, sizeof attr); /* an old library fills the old part only */
+    *why = NULL;
+    if (!gpuring_net_list_selects(net->config.hca, adapter->name, number)) {
+        *why = "not selected by coll_gpuring_verbs_hca";
+    } else if (gpuring_verbs.query_port(adapter->context, number,
+                                        (struct _compat_ibv_port_attr *) &attr) != 0) {
+        *why = "cannot be queried";
+    } else if (attr.state != IBV_PORT_ACTIVE) {
+        *why = "not active";
+    }
+    if (*why != NULL) {
+        return GPURING_OK;
+    }
+    port.link_layer = attr.link_layer;
+    port.lid = attr.lid;
+    port.mtu = attr.active_mtu;
+    if (net->config.verbs_mtu > 0 && port.mtu > (enum ibv_mtu) net->config.verbs_mtu) {
+        port.mtu = (enum ibv_mtu) net->config.verbs_mtu;
+    }
+    if (!choose_pkey(net, &port, attr.pkey_tbl_len)) {
+        *why = "has no partition key coll_gpuring_verbs_pkey";
+    } else if (!choose_gid(net, &port, attr.gid_tbl_len) &&
+               (net->config.verbs_gid_index > 0 || attr.link_layer == IBV_LINK_LAYER_ETHERNET)) {
+        *why = net->config.verbs_gid_index > 0 ? "has no GID number coll_gpuring_verbs_gid_index"
+                                               : "has no GID for RoCE v2";
+    }
+    return *why != NULL ? GPURING_OK : add_port(net, &port, &attr);
+}
+
+static void adapter_close(struct gpuring_verbs_adapter *adapter)
+{
+    if (adapter->sink != NULL) {
+        gpuring_verbs.dereg_mr(adapter->sink);
+    }
+    if (adapter->channel != NULL) {
+        gpuring_verbs.destroy_comp_channel(adapter->channel);
+    }
+    if (adapter->pd != NULL) {
+        gpuring_verbs.dealloc_pd(adapter->pd);
+    }
+    if (adapter->context != NULL) {
+        gpuring_verbs.close_device(adapter->context);
+    }
+    free(adapter);
+}
+
+static int nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+/* NULL with a log line if the adapter cannot be used. */
+static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
+                                                  struct ibv_device *device)
+{
+    struct gpuring_verbs_adapter *adapter = calloc(1, sizeof *adapter);
+    struct epoll_event interest = {.events = EPOLLIN};
+    const char *failed = NULL;
+
+    if (adapter == NULL) {
+        return NULL;
+    }
+    snprintf(adapter->name, sizeof adapter->name, "%s", gpuring_verbs.get_device_name(device));
+    adapter->context = gpuring_verbs.open_device(device);
+    if (adapter->context == NULL) {
+        failed = "open";
+    } else if (gpuring_verbs.query_device(adapter->context, &adapter->attr) != 0) {
+        failed = "query";
+    } else if ((adapter->pd = gpuring_verbs.alloc_pd(adapter->context)) == NULL) {
+        failed = "allocate a protection domain of";
+    } else if ((adapter->channel = gpuring_verbs.create_comp_channel(adapter->context)) == NULL ||
+               nonblocking(adapter->channel->fd) != 0 ||
+               nonblocking(adapter->context->async_fd) != 0 ||
+               epoll_ctl(net->epoll, EPOLL_CTL_ADD, adapter->channel->fd, &interest) != 0) {
+        failed = "create a completion channel of";
+    }
+    if (failed != NULL) {
+        gpuring_warn("network verbs on %s cannot %s device %s: %s; it is not used (is "
+                     "/dev/infiniband/uverbs* accessible?)",
+                     net->base.host, failed, adapter->name, strerror(errno));
+        adapter_close(adapter);
+        return NULL;
+    }
+    return adapter;
+}
+
+/* All ports of one device that can be used. */
+static int discover_device(struct gpuring_net *net, struct ibv_device *device, char *found,
+                           size_t room)
+{
+    struct gpuring_verbs_adapter *adapter = adapter_open(net, device);
+    int before = net->devices.count, status = GPURING_OK;
+
+    if (adapter == NULL) {
+        return GPURING_OK;
+    }
+    for (unsigned n = 1; n <= adapter->attr.phys_port_cnt && status == GPURING_OK; n++) {
+        const char *why;
+        size_t used = strlen(found);
+
+        status = try_port(net, adapter, (uint8_t) n, &why);
+        if (why != NULL && used < room) {
+            snprintf(found + used, room - used, "%s%s:%u %s", used > 0 ? ", " : "", adapter->name,
+                     n, why);
+        }
+    }
+    if (net->devices.count == before) {
+        adapter_close(adapter);
+    } else {
+        adapter->next = net->adapters;
+        net->adapters = adapter;
+    }
+    return status;
+}
+
+int gpuring_verbs_discover(struct gpuring_net *net)
+{
+    struct ibv_device **list;
+    char found[512] = "";
+    const char *bad;
+    int count = 0, status = GPURING_OK;
+
+    if (!gpuring_net_list_valid(net->config.hca, &bad)) {
+        gpuring_error("coll_gpuring_verbs_hca=%s is no list of devices (from \"%s\" on): write "
+                      "names with commas between, as in mlx5_0:1,mlx5_1 or ^mlx5_2",
+                      net->config.hca, bad);
+        return GPURING_ERR_ARG;
+    }
+    list = gpuring_verbs.get_device_list(&count);
+    for (int i = 0; list != NULL && i < count && status == GPURING_OK; i++) {
+        status = discover_device(net, list[i], found, sizeof found);
+    }
+    if (list != NULL) {
+        gpuring_verbs.free_device_list(list);
+    }
+    if (status == GPURING_OK && net->devices.count == 0) {
+        gpuring_info("no network verbs on %s: %s", net->base.host,
+                     found[0] != '\0' ? found : "no RDMA device was found");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    return status;
+}
+
+void gpuring_verbs_forget(struct gpuring_net *net)
+{
+    while (net->adapters != NULL) {
+        struct gpuring_verbs_adapter *adapter = net->adapters;
+
+        net->adapters = adapter->next;
+        adapter_close(adapter);
+    }
+    free(net->ports);
+    free(net->devices.device);
+}

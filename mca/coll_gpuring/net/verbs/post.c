@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What the net `verbs` posts: slots, credits, messages, and probes of rails that are idle. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/verbs/wire.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define ASK_EVERY     4    /* sends: how many may pass unreported while a report is awaited */
+#define ASK_BYTES     8192 /* what a slot holds for which a report costs nothing */
+#define RECEIVE_BATCH 64
+#define IDLE_NS       UINT64_C(1000000000)
+uint64_t gpuring_verbs_flush_id(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail)
+{
+    return gpuring_verbs_id(link, rail, VERBS_ID_FLUSH);
+}
+
+int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                           unsigned count)
+{
+    struct ibv_recv_wr list[RECEIVE_BATCH], *bad;
+    int error = 0;
+
+    while (count > 0 && error == 0) {
+        unsigned batch = count < RECEIVE_BATCH ? count : RECEIVE_BATCH;
+
+        for (unsigned i = 0; i < batch; i++) {
+            list[i] = (struct ibv_recv_wr){.wr_id = gpuring_verbs_id(link, rail, VERBS_ID_RECEIVE),
+                                           .next = i + 1 < batch ? &list[i + 1] : NULL};
+        }
+        error = ibv_post_recv(rail->qp, list, &bad);
+        rail->receives += error == 0 ? batch : 0;
+        count -= batch;
+    }
+    return error;
+}
+
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP) {
+            return &link->rail[r];
+        }
+    }
+    return NULL;
+}
+
+/* For the next slot: the lanes in turn; when none is left, a spare. */
+static struct gpuring_verbs_rail *next_rail(struct gpuring_net_link *link)
+{
+    for (unsigned i = 0; i < link->nlanes; i++) {
+        struct gpuring_verbs_rail *lane = &link->rail[link->turn];
+
+        link->turn = link->turn + 1 < link->nlanes ? link->turn + 1 : 0;
+        if (lane->state == GPURING_VERBS_UP) {
+            return lane;
+        }
+    }
+    return gpuring_verbs_first_up(link);
+}
+
+/* Post one send; what it is goes into the rail's log. */
+static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                     struct ibv_send_wr *wr, const struct gpuring_verbs_sent *sent, bool report)
+{
+    struct ibv_send_wr *bad;
+    int error;
+
+    if (rail->sq_posted - rail->sq_done >= link->send_room) {
+        return GPURING_AGAIN;
+    }
+    if (report || rail->sq_asked <= rail->sq_done ||
+        rail->sq_posted + 1 - rail->sq_asked >= ASK_EVERY) {
+        wr->send_flags |= IBV_SEND_SIGNALED;
+    }
+    wr->wr_id = gpuring_verbs_id(link, rail, rail->sq_posted & VERBS_ID_NUMBER);
+    error = ibv_post_send(rail->qp, wr, &bad);
+    if (error == ENOMEM) {
+        return GPURING_AGAIN;
+    }
+    if (error != 0) {
+        gpuring_verbs_rail_fail(link, rail, strerror(error),
+                                "the device refused a send: see the kernel's log (dmesg)");
+        return link->base.status != GPURING_OK ? link->base.status : GPURING_AGAIN;
+    }
+    rail->sent[rail->sq_posted % link->send_room] = *sent;
+    rail->sq_posted++;
+    if (sent->kind == GPURING_VERBS_DATA) {
+        rail->sq_data = rail->sq_posted;
+    }
+    if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
+        rail->sq_asked = rail->sq_posted;
+    }
+    return GPURING_OK;
+}
+
+static uint32_t remote_key(const struct gpuring_net_link *link,
+                           const struct gpuring_verbs_rail *rail)
+{
+    return link->peer.rail[rail - link->rail].rkey;
+}
+
+static uint32_t data_value(const struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                           uint64_t step)
+{
+    const struct gpuring_net_link *pair = (const struct gpuring_net_link *) link->base.pair;
+    uint64_t head = pair != NULL ? pair->head[protocol] : 0;
+
+    return (uint32_t) protocol << 30 | VERBS_LOW(head, VERBS_IMM_PAIR_BITS) << VERBS_IMM_STEP_BITS |
+           VERBS_LOW(step, VERBS_IMM_STEP_BITS);
+}
+
+int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                            uint64_t step, uint32_t bytes, bool more)
+{
+    struct gpuring_net_count *count = &link->base.count[protocol];
+    const struct gpuring_net_ring *ring = &count->memory;
+    const struct gpuring_verbs_sent sent = {
+        .kind = GPURING_VERBS_DATA, .protocol = (uint8_t) protocol, .step = step};
+    uint64_t offset = step % ring->nslots * ring->slot_bytes;
+    struct gpuring_verbs_rail *rail = next_rail(link);
+    struct ibv_sge piece = {.addr = (uint64_t) (uintptr_t) ring->slots + offset, .length = bytes};
+    struct ibv_send_wr wr = {.sg_list = &piece,
+                             .num_sge = bytes > 0 ? 1 : 0,
+                             .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                             .imm_data = htonl(data_value(link, protocol, step)),
+                             .wr.rdma = {.remote_addr = link->peer.slots[protocol] + offset}};
+
+    if (bytes > ring->slot_bytes) {
+        gpuring_verbs_link_fail(link, &link->rail[0], GPURING_ERR_DATA,
+                                "a chunk is larger than its slot", "the FIFO's memory is corrupt");
+        return link->base.status;
+    }
+    if (rail == NULL) {
+        return GPURING_AGAIN; /* the peer has closed, and what was left of the link has failed */
+    }
+    piece.lkey = rail->mr->mr->lkey;
+    wr.wr.rdma.rkey = remote_key(link, rail);
+    wr.send_flags = bytes <= rail->max_inline ? IBV_SEND_INLINE : 0;
+    count->size[step % ring->nslots] = bytes; /* should it have to be repeated */
+    return post_send(link, rail, &wr, &sent, !more || bytes >= ASK_BYTES);
+}
+
+int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                       uint32_t bytes, bool more, uint64_t head)
+{
+    struct gpuring_net_link *pair;
+    int status;
+
+    gpuring_gate_reenter(&link->base.net->gate);
+    pair = (struct gpuring_net_link *) link->base.pair;
+    if (pair != NULL) {
+        pair->head[protocol] = head;
+    }
+    if (link->peer_closed) {
+        gpuring_verbs_link_fail(link, &link->rail[0], GPURING_ERR_PEER,
+                                "the peer has closed the connection",
+                                "it freed the communicator or ended: see its output");
+    }
+    status = link->base.status != GPURING_OK
+                 ? link->base.status
+                 : gpuring_verbs_post_slot(link, protocol, step, bytes, more);
+    gpuring_gate_leave(&link->base.net->gate);
+    return status;
+}
+
+/* A message without bytes. */
+static int post_empty(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                      enum ibv_wr_opcode opcode, uint32_t imm,
+                      const struct gpuring_verbs_sent *sent)
+{
+    struct ibv_send_wr wr = {.opcode = opcode,
+                             .imm_data = htonl(imm),
+                             .wr.rdma = {.remote_addr = link->peer.slots[sent->protocol],
+                                         .rkey = remote_key(link, rail)}};
+
+    return post_send(link, rail, &wr, sent, sent->kind == GPURING_VERBS_PROBE);
+}
+
+int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                              enum gpuring_protocol protocol, uint64_t head)
+{
+    const struct gpuring_verbs_sent sent = {
+        .kind = GPURING_VERBS_CREDIT, .protocol = (uint8_t) protocol, .step = head};
+
+    return post_empty(link, rail, IBV_WR_RDMA_WRITE_WITH_IMM,
+                      (uint32_t) protocol << 30 | VERBS_LOW(head, VERBS_IMM_HEAD_BITS), &sent);
+}
+
+int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                         uint64_t head)
+{
+    struct gpuring_verbs_rail *rail;
+    int status;
+
+    gpuring_gate_reenter(&link->base.net->gate);
+    status = link->base.status;
+    rail = gpuring_verbs_first_up(link);
+    if (status == GPURING_OK && !link->peer_closed && rail != NULL) { /* who closed needs none */
+        status = gpuring_verbs_post_credit(link, rail, protocol, head);
+        link->head[protocol] = status == GPURING_OK ? head : link->head[protocol];
+    }
+    gpuring_gate_leave(&link->base.net->gate);
+    return status;
+}
+
+int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
+                               enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
+                               uint64_t number)
+{
+    const struct gpuring_verbs_sent sent = {.kind = GPURING_VERBS_PROBE};
+
+    return post_empty(link, on, IBV_WR_RDMA_WRITE_WITH_IMM,
+                      VERBS_IMM_CONTROL << 30 | (uint32_t) kind << VERBS_IMM_KIND_AT |
+                          rail << VERBS_IMM_RAIL_AT | protocol << VERBS_IMM_PROTOCOL_AT |
+                          VERBS_LOW(number, VERBS_IMM_NUMBER_BITS),
+                      &sent);
+}
+
+void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
+{
+    struct gpuring_verbs_rail *on;
+
+    gpuring_gate_enter(&link->base.net->gate);
+    on = gpuring_verbs_first_up(link);
+    if (link->base.status == GPURING_OK && !link->peer_closed && on != NULL) {
+        /* Where there is no room for it, the peer runs into its timeout. */
+        gpuring_verbs_post_control(link, on, GPURING_VERBS_ABORT, 0, 0, (uint64_t) -status);
+    }
+    gpuring_gate_leave(&link->base.net->gate);
+}
+
+void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+{
+    const struct gpuring_verbs_sent sent = {.kind = GPURING_VERBS_PROBE};
+
+    post_empty(link, rail, IBV_WR_RDMA_WRITE, 0, &sent);
+}
+
+static void probe_rails(struct gpuring_net_link *link, uint64_t now, bool slept)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        struct gpuring_verbs_rail *rail = &link->rail[r];
+
+        if (rail->state != GPURING_VERBS_UP ||
+            (r >= link->nlanes && rail != gpuring_verbs_first_up(link))) {
+            continue; /* a spare is tried when it is needed */
+        }
+        if (slept) {
+            rail->active_ns = now;
+        } else if (now - rail->active_ns > IDLE_NS && rail->sq_asked <= rail->sq_done) {
+            gpuring_verbs_probe(link, rail);
+        }
+    }
+}
+
+void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
+{
+    bool slept = now - net->watched_ns > 2 * IDLE_NS; /* nobody polled: silence means nothing */
+
+    if (now - net->watched_ns < IDLE_NS / 4) {
+        return;
+    }
+    net->watched_ns = now;
+    for (uint32_t i = 0; i < net->base.nlinks; i++) {
+        struct gpuring_net_link *link =
+            (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
+
+        if (link != NULL && link->connected && link->base.user != NULL && !link->peer_closed &&
+            link->base.status == GPURING_OK) {
+            probe_rails(link, now, slept);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* A rail of a link of the net `verbs`: its queue pair from creation to destruction. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static int rail_error(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                      const char *what, int error)
+{
+    gpuring_error("%s cannot %s on device %s port %d: %s", link->base.net->host, what,
+                  rail->port->adapter->name, rail->port->number, strerror(error));
+    return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
+}
+
+/* A device tells how much it can send inline only by refusing more. */
+static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                     bool device_memory)
+{
+    struct ibv_qp_init_attr attr = {.send_cq = rail->cq->cq,
+                                    .recv_cq = rail->cq->cq,
+                                    .qp_type = IBV_QPT_RC,
+                                    .cap = {.max_send_wr = link->send_room,
+                                            .max_recv_wr = link->receive_room,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1}};
+    unsigned inlined = device_memory ? 0 : GPURING_VERBS_INLINE; /* the CPU copies what is inline */
+
+    do {
+        attr.cap.max_inline_data = inlined;
+        rail->qp = gpuring_verbs.create_qp(rail->port->adapter->pd, &attr);
+        inlined /= 2;
+    } while (rail->qp == NULL && errno == EINVAL && inlined >= 16);
+    if (rail->qp == NULL) {
+        return rail_error(link, rail, "create a queue pair", errno);
+    }
+    rail->max_inline = device_memory ? 0 : attr.cap.max_inline_data;
+    return GPURING_OK;
+}
+
+static int initialise_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = rail->port->number,
+                               .pkey_index = rail->port->pkey_index,
+                               .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE};
+    int error = gpuring_verbs.modify_qp(
+        rail->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+
+    if (error != 0) {
+        return rail_error(link, rail, "initialise a queue pair", error);
+    }
+    error = gpuring_verbs_receives(link, rail, link->receive_room);
+    return error != 0 ? rail_error(link, rail, "post receives", error) : GPURING_OK;
+}
+
+int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                              struct gpuring_verbs_port *port,
+                              const struct gpuring_net_memory *memory)
+{
+    struct gpuring_net *net = gpuring_verbs_net(link);
+    unsigned number = (unsigned) (rail - link->rail);
+    int status;
+
+    rail->port = port;
+    /* Where the peer starts counting packets; any 24 bits that differ from rail to rail. */
+    rail->psn =
+        (uint32_t) ((gpuring_now_ns() + number) * UINT64_C(2654435761) >> 16 ^ link->base.id) &
+        0xffffff;
+    rail->sent = calloc(link->send_room, sizeof(*rail->sent));
+    if (rail->sent == NULL) {
+        gpuring_error("out of memory for a verbs connection");
+        return GPURING_ERR_NOMEM;
+    }
+    status = gpuring_verbs_mr_get(net, port->adapter, memory, &rail->mr);
+    if (status == GPURING_OK) {
+        status = gpuring_verbs_cq_get(net, port->adapter, link->cq_room, &rail->cq);
+    }
+    if (status == GPURING_OK) {
+        status = create_qp(link, rail, memory->device != NULL);
+    }
+    if (status == GPURING_OK && memory->device != NULL && memory->device->flush &&
+        link->base.direction == GPURING_NET_RECV) {
+        status = gpuring_verbs_flush_create(link, rail);
+    }
+    return status == GPURING_OK ? initialise_qp(link, rail) : status;
+}
+
+void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail,
+                                const struct gpuring_verbs_address *peer,
+                                struct ibv_ah_attr *address)
+{
+    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
+
+    address->dlid = peer->lid;
+    address->sl = (uint8_t) config->verbs_service_level;
+    address->port_num = rail->port->number;
+    /* Ethernet always routes by GID; InfiniBand only when the subnets differ. */
+    if (peer->link_layer == IBV_LINK_LAYER_ETHERNET ||
+        memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
+        address->is_global = 1;
+        memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
+        address->grh.sgid_index = rail->port->gid_index;
+        address->grh.hop_limit = 255;
+        address->grh.traffic_class = (uint8_t) config->verbs_traffic_class;
+    }
+}
+
+static int ready_to_receive(const struct gpuring_net_link *link,
+                            const struct gpuring_verbs_rail *rail,
+                            const struct gpuring_verbs_address *peer)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+                               .path_mtu = rail->port->mtu < (enum ibv_mtu) peer->mtu
+                                               ? rail->port->mtu
+                                               : (enum ibv_mtu) peer->mtu,
+                               .dest_qp_num = peer->qpn,
+                               .rq_psn = peer->psn,
+                               .max_dest_rd_atomic = 0,
+                               .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
+
+    gpuring_verbs_address_fill(link, rail, peer, &attr.ah_attr);
+    return gpuring_verbs.modify_qp(rail->qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                       IBV_QP_MIN_RNR_TIMER);
+}
+
+static int ready_to_send(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail)
+{
+    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
+    int timeout = config->verbs_timeout, retry = config->verbs_retry_count;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+                               .timeout =
+                                   (uint8_t) (timeout >= 0 ? timeout : GPURING_VERBS_TIMEOUT),
+                               .retry_cnt = (uint8_t) (retry >= 0 ? retry : GPURING_VERBS_RETRY),
+                               .rnr_retry = GPURING_VERBS_RNR_RETRY,
+                               .sq_psn = rail->psn,
+                               .max_rd_atomic = 0};
+
+    return gpuring_verbs.modify_qp(rail->qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+{
+    const struct gpuring_verbs_address *peer = &link->peer.rail[rail - link->rail];
+    int error = ready_to_receive(link, rail, peer);
+
+    error = error != 0 ? error : ready_to_send(link, rail);
+    if (error == 0) {
+        rail->state = GPURING_VERBS_UP;
+        rail->active_ns = gpuring_now_ns();
+    }
+    return error;
+}
+
+void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+{
+    if (rail->qp != NULL) {
+        gpuring_verbs.destroy_qp(rail->qp);
+    }
+    if (rail->flush_qp != NULL) {
+        gpuring_verbs.destroy_qp(rail->flush_qp);
+    }
+    if (rail->cq != NULL) {
+        gpuring_verbs_cq_put(rail->port->adapter, rail->cq, link->cq_room);
+    }
+    if (rail->mr != NULL) {
+        gpuring_verbs_mr_put(rail->port->adapter, rail->mr);
+    }
+    free(rail->sent);
+    *rail = (struct gpuring_verbs_rail){.port = rail->port};
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The net `verbs`: opening, progress, waiting. */
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/util/clock.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+static void verbs_close(struct gpuring_net *net)
+{
+    gpuring_verbs_watch_stop(net);
+    gpuring_verbs_forget(net);
+    if (net->epoll >= 0) {
+        close(net->epoll);
+    }
+    gpuring_net_base_destroy(&net->base);
+    free(net);
+}
+
+static int check_config(const struct gpuring_net_config *config)
+{
+    const struct {
+        const char *name;
+        int value, least, most;
+    } ranges[] = {
+        {"coll_gpuring_verbs_timeout", config->verbs_timeout, -1, 31},
+        {"coll_gpuring_verbs_retry_count", config->verbs_retry_count, -1, 7},
+        {"coll_gpuring_verbs_gid_index", config->verbs_gid_index - 1, -1, 255},
+        {"coll_gpuring_verbs_sl", config->verbs_service_level, 0, 15},
+        {"coll_gpuring_verbs_tc", config->verbs_traffic_class, 0, 255},
+        {"coll_gpuring_verbs_pkey", config->verbs_pkey, 0, 32767},
+        {"coll_gpuring_verbs_mtu (its place in the list)", config->verbs_mtu, 0, IBV_MTU_4096},
+        {"coll_gpuring_verbs_qps", config->verbs_qps, 0, GPURING_VERBS_MAX_QPS},
+        {"coll_gpuring_verbs_spares", config->verbs_spares, 0, GPURING_VERBS_MAX_SPARES},
+    };
+
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most) {
+            gpuring_error("network verbs: %s is %d, it must be in %d..%d", ranges[i].name,
+                          ranges[i].value, ranges[i].least, ranges[i].most);
+            return GPURING_ERR_ARG;
+        }
+    }
+    return GPURING_OK;
+}
+
+static int verbs_open(const struct gpuring_net_config *config, struct gpuring_net **result)
+{
+    struct gpuring_net *net;
+    int status = check_config(config);
+
+    status = status == GPURING_OK ? gpuring_verbs_load() : status;
+    if (status != GPURING_OK) {
+        return status;
+    }
+    net = calloc(1, sizeof *net);
+    if (net == NULL || gpuring_net_base_init(&net->base, config) != GPURING_OK) {
+        gpuring_error("out of memory for the network verbs");
+        free(net);
+        return GPURING_ERR_NOMEM;
+    }
+    net->config = *config;
+    net->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (net->epoll < 0) {
+        gpuring_error("the network verbs cannot wait for several devices: %s", strerror(errno));
+        status = GPURING_ERR_IO;
+    }
+    status = status == GPURING_OK ? gpuring_verbs_discover(net) : status;
+    status = status == GPURING_OK ? gpuring_verbs_watch_start(net) : status;
+    if (status != GPURING_OK) {
+        verbs_close(net);
+        return status;
+    }
+    net->config.hca = NULL; /* the caller's; read by discovery only */
+    *result = net;
+    return GPURING_OK;
+}
+
+static int verbs_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
+                         int *count)
+{
+    *devices = net->devices.device;
+    *count = net->devices.count;
+    return GPURING_OK;
+}
+
+static int verbs_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
+{
+    (void) net;
+    (void) handle;
+    *bytes = 0;
+    return GPURING_OK;
+}
+
+static void verbs_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
+{
+    gpuring_net_base_pair(&send->base, &receive->base);
+}
+
+static void verbs_link_set_user(struct gpuring_net_link *link, void *user)
+{
+    gpuring_net_base_set_user(&link->base, user);
+}
+
+static void *verbs_link_user(const struct gpuring_net_link *link)
+{
+    return link->base.user;
+}
+
+static int verbs_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max,
+                      int *count)
+{
+    gpuring_gate_reenter(&net->base.gate);
+    if (gpuring_verbs_completions(net) == 0) {
+        gpuring_verbs_probe_idle(net, gpuring_now_ns());
+    }
+    if (net->recovering > 0) {
+        gpuring_verbs_recover_all(net, gpuring_now_ns());
+    }
+    *count = gpuring_net_base_events(&net->base, events, max);
+    gpuring_gate_leave(&net->base.gate);
+    return GPURING_OK;
+}
+
+/* The device sends and repeats by itself, but for what goes another way after a failure. */
+static int verbs_quiet(struct gpuring_net *net)
+{
+    bool due;
+
+    gpuring_gate_reenter(&net->base.gate);
+    due = gpuring_verbs_recovery_due(net);
+    gpuring_gate_leave(&net->base.gate);
+    return due ? GPURING_AGAIN : GPURING_OK;
+}
+
+static int verbs_wait_fd(struct gpuring_net *net)
+{
+    return net->epoll;
+}
+
+/* Take the notifications that have come, without which the descriptor stays readable. */
+static void take_notifications(const struct gpuring_verbs_adapter *adapter)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    while (gpuring_verbs.get_cq_event(adapter->channel, &cq, &context) == 0) {
+        ((struct gpuring_verbs_cq *) context)->events++;
+    }
+}
+
+static int verbs_arm(struct gpuring_net *net)
+{
+    int status = GPURING_OK;
+
+    gpuring_gate_reenter(&net->base.gate);
+    for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
+         adapter = adapter->next) {
+        take_notifications(adapter);
+        for (struct gpuring_verbs_cq *cq = adapter->cqs; cq != NULL; cq = cq->next) {
+            if (ibv_req_notify_cq(cq->cq, 0) != 0) {
+                status = GPURING_AGAIN;
+            }
+        }
+    }
+    /* What completed before the request does not notify: look once more. */
+    if (gpuring_verbs_completions(net) > 0 || net->base.news != NULL ||
+        gpuring_verbs_recovery_due(net)) {
+        status = GPURING_AGAIN;
+    }
+    gpuring_gate_leave(&net->base.gate);
+    return status;
+}
+
+const struct gpuring_net_ops gpuring_net_verbs = {
+    .name = "verbs",
+    .open = verbs_open,
+    .close = verbs_close,
+    .devices = verbs_devices,
+    .device_memory = gpuring_verbs_device_memory,
+    .process_handle = verbs_process_handle,
+    .link_create = gpuring_verbs_link_create,
+    .link_handle = gpuring_verbs_link_handle,
+    .link_connect = gpuring_verbs_link_connect,
+    .link_ready = gpuring_verbs_ready,
+    .link_pair = verbs_link_pair,
+    .link_close = gpuring_verbs_link_close,
+    .link_abort = gpuring_verbs_abort,
+    .link_set_user = verbs_link_set_user,
+    .link_user = verbs_link_user,
+    .post = gpuring_verbs_post,
+    .credit = gpuring_verbs_credit,
+    .poll = verbs_poll,
+    .quiet = verbs_quiet,
+    .wait_fd = verbs_wait_fd,
+    .arm = verbs_arm,
+};

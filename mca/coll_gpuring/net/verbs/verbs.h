@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Inside of the net `verbs`: reliable connected queue pairs, connected by handles.
+ *
+ * A link has one or more rails: queue pairs, each with its like at the peer. The first ones, its
+ * lanes on the link's own port, carry slots in turn; the others, one on each of the next ports of
+ * the host, are spares: they carry all when no lane is left.
+ *
+ * A slot is one RDMA WRITE WITH IMMEDIATE from the sender's slot into the receiver's; the immediate
+ * value says which step it is, and consumes a receive that was posted before. A credit is the same
+ * with no bytes, in the other direction. Either side can always receive what the other may send:
+ * at most nslots steps, or credits, of each protocol, and what failing over needs.
+ *
+ *   immediate value   31     30 29  27 26  24 23     22 21                   0
+ *     data            | protocol | head (14 bits)       | step (16 bits)       |
+ *     credit          | protocol | head (30 bits)                              |
+ *     control         |   3      | kind | rail | protocol | number (22 bits)   |
+ *
+ * These are the low bits of counts, of which the receiver knows one that differs by less. The head
+ * of data is that of the link's pair (net.h), as of when it is posted, or posted again; 0 without a
+ * pair.
+ *
+ * Sends are reported to us selectively: the last slot of those posted together, large slots (the
+ * lane waits for them), anything while no report is awaited, and every so often. Should the last
+ * reported one be done and slots have been posted after it, an empty write asks for another report,
+ * so that SENT never waits for a further post.
+ *
+ * A rail on which nothing happens while the proxy is awake is tried with an empty write every
+ * second: a receiver learns that its sender's host is gone, though it has nothing to send.
+ *
+ * Failing over (net/verbs/failover.c): either end may find that a rail has failed. It puts its
+ * queue pair into the error state, takes what had arrived, and from then on nothing that is still
+ * on its way can reach its memory; then it says LOST on another rail, the receiving end after
+ * ARRIVED, its count for each protocol, and EARLY, the steps beyond it that wait for their turn.
+ * The other end does likewise. The sender repeats what it had posted on the rail and is not among
+ * these: exactly what has not arrived. A step that has may be published at any time, and its slot
+ * must not be written again; so nothing arrives twice.
+ *
+ * Everything below is guarded by the net's gate, except where noted.
+ */
+#ifndef GPURING_NET_VERBS_VERBS_H
+#define GPURING_NET_VERBS_VERBS_H
+
+#include "mca/coll_gpuring/net/base.h"
+#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/verbs/lib.h"
+
+#define GPURING_VERBS_TIMEOUT    18 /* default local ACK timeout: 4.096 us x 2^18 = 1.07 s */
+#define GPURING_VERBS_RETRY      6  /* default; 7 means "for ever" on some devices */
+#define GPURING_VERBS_RNR_RETRY  6  /* receives are always posted: only a broken peer lacks one */
+#define GPURING_VERBS_RNR_TIMER  12 /* 0.64 ms; table 45 of the InfiniBand specification */
+#define GPURING_VERBS_INLINE     256
+#define GPURING_VERBS_CQ_ENTRIES 4096
+#define GPURING_VERBS_MAX_QPS    4 /* lanes of a link */
+#define GPURING_VERBS_MAX_SPARES 3
+#define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
+/* Receives for other messages than slots: BYE, and after each rail's failure what it takes to agree
+ * on what arrived, and all credits once more. */
+#define GPURING_VERBS_CONTROL(rails) \
+    (4 + (rails) * ((2 + GPURING_VERBS_EARLY_PARTS) * GPURING_PROTOCOL_COUNT + 1))
+/* EARLY: bits of the steps from the count in ARRIVED on, so many in a message; which part of them
+ * stands in the bits above. */
+#define GPURING_VERBS_EARLY_BITS  16
+#define GPURING_VERBS_EARLY_PARTS (GPURING_FIFO_MAX_SLOTS / GPURING_VERBS_EARLY_BITS)
+
+struct gpuring_verbs_mr {
+    struct gpuring_verbs_mr *next;
+    void *base;
+    size_t bytes;
+    struct ibv_mr *mr;
+    unsigned uses;
+};
+
+/* Links of an adapter share completion queues as long as there is room. */
+struct gpuring_verbs_cq {
+    struct gpuring_verbs_cq *next;
+    struct ibv_cq *cq;
+    unsigned room, used;
+    unsigned events; /* to be acknowledged before it is destroyed */
+};
+
+struct gpuring_verbs_adapter {
+    struct gpuring_verbs_adapter *next;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_device_attr attr;
+    struct gpuring_verbs_cq *cqs;
+    struct gpuring_verbs_mr *mrs;
+    struct ibv_mr *sink; /* where flushing reads go; NULL until one is needed */
+    char name[64];
+};
+
+struct gpuring_verbs_port {
+    struct gpuring_verbs_adapter *adapter;
+    uint8_t number;
+    uint8_t link_layer; /* IBV_LINK_LAYER_* */
+    uint16_t lid;
+    enum ibv_mtu mtu;
+    uint8_t gid_index;
+    uint16_t pkey_index;
+    union ibv_gid gid;
+};
+
+/* What a posted send was, in the order of posting. */
+enum gpuring_verbs_kind { GPURING_VERBS_DATA, GPURING_VERBS_CREDIT, GPURING_VERBS_PROBE };
+struct gpuring_verbs_sent {
+    uint8_t kind, protocol;
+    uint64_t step;
+};
+
+/*
+ * A link's handle. Both ends must agree on the rings and the number of rails; what differs between
+ * them is how to reach the other end. Only the rails that there are travel.
+ */
+struct gpuring_verbs_address {
+    uint32_t qpn, psn, rkey;
+    uint16_t lid;
+    uint8_t mtu, link_layer;
+    uint8_t gid[16];
+};
+struct gpuring_verbs_handle {
+    uint32_t magic;
+    uint8_t direction, lanes, rails, reserved;
+    uint64_t slots[GPURING_PROTOCOL_COUNT]; /* addresses */
+    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
+    uint32_t nslots[GPURING_PROTOCOL_COUNT];
+    struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
+};
+#define GPURING_VERBS_MAGIC UINT32_C(0x67707635) /* "gpv5" */
+_Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
+
+enum gpuring_verbs_rail_state {
+    GPURING_VERBS_UNUSED,   /* no spare: it would be the same path once more, or cannot be had */
+    GPURING_VERBS_UP,       /* carries, or could */
+    GPURING_VERBS_DRAINING, /* has failed; what had arrived is being taken */
+    GPURING_VERBS_DOWN,     /* nothing reaches or leaves memory by it any more */
+};
+
+struct gpuring_verbs_rail {
+    enum gpuring_verbs_rail_state state;
+    struct gpuring_verbs_port *port;
+    struct gpuring_verbs_mr *mr;
+    struct gpuring_verbs_cq *cq;
+    struct ibv_qp *qp;
+    uint32_t psn;
+    unsigned max_inline;
+    unsigned receives; /* posted, not yet come back */
+    uint64_t sq_posted, sq_done;
+    uint64_t sq_asked;               /* sends before this one will be reported */
+    uint64_t sq_data;                /* this one and later ones carry no slots */
+    struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
+    uint64_t active_ns;              /* when something last happened */
+    int refused;                     /* errno of a lane that did not connect, until link_ready */
+    /* After it has failed: */
+    uint64_t failed_ns;
+    bool told;      /* the peer was told, on rail told_on */
+    bool peer_told; /* the peer has told us */
+    bool repeated;  /* sending: what it had not brought is in link->again */
+    unsigned told_on;
+    /* Slots in a GPU's memory that need flushing (net/verbs/gdr.c): bits step % 64 of what has
+     * arrived since the last flush began, and before. */
+    struct ibv_qp *flush_qp; /* connected with itself; NULL: not needed */
+    uint64_t landed[GPURING_PROTOCOL_COUNT], flushing[GPURING_PROTOCOL_COUNT];
+    uint64_t last_landed; /* address of a byte of the last one */
+    bool flush_busy;
+    bool flush_last; /* after it had failed, what was on its way to the GPU has been pushed there */
+    /* Sending: what the peer is known to have, early ones as bits from peer_arrived on; and the
+     * count that this rail brought last, of whatever rail. */
+    uint64_t peer_arrived[GPURING_PROTOCOL_COUNT], peer_early[GPURING_PROTOCOL_COUNT];
+    uint64_t heard[GPURING_PROTOCOL_COUNT];
+};
+
+struct gpuring_net_link {
+    struct gpuring_net_base_link base;
+    unsigned nlanes, nrails; /* lanes come first */
+    struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
+    unsigned send_room, receive_room, receive_batch; /* of each rail */
+    unsigned cq_room;                                /* both, and a flush */
+    unsigned turn;                                   /* of the lanes */
+    struct gpuring_verbs_handle mine, peer;
+    bool connected;
+    bool peer_closed; /* BYE has come */
+    bool recovering;  /* a rail's failure is not dealt with yet */
+    /* By bits step % 64; at most nslots steps, which are fewer, are under way. */
+    uint64_t early[GPURING_PROTOCOL_COUNT]; /* done or arrived out of turn */
+    uint64_t again[GPURING_PROTOCOL_COUNT]; /* sending: to be repeated */
+    uint64_t head[GPURING_PROTOCOL_COUNT];  /* receiving: the last credit given, or to be */
+};
+_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "bits of early and again");
+
+struct gpuring_net {
+    struct gpuring_net_base base;
+    struct gpuring_net_config config;
+    struct gpuring_verbs_adapter *adapters;
+    struct gpuring_verbs_port *ports;
+    struct gpuring_net_devices devices; /* one per port, in the same order */
+    int epoll;                          /* all completion channels */
+    uint64_t watched_ns;                /* when idle links were last looked at */
+    unsigned recovering;                /* links that are */
+    struct gpuring_verbs_watch *watch;  /* thread for asynchronous events */
+};
+
+static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
+{
+    return (struct gpuring_net *) link->base.net;
+}
+
+/* net/verbs/port.c: what there is */
+int gpuring_verbs_discover(struct gpuring_net *net);
+void gpuring_verbs_forget(struct gpuring_net *net);
+/* GB/s of a port from the codes of ibv_port_attr; 0 if a code is unknown. */
+double gpuring_verbs_speed(unsigned active_speed, unsigned active_width);
+/* How good a GID is for us: 0 is unusable, more is better. Pure. */
+int gpuring_verbs_gid_rank(uint8_t link_layer, uint32_t gid_type, const union ibv_gid *gid);
+
+/* net/verbs/link.c: the life of a link */
+int gpuring_verbs_link_create(struct gpuring_net *net, int device,
+                              enum gpuring_net_direction direction,
+                              const struct gpuring_net_memory *memory,
+                              struct gpuring_net_link **link);
+int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes);
+int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
+                               size_t process_bytes, const void *handle, size_t bytes,
+                               const char *peer_name);
+void gpuring_verbs_link_close(struct gpuring_net_link *link);
+
+/* net/verbs/memory.c: registration, completion queues */
+int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
+                         const struct gpuring_net_memory *memory, struct gpuring_verbs_mr **mr);
+void gpuring_verbs_mr_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_mr *mr);
+int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
+                         unsigned entries, struct gpuring_verbs_cq **cq);
+void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_cq *cq,
+                          unsigned entries);
+
+/* net/verbs/rail.c: the life of a queue pair. These leave the parts that there are to rail_release.
+ */
+int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                              struct gpuring_verbs_port *port,
+                              const struct gpuring_net_memory *memory);
+/* An address as the device wants it. */
+void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail,
+                                const struct gpuring_verbs_address *peer,
+                                struct ibv_ah_attr *address);
+/* Connect with the peer's rail of the same number. 0 or an errno. */
+int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* net/verbs/post.c: what is posted */
+int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                       uint32_t bytes, bool more, uint64_t head);
+int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                         uint64_t head);
+/* Tell the peer that this end gives up. */
+void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
+/* Look after rails on which nothing happens. */
+void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now);
+/* Send nothing, of which a report comes. */
+void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* The first rail that is up, or NULL. */
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
+/* Post a slot (again), a credit, or a control message; as the net's post does. */
+int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
+                            uint64_t step, uint32_t bytes, bool more);
+int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                              enum gpuring_protocol protocol, uint64_t head);
+enum gpuring_verbs_control {
+    GPURING_VERBS_BYE,
+    GPURING_VERBS_ARRIVED,
+    GPURING_VERBS_LOST,
+    GPURING_VERBS_ABORT, /* the number is the status, positive */
+    GPURING_VERBS_EARLY,
+};
+int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
+                               enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
+                               uint64_t number);
+/* Post `count` receives. 0 or an errno. */
+int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                           unsigned count);
+
+/* net/verbs/complete.c: what has completed */
+/* Take what has completed; returns how much. */
+int gpuring_verbs_completions(struct gpuring_net *net);
+/* The slot of this step has left. */
+void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
+/* The slot of this step has arrived and can be seen. */
+void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
+
+/*
+ * net/verbs/gdr.c: slots in a GPU's memory. Written after the specifications and tested with
+ * devices of our own only; it has never run on hardware.
+ */
+/* The registration, by dma-buf or by the kernel's peer memory; NULL with errno. *tried: for the
+ * error's text. */
+struct ibv_mr *gpuring_verbs_register(const struct gpuring_verbs_adapter *adapter,
+                                      const struct gpuring_net_memory *memory, const char **tried);
+int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
+                                const struct gpuring_net_memory *memory);
+/* For a receiving rail: what flushing needs. */
+int gpuring_verbs_flush_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* A slot has landed: flush it, now or with the next ones. */
+void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                         unsigned protocol, uint64_t step, uint32_t bytes);
+/* A flush is done. */
+void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* The rail has failed and takes nothing more: flush what it wrote, so that it cannot come after
+ * what another rail brings. True when that is done, as far as the device does it. */
+bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* The last flush of a rail failed: what the peer takes for arrived is lost. */
+void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail);
+/* The id of a flush's work request. */
+uint64_t gpuring_verbs_flush_id(const struct gpuring_net_link *link,
+                                const struct gpuring_verbs_rail *rail);
+
+/* net/verbs/failover.c */
+/* The rail has failed for this reason: go on by another, or the link has failed. */
+void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                             const char *what, const char *remedy);
+/* A receive, or a flush, of a rail that is not up may have been the last to come back. */
+void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* ARRIVED, EARLY and LOST; on: the rail that brought it. What is said twice, by several rails, may
+ * come in any order, and all of it is true: it is added up. */
+void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
+                                unsigned protocol, uint64_t count);
+void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
+                              unsigned protocol, uint32_t number);
+void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
+/* As the net's link_ready: lanes that did not connect have failed, and the peer can be told. */
+void gpuring_verbs_ready(struct gpuring_net_link *link);
+/* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
+void gpuring_verbs_give_up(struct gpuring_net_link *link);
+/* Is something left that the peer waits for? */
+bool gpuring_verbs_recovery_due(const struct gpuring_net *net);
+/* Do what can be done now for a link that is recovering, or for all. */
+void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
+void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);
+
+/* net/verbs/error.c */
+void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                             int status, const char *what, const char *remedy);
+void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                                const struct ibv_wc *wc);
+/* What a user can do about a completion's status, and whether another path may be better. Pure. */
+const char *gpuring_verbs_remedy(enum ibv_wc_status status);
+bool gpuring_verbs_path_failed(enum ibv_wc_status status);
+
+/* net/verbs/watch.c: asynchronous events, by a thread */
+int gpuring_verbs_watch_start(struct gpuring_net *net);
+void gpuring_verbs_watch_stop(struct gpuring_net *net);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A thread that waits for the adapters' asynchronous events: ports that go down and come back, and
+ * fatal errors of devices and queue pairs. It sleeps in poll() and costs nothing otherwise.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "mca/coll_gpuring/net/proxy/thread.h"
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define DEVICE_REMEDY gpuring_verbs_remedy(IBV_WC_FATAL_ERR)
+
+struct gpuring_verbs_watch {
+    struct gpuring_net *net;
+    pthread_t thread;
+    pid_t pid;
+    int stop; /* an eventfd */
+    int nadapters;
+    struct gpuring_verbs_adapter **adapters; /* in the order of fds */
+    struct pollfd *fds;                      /* stop, then each adapter */
+};
+
+enum verdict { VERDICT_IGNORE, VERDICT_PORT_DOWN, VERDICT_PORT_UP, VERDICT_QP, VERDICT_DEVICE };
+
+static enum verdict judge(enum ibv_event_type type)
+{
+    switch (type) {
+    case IBV_EVENT_PORT_ERR:
+        return VERDICT_PORT_DOWN;
+    case IBV_EVENT_PORT_ACTIVE:
+        return VERDICT_PORT_UP;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        return VERDICT_QP;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+        return VERDICT_DEVICE;
+    default:
+        return VERDICT_IGNORE;
+    }
+}
+
+/* Which rails an event is about: those of a queue pair, of a port, or of a whole adapter. */
+struct concerned {
+    const struct gpuring_verbs_adapter *adapter;
+    const struct ibv_qp *qp; /* NULL: any */
+    int port;                /* 0: any */
+};
+
+static bool concerns(const struct concerned *who, const struct gpuring_verbs_rail *rail)
+{
+    return rail->state == GPURING_VERBS_UP && rail->port->adapter == who->adapter &&
+           (who->qp == NULL || rail->qp == who->qp) &&
+           (who->port == 0 || rail->port->number == who->port);
+}
+
+/* Can the link go on without the rails that are concerned? */
+static bool has_others(const struct gpuring_net_link *link, const struct concerned *who)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP && !concerns(who, &link->rail[r])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `spare`: only where there is another rail to go on by. */
+static void fail_rails(struct gpuring_net *net, const struct concerned *who, bool spare,
+                       const char *what, const char *remedy)
+{
+    gpuring_gate_enter(&net->base.gate);
+    for (uint32_t i = 0; i < net->base.nlinks; i++) {
+        struct gpuring_net_link *link =
+            (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
+
+        if (link == NULL || !link->connected || link->peer_closed ||
+            (spare && !has_others(link, who))) {
+            continue;
+        }
+        for (unsigned r = 0; r < link->nrails; r++) {
+            if (concerns(who, &link->rail[r])) {
+                gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
+            }
+        }
+    }
+    gpuring_gate_leave(&net->base.gate);
+}
+
+static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter)
+{
+    struct ibv_async_event event;
+    struct concerned who = {.adapter = adapter};
+    enum verdict verdict;
+    const char *what;
+    int port;
+
+    if (gpuring_verbs.get_async_event(adapter->context, &event) != 0) {
+        return;
+    }
+    /* Acknowledged first: destroying a queue pair waits for that, under the gate that we need.
+     * From here on its address is only compared. */
+    verdict = judge(event.event_type);
+    what = gpuring_verbs.event_type_str(event.event_type);
+    who.qp = verdict == VERDICT_QP ? event.element.qp : NULL;
+    port = event.element.port_num;
+    gpuring_verbs.ack_async_event(&event);
+    switch (verdict) {
+    case VERDICT_PORT_DOWN:
+        gpuring_warn("%s: device %s port %d is down; connections that have no other path fail if "
+                     "it does not come back within the retries (coll_gpuring_verbs_timeout, "
+                     "coll_gpuring_verbs_retry_count)",
+                     net->base.host, adapter->name, port);
+        who.port = port;
+        fail_rails(net, &who, true, what, "check the cable and the switch");
+        break;
+    case VERDICT_PORT_UP:
+        gpuring_warn("%s: device %s port %d is up again; connections that left it stay where they "
+                     "are",
+                     net->base.host, adapter->name, port);
+        break;
+    case VERDICT_QP:
+        fail_rails(net, &who, false, what,
+                   "the peer sent what this end refuses, or the device failed: see the kernel's "
+                   "log (dmesg)");
+        break;
+    case VERDICT_DEVICE:
+        fail_rails(net, &who, false, what, DEVICE_REMEDY);
+        break;
+    default:
+        gpuring_debug("%s: device %s: %s", net->base.host, adapter->name, what);
+        break;
+    }
+}
+
+static void *watch_main(void *argument)
+{
+    struct gpuring_verbs_watch *watch = argument;
+
+    pthread_setname_np(pthread_self(), "gpuring-events");
+    while (poll(watch->fds, (nfds_t) watch->nadapters + 1, -1) >= 0 || errno == EINTR) {
+        if (watch->fds[0].revents != 0) {
+            break;
+        }
+        for (int i = 0; i < watch->nadapters; i++) {
+            if ((watch->fds[i + 1].revents & POLLIN) != 0) {
+                handle(watch->net, watch->adapters[i]);
+            } else if (watch->fds[i + 1].revents != 0) {
+                const struct concerned who = {.adapter = watch->adapters[i]};
+
+                watch->fds[i + 1].fd = -1; /* the device is gone for good */
+                fail_rails(watch->net, &who, false, "the device was removed", DEVICE_REMEDY);
+            }
+        }
+    }
+    return NULL;
+}
+
+static void watch_free(struct gpuring_verbs_watch *watch)
+{
+    if (watch->stop >= 0) {
+        close(watch->stop);
+    }
+    free(watch->adapters);
+    free(watch->fds);
+    free(watch);
+}
+
+int gpuring_verbs_watch_start(struct gpuring_net *net)
+{
+    struct gpuring_verbs_watch *watch = calloc(1, sizeof *watch);
+    int error, n = 0;
+
+    for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
+        n++;
+    }
+    if (watch != NULL) {
+        watch->net = net;
+        watch->pid = getpid();
+        watch->stop = eventfd(0, EFD_CLOEXEC);
+        watch->adapters = calloc((size_t) n, sizeof(struct gpuring_verbs_adapter *));
+        watch->fds = calloc((size_t) n + 1, sizeof(*watch->fds));
+    }
+    if (watch == NULL || watch->adapters == NULL || watch->fds == NULL || watch->stop < 0) {
+        gpuring_error("out of memory or file descriptors for the watch over network devices");
+        if (watch != NULL) {
+            watch_free(watch);
+        }
+        return GPURING_ERR_NOMEM;
+    }
+    watch->fds[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
+    for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
+        watch->adapters[watch->nadapters++] = a;
+        watch->fds[watch->nadapters] =
+            (struct pollfd){.fd = a->context->async_fd, .events = POLLIN};
+    }
+    error = gpuring_proxy_thread_start(&watch->thread, watch_main, watch);
+    if (error != 0) {
+        gpuring_error("cannot start the thread that watches network devices: %s (see ulimit -u)",
+                      strerror(error));
+        watch_free(watch);
+        return GPURING_ERR_IO;
+    }
+    net->watch = watch;
+    return GPURING_OK;
+}
+
+void gpuring_verbs_watch_stop(struct gpuring_net *net)
+{
+    struct gpuring_verbs_watch *watch = net->watch;
+    const uint64_t one = 1;
+
+    if (watch == NULL) {
+        return;
+    }
+    net->watch = NULL;
+    if (watch->pid == getpid()) { /* a forked child has no such thread */
+        while (write(watch->stop, &one, sizeof one) < 0 && errno == EINTR) {
+        }
+        pthread_join(watch->thread, NULL); /* it never blocks but in poll and at the gate */
+    }
+    watch_free(watch);
+}

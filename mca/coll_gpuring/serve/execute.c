@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/serve/execute.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/serve/fallback_allreduce.h"
+#include "mca/coll_gpuring/serve/persistent_order.h"
+#include "mca/coll_gpuring/serve/verify.h"
+#include "mca/coll_gpuring/util/backoff.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* The second path of an item under coll_gpuring_check=data. */
+struct gpuring_run_check {
+    struct gpuring_call call; /* with the copied input */
+    uint8_t *input;           /* as it was before the operation */
+    uint8_t *expected;
+    double *scale; /* NULL: results must be equal */
+    bool running;  /* the operation is done, the second path runs */
+};
+
+#define LOOKS_PER_CORE 16 /* vain looks between questions whether a peer shares our core */
+#define LOOKS_PER_MPI  8  /* vain looks between calls of opal_progress, which poll MPI's sockets */
+
+/* The one line that says that the component is at work, at the first call of a communicator. */
+static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    const struct gpuring_engine *engine = module->engine;
+    char text[256];
+
+    gpuring_module_text(module, text, sizeof text);
+    gpuring_info("coll/gpuring serves %s: first MPI_Allreduce (%llu bytes) by algorithm %s, "
+                 "protocol %s; transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
+                 text, (unsigned long long) (call->count * call->element_size),
+                 gpuring_algorithm_text(engine->choice.algorithm),
+                 gpuring_protocol_text(engine->choice.protocol),
+                 gpuring_transport_name(engine->transport), engine->choice_config.nnodes,
+                 engine->plans[GPURING_ALGORITHM_RING]->nlanes,
+                 (double) gpuring_transport_memory(engine->transport) / (1 << 20));
+}
+
+static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    static const enum gpuring_pvar by_algorithm[GPURING_ALGORITHM_COUNT] = {
+        [GPURING_ALGORITHM_RING] = GPURING_PVAR_calls_ring,
+        [GPURING_ALGORITHM_TREE] = GPURING_PVAR_calls_tree,
+        [GPURING_ALGORITHM_DIRECT] = GPURING_PVAR_calls_direct,
+        [GPURING_ALGORITHM_PACKED] = GPURING_PVAR_calls_packed,
+    };
+    static const enum gpuring_pvar by_protocol[GPURING_PROTOCOL_COUNT] = {
+        [GPURING_PROTOCOL_SIMPLE] = GPURING_PVAR_calls_simple,
+        [GPURING_PROTOCOL_LL] = GPURING_PVAR_calls_ll,
+        [GPURING_PROTOCOL_LL128] = GPURING_PVAR_calls_ll128,
+    };
+
+    gpuring_pvar_add(GPURING_PVAR_calls, 1);
+    gpuring_pvar_add(by_algorithm[module->engine->choice.algorithm], 1);
+    gpuring_pvar_add(by_protocol[module->engine->choice.protocol], 1);
+    gpuring_pvar_add(GPURING_PVAR_bytes, call->count * call->element_size);
+    if (OPAL_UNLIKELY(module->engine->operation == 1)) {
+        log_first(module, call);
+    }
+    gpuring_trace("operation %llu: %llu elements by %s, %s",
+                  (unsigned long long) module->engine->operation, (unsigned long long) call->count,
+                  gpuring_algorithm_text(module->engine->choice.algorithm),
+                  gpuring_protocol_text(module->engine->choice.protocol));
+}
+
+bool gpuring_execute_at_once(const mca_coll_gpuring_module_t *module,
+                             const struct gpuring_call *call)
+{
+    return OPAL_LIKELY(module->state == GPURING_STATE_READY &&
+                       gpuring_queue_empty(&module->queue) && !call->agree &&
+                       !gpuring_persistent_open(&module->queue) &&
+                       gpuring_params.check != GPURING_PARAM_CHECK_DATA);
+}
+
+/* After the first vain poll: keep MPI moving, look after the watchdog, let others have the core. */
+static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    struct gpuring_engine *engine = module->engine;
+    struct gpuring_backoff pause = {.vain = 0};
+    bool crowded = engine->oversubscribed;
+    unsigned looks = 0;
+    int status;
+
+    do {
+        if (looks % LOOKS_PER_MPI == 0) {
+            opal_progress();
+        }
+        if (!engine->oversubscribed && looks % LOOKS_PER_CORE == 0) {
+            crowded = gpuring_transport_shares_core(engine->transport);
+        }
+        looks++;
+        gpuring_backoff(&pause, gpuring_operation_progress(engine), crowded);
+        status = gpuring_operation_poll(engine, call);
+        if (status == GPURING_AGAIN) {
+            int health = gpuring_watchdog_look(module);
+
+            if (health != GPURING_OK) {
+                return health;
+            }
+        }
+    } while (status == GPURING_AGAIN);
+    return status;
+}
+
+void gpuring_execute_fail(mca_coll_gpuring_module_t *module, int status)
+{
+    bool running = module->state == GPURING_STATE_READY;
+
+    if (running && status == GPURING_ERR_ABORTED) {
+        uint32_t why = *gpuring_transport_abort_word(module->engine->transport);
+
+        status = why != 0 ? -(int) why : status; /* what the other rank stopped for */
+    }
+    gpuring_module_fail(module, status);
+    if (running) {
+        gpuring_operation_stop(module->engine);
+        gpuring_operation_finish(module->engine, status);
+    }
+}
+
+/* An operation has ended: account for it, or fail. */
+static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                         int status)
+{
+    if (OPAL_LIKELY(status == GPURING_OK)) {
+        gpuring_operation_finish(module->engine, status);
+        account(module, call);
+        return GPURING_OK;
+    }
+    gpuring_watchdog_report(module, status);
+    gpuring_execute_fail(module, status);
+    return module->failure;
+}
+
+int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    struct gpuring_engine *engine = module->engine;
+    int status = gpuring_operation_start(engine, call);
+
+    if (OPAL_LIKELY(status == GPURING_OK)) {
+        status = gpuring_operation_poll(engine, call);
+    }
+    if (status == GPURING_AGAIN) {
+        status = wait_operation(module, call);
+    }
+    return end_operation(module, call, status);
+}
+
+/* Keep the input for the second path: the operation may overwrite it. */
+static int check_prepare(struct gpuring_item *item)
+{
+    size_t bytes = item->call.count * item->call.element_size;
+    struct gpuring_run_check *check = calloc(1, sizeof *check);
+
+    if (check == NULL) {
+        return GPURING_ERR_NOMEM;
+    }
+    item->check = check;
+    check->call = item->call;
+    check->input = malloc(bytes);
+    check->expected = malloc(bytes);
+    if (gpuring_verify_rounds(item->call.type, item->call.op)) {
+        check->scale = malloc(item->call.count * sizeof *check->scale);
+    }
+    if (check->input == NULL || check->expected == NULL ||
+        (check->scale == NULL && gpuring_verify_rounds(item->call.type, item->call.op))) {
+        gpuring_error("out of memory for coll_gpuring_check=data: it needs three times the vector");
+        return GPURING_ERR_NOMEM;
+    }
+    check->call.input = check->input;
+    return gpuring_process_copy(check->input, item->call.input, bytes);
+}
+
+void gpuring_execute_discard(struct gpuring_item *item)
+{
+    if (item->check != NULL) {
+        free(item->check->input);
+        free(item->check->expected);
+        free(item->check->scale);
+        free(item->check);
+        item->check = NULL;
+    }
+}
+
+static void report_wrong(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                         const void *found, const void *expected, uint64_t at)
+{
+    char pid[16], where[512], module_text[256], element[24], count[24], is[64], should[64];
+
+    gpuring_module_text(module, module_text, sizeof module_text);
+    snprintf(where, sizeof where, "%s, operation %llu (%s of %s by %s, %s)", module_text,
+             (unsigned long long) module->engine->operation, gpuring_op_info(call->op)->name,
+             gpuring_type_info(call->type)->name,
+             gpuring_algorithm_text(module->engine->choice.algorithm),
+             gpuring_protocol_text(module->engine->choice.protocol));
+    snprintf(pid, sizeof pid, "%d", (int) getpid());
+    snprintf(element, sizeof element, "%llu", (unsigned long long) at);
+    snprintf(count, sizeof count, "%llu", (unsigned long long) call->count);
+    gpuring_verify_text(expected, at, call->type, should, sizeof should);
+    gpuring_verify_text(found, at, call->type, is, sizeof is);
+    gpuring_compat_help("wrong data", gpuring_process.hostname, pid, where, element, count, should,
+                        is);
+}
+
+/* Compare; of a wrong result, the second path's is stored. */
+static int check_compare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    struct gpuring_run_check *check = item->check;
+    size_t bytes = item->call.count * item->call.element_size;
+    uint64_t at;
+    int status = gpuring_process_copy(check->input, item->call.output, bytes);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    at = gpuring_verify(check->input, check->expected, check->scale, item->call.count,
+                        item->call.type, module->nranks);
+    if (at == item->call.count) {
+        return GPURING_OK;
+    }
+    report_wrong(module, &item->call, check->input, check->expected, at);
+    status = gpuring_process_copy(item->call.output, check->expected, bytes);
+    return status != GPURING_OK ? status : GPURING_ERR_DATA;
+}
+
+static int run_check(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    int status;
+
+    if (!item->check->running) {
+        item->check->running = true;
+        item->simple = module->simple;
+        gpuring_fallback_allreduce_start(item->simple, &item->check->call, item->check->scale);
+    }
+    status = gpuring_fallback_allreduce_progress(item->simple, item->check->expected);
+    return status == GPURING_OK ? check_compare(module, item) : status;
+}
+
+int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    int status = GPURING_OK;
+
+    if (item->check != NULL && item->started && item->check->running) {
+        return run_check(module, item);
+    }
+    if (!item->started) {
+        item->started = true;
+        if (gpuring_params.check == GPURING_PARAM_CHECK_DATA) {
+            status = check_prepare(item);
+            if (status != GPURING_OK) {
+                gpuring_execute_fail(module, status);
+                return status;
+            }
+        }
+        status = gpuring_operation_start(module->engine, &item->call);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_operation_poll(module->engine, &item->call);
+    }
+    if (status == GPURING_AGAIN) {
+        return GPURING_AGAIN;
+    }
+    status = end_operation(module, &item->call, status);
+    return status == GPURING_OK && item->check != NULL ? run_check(module, item) : status;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/topology/local_topology.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/topo_pci/discover/pci_cuda.h"
+#include "mca/topo_pci/discover/pci_discover.h"
+#include "mca/topo_pci/discover/pci_nvml.h"
+
+static struct {
+    pthread_mutex_t lock;
+    bool known; /* the rest is */
+    struct gpuring_local_topology view;
+    char *text;
+} own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool gpuring_local_topology_of_gpus(void)
+{
+    return gpuring_param_given(gpuring_params.topo_file) ||
+           gpuring_params.device != GPURING_PARAM_DEVICE_HOST;
+}
+
+static int discover(struct pci_doc **doc, struct pci_error *error)
+{
+    struct pci_discover_options options = {.nets = PCI_NETS_AUTO};
+    struct pci_nvml *nvml = NULL;
+    struct pci_cuda *cuda = NULL;
+    char why[256] = "";
+    int status;
+
+    if (gpuring_params.device != GPURING_PARAM_DEVICE_HOST &&
+        pci_nvml_open(NULL, &nvml, why, sizeof why) == 0) {
+        options.hooks = pci_nvml_hooks(nvml);
+        /* Only where the application has loaded the driver anyway. */
+        if (pci_cuda_open(NULL, true, &cuda) == 0) {
+            pci_cuda_hook(cuda, &options.hooks);
+        }
+    } else if (why[0] != '\0') {
+        gpuring_debug("NVLinks are not known: %s", why);
+    }
+    status = pci_discover(&options, doc, error);
+    pci_cuda_close(cuda);
+    pci_nvml_close(nvml);
+    return status;
+}
+
+/* The file that was asked for, else (it is bad, or not given) this machine. */
+static int load_document(struct pci_doc **doc, bool *from_file)
+{
+    struct pci_error error = {.text = ""};
+    int status;
+
+    *from_file = gpuring_param_given(gpuring_params.topo_file);
+    if (*from_file) {
+        status = pci_doc_read(gpuring_params.topo_file, doc, &error);
+        if (status == 0) {
+            return 0;
+        }
+        gpuring_warn("coll_gpuring_topo_file: %s; the topology of this machine is used instead",
+                     error.text);
+        *from_file = false;
+    }
+    status = discover(doc, &error);
+    if (status != 0) {
+        gpuring_warn("the topology of this machine cannot be found: %s; ranks are connected in "
+                     "their order",
+                     error.text);
+    }
+    return status;
+}
+
+/* FNV-1a, 64 bits; never 0. */
+uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < bytes; i++) {
+        hash = (hash ^ (uint8_t) text[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash != 0 ? hash : 1;
+}
+
+/* Under the lock. */
+static void look(void)
+{
+    struct pci_error error = {.text = ""};
+    struct pci_doc *doc = NULL;
+    size_t bytes = 0;
+    bool from_file;
+
+    if (load_document(&doc, &from_file) == 0) {
+        if (pci_doc_format(doc, &own.text, &bytes, &error) == 0) {
+            own.view = (struct gpuring_local_topology){
+                .text = own.text,
+                .bytes = bytes,
+                .fingerprint = gpuring_local_topology_fingerprint(own.text, bytes),
+                .from_file = from_file};
+        } else {
+            gpuring_warn("the topology of this machine cannot be told to others: %s", error.text);
+        }
+    }
+    pci_doc_free(doc);
+    own.known = true;
+}
+
+void gpuring_local_topology_own(struct gpuring_local_topology *view)
+{
+    pthread_mutex_lock(&own.lock);
+    if (!own.known &&
+        (gpuring_local_topology_of_gpus() || gpuring_param_given(gpuring_params.topo_dump_file))) {
+        look();
+    }
+    *view = own.view;
+    pthread_mutex_unlock(&own.lock);
+}
+
+void gpuring_local_topology_close(void)
+{
+    pthread_mutex_lock(&own.lock);
+    free(own.text);
+    own.text = NULL;
+    own.view = (struct gpuring_local_topology){.bytes = 0};
+    own.known = false;
+    pthread_mutex_unlock(&own.lock);
+}
+
+/* ---- Of all processes of a node ---- */
+
+/* What a device is: two views that differ in this are not of one machine. */
+static const struct {
+    const char *element, *key, *kept[3];
+} natures[] = {
+    {"pci", "busid", {"class", "vendor", "device"}},
+    {"cpu", "numaid", {"arch", "vendor", "familyid"}},
+};
+
+static int check_nature(const struct pci_doc *into, const struct pci_elem *elem, size_t kind,
+                        struct pci_error *error)
+{
+    const char *id = pci_elem_get(elem, natures[kind].key);
+    const struct pci_elem *other =
+        id != NULL ? pci_doc_find(into, natures[kind].element, natures[kind].key, id) : NULL;
+
+    for (int i = 0; other != NULL && i < 3; i++) {
+        const char *key = natures[kind].kept[i];
+        const char *here = pci_elem_get(other, key), *there = pci_elem_get(elem, key);
+
+        if (here != NULL && there != NULL && here[0] != '\0' && there[0] != '\0' &&
+            strcmp(here, there) != 0) {
+            snprintf(error->text, sizeof error->text,
+                     "the ranks of this node see different machines: %s %s has %s=\"%s\" for one, "
+                     "\"%s\" for another",
+                     natures[kind].element, id, key, here, there);
+            return -EPROTO;
+        }
+    }
+    return 0;
+}
+
+static int check_natures(const struct pci_doc *into, const struct pci_doc *from,
+                         struct pci_error *error)
+{
+    int status = 0;
+
+    for (size_t kind = 0; kind < sizeof natures / sizeof *natures; kind++) {
+        const struct pci_elem *elem = NULL;
+
+        while (status == 0 && (elem = pci_doc_next(from, elem, natures[kind].element)) != NULL) {
+            status = check_nature(into, elem, kind, error);
+        }
+    }
+    return status;
+}
+
+/* Each container counts from 0: number anew, in the order of the document, what is there twice. */
+static int renumber(struct pci_doc *doc, const char *element, const char *key)
+{
+    struct pci_elem *elem = NULL, *other;
+    bool twice = false;
+    int number = 0;
+
+    while (!twice && (elem = pci_doc_next(doc, elem, element)) != NULL) {
+        const char *value = pci_elem_get(elem, key);
+
+        for (other = elem; value != NULL && (other = pci_doc_next(doc, other, element)) != NULL;) {
+            const char *same = pci_elem_get(other, key);
+
+            twice = twice || (same != NULL && strcmp(same, value) == 0);
+        }
+    }
+    for (elem = NULL; twice && (elem = pci_doc_next(doc, elem, element)) != NULL; number++) {
+        if (pci_elem_setf(elem, key, "%d", number) != 0) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+int gpuring_node_topology_merge(const struct gpuring_local_topology *views, int count,
+                                struct pci_doc **doc, struct pci_error *error)
+{
+    int status = pci_doc_parse(views[0].text, views[0].bytes, doc, error);
+
+    for (int i = 1; i < count && status == 0; i++) {
+        struct pci_doc *from = NULL;
+
+        status = pci_doc_parse(views[i].text, views[i].bytes, &from, error);
+        if (status == 0) {
+            status = check_natures(*doc, from, error);
+        }
+        if (status == 0) {
+            status = pci_doc_merge(*doc, from, error);
+        }
+        pci_doc_free(from);
+    }
+    if (status == 0 && count > 1) {
+        status = renumber(*doc, "gpu", "rank");
+        status = status == 0 ? renumber(*doc, "gpu", "dev") : status;
+        status = status == 0 ? renumber(*doc, "net", "dev") : status;
+    }
+    if (status != 0) {
+        pci_doc_free(*doc);
+        *doc = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/topology/node_map.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+struct placed {
+    uint64_t node;
+    int rank;
+};
+
+static int compare_placed(const void *a, const void *b)
+{
+    const struct placed *left = a, *right = b;
+
+    if (left->node != right->node) {
+        return left->node < right->node ? -1 : 1;
+    }
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+/* Ranks sorted by identity -> members->node: the first rank of the same node, for now. */
+static void mark_first_ranks(const struct placed *sorted, struct gpuring_node_map *members)
+{
+    int first = 0;
+
+    for (int i = 0; i < members->nranks; i++) {
+        if (i > 0 && sorted[i].node != sorted[i - 1].node) {
+            first = i;
+        }
+        members->node[sorted[i].rank] = sorted[first].rank;
+    }
+}
+
+/* First ranks -> consecutive numbers in the order of first ranks (which precede their nodes). */
+static void number_nodes(struct gpuring_node_map *members)
+{
+    members->nnodes = 0;
+    for (int rank = 0; rank < members->nranks; rank++) {
+        int first = members->node[rank];
+
+        members->node[rank] = first == rank ? members->nnodes++ : members->node[first];
+    }
+}
+
+/* Counting sort by node; `start` has nnodes + 1 places. */
+static void order_ranks(struct gpuring_node_map *members, int *start)
+{
+    for (int i = 0; i <= members->nnodes; i++) {
+        start[i] = 0;
+    }
+    for (int rank = 0; rank < members->nranks; rank++) {
+        start[members->node[rank] + 1]++;
+    }
+    for (int i = 0; i < members->nnodes; i++) {
+        start[i + 1] += start[i];
+    }
+    for (int rank = 0; rank < members->nranks; rank++) {
+        members->position[rank] = start[members->node[rank]]++;
+        members->order[members->position[rank]] = rank;
+    }
+}
+
+int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *members)
+{
+    int nranks = hellos->nranks;
+    size_t n = (size_t) nranks;
+    struct placed *sorted = malloc(n * sizeof *sorted);
+    int *start = malloc((n + 1) * sizeof *start);
+    int status = GPURING_ERR_NOMEM;
+
+    *members = (struct gpuring_node_map){
+        .nranks = nranks,
+        .node = malloc(n * sizeof *members->node),
+        .order = malloc(n * sizeof *members->order),
+        .position = malloc(n * sizeof *members->position),
+    };
+    if (sorted != NULL && start != NULL && members->node != NULL && members->order != NULL &&
+        members->position != NULL) {
+        for (int rank = 0; rank < nranks; rank++) {
+            sorted[rank] =
+                (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
+        }
+        qsort(sorted, n, sizeof *sorted, compare_placed);
+        mark_first_ranks(sorted, members);
+        number_nodes(members);
+        order_ranks(members, start);
+        status = GPURING_OK;
+    } else {
+        gpuring_error("out of memory for a communicator of %d ranks", nranks);
+        gpuring_node_map_clear(members);
+    }
+    free(sorted);
+    free(start);
+    return status;
+}
+
+void gpuring_node_map_clear(struct gpuring_node_map *members)
+{
+    free(members->node);
+    free(members->order);
+    free(members->position);
+    *members = (struct gpuring_node_map){.nranks = 0};
+}
+
+int gpuring_node_map_local(const struct gpuring_node_map *members, int rank, int *place)
+{
+    int count = 0;
+
+    for (int i = 0; i < members->nranks; i++) {
+        if (i == rank && place != NULL) {
+            *place = count;
+        }
+        count += members->node[i] == members->node[rank];
+    }
+    return count;
+}
+
+int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank)
+{
+    const struct gpuring_hello *mine = gpuring_hello_of(hellos, rank);
+    int count = 0;
+
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        count += hello->node == mine->node && hello->device.kind == GPURING_DEVICE_CUDA &&
+                 memcmp(hello->device.uuid, mine->device.uuid, sizeof mine->device.uuid) == 0;
+    }
+    return count > 0 ? count : 1;
+}
+
+/* A hello of this version, with the ports that it announces. */
+static bool well_formed(const struct gpuring_gathered *hellos, int rank)
+{
+    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
+
+    if (hellos->sizes[rank] < sizeof *hello || hello->magic != GPURING_HELLO_MAGIC ||
+        hello->version != GPURING_WIRE_VERSION || hello->bytes != sizeof *hello ||
+        hello->nnics > GPURING_NICS_MAX || hello->view_bytes > GPURING_VIEW_BYTES_MAX ||
+        hellos->sizes[rank] != gpuring_hello_bytes(hello->nnics) ||
+        memchr(hello->hostname, '\0', sizeof hello->hostname) == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < hello->nnics; i++) {
+        if (!gpuring_nic_valid(&gpuring_hello_nics(hello)[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
+                                                   int *parameter)
+{
+    const struct gpuring_hello *first = gpuring_hello_of(hellos, 0);
+
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        *rank = i;
+        if (!well_formed(hellos, i)) {
+            return GPURING_DISAGREE_VERSION;
+        }
+        for (int p = 0; p < GPURING_SHARED_COUNT; p++) {
+            if (hello->shared[p] != first->shared[p]) {
+                *parameter = p;
+                return GPURING_DISAGREE_PARAMETER;
+            }
+        }
+        if (hello->tuning != first->tuning) {
+            return GPURING_DISAGREE_TUNING;
+        }
+    }
+    return GPURING_AGREED;
+}
+
+/*
+ * A binary tree over positions 0 .. n-1: position 0 is the root with one child; another's depth is
+ * told by its lowest set bit b: leaves are odd, its children are at distance b/2 on both sides, its
+ * parent at distance b. Each inner node is even, so that the tree shifted by one (or mirrored) has
+ * other inner nodes: the double binary tree of Sanders, Speck and Traeff (2009).
+ */
+static int btree_up(int position, int n)
+{
+    int bit = position & -position;
+    int up = (position ^ bit) | (bit << 1);
+
+    if (position == 0) {
+        return -1;
+    }
+    return up < n ? up : position ^ bit;
+}
+
+static void btree_down(int position, int n, int down[2])
+{
+    int bit = position & -position, found = 0;
+
+    down[0] = down[1] = -1;
+    if (position == 0) { /* the highest power of two below n */
+        for (bit = 1; bit < n; bit *= 2) {
+        }
+        if (n > 1) {
+            down[0] = bit / 2;
+        }
+        return;
+    }
+    if (bit > 1) {
+        down[found++] = position - bit / 2;
+    }
+    for (bit /= 2; bit > 0; bit /= 2) { /* the right subtree may be cut off by n */
+        if (position + bit < n) {
+            down[found] = position + bit;
+            return;
+        }
+    }
+}
+
+/* The place at `position`; `second`: in the second tree of the pair. */
+static void tree_place(const struct gpuring_node_map *members, int position, int second,
+                       struct gpuring_tree_place *place)
+{
+    int n = members->nranks, down[2], up;
+    int mirror = second && n % 2 == 0, shift = second && n % 2 != 0;
+    int virtual = mirror ? n - 1 - position : shift ? (position + n - 1) % n : position;
+
+    up = btree_up(virtual, n);
+    btree_down(virtual, n, down);
+    *place = (struct gpuring_tree_place){.up = -1};
+    for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
+        place->down[i] = -1;
+    }
+    for (int i = -1; i < 2; i++) {
+        int other = i < 0 ? up : down[i];
+
+        if (other >= 0) {
+            int real = mirror ? n - 1 - other : shift ? (other + 1) % n : other;
+
+            *(i < 0 ? &place->up : &place->down[i]) = members->order[real];
+        }
+    }
+}
+
+void gpuring_node_map_channels(const struct gpuring_node_map *members, int rank, uint32_t nchannels,
+                               struct gpuring_channel *channels)
+{
+    int n = members->nranks, position = members->position[rank];
+    struct gpuring_channel channel = {
+        .ring = {.prev = members->order[(position + n - 1) % n],
+                 .next = members->order[(position + 1) % n],
+                 .index = position},
+    };
+
+    tree_place(members, position, 0, &channel.tree[0]);
+    tree_place(members, position, 1, &channel.tree[1]);
+    for (uint32_t i = 0; i < nchannels; i++) {
+        channels[i] = channel;
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Pure functions of AllGather 1: which ranks share a node, do all agree, and the channels that
+ * follow where no topology tells better: rings and double binary trees over the ranks, ordered so
+ * that those of a node are neighbours.
+ */
+#ifndef GPURING_TOPOLOGY_NODE_MAP_H
+#define GPURING_TOPOLOGY_NODE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/coll_gpuring/plan/plan.h"
+#include "mca/coll_gpuring/topology/format.h"
+
+/* Nodes are numbered in the order of their first ranks. */
+struct gpuring_node_map {
+    int nranks, nnodes;
+    int *node;     /* [nranks]: node of each rank */
+    int *order;    /* [nranks]: ranks by node, then by rank */
+    int *position; /* [nranks]: inverse of order */
+};
+
+/* 0 and filled members (freed by gpuring_node_map_clear), or GPURING_ERR_NOMEM. */
+int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *members);
+void gpuring_node_map_clear(struct gpuring_node_map *members);
+
+/* Number of ranks on a rank's node; *place: which of them it is, by rank (place may be NULL). */
+int gpuring_node_map_local(const struct gpuring_node_map *members, int rank, int *place);
+
+/* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
+int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank);
+
+/*
+ * Are all blocks of AllGather 1 well formed, and what do the ranks disagree in: with the lowest
+ * rank that differs from rank 0.
+ */
+enum gpuring_disagreement {
+    GPURING_AGREED,
+    GPURING_DISAGREE_VERSION,   /* or it is no hello at all */
+    GPURING_DISAGREE_PARAMETER, /* *parameter: index among the shared ones */
+    GPURING_DISAGREE_TUNING,    /* the rules of their tuning files */
+};
+enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
+                                                   int *parameter);
+
+/* The places of `rank` in nchannels equal channels. */
+void gpuring_node_map_channels(const struct gpuring_node_map *members, int rank, uint32_t nchannels,
+                               struct gpuring_channel *channels);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/wireup/connect.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/agreement.h"
+#include "mca/coll_gpuring/wireup/devices.h"
+#include "mca/coll_gpuring/wireup/hello.h"
+#include "mca/coll_gpuring/wireup/plans.h"
+
+#define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
+
+/* The algorithm that was asked for is not to be had. */
+static void tell_missing(const mca_coll_gpuring_module_t *module,
+                         const struct gpuring_engine *engine)
+{
+    int asked = engine->choice_config.algorithm;
+
+    if (module->rank == 0 && asked >= 0 && asked < GPURING_ALGORITHM_COUNT &&
+        !engine->choice_config.offered[asked]) {
+        gpuring_info("coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
+                     "(direct: at most %d ranks; packed: GPUs of a known topology): another one is "
+                     "chosen by size",
+                     gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
+                     GPURING_ENGINE_DIRECT_RANKS);
+    }
+}
+
+/* What the tuning file says of this communicator. */
+static void tell_tuning(const mca_coll_gpuring_module_t *module,
+                        const struct gpuring_engine *engine)
+{
+    const struct gpuring_select_config *config = &engine->choice_config;
+    char text[256], sizes[1024] = "it has no rule for these";
+
+    if (module->rank != 0 || !gpuring_log_enabled(GPURING_LOG_INFO)) {
+        return;
+    }
+    gpuring_module_text(module, text, sizeof text);
+    if (config->algorithm == GPURING_SELECT_PREVIOUS) {
+        gpuring_info("%s: coll_gpuring_algorithm=previous leaves all sizes to %s", text,
+                     gpuring_compat_component(module->previous.allreduce_module));
+    } else if (gpuring_process.tuning.count > 0) {
+        if (config->tuned != NULL) {
+            gpuring_tuned_text(config->tuned, sizes, sizeof sizes);
+        }
+        gpuring_info("%s: tuning file %s, %s memory, %d node(s), %d ranks: %s (bytes; previous is "
+                     "%s)%s",
+                     text, gpuring_params.tuning_file, config->host ? "host" : "cuda",
+                     config->nnodes, config->nranks, sizes,
+                     gpuring_compat_component(module->previous.allreduce_module),
+                     config->algorithm >= 0 || config->protocol >= 0
+                         ? "; an algorithm or protocol that was asked for goes first"
+                         : "");
+    }
+}
+
+static int find_tuning(struct gpuring_engine *engine)
+{
+    struct gpuring_select_config *config = &engine->choice_config;
+    int status = gpuring_tuned_find(
+        &gpuring_process.tuning, config->host ? GPURING_TUNING_HOST : GPURING_TUNING_CUDA,
+        (uint64_t) config->nnodes, (uint64_t) config->nranks, &engine->tuned);
+
+    if (status != GPURING_OK) {
+        gpuring_error("out of memory for the rules of the tuning file");
+    }
+    config->tuned = engine->tuned;
+    return status;
+}
+
+int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
+                           const struct gpuring_wireup_known *known, struct gpuring_engine **engine)
+{
+    int status = gpuring_plans_engine(known->layout, known->hellos, module->rank,
+                                      gpuring_process.device_ops, gpuring_process.device, engine);
+
+    if (status == GPURING_OK) {
+        tell_missing(module, *engine);
+        status = find_tuning(*engine);
+    }
+    if (status == GPURING_OK) {
+        tell_tuning(module, *engine);
+    }
+    if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
+        status = gpuring_wireup_check_plans(known->layout);
+    }
+    return status;
+}
+
+/* How long the first chunks may take: less than what fails the wire-up as a whole. */
+static double try_seconds(const struct gpuring_net_choice *net)
+{
+    double limit = net->spare ? TRY_SPARE_SECONDS : 0;
+
+    return gpuring_params.timeout > 0 && (limit == 0 || gpuring_params.timeout < 2 * limit)
+               ? gpuring_params.timeout / 2.0
+               : limit;
+}
+
+int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
+                             const struct gpuring_wireup_known *known,
+                             struct gpuring_engine *engine)
+{
+    const struct gpuring_node_map *members = known->members;
+    struct gpuring_wireup_devices devices;
+    struct gpuring_transport_config config = {
+        .rank = module->rank,
+        .nranks = module->nranks,
+        .node = members->node,
+        .hostname = gpuring_hello_of(known->hellos, module->rank)->hostname,
+        .unique_id = {known->id[0], known->id[1]},
+    };
+
+    if (members->nnodes > 1) {
+        struct gpuring_network network;
+        int status =
+            gpuring_network_open(known->net, known->hellos, members->node, module->rank, &network);
+
+        if (status != GPURING_OK) {
+            return status;
+        }
+        config.net_ops = network.ops;
+        config.net = network.net;
+        gpuring_wireup_devices_find(known->layout, known->routes, &devices, &config);
+        config.proxy = gpuring_process.proxy;
+        config.try_seconds = try_seconds(known->net);
+    }
+    return gpuring_engine_transport(engine, &config);
+}
+
+int gpuring_wireup_letters(const struct gpuring_transport *transport,
+                           struct ompi_communicator_t *comm, struct gpuring_letters *letters)
+{
+    int count = gpuring_transport_neighbours(transport), status;
+    struct gpuring_transport_letter letter;
+    size_t bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        gpuring_transport_letter(transport, i, &letter);
+        bytes += letter.bytes + letter.room;
+    }
+    status = gpuring_letters_init(letters, comm, 2 * count, bytes);
+    for (int i = 0; status == GPURING_OK && i < count; i++) {
+        gpuring_transport_letter(transport, i, &letter);
+        gpuring_letters_expect(letters, letter.peer, letter.room);
+        gpuring_letters_send(letters, letter.peer, letter.data, letter.bytes);
+    }
+    return status;
+}
+
+int gpuring_wireup_connect(struct gpuring_transport *transport,
+                           const struct gpuring_letters *letters)
+{
+    int count = gpuring_transport_neighbours(transport), status = GPURING_ERR_NOMEM;
+    const void **texts = malloc(((size_t) count + 1) * sizeof *texts);
+    size_t *bytes = malloc(((size_t) count + 1) * sizeof *bytes);
+
+    if (texts == NULL || bytes == NULL) {
+        gpuring_error("out of memory to connect with %d ranks", count);
+    } else {
+        for (int i = 0; i < count; i++) { /* each pair begins with the one that came */
+            texts[i] = letters->letter[2 * i].data;
+            bytes[i] = letters->letter[2 * i].bytes;
+        }
+        status = gpuring_transport_connect(transport, texts, bytes);
+    }
+    free(texts);
+    free(bytes);
+    return status;
+}

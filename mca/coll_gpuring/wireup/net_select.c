@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/wireup/net_select.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/topology/format.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#include "gpuring_config.h"
+
+#define CLOSE_SECONDS 2.0 /* for transfers under way when the process ends */
+#define NETS_MAX      4
+
+static struct gpuring_network networks[NETS_MAX]; /* under gpuring_process.lock */
+
+_Static_assert(GPURING_NET_WISH_AUTO == (int) GPURING_PARAM_NET_AUTO &&
+                   GPURING_NET_WISH_VERBS == (int) GPURING_PARAM_NET_VERBS &&
+                   GPURING_NET_WISH_UCX == (int) GPURING_PARAM_NET_UCX &&
+                   GPURING_NET_WISH_NONE == (int) GPURING_PARAM_NET_NONE,
+               "choices of the parameter in the order of the core");
+
+/* RDMA that is computed by the hosts' processors is often slower than TCP. */
+static void advise(enum gpuring_net_kind kind)
+{
+    if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
+        gpuring_net_only_software("/sys")) {
+        gpuring_info("the RDMA devices of host %s are made by software (rxe, siw): "
+                     "coll_gpuring_net=ucx, which then goes by TCP, is often faster, and the "
+                     "component that would serve without coll/gpuring may be at many sizes; let "
+                     "gpuring-perf --tuning FILE measure it, and give FILE as "
+                     "coll_gpuring_tuning_file",
+                     gpuring_process.hostname);
+    }
+}
+
+int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
+                           const char *failed, struct gpuring_net_choice *choice)
+{
+    static const char *const names[] = {"none", "verbs", "ucx"};
+    struct gpuring_net_place *places = calloc((size_t) hellos->nranks, sizeof *places);
+
+    if (places == NULL) {
+        gpuring_error("out of memory for a wire-up");
+        return GPURING_ERR_NOMEM;
+    }
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        places[i] = (struct gpuring_net_place){
+            .node = node[i],
+            .verbs = (hello->capabilities & GPURING_CAPABILITY_VERBS) != 0,
+            .ucx = (hello->capabilities & GPURING_CAPABILITY_UCX) != 0,
+            .nics = gpuring_hello_nics(hello),
+            .nnics = (int) hello->nnics,
+            .host = hello->hostname,
+        };
+    }
+    gpuring_net_choose((enum gpuring_net_wish) gpuring_params.net, places, hellos->nranks, failed,
+                       choice);
+    free(places);
+    if (choice->kind == GPURING_NET_KIND_NONE) {
+        if (rank == 0) {
+            gpuring_error("the ranks are on several nodes, and no network connects them: %s",
+                          choice->why);
+        }
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    if (rank == 0) {
+        gpuring_info("network %s between the nodes: %s", names[choice->kind], choice->why);
+        advise(choice->kind);
+    }
+    return GPURING_OK;
+}
+
+static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
+{
+#if GPURING_HAVE_VERBS
+    if (kind == GPURING_NET_KIND_VERBS) {
+        return &gpuring_net_verbs;
+    }
+#endif
+#if GPURING_HAVE_UCX
+    if (kind == GPURING_NET_KIND_UCX) {
+        return &gpuring_net_ucx;
+    }
+#endif
+    (void) kind;
+    return NULL;
+}
+
+/* The cores near any of the net's devices. */
+static void find_near(const struct gpuring_network *network, cpu_set_t *near)
+{
+    const struct gpuring_net_device *devices;
+    int count = 0;
+
+    CPU_ZERO(near);
+    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
+        return;
+    }
+    for (int i = 0; i < count; i++) {
+        cpu_set_t cores;
+
+        gpuring_cores_near("/sys", devices[i].pci_bus_id, &cores);
+        CPU_OR(near, near, &cores);
+    }
+}
+
+static int start_proxy(const struct gpuring_network *network, const struct gpuring_gathered *hellos,
+                       const int *node, int rank)
+{
+    struct gpuring_proxy_config config = {.cores = gpuring_params.proxy_cpu,
+                                          .spin_us = gpuring_params.proxy_spin,
+                                          .yield_us = gpuring_params.proxy_yield};
+
+    CPU_ZERO(&config.taken);
+    for (int i = 0; i < hellos->nranks; i++) {
+        if (node[i] == node[rank]) {
+            gpuring_cores_add_process(&config.taken, (pid_t) gpuring_hello_of(hellos, i)->pid);
+        }
+    }
+    find_near(network, &config.near);
+    return gpuring_proxy_create(&config, &gpuring_process.proxy);
+}
+
+/* Under the lock. */
+static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
+                    const struct gpuring_gathered *hellos, const int *node, int rank,
+                    struct gpuring_network *network)
+{
+    const struct gpuring_net_config config = {
+        .hca = gpuring_params.verbs_hca,
+        .timeout = gpuring_params.timeout,
+        .verbs_timeout = gpuring_params.verbs_timeout,
+        .verbs_retry_count = gpuring_params.verbs_retry_count,
+        .verbs_qps = gpuring_params.verbs_qps,
+        .verbs_spares = gpuring_params.verbs_spares,
+        .verbs_gid_index = gpuring_params.verbs_gid_index + 1,
+        .verbs_service_level = gpuring_params.verbs_sl,
+        .verbs_traffic_class = gpuring_params.verbs_tc,
+        .verbs_pkey = gpuring_params.verbs_pkey,
+        .verbs_mtu = gpuring_params.verbs_mtu,
+        .ucx_rails = gpuring_params.ucx_rails,
+        .ucx_no_rdma = no_rdma,
+        .local_host = gpuring_process.hostname,
+    };
+    int status = ops->open(&config, &network->net);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    network->ops = ops;
+    if (gpuring_process.proxy == NULL) {
+        status = start_proxy(network, hellos, node, rank);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_proxy_add_net(gpuring_process.proxy, ops, network->net);
+    }
+    if (status != GPURING_OK) {
+        ops->close(network->net);
+        *network = (struct gpuring_network){.ops = NULL};
+    }
+    return status;
+}
+
+int gpuring_network_open(const struct gpuring_net_choice *choice,
+                         const struct gpuring_gathered *hellos, const int *node, int rank,
+                         struct gpuring_network *network)
+{
+    const struct gpuring_net_ops *ops = ops_of(choice->kind);
+    struct gpuring_network *at = networks;
+    int status = GPURING_OK;
+
+    if (ops == NULL) {
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&gpuring_process.lock);
+    while (at->ops != NULL && at->ops != ops) {
+        at++;
+    }
+    if (at->ops == NULL) {
+        status = open_net(ops, choice->no_rdma, hellos, node, rank, at);
+    }
+    *network = *at;
+    pthread_mutex_unlock(&gpuring_process.lock);
+    return status;
+}
+
+/* The thread hangs in a library: its code and ours must stay where they are. */
+static void stay_loaded(void)
+{
+    Dl_info info;
+
+    if (dladdr(networks, &info) != 0 && info.dli_fname != NULL) {
+        dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    }
+}
+
+void gpuring_network_close(void)
+{
+    if (gpuring_proxy_destroy(gpuring_process.proxy, CLOSE_SECONDS) != GPURING_OK) {
+        stay_loaded();
+        return;
+    }
+    gpuring_process.proxy = NULL;
+    for (int i = 0; i < NETS_MAX && networks[i].ops != NULL; i++) {
+        networks[i].ops->close(networks[i].net);
+        networks[i] = (struct gpuring_network){.ops = NULL};
+    }
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/wireup/views.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+int gpuring_node_topology_letters(const struct gpuring_gathered *hellos,
+                                  const struct gpuring_node_map *members, int rank,
+                                  struct ompi_communicator_t *comm, struct gpuring_letters *letters)
+{
+    struct gpuring_mates mates = gpuring_mates_of(hellos, members, rank);
+    uint64_t mine = gpuring_mates_hello(&mates, mates.self)->view;
+    struct gpuring_local_topology own;
+    size_t bytes = 0;
+    int status;
+
+    gpuring_local_topology_own(&own);
+    for (int i = 0; i < mates.count; i++) {
+        if (gpuring_mates_hello(&mates, i)->view != mine) {
+            bytes += own.bytes + gpuring_mates_hello(&mates, i)->view_bytes;
+        }
+    }
+    status = gpuring_letters_init(letters, comm, 2 * mates.count, bytes);
+    for (int i = 0; i < mates.count && status == GPURING_OK; i++) {
+        const struct gpuring_hello *hello = gpuring_mates_hello(&mates, i);
+
+        if (hello->view != mine && gpuring_node_topology_tells(&mates, i)) {
+            gpuring_letters_expect(letters, mates.rank[i], hello->view_bytes);
+        }
+        if (hello->view != mine && gpuring_node_topology_tells(&mates, mates.self)) {
+            gpuring_letters_send(letters, mates.rank[i], own.text, own.bytes);
+        }
+    }
+    return status;
+}
+
+/* The view that came from a rank; bytes 0 if it is not what AllGather 1 announced. */
+static struct gpuring_local_topology view_from(const struct gpuring_letters *letters, int rank,
+                                               const struct gpuring_hello *hello)
+{
+    for (int i = 0; i < letters->count; i++) {
+        const struct gpuring_letter *letter = &letters->letter[i];
+
+        if (!letter->sent && letter->peer == rank && letter->bytes == hello->view_bytes &&
+            gpuring_local_topology_fingerprint((const char *) letter->data, letter->bytes) ==
+                hello->view) {
+            return (struct gpuring_local_topology){.text = (const char *) letter->data,
+                                                   .bytes = letter->bytes,
+                                                   .fingerprint = hello->view};
+        }
+    }
+    return (struct gpuring_local_topology){.bytes = 0};
+}
+
+int gpuring_node_topology_document(const struct gpuring_gathered *hellos,
+                                   const struct gpuring_node_map *members, int rank,
+                                   const struct gpuring_letters *letters, struct pci_doc **doc,
+                                   bool *from_file)
+{
+    struct gpuring_mates mates = gpuring_mates_of(hellos, members, rank);
+    uint64_t mine = gpuring_mates_hello(&mates, mates.self)->view;
+    struct gpuring_local_topology *seen = malloc((size_t) mates.count * sizeof *seen), own;
+    int status;
+
+    if (seen == NULL) {
+        gpuring_error("out of memory for the topology of a node");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_local_topology_own(&own);
+    for (int i = 0; i < mates.count; i++) {
+        const struct gpuring_hello *hello = gpuring_mates_hello(&mates, i);
+
+        seen[i] = hello->view == mine ? own : view_from(letters, mates.rank[i], hello);
+    }
+    status = gpuring_node_topology_unite(&mates, seen, doc, from_file);
+    free(seen);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Wire-up of a module: see topology/format.h for what travels, module.h for the states. */
+#ifndef GPURING_WIREUP_WIREUP_H
+#define GPURING_WIREUP_WIREUP_H
+
+#include <stddef.h>
+
+struct mca_coll_gpuring_module_t;
+struct gpuring_call;
+struct gpuring_wireup;
+
+/* What a module needs to be wired up, made with it: a wire-up begins without asking for memory. */
+struct gpuring_wireup *gpuring_wireup_create(void);
+
+/*
+ * Begin, at the first eligible call: state WIRING. Never fails: a rank that cannot serve says so in
+ * the next gathering (exchange.h), so that all ranks learn it.
+ */
+void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
+                          const struct gpuring_call *call);
+
+/*
+ * Move on. GPURING_AGAIN while WIRING; 0 when the state is READY, DEAD or FAILED.
+ * Called with the queue's lock held.
+ */
+int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
+
+/* What is awaited, for messages: "the wire-up's first gathering (AllGather 1)", and from whom. */
+void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
+
+void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
+
+#endif

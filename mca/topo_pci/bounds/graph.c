@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* From a machine's graph to flow networks. */
+#include "mca/topo_pci/bounds/pci_bound.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_VERTEX UINT32_MAX
+
+/* A graph under translation. */
+struct extract {
+    const struct pci_graph *graph;
+    enum pci_flow_scope scope;
+    struct pci_flow *flow;
+    uint32_t *vertex_of; /* vertex of the graph -> vertex of the network, or NO_VERTEX */
+};
+
+static bool takes_part(enum pci_node_type type, enum pci_flow_scope scope)
+{
+    switch (type) {
+    case PCI_NODE_GPU:
+    case PCI_NODE_NVS:
+        return true;
+    case PCI_NODE_PCI:
+    case PCI_NODE_CPU:
+        return PCI_FLOW_ALL == scope;
+    default:
+        return false;
+    }
+}
+
+/* A relay that leads to one thing at most, of those that take part. */
+static bool is_leaf(const struct pci_graph *graph, const bool *part, const uint32_t *degree,
+                    uint32_t vertex)
+{
+    return part[vertex] && degree[vertex] <= 1 &&
+           PCI_NODE_GPU != pci_graph_vertex(graph, vertex)->type;
+}
+
+/* Takes a leaf out; returns what it led to, or itself. */
+static uint32_t leaf_remove(const struct pci_graph *graph, bool *part, uint32_t *degree,
+                            uint32_t vertex)
+{
+    const struct pci_node *node = pci_graph_vertex(graph, vertex);
+    uint32_t next = vertex;
+
+    part[vertex] = false;
+    for (uint32_t l = 0; l < node->nlinks; l++) {
+        uint32_t to = node->links[l]->to->vertex;
+
+        if (part[to]) {
+            degree[to]--;
+            next = to;
+        }
+    }
+    return next;
+}
+
+/* Relays that lead nowhere (empty slots, disks: a machine may have thousands) do not take part, nor
+ * do those that then lead to nothing else. */
+static int leave_out_leaves(const struct pci_graph *graph, bool *part)
+{
+    uint32_t count = pci_graph_vertices(graph);
+    uint32_t *degree = calloc(count, sizeof(*degree)); /* links to what takes part */
+
+    if (NULL == degree) {
+        return -ENOMEM;
+    }
+    for (uint32_t v = 0; v < count; v++) {
+        const struct pci_node *node = pci_graph_vertex(graph, v);
+
+        for (uint32_t l = 0; l < node->nlinks; l++) {
+            degree[v] += part[node->links[l]->to->vertex];
+        }
+    }
+    for (uint32_t v = 0; v < count; v++) {
+        uint32_t at = v;
+
+        while (is_leaf(graph, part, degree, at)) {
+            at = leaf_remove(graph, part, degree, at);
+        }
+    }
+    free(degree);
+    return 0;
+}
+
+/* GPUs become vertices 0 .. in their order, everything else that takes part a relay. */
+static int extract_vertices(struct extract *extract, bool *part)
+{
+    uint32_t count = pci_graph_vertices(extract->graph);
+    int rc;
+
+    for (uint32_t v = 0; v < count; v++) {
+        part[v] = takes_part(pci_graph_vertex(extract->graph, v)->type, extract->scope);
+    }
+    rc = leave_out_leaves(extract->graph, part);
+    for (uint32_t v = 0; 0 == rc && v < count; v++) {
+        const struct pci_node *node = pci_graph_vertex(extract->graph, v);
+
+        extract->vertex_of[v] = NO_VERTEX;
+        if (PCI_NODE_GPU == node->type) {
+            extract->vertex_of[v] = node->index;
+        } else if (part[v]) {
+            rc = pci_flow_add_relay(extract->flow, &extract->vertex_of[v]);
+        }
+    }
+    return rc;
+}
+
+/* Does the path between two GPUs stay on NVLink? Where the driver refuses peer-to-peer, it does
+ * not, though there is a link. */
+static bool pair_on_nvlink(const struct pci_graph *graph, uint32_t a, uint32_t b)
+{
+    return pci_graph_route(graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b)->class <= PCI_PATH_NVB;
+}
+
+/* May this NVLink be used? One to a switch, when the GPU may reach any other GPU over NVLink. */
+static bool nvlink_usable(const struct pci_graph *graph, const struct pci_link *link)
+{
+    const struct pci_node *gpu = PCI_NODE_GPU == link->from->type ? link->from : link->to;
+    const struct pci_node *other = gpu == link->from ? link->to : link->from;
+
+    if (PCI_NODE_GPU == other->type) {
+        return pair_on_nvlink(graph, gpu->index, other->index);
+    }
+    for (uint32_t g = 0; PCI_NODE_GPU == gpu->type && g < pci_graph_count(graph, PCI_NODE_GPU);
+         g++) {
+        if (g != gpu->index && pair_on_nvlink(graph, gpu->index, g)) {
+            return true;
+        }
+    }
+    return PCI_NODE_GPU != gpu->type; /* between switches */
+}
+
+static int extract_links(struct extract *extract)
+{
+    uint32_t count = pci_graph_links(extract->graph);
+    int rc = 0;
+
+    for (uint32_t i = 0; 0 == rc && i < count; i++) {
+        const struct pci_link *link = pci_graph_link(extract->graph, i);
+        uint32_t from = extract->vertex_of[link->from->vertex];
+        uint32_t to = extract->vertex_of[link->to->vertex];
+        bool wanted = PCI_LINK_NVL == link->type ? nvlink_usable(extract->graph, link)
+                                                 : PCI_FLOW_ALL == extract->scope;
+
+        if (NO_VERTEX != from && NO_VERTEX != to && from != to && wanted) {
+            rc = pci_flow_add_link(extract->flow, from, to,
+                                   link->bw < PCI_FLOW_MAX_GBPS ? link->bw : PCI_FLOW_MAX_GBPS);
+        }
+    }
+    return rc;
+}
+
+/* Give a pair its path as route, unless that leads through another GPU or a part that is left out.
+ */
+static int extract_route(struct extract *extract, uint32_t a, uint32_t b, uint32_t *vertices,
+                         double *loads)
+{
+    const struct pci_path *path = pci_graph_route(extract->graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b);
+    double overhead = pci_path_pci_load(path);
+
+    if (PCI_PATH_DIS == path->class || 0 == path->hops) {
+        return 0;
+    }
+    vertices[0] = a;
+    for (uint32_t i = 0; i < path->hops; i++) {
+        const struct pci_link *link = path->links[i];
+
+        vertices[i + 1] = extract->vertex_of[link->to->vertex];
+        loads[i] = PCI_LINK_PCI == link->type ? overhead : 1;
+        if (NO_VERTEX == vertices[i + 1] ||
+            (i + 1 < path->hops && PCI_NODE_GPU == link->to->type)) {
+            return pci_flow_add_any_route(extract->flow, a, b);
+        }
+    }
+    return pci_flow_add_route(extract->flow, vertices, loads, path->hops);
+}
+
+static int extract_routes(struct extract *extract)
+{
+    uint32_t ngpus = extract->flow->ngpus;
+    uint32_t *vertices = calloc(pci_graph_vertices(extract->graph) + 1u, sizeof(*vertices));
+    double *loads = calloc(pci_graph_vertices(extract->graph) + 1u, sizeof(*loads));
+    int rc = NULL == vertices || NULL == loads ? -ENOMEM : 0;
+
+    for (uint32_t a = 0; 0 == rc && a < ngpus; a++) {
+        for (uint32_t b = a + 1; 0 == rc && b < ngpus; b++) {
+            rc = extract_route(extract, a, b, vertices, loads);
+        }
+    }
+    free(vertices);
+    free(loads);
+    return rc;
+}
+
+int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
+                        struct pci_flow *flow)
+{
+    struct pci_flow result;
+    struct extract extract = {.graph = graph, .scope = scope, .flow = &result};
+    bool *part;
+    int rc = pci_flow_init(&result, pci_graph_count(graph, PCI_NODE_GPU));
+
+    if (0 != rc) {
+        return rc;
+    }
+    extract.vertex_of = calloc(pci_graph_vertices(graph), sizeof(*extract.vertex_of));
+    part = calloc(pci_graph_vertices(graph), sizeof(*part));
+    rc = NULL == extract.vertex_of || NULL == part ? -ENOMEM : extract_vertices(&extract, part);
+    free(part);
+    if (0 == rc) {
+        rc = extract_links(&extract);
+    }
+    if (0 == rc && PCI_FLOW_ALL == scope) {
+        rc = extract_routes(&extract);
+    }
+    free(extract.vertex_of);
+    if (0 != rc) {
+        pci_flow_fini(&result);
+        return rc;
+    }
+    *flow = result;
+    return 0;
+}
+
+static int bound_of_scope(const struct pci_graph *graph, enum pci_flow_scope scope,
+                          struct pci_bound *bound)
+{
+    struct pci_flow flow;
+    int rc = pci_flow_from_graph(graph, scope, &flow);
+
+    if (0 == rc) {
+        rc = pci_bound_compute(&flow, bound);
+        pci_flow_fini(&flow);
+    }
+    return rc;
+}
+
+int pci_bounds_of_graph(const struct pci_graph *graph, struct pci_bounds *bounds)
+{
+    const struct pci_bound none = {.ag = {.den = 1}, .ar = {.den = 1}};
+    struct pci_bounds result = {none, none};
+    int rc = 0;
+
+    if (pci_graph_count(graph, PCI_NODE_GPU) >= 2) {
+        rc = bound_of_scope(graph, PCI_FLOW_NVLINK, &result.nvlink);
+        if (0 == rc) {
+            rc = bound_of_scope(graph, PCI_FLOW_ALL, &result.all);
+        }
+    }
+    if (0 == rc) {
+        *bounds = result;
+    }
+    return rc;
+}

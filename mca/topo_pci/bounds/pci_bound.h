@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * How fast an allreduce can be at most on a set of GPUs.
+ *
+ * Everything here works on a flow network: GPUs (vertices 0 .. ngpus-1), relays that only forward
+ * (NVSwitches, PCI switches, CPUs: vertices from ngpus on) and directed links with a capacity. Two
+ * bounds are computed, both as algorithm bandwidth (bytes of the vector / time):
+ *
+ * AG, reduce-scatter followed by allgather. In an allgather each set of vertices S that misses a
+ * GPU must send the data of its GPUs out; reduce-scatter and allgather take half of the time each:
+ *
+ *     AG = N/2 x min over S of (capacity leaving S) / (GPUs in S)
+ *
+ * (Zhao et al., ForestColl, arXiv 2402.06787).
+ *
+ * AR, packed trees. Each tree reduces towards its root and broadcasts back. A tree crosses a
+ * partition of the GPUs in k parts V_i at least k-1 times and uses both directions of each crossing
+ * link:
+ *
+ *     AR = min over partitions of (sum of cut(V_i) / 2) / (k-1)
+ *
+ * where cut(V_i) is the least capacity that separates the GPUs V_i from the other GPUs. Without
+ * relays, sum of cut(V_i) / 2 is the crossing capacity and AR is reached exactly (Tutte and
+ * Nash-Williams; packed trees for GPUs: Wang et al., Blink, arXiv 1910.04940). With relays it is an
+ * upper limit: sum of cut(V_i) / 2 is what all pairs of parts together can exchange (Lovasz and
+ * Cherkassky). A link whose two directions differ counts with the smaller one.
+ *
+ * AR >= AG holds by construction on networks with equal directions: cut(V_i) >= 2 AG (N-|V_i|)/N.
+ * Where links are asymmetric the larger of the two figures is reported as AR, since AR states what
+ * the best known pattern can reach.
+ *
+ * Both are upper limits of the links. Rules about who may talk to whom are not part of them: where
+ * the driver refuses peer-to-peer, all traffic has to pass a CPU and less is reached.
+ *
+ * Capacities are kept as integers in kB/s, and the minimising sets are found by maximum flows with
+ * exact fractions: results carry no rounding error until they are turned into GB/s.
+ *
+ * Threads: no shared state; a network may be read by several threads, changed by one.
+ * Returns: 0, or a negative errno value; outputs are set on success only.
+ */
+#ifndef TOPO_PCI_BOUNDS_PCI_BOUND_H
+#define TOPO_PCI_BOUNDS_PCI_BOUND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/topo_pci/graph/pcigraph.h"
+
+/* Capacity units in one GB/s. PCI bandwidths are multiples of 3/16 GB/s: exact in this unit. */
+#define PCI_FLOW_UNITS 1000000.0
+
+/* Largest capacity of one link in GB/s (no real link comes near; keeps all sums within 63 bits). */
+#define PCI_FLOW_MAX_GBPS 100000.0
+
+/* Most vertices of a network; larger ones are refused with -E2BIG. */
+#define PCI_FLOW_MAX_VERTICES 4096u
+
+struct pci_flow_link {
+    uint32_t from;
+    uint32_t to;
+    uint64_t capacity; /* of this direction, in units */
+};
+
+/*
+ * The way that traffic between two GPUs has to take, for packed trees: vertices from a to b, and
+ * how much each link on it carries per byte (1, or more where the path costs overhead). The reverse
+ * traffic takes the same way back.
+ */
+struct pci_flow_route {
+    uint32_t a, b;
+    uint32_t hops; /* 0: any way over relays will do */
+    size_t first;  /* of its hops+1 route_vertices, and of its hops route_loads */
+};
+
+/*
+ * A network. Parallel links are allowed: their capacities add up. Without any routes, packed
+ * trees choose theirs; with routes, only pairs with a route are neighbours in trees.
+ */
+struct pci_flow {
+    uint32_t ngpus;
+    uint32_t nvertices;
+    size_t nlinks, links_room;
+    struct pci_flow_link *links; /* owned, like all below */
+    size_t nroutes, routes_room;
+    struct pci_flow_route *routes;
+    size_t nhops, hops_room;
+    uint32_t *route_vertices;
+    double *route_loads;
+};
+
+/* Start a network of ngpus GPUs and no links. Free it with pci_flow_fini().
+ * -EINVAL: no GPU; -E2BIG: more than PCI_FLOW_MAX_VERTICES. */
+int pci_flow_init(struct pci_flow *flow, uint32_t ngpus);
+
+/* Free what a network owns; a zeroed or finished network is allowed. */
+void pci_flow_fini(struct pci_flow *flow);
+
+/* Add a relay and store its vertex number. -E2BIG, as above. */
+int pci_flow_add_relay(struct pci_flow *flow, uint32_t *vertex);
+
+/* Add a link from one vertex to another; a capacity that rounds to zero adds nothing. -EINVAL:
+ * unknown vertex, from == to, capacity negative or above PCI_FLOW_MAX_GBPS; -ENOMEM. */
+int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double gbps);
+
+/* The same in both directions. */
+int pci_flow_add_duplex(struct pci_flow *flow, uint32_t a, uint32_t b, double gbps);
+
+/* Add the route between the first and the last of hops+1 vertices; loads[i] is for the link between
+ * the i-th and the next one. -EINVAL: no hop, ends that are not two GPUs, an unknown vertex, a load
+ * that is not positive and finite; -ENOMEM. */
+int pci_flow_add_route(struct pci_flow *flow, const uint32_t *vertices, const double *loads,
+                       uint32_t hops);
+
+/* Let two GPUs be neighbours over whatever way packing finds. -EINVAL: not two GPUs; -ENOMEM. */
+int pci_flow_add_any_route(struct pci_flow *flow, uint32_t a, uint32_t b);
+
+/* What part of a machine a network is made of. */
+enum pci_flow_scope {
+    PCI_FLOW_NVLINK, /* NVLink and NVSwitch alone */
+    PCI_FLOW_ALL     /* all links between the GPUs: also PCI, chip to chip, and between CPUs */
+};
+
+/*
+ * The network of a machine's GPUs (all of the graph). NVLink between GPUs to which the driver
+ * refuses peer-to-peer is left out. With PCI_FLOW_ALL, routes are the graph's paths, with the
+ * overhead of Intel CPUs on peer-to-peer traffic (6/5 on PCI links); pairs whose path leads through
+ * another GPU may take any way over relays. Free it with pci_flow_fini(). -EINVAL: no GPU; -E2BIG;
+ * -ENOMEM.
+ */
+int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
+                        struct pci_flow *flow);
+
+/* A copy of a network with parallel links merged, sorted by (from, to), and both directions of each
+ * link at the smaller of their two capacities, without routes. Free it with pci_flow_fini().
+ * -ENOMEM. */
+int pci_flow_symmetric(const struct pci_flow *flow, struct pci_flow *even);
+
+/* A bound as fraction num/den of units, and in GB/s. */
+struct pci_ratio {
+    uint64_t num;
+    uint64_t den;
+    double gbps;
+};
+
+struct pci_bound {
+    bool connected; /* every GPU can reach every other; when false the ratios are 0/1 */
+    struct pci_ratio ag;
+    struct pci_ratio ar;
+};
+
+/* Compute both bounds of a network with at least two GPUs.
+ * Cost: one maximum flow per GPU for AG, and one per GPU and Newton step (few) for AR.
+ * -EINVAL: fewer than two GPUs; -ERANGE: the capacities add up to more than 63 bits can hold;
+ * -ENOMEM. */
+int pci_bound_compute(const struct pci_flow *flow, struct pci_bound *bound);
+
+/* Both scopes at once, as reports show them. */
+struct pci_bounds {
+    struct pci_bound nvlink;
+    struct pci_bound all;
+};
+
+/* The bounds of a machine (one node). With fewer than two GPUs neither is connected. -ENOMEM,
+ * -E2BIG, -ERANGE.
+ */
+int pci_bounds_of_graph(const struct pci_graph *graph, struct pci_bounds *bounds);
+
+#endif /* TOPO_PCI_BOUNDS_PCI_BOUND_H */

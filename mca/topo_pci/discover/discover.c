@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Discovery: loads the topology, then lists processors, GPUs, NVLinks and network devices. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/discover/internal.h"
+
+void disc_message(const struct disc *disc, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (!disc->options->message) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    disc->options->message(disc->options->message_context, text);
+}
+
+int disc_fail(const struct disc *disc, int code, const char *format, ...)
+{
+    va_list args;
+
+    if (disc->error) {
+        va_start(args, format);
+        vsnprintf(disc->error->text, sizeof(disc->error->text), format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+/* hwloc's own GPU backends initialise drivers, and some create contexts; its pci backend loads the
+ * names of all PCI devices of the world and never frees them, while the linux backend needs only
+ * /sys. */
+static void backends_refuse(hwloc_topology_t topology)
+{
+    static const char *const backends[] = {"cuda", "nvml",      "opencl", "rsmi",
+                                           "gl",   "levelzero", "pci"};
+
+    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
+        /* Fails for a backend that this hwloc does not have: just as well. */
+        hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                      backends[i]);
+    }
+}
+
+/* What hwloc was told to read instead of this machine, for messages. */
+static const char *input_name(void)
+{
+    static const char *const variables[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"};
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        if (getenv(variables[i])) {
+            return variables[i];
+        }
+    }
+    return NULL;
+}
+
+static int topology_load(struct disc *disc)
+{
+    hwloc_topology_t topology;
+    const char *input = input_name();
+
+    if (hwloc_topology_init(&topology) != 0) {
+        return -ENOMEM;
+    }
+    backends_refuse(topology);
+    if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
+        hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
+        hwloc_topology_load(topology) != 0) {
+        int reason = errno;
+
+        hwloc_topology_destroy(topology);
+        return disc_fail(disc, reason == ENOMEM ? -ENOMEM : -EINVAL,
+                         "hwloc cannot read %s%s%s: %s%s",
+                         input ? input : "the topology of this machine", input ? "=" : "",
+                         input ? getenv(input) : "", strerror(reason),
+                         input ? "; correct or unset the variable" : "");
+    }
+    disc->topology = topology;
+    return 0;
+}
+
+/* A file that HWLOC_XMLFILE names but hwloc refuses leads it to this machine, without an error. */
+static int input_check(const struct disc *disc)
+{
+    const char *input = input_name();
+
+    if (!input || disc->options->topology || !hwloc_topology_is_thissystem(disc->topology) ||
+        getenv("HWLOC_THISSYSTEM")) {
+        return 0;
+    }
+    if (disc->options->strict) {
+        return disc_fail(disc, -EINVAL, "hwloc cannot use %s=%s; correct or unset the variable",
+                         input, getenv(input));
+    }
+    disc_message(disc, "hwloc could not use %s=%s and describes this machine instead", input,
+                 getenv(input));
+    return 0;
+}
+
+/* Where /sys is the one of the machine that the topology describes. */
+static void fsroot_find(struct disc *disc)
+{
+    const char *recorded = getenv("HWLOC_FSROOT");
+
+    disc->live = hwloc_topology_is_thissystem(disc->topology) && !disc->options->fsroot;
+    if (disc->options->fsroot) {
+        disc->fsroot = disc->options->fsroot;
+    } else if (disc->live) {
+        disc->fsroot = "";
+    } else if (recorded && !getenv("HWLOC_XMLFILE") && !getenv("HWLOC_SYNTHETIC")) {
+        disc->fsroot = strcmp(recorded, "/") == 0 ? "" : recorded;
+    }
+}
+
+static int disc_run(struct disc *disc)
+{
+    int rc = disc_cpus(disc);
+
+    rc = rc ? rc : disc_gpus(disc);
+    rc = rc ? rc : disc_nvlinks(disc);
+    return rc ? rc : disc_nets(disc);
+}
+
+int pci_discover(const struct pci_discover_options *options, struct pci_doc **doc,
+                 struct pci_error *error)
+{
+    static const struct pci_discover_options none;
+    struct disc disc = {.options = options ? options : &none, .error = error};
+    int rc = 0;
+
+    disc.topology = disc.options->topology;
+    disc.doc = disc.options->base;
+    if (!disc.topology) {
+        rc = topology_load(&disc);
+    }
+    if (rc == 0 && !disc.doc) {
+        rc = pci_doc_new(&disc.doc, error);
+    }
+    rc = rc ? rc : input_check(&disc);
+    if (rc == 0) {
+        fsroot_find(&disc);
+        pci_gdr_facts_read(disc.fsroot, &disc.gdr);
+        rc = disc_run(&disc);
+    }
+    if (rc == 0) {
+        *doc = disc.doc;
+    } else if (!disc.options->base) {
+        pci_doc_free(disc.doc);
+    }
+    if (!disc.options->topology && disc.topology) {
+        hwloc_topology_destroy(disc.topology);
+    }
+    return rc;
+}

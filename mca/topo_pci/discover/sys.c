@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Reading /sys below a root that may be a recorded tree, and what the system can do for RDMA. */
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/xml/pci_file.h"
+
+/* Root and name together; -1 when they do not fit. */
+static int path_make(const char *fsroot, char *path, size_t size, const char *format, va_list args)
+    __attribute__((format(printf, 4, 0)));
+
+static int path_make(const char *fsroot, char *path, size_t size, const char *format, va_list args)
+{
+    int used, more;
+
+    if (!fsroot) {
+        return -1;
+    }
+    used = snprintf(path, size, "%s", fsroot);
+    if (used < 0 || (size_t) used >= size) {
+        return -1;
+    }
+    more = vsnprintf(path + used, size - (size_t) used, format, args);
+    return more < 0 || (size_t) more >= size - (size_t) used ? -1 : 0;
+}
+
+int disc_sys_line(const struct disc *disc, char *line, size_t size, const char *format, ...)
+{
+    char path[PATH_MAX];
+    va_list args;
+    int rc;
+
+    va_start(args, format);
+    rc = path_make(disc->fsroot, path, sizeof(path), format, args);
+    va_end(args);
+    return rc == 0 ? pci_file_line(path, line, size) : -1;
+}
+
+long disc_sys_number(const struct disc *disc, long otherwise, const char *format, ...)
+{
+    char path[PATH_MAX], line[DISC_LINE], *end;
+    va_list args;
+    long value;
+    int rc;
+
+    va_start(args, format);
+    rc = path_make(disc->fsroot, path, sizeof(path), format, args);
+    va_end(args);
+    if (rc != 0 || pci_file_line(path, line, sizeof(line)) != 0) {
+        return otherwise;
+    }
+    value = strtol(line, &end, 0);
+    return end == line ? otherwise : value;
+}
+
+int disc_sys_busid(const struct disc *disc, char *busid, const char *format, ...)
+{
+    char path[PATH_MAX], target[PATH_MAX], *name;
+    va_list args;
+    ssize_t length;
+    int rc;
+
+    va_start(args, format);
+    rc = path_make(disc->fsroot, path, sizeof(path), format, args);
+    va_end(args);
+    if (rc != 0) {
+        return -1;
+    }
+    length = readlink(path, target, sizeof(target) - 1);
+    if (length <= 0) {
+        return -1;
+    }
+    target[length] = '\0';
+    while ((name = strrchr(target, '/')) != NULL) {
+        if (disc_busid_normalise(name + 1, busid) == 0) {
+            return 0;
+        }
+        *name = '\0';
+    }
+    return disc_busid_normalise(target, busid);
+}
+
+int disc_busid_normalise(const char *text, char *busid)
+{
+    unsigned domain, bus, device, function;
+    int used = 0, written;
+
+    if (!isxdigit((unsigned char) text[0]) ||
+        sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &used) != 4 ||
+        text[used] != '\0' || device > 0x1f || function > 7) {
+        return -1;
+    }
+    written = snprintf(busid, PCI_BUSID_SIZE, "%04x:%02x:%02x.%x", domain, bus, device, function);
+    return written > 0 && written < PCI_BUSID_SIZE ? 0 : -1;
+}
+
+static int exists(const char *fsroot, const char *name)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof(path), "%s%s", fsroot, name);
+
+    return length > 0 && (size_t) length < sizeof(path) && access(path, F_OK) == 0;
+}
+
+/* Whether "major.minor..." is at least 5.12, the first kernel with dma-buf registration for RDMA.
+ */
+static int kernel_registers_dmabuf(const char *release)
+{
+    int major = 0, minor = 0;
+
+    return sscanf(release, "%d.%d", &major, &minor) == 2 &&
+           (major > 5 || (major == 5 && minor >= 12));
+}
+
+void pci_gdr_facts_read(const char *fsroot, struct pci_gdr_facts *facts)
+{
+    struct disc disc = {.fsroot = fsroot};
+    char release[DISC_LINE];
+
+    facts->peermem = facts->kernel_dmabuf = 0;
+    if (!fsroot) {
+        return;
+    }
+    facts->peermem = exists(fsroot, "/sys/module/nvidia_peermem") ||
+                     exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
+                     exists(fsroot, "/sys/kernel/mm/memory_peers/nv_mem_nc/version");
+    if (disc_sys_line(&disc, release, sizeof(release), "/proc/sys/kernel/osrelease") == 0) {
+        facts->kernel_dmabuf = kernel_registers_dmabuf(release);
+    }
+}
+
+/* The driver has the first word; unknown counts as yes where a peer memory module is loaded. */
+int pci_gdr_possible(const struct pci_gdr_facts *system, const struct pci_gpu_facts *gpu)
+{
+    if (gpu->gdr == 0) {
+        return 0;
+    }
+    if (system->peermem) {
+        return 1;
+    }
+    return gpu->gdr == 1 && gpu->dmabuf == 1 && system->kernel_dmabuf;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What the files of the topology engine share: see pcigraph.h for what it does.
+ *
+ *     xml/doc.c     elements and attributes        graph/store.c    nodes, links, accessors
+ *     xml/read.c    file -> document               graph/build.c    document -> graph
+ *     xml/write.c   document -> file               graph/connect.c  NVLink, C2C and PCI links
+ *     xml/merge.c   one document from several      graph/flatten.c  two-level PCI switches
+ *     xml/trim.c    what is kept                   graph/tables.c   names and constants
+ *     paths_search.c  widest among the shortest    graph/trim.c     what one job needs
+ *     paths_rules.c   P2P, GDR and PXN rules       paths_local.c    nearest nets and GPUs
+ *
+ * Nothing has a fixed size; arrays grow through pci_array_reserve.
+ */
+#ifndef TOPO_PCI_GRAPH_INTERNAL_H
+#define TOPO_PCI_GRAPH_INTERNAL_H
+
+#include <stdio.h>
+
+#include "mca/topo_pci/graph/pcigraph.h"
+
+#define PCI_NONE UINT32_MAX
+
+/* Fills ERROR (unless NULL) and returns CODE. */
+int pci_error_set(struct pci_error *error, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Fills WHY (of SIZE bytes, or 0) and returns -EINVAL: what a proof says of what is wrong. */
+int pci_refuse(char *why, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* -ENOMEM with its message. */
+int pci_error_memory(struct pci_error *error);
+
+/* Makes room for COUNT items of SIZE bytes in *ARRAY, growing by doubling. 0 or -ENOMEM. */
+int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size);
+
+/* ---- Documents ---- */
+
+struct pci_attribute {
+    char *key;
+    char *value;
+};
+
+struct pci_elem {
+    char *name;
+    struct pci_attribute *attributes;
+    size_t nattributes;
+    size_t attributes_capacity;
+    uint32_t depth; /* 1: the root */
+    struct pci_elem *parent;
+    struct pci_elem *first;
+    struct pci_elem *last;
+    struct pci_elem *previous;
+    struct pci_elem *next;
+};
+
+struct pci_doc {
+    struct pci_elem *root;
+    size_t nelements;
+};
+
+/* A document without a root; pci_doc_start sets it. */
+struct pci_doc *pci_doc_alloc(void);
+int pci_doc_start(struct pci_doc *doc, const char *name);
+
+/* What pci_elem_add and pci_elem_set do after checking their texts. */
+int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *name,
+                    struct pci_elem **elem);
+int pci_elem_put(struct pci_elem *elem, const char *key, const char *value);
+
+/* Moves ELEM with all below it to the end of PARENT, which is not below it. -E2BIG: too deep. */
+int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent);
+
+bool pci_elem_is(const struct pci_elem *elem, const char *name);
+
+/* Writes TEXT as the content of an XML attribute or element; xml/write.c. */
+void pci_xml_put(FILE *out, const char *text);
+
+/*
+ * The ranks of a document's GPUs: position of each gpu element in the document -> rank, or -1 when
+ * it does not take part. Ranks are those of the attributes, or positions where no GPU has one.
+ */
+struct pci_ranks {
+    size_t count;
+    struct pci_elem **elem;
+    long *rank;
+};
+int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pci_error *error);
+void pci_ranks_free(struct pci_ranks *ranks);
+
+/* The host of an element: the host_hash of the cpu above it (0 without). */
+uint64_t pci_elem_host(const struct pci_elem *elem);
+
+/* ---- Graphs ---- */
+
+/* A link with what the public part does not tell. */
+struct pci_edge {
+    struct pci_link link; /* first: a pci_link is a pci_edge */
+    uint64_t count;       /* parallel NVLinks; 0: bw was given as such */
+    double unit;          /* GB/s of one of them */
+};
+
+/* A node with what the public part does not tell. */
+struct pci_vertex {
+    struct pci_node node; /* first: a pci_node is a pci_vertex */
+    size_t links_capacity;
+    uint32_t sequence;   /* order of creation, which is that of the document */
+    struct pci_node *up; /* towards the CPU in the PCI tree, or NULL */
+    char *text;          /* name of a net, affinity of a CPU, or NULL */
+    char *busid;
+};
+
+struct pci_nodes {
+    struct pci_node **node;
+    uint32_t count;
+    size_t capacity;
+};
+
+/* A block of links of paths. Paths point into blocks, which never move. */
+struct pci_pool {
+    struct pci_pool *next;
+    size_t used;
+    size_t size;
+    struct pci_link *links[];
+};
+
+/*
+ * The nearest nets of each GPU and the nearest GPUs of each net, in order of the document, and who
+ * uses a net. While rules change paths, what they touch is computed again when it is asked for.
+ */
+struct pci_local {
+    uint32_t *nets;  /* ngpus rows of nnets */
+    uint32_t *nnets; /* valid entries of each row; PCI_NONE: to be computed */
+    uint32_t *gpus;  /* nnets rows of ngpus */
+    uint32_t *ngpus;
+    int *relay;        /* of each net: pci_graph_local_gpu, as of its version */
+    uint64_t *version; /* of each relay; 0: none yet */
+    uint64_t now;      /* grows with every change */
+};
+
+struct pci_graph {
+    struct pci_nodes nodes[PCI_NODE_TYPE_COUNT];
+    struct pci_node **vertices; /* all nodes; NULL before they are numbered */
+    struct pci_link **links;    /* all directed links by id */
+    uint32_t nvertices;
+    uint32_t nlinks;
+    uint32_t sequence;
+    uint64_t *hosts; /* host_hash of each host */
+    size_t nhosts;
+    size_t hosts_capacity;
+    char **remarks;
+    size_t nremarks;
+    size_t remarks_capacity;
+
+    /* Order of the document: position -> index. Rules that break ties by position need it. */
+    uint32_t *gpu_order;
+    uint32_t *net_order;
+
+    struct pci_path_rules rules;
+    struct pci_path *paths; /* nends x nends; NULL: none */
+    uint32_t nends;
+    uint32_t first_end[PCI_NODE_TYPE_COUNT]; /* endpoint number of index 0; PCI_NONE: no endpoint */
+    struct pci_pool *pool;
+    struct pci_local local;
+};
+
+/* Adds a node; sets type, host, id and busid (copied; NULL: none). */
+int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint32_t host, uint64_t id,
+                 const char *busid, struct pci_node **node, struct pci_error *error);
+struct pci_node *pci_node_find(const struct pci_graph *graph, enum pci_node_type type,
+                               uint32_t host, uint64_t id);
+void pci_node_remove(struct pci_graph *graph, struct pci_node *node);
+static inline struct pci_vertex *pci_vertex_of(struct pci_node *node)
+{
+    return (struct pci_vertex *) node;
+}
+
+/*
+ * Adds bandwidth in one direction: to the link of this type that is there, or as a new one. COUNT
+ * links of UNIT each, or bandwidth UNIT when COUNT is 0. Keeps links sorted, widest first.
+ */
+int pci_link_add(struct pci_node *from, struct pci_node *to, enum pci_link_type type,
+                 uint64_t count, double unit, struct pci_error *error);
+
+/* Both directions of a link between nodes that have none yet. */
+int pci_link_join(struct pci_node *a, struct pci_node *b, enum pci_link_type type, double bw,
+                  struct pci_error *error);
+
+/* Remembers a remark about an oddity; only memory can fail, and then it is lost. */
+void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* NVLink, C2C and pcilink elements. */
+int pci_graph_connect(struct pci_graph *graph, const struct pci_doc *doc, struct pci_error *error);
+int pci_graph_host(const struct pci_graph *graph, const struct pci_elem *elem, uint32_t *host);
+
+int pci_graph_flatten(struct pci_graph *graph, struct pci_error *error);
+
+/* Numbers nodes and links, orders links, fills reverse. After every change of nodes. */
+int pci_graph_number(struct pci_graph *graph, struct pci_error *error);
+
+/* Constants (graph/tables.c). */
+#define PCI_BW_LOC 5000.0   /* GB/s inside one device */
+#define PCI_BW_MAX 100000.0 /* GB/s; more is no bandwidth of a link */
+double pci_bw_of_pci(long width, const char *speed);
+double pci_bw_of_nvlink(int sm);
+double pci_bw_between_cpus(const struct pci_cpu *cpu);
+double pci_bw_of_net(long mbps);
+enum pci_node_type pci_type_of_class(const char *class); /* of a PCI class text */
+void pci_cpu_read(struct pci_cpu *cpu, const struct pci_elem *elem);
+
+/* ---- Paths ---- */
+
+struct pci_path *pci_path_at(const struct pci_graph *graph, enum pci_node_type from, uint32_t ifrom,
+                             enum pci_node_type to, uint32_t ito);
+struct pci_link **pci_pool_take(struct pci_graph *graph, size_t n);
+void pci_paths_free(struct pci_graph *graph);
+
+/* Fills the paths from every endpoint to every endpoint, without rules. */
+int pci_paths_search(struct pci_graph *graph, struct pci_error *error);
+
+/* Applies the rules to them. */
+int pci_paths_apply(struct pci_graph *graph, struct pci_error *error);
+
+/* Nearest nets and GPUs, kept in graph->local. */
+int pci_local_init(struct pci_graph *graph, struct pci_error *error);
+/* The paths between GPU and NET have another class or bandwidth. */
+void pci_local_changed(struct pci_graph *graph, uint32_t gpu, uint32_t net);
+void pci_local_refresh(struct pci_graph *graph);
+int pci_local_relay(struct pci_graph *graph,
+                    uint32_t net); /* pci_graph_local_gpu while computing */
+void pci_local_free(struct pci_graph *graph);
+
+#endif

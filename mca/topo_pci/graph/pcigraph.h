@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The topology engine (libpcigraph): documents, graphs and paths of one node.
+ *
+ *     XML file or discovery --> document --> graph --> paths --> search, bounds, cost model
+ *                               pci_doc      pci_graph
+ *
+ * A document is the tree of a node topology in the XML format that NCCL reads and writes (version
+ * 1: system, cpu, pci, gpu, nvlink, c2c, pcilink, nic, net). Elements and attributes that the
+ * engine does not know are kept and written again. A graph holds the nodes and links that matter
+ * for traffic, and the best path between any two endpoints.
+ *
+ * Neighbours of this header:
+ *     pci_discover.h   this machine -> document (hwloc, /sys, NVML)
+ *     pci_channels.h   graph -> ring and tree channels in a node, global rings and trees
+ *     pci_bound.h      bounds on what any pattern can reach; pci_pack.h: packed trees
+ *     pci_predict.h    the cost model
+ *     pci_render.h     text, JSON and SVG
+ *
+ * Units: bandwidths in GB/s (1e9 bytes per second) and per direction.
+ * Threads: no shared state. A document or graph may be read by several threads; one may change it.
+ * Returns: 0 or a negative errno value. Outputs are set on success only. Where a function takes a
+ *     struct pci_error, a failure leaves there what went wrong and what to do; it may be NULL. The
+ *     engine prints nothing.
+ */
+#ifndef TOPO_PCI_GRAPH_PCIGRAPH_H
+#define TOPO_PCI_GRAPH_PCIGRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pci_error {
+    char text[512]; /* one line without a line end; empty when nothing failed */
+};
+
+/*
+ * Limits. They bound time and memory on hostile or absurd input; each breach is -E2BIG and a
+ * message that names the limit.
+ */
+#define PCI_DOC_MAX_BYTES      ((size_t) 64 << 20)
+#define PCI_DOC_MAX_ELEMENTS   1000000u
+#define PCI_DOC_MAX_DEPTH      64u
+#define PCI_DOC_MAX_ATTRIBUTES 64u /* of one element */
+#define PCI_GRAPH_MAX_GPUS     1024u
+#define PCI_GRAPH_MAX_NETS     1024u
+#define PCI_GRAPH_MAX_CPUS     256u
+#define PCI_GRAPH_MAX_NODES    65536u
+
+/* ---- Documents --------------------------------------------------------------------------------
+ */
+
+struct pci_doc;
+struct pci_elem;
+
+/* A new document with an empty <system version="1">. The caller frees it. */
+int pci_doc_new(struct pci_doc **doc, struct pci_error *error);
+void pci_doc_free(struct pci_doc *doc); /* NULL is allowed */
+
+/*
+ * Reads a document. Network access, DOCTYPE and entities are refused. A missing version is taken as
+ * 1, another version is refused. -EINVAL: not XML, or not a topology; the message names the line.
+ * For a file also what pci_file_read() returns. The message names the file. PATH "-" is standard
+ * input.
+ */
+int pci_doc_read(const char *path, struct pci_doc **doc, struct pci_error *error);
+int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pci_error *error);
+
+/*
+ * Writes a document: the same bytes for the same document. pci_doc_format allocates TEXT (ends in
+ * NUL, free() it); SIZE (may be NULL) does not count the NUL. pci_doc_write replaces the file at
+ * once (rename), so that no reader sees half of it; "-" is standard output.
+ */
+int pci_doc_format(const struct pci_doc *doc, char **text, size_t *size, struct pci_error *error);
+int pci_doc_write(const struct pci_doc *doc, const char *path, struct pci_error *error);
+
+/*
+ * Merges (fuses) FROM into INTO, e.g. the partial trees of several processes of a host. Elements
+ * are the same when kind and identity are: cpu by host_hash and numaid, pci by busid, nic by its
+ * place, net by name and port (without a name: dev), gpu, nvlink, pcilink and c2c by their target
+ * or place. Attributes that INTO lacks, or has empty, are taken over; "gdr" and "keep" become 1
+ * when one side has 1. INTO wins other contradictions. FROM is unchanged.
+ */
+int pci_doc_merge(struct pci_doc *into, const struct pci_doc *from, struct pci_error *error);
+
+/*
+ * Trims: removes every cpu, pci, nic and net without an element with keep="1" in or below it, then
+ * drops the keep attributes. Switches above a kept device stay.
+ */
+int pci_doc_trim(struct pci_doc *doc, struct pci_error *error);
+
+/*
+ * Keeps the GPUs of these ranks (of the document; positions in order where it has no ranks) and all
+ * nets, removes the rest, and numbers the kept GPUs 0 .. n-1 in the order of their old ranks. dev
+ * stays as it was. -ENOENT: no such rank; -EINVAL: none, or one given twice.
+ */
+int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n,
+                      struct pci_error *error);
+
+/* The root, <system>. Elements belong to their document and live until they or it are freed. */
+struct pci_elem *pci_doc_root(const struct pci_doc *doc);
+
+/* Walks the document in order: the element after ELEM (NULL: the root), of this NAME unless NULL.
+ */
+struct pci_elem *pci_doc_next(const struct pci_doc *doc, const struct pci_elem *elem,
+                              const char *name);
+
+/* The first element NAME whose attribute KEY has VALUE (KEY NULL: any), or NULL. */
+struct pci_elem *pci_doc_find(const struct pci_doc *doc, const char *name, const char *key,
+                              const char *value);
+
+const char *pci_elem_name(const struct pci_elem *elem);
+struct pci_elem *pci_elem_parent(const struct pci_elem *elem); /* NULL for the root */
+struct pci_elem *pci_elem_child(const struct pci_elem *elem,
+                                const char *name); /* first; NULL: any */
+struct pci_elem *pci_elem_sibling(const struct pci_elem *elem, const char *name); /* next */
+
+/* An attribute's text (valid until it is set again), or NULL. */
+const char *pci_elem_get(const struct pci_elem *elem, const char *key);
+
+/* An attribute as a number, decimal or 0x; OTHERWISE when it is missing or no number. */
+long pci_elem_long(const struct pci_elem *elem, const char *key, long otherwise);
+
+/* The attributes in their order: true while INDEX names one. */
+bool pci_elem_attribute(const struct pci_elem *elem, size_t index, const char **key,
+                        const char **value);
+
+/* Adds a child at the end. -EINVAL: the name is no XML name; -E2BIG: too deep or too many. */
+int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
+                 struct pci_elem **elem);
+
+/* Sets an attribute; VALUE NULL removes it. -EINVAL: no XML name, or text that is no XML text. */
+int pci_elem_set(struct pci_elem *elem, const char *key, const char *value);
+int pci_elem_setf(struct pci_elem *elem, const char *key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Removes an element with all below it (not the root: -EINVAL). */
+int pci_elem_remove(struct pci_doc *doc, struct pci_elem *elem);
+
+/* A bus id "0000:3b:00.0" as a number: its hex digits without separators; 0 for no hex digit. */
+uint64_t pci_busid_parse(const char *text);
+
+/* ---- Graphs -----------------------------------------------------------------------------------
+ */
+
+/* Kinds of nodes: constant, name. The order is that of the reference. */
+#define PCI_NODE_TYPES(X) \
+    X(GPU, "GPU")         \
+    X(PCI, "PCI")         \
+    X(NVS, "NVS")         \
+    X(CPU, "CPU")         \
+    X(NIC, "NIC")         \
+    X(NET, "NET")
+
+/* Kinds of links. Each is also the class of a path over this one link. */
+#define PCI_LINK_TYPES(X) \
+    X(LOC, "LOC")         \
+    X(NVL, "NVL")         \
+    X(C2C, "C2C")         \
+    X(PCI, "PCI")         \
+    X(SYS, "SYS")         \
+    X(NET, "NET")
+
+/*
+ * Classes of paths, from near to far.
+ * LOC the same device       NVL NVLink          NVB NVLink through another GPU
+ * C2C chip to chip          PIX one PCI switch  PXB several PCI switches
+ * P2C chip to chip, then PCI to a NIC of the same CPU
+ * PXN a NIC through a relay GPU on NVLink       PHB through a CPU
+ * SYS between CPUs          NET the network     DIS no path
+ */
+#define PCI_PATH_CLASSES(X) \
+    X(LOC, "LOC")           \
+    X(NVL, "NVL")           \
+    X(NVB, "NVB")           \
+    X(C2C, "C2C")           \
+    X(PIX, "PIX")           \
+    X(PXB, "PXB")           \
+    X(P2C, "P2C")           \
+    X(PXN, "PXN")           \
+    X(PHB, "PHB")           \
+    X(SYS, "SYS")           \
+    X(NET, "NET")           \
+    X(DIS, "DIS")
+
+#define PCI_ENUM(id, name) PCI_NODE_##id,
+enum pci_node_type { PCI_NODE_TYPES(PCI_ENUM) PCI_NODE_TYPE_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, name) PCI_LINK_##id,
+enum pci_link_type { PCI_LINK_TYPES(PCI_ENUM) PCI_LINK_TYPE_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, name) PCI_PATH_##id,
+enum pci_path_class { PCI_PATH_CLASSES(PCI_ENUM) PCI_PATH_CLASS_COUNT };
+#undef PCI_ENUM
+
+const char *pci_node_type_name(enum pci_node_type type);
+const char *pci_link_type_name(enum pci_link_type type);
+const char *pci_path_class_name(enum pci_path_class class);
+
+/* The class of this name, or -EINVAL. */
+int pci_path_class_parse(const char *name);
+
+enum pci_cpu_arch { PCI_ARCH_OTHER, PCI_ARCH_X86, PCI_ARCH_POWER, PCI_ARCH_ARM };
+enum pci_cpu_vendor { PCI_VENDOR_OTHER, PCI_VENDOR_INTEL, PCI_VENDOR_AMD, PCI_VENDOR_ZHAOXIN };
+/* Families of processors of one vendor that differ in the bandwidth between sockets. */
+enum pci_cpu_model {
+    PCI_MODEL_OTHER,
+    PCI_MODEL_INTEL_BDW,           /* family 6, model below 0x55 */
+    PCI_MODEL_INTEL_SKL,           /* from 0x55 */
+    PCI_MODEL_INTEL_SRP,           /* from 0x8f */
+    PCI_MODEL_INTEL_ERP,           /* from 0xcf */
+    PCI_MODEL_ZHAOXIN_YONGFENG = 1 /* family 7, model 0x5b; the reference numbers it so */
+};
+
+struct pci_node;
+
+/*
+ * One direction of a link. Parallel links are one link with their sum. Two directions may differ
+ * in bandwidth; there always are two, and reverse points to the other one.
+ */
+struct pci_link {
+    uint32_t id; /* 0 .. links of the graph - 1 */
+    enum pci_link_type type;
+    double bw; /* GB/s */
+    struct pci_node *from;
+    struct pci_node *to;
+    struct pci_link *reverse;
+};
+
+struct pci_gpu {
+    int rank; /* in the document, or the index when it has none */
+    int dev;  /* CUDA device number */
+    int sm;   /* 10 x major + minor of the compute capability; 0 unknown */
+    bool gdr; /* GPUDirect RDMA is possible */
+};
+
+struct pci_net {
+    int dev;
+    int port;
+    double bw; /* GB/s */
+    double latency;
+    uint64_t guid;
+    bool gdr;
+    unsigned maxconn;
+    const char *name; /* never NULL; belongs to the graph */
+};
+
+struct pci_cpu {
+    int numa;
+    enum pci_cpu_arch arch;
+    enum pci_cpu_vendor vendor;
+    enum pci_cpu_model model;
+    const char *affinity; /* a mask "ffff,00000000"; never NULL; belongs to the graph */
+};
+
+/* A node. Only the member of its kind is set. Links are in the order in which paths prefer them. */
+struct pci_node {
+    enum pci_node_type type;
+    uint32_t index;    /* among the nodes of this kind */
+    uint32_t vertex;   /* among all nodes: 0 .. pci_graph_vertices() - 1 */
+    uint32_t host;     /* 0 unless the document holds several hosts */
+    uint64_t id;       /* bus id of GPU, PCI and NIC; numaid of CPU; dev of NET */
+    const char *busid; /* as in the document ("" without); belongs to the graph */
+    uint32_t nlinks;
+    struct pci_link **links;
+    union {
+        struct pci_gpu gpu;
+        struct pci_net net;
+        struct pci_cpu cpu;
+        uint64_t device; /* PCI: vendor, device, subsystem vendor and device, 16 bits each */
+    };
+};
+
+/*
+ * A path. links[i] leads from the i-th to the next node on the way. A path of class DIS has no
+ * links and no bandwidth. bw is what the engine's rules give it; where the two directions of a link
+ * differ, that of the opposite direction counts, as in the reference.
+ */
+struct pci_path {
+    enum pci_path_class class;
+    uint32_t hops;
+    double bw;
+    struct pci_link *const *links;
+};
+
+struct pci_graph;
+
+/* What the driver and the system say about traffic between two processes' GPUs. */
+enum pci_peer {
+    PCI_PEER_OK,
+    PCI_PEER_NO_P2P,  /* the driver refuses peer-to-peer: traffic goes through the CPU */
+    PCI_PEER_ISOLATED /* neither peer-to-peer nor shared memory: only the network is left */
+};
+
+#define PCI_LEVEL_AUTO (-1)
+
+/* Rules for paths. pci_path_rules_init sets the defaults, which are the reference's. */
+struct pci_path_rules {
+    int p2p_level;     /* farthest class for direct GPU to GPU traffic, or PCI_LEVEL_AUTO */
+    int gdr_level;     /* farthest class for GPUDirect RDMA, or PCI_LEVEL_AUTO */
+    bool pxn;          /* allow relay GPUs for NICs */
+    bool nvb;          /* allow paths through one other GPU on NVLink */
+    enum pci_peer all; /* for all pairs, when there is no hook: OK, or NO_P2P (--p2p no) */
+    /* For the GPUs of these ranks; NULL: see ALL. */
+    enum pci_peer (*peer)(void *context, uint32_t a, uint32_t b);
+    void *context;
+};
+
+void pci_path_rules_init(struct pci_path_rules *rules);
+
+/*
+ * Builds the graph of a document and its paths. RULES may be NULL (defaults); they are kept for
+ * later recomputation, so the hook's context must outlive the graph. The document may be freed.
+ *
+ * GPUs are numbered in the order of their ranks (rank attribute; without any, the order of the
+ * document), nets in the order of dev, other nodes in the order of the document. When some GPUs
+ * have a rank and others have not, those without do not take part. No GPU is a valid graph.
+ * -EINVAL: a contradiction (bus id twice, rank twice, a loop); -E2BIG: see the limits; -ENOMEM.
+ */
+int pci_graph_build(const struct pci_doc *doc, const struct pci_path_rules *rules,
+                    struct pci_graph **graph, struct pci_error *error);
+void pci_graph_free(struct pci_graph *graph); /* NULL is allowed */
+
+/* Computes all paths again, under RULES (NULL: as before). On failure the graph has no paths. */
+int pci_graph_recompute(struct pci_graph *graph, const struct pci_path_rules *rules,
+                        struct pci_error *error);
+
+/*
+ * Removes what one job does not need, then recomputes: GPUs that cannot be reached from the GPU of
+ * index GPU (only over the network, or not at all), and, unless NEEDS_NET, all nets. Indexes close
+ * up, so they change; REMOVED (may be NULL) is how many GPUs went.
+ */
+int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, bool needs_net, uint32_t *removed,
+                   struct pci_error *error);
+
+uint32_t pci_graph_count(const struct pci_graph *graph, enum pci_node_type type);
+uint32_t pci_graph_vertices(const struct pci_graph *graph); /* all nodes */
+uint32_t pci_graph_links(const struct pci_graph *graph);    /* all directed links */
+struct pci_node *pci_graph_node(const struct pci_graph *graph, enum pci_node_type type,
+                                uint32_t index);
+struct pci_node *pci_graph_vertex(const struct pci_graph *graph, uint32_t vertex);
+struct pci_link *pci_graph_link(const struct pci_graph *graph, uint32_t id);
+
+/*
+ * The index of the GPU or net at this POSITION of the document. The reference numbers nodes so, and
+ * its matrices are in this order; here it only decides ties. -1: other kinds, or none there.
+ */
+int pci_graph_listed(const struct pci_graph *graph, enum pci_node_type type, uint32_t position);
+
+/* The node on whose properties rules depend: the first CPU, or NULL. */
+const struct pci_node *pci_graph_cpu(const struct pci_graph *graph);
+
+/* Remarks about oddities that were survived ("... ignored"): true while INDEX names one. */
+bool pci_graph_remark(const struct pci_graph *graph, size_t index, const char **text);
+
+/*
+ * The path between two endpoints: FROM and TO are each of kind GPU, CPU, NVS or NET. Never NULL:
+ * for other kinds, or without a way, it is of class DIS. Valid until the next recomputation.
+ */
+const struct pci_path *pci_graph_path(const struct pci_graph *graph, const struct pci_node *from,
+                                      const struct pci_node *to);
+
+/* pci_graph_path by kind and index. */
+const struct pci_path *pci_graph_route(const struct pci_graph *graph, enum pci_node_type from,
+                                       uint32_t ifrom, enum pci_node_type to, uint32_t ito);
+
+/* How often traffic that starts at a GPU loads the PCI links of its path: 6/5 through an Intel CPU
+ * (class PHB), which cuts it into small packets; 1 elsewhere. The reference's figure. */
+double pci_path_pci_load(const struct pci_path *path);
+
+/* Whether A may access B's memory directly; the GPU in between (NVB) or -1 goes to RELAY. */
+bool pci_graph_p2p(const struct pci_graph *graph, uint32_t a, uint32_t b, int *relay);
+
+/*
+ * Whether the NIC may reach GPU memory directly (GPUDirect RDMA); READ: to send from it. A path
+ * with a relay GPU is judged by the relay.
+ */
+bool pci_graph_gdr(const struct pci_graph *graph, uint32_t gpu, uint32_t net, bool read);
+
+/* The relay GPU on the way from GPU to NET (class PXN), or -1. */
+int pci_graph_pxn(const struct pci_graph *graph, uint32_t gpu, uint32_t net);
+
+/* The CPU that is nearest to a GPU by hops, or -1. */
+int pci_graph_local_cpu(const struct pci_graph *graph, uint32_t gpu);
+
+/*
+ * The nets (GPUs) that are best for a GPU (net): most bandwidth, then nearest class. NETS (GPUS)
+ * has room for as many as the graph has; the return value is how many there are.
+ */
+uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint32_t *nets);
+uint32_t pci_graph_local_gpus(const struct pci_graph *graph, uint32_t net, uint32_t *gpus);
+
+/* The net that a GPU uses on a channel, spreading GPUs over their local nets; -1: none. */
+int pci_graph_local_net(const struct pci_graph *graph, uint32_t gpu, uint32_t channel);
+
+/* The GPU whose local net this is, or -1. */
+int pci_graph_local_gpu(const struct pci_graph *graph, uint32_t net);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Cartesian grids: the stencil graph, and which processes take part. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/map/internal.h"
+
+struct grid {
+    int ndims;
+    const int *dims;
+    const int *periods;
+    uint32_t cells;
+};
+
+static int grid_init(struct grid *grid, int ndims, const int *dims, const int *periods,
+                     uint32_t procs)
+{
+    uint64_t cells = 1;
+
+    for (int d = 0; d < ndims; d++) {
+        if (dims[d] <= 0) {
+            return -EINVAL;
+        }
+        cells *= (uint64_t) dims[d];
+        if (cells > procs) {
+            return -EINVAL;
+        }
+    }
+    if (ndims < 0 || cells > procs) {
+        return -EINVAL;
+    }
+    *grid = (struct grid){ndims, dims, periods, (uint32_t) cells};
+    return 0;
+}
+
+/* Enters the edge from each cell to the next one along dimension D, whose stride is STRIDE. */
+static size_t edges_enter(const struct grid *grid, int d, uint32_t stride, uint32_t *source,
+                          uint32_t *target, size_t at)
+{
+    uint32_t length = (uint32_t) grid->dims[d];
+
+    for (uint32_t cell = 0; length > 1 && cell < grid->cells; cell++) {
+        uint32_t along = cell / stride % length;
+
+        if (along + 1 < length) {
+            source[at] = cell;
+            target[at++] = cell + stride;
+        } else if (grid->periods[d]) {
+            source[at] = cell;
+            target[at++] = cell - along * stride;
+        }
+    }
+    return at;
+}
+
+static int grid_graph(const struct grid *grid, struct pci_map_graph *graph)
+{
+    size_t room = (size_t) grid->cells * (size_t) grid->ndims + 1, edges = 0;
+    uint32_t *source = malloc(room * sizeof(*source));
+    uint32_t *target = malloc(room * sizeof(*target));
+    uint32_t stride = 1;
+    int rc = source && target ? 0 : -ENOMEM;
+
+    for (int d = grid->ndims - 1; rc == 0 && d >= 0; d--) {
+        edges = edges_enter(grid, d, stride, source, target, edges);
+        stride *= (uint32_t) grid->dims[d];
+    }
+    if (rc == 0) {
+        rc = pci_map_graph_build(grid->cells, edges, source, target, NULL, graph);
+    }
+    free(source);
+    free(target);
+    return rc;
+}
+
+/* The size that all parts share, or 0. */
+static uint32_t size_common(const uint32_t *first, uint32_t parts)
+{
+    for (uint32_t p = 1; p < parts; p++) {
+        if (first[p + 1] - first[p] != first[1] - first[0]) {
+            return 0;
+        }
+    }
+    return parts > 0 ? first[1] - first[0] : 0;
+}
+
+/* Places the grid on the processes PROCS, one for each cell, and writes node_of[proc]. */
+static int grid_place(const struct grid *grid, const struct pci_map_graph *graph,
+                      const uint32_t *procs, const struct pci_map_place *places, uint32_t *node_of,
+                      struct pci_map_result *result)
+{
+    size_t n = (size_t) grid->cells + 1;
+    uint32_t *blocks = malloc(n * sizeof(*blocks)), *halves = malloc(n * sizeof(*halves));
+    uint32_t *slot_of = malloc(n * sizeof(*slot_of)), *orders[2];
+    struct map_slots slots = {0};
+    uint32_t host_size, count = 0;
+    int rc =
+        blocks && halves && slot_of ? map_slots_build(grid->cells, procs, places, &slots) : -ENOMEM;
+
+    if (rc == 0) {
+        host_size = size_common(slots.host_first, slots.hosts);
+        orders[count++] = halves;
+        rc = map_order_bisect(grid->ndims, grid->dims, host_size ? host_size : slots.host_first[1],
+                              halves);
+        if (rc == 0 && host_size) {
+            rc = map_order_blocks(grid->ndims, grid->dims, host_size,
+                                  size_common(slots.domain_first, slots.domains), blocks);
+            orders[count] = blocks;
+            count += rc == 0;
+            rc = rc == -EDOM ? 0 : rc;
+        }
+    }
+    if (rc == 0) {
+        rc = map_choose(graph, &slots, slots.slot, count, orders, slot_of, result);
+    }
+    for (uint32_t v = 0; rc == 0 && v < grid->cells; v++) {
+        node_of[slots.proc[slot_of[v]]] = v;
+    }
+    map_slots_free(&slots);
+    free(blocks);
+    free(halves);
+    free(slot_of);
+    return rc;
+}
+
+/* The processes of as few hosts as possible, taken in their order: CELLS of PROCS, ascending. */
+static int procs_of_whole_hosts(uint32_t cells, uint32_t procs, const struct pci_map_place *places,
+                                uint32_t *chosen)
+{
+    struct map_slots slots;
+    int rc = map_slots_build(procs, NULL, places, &slots);
+
+    if (rc == 0) {
+        memcpy(chosen, slots.proc, cells * sizeof(*chosen));
+        qsort(chosen, cells, sizeof(*chosen), map_by_number);
+        map_slots_free(&slots);
+    }
+    return rc;
+}
+
+/* A smaller grid may do better on the processes of a few whole hosts than on the lowest ranks. */
+static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *graph,
+                          uint32_t procs, const struct pci_map_place *places, uint32_t *node_of,
+                          struct pci_map_result *result)
+{
+    uint32_t *chosen = malloc(procs * sizeof(*chosen));
+    uint32_t *trial = malloc(procs * sizeof(*trial));
+    struct pci_map_result other;
+    int rc = chosen && trial ? procs_of_whole_hosts(grid->cells, procs, places, chosen) : -ENOMEM;
+
+    if (rc == 0) {
+        memset(trial, 0xff, procs * sizeof(*trial));
+        rc = grid_place(grid, graph, chosen, places, trial, &other);
+    }
+    if (rc == 0 && map_cut_less(other.after, result->after)) {
+        memcpy(node_of, trial, procs * sizeof(*trial));
+        result->after = other.after;
+    }
+    free(chosen);
+    free(trial);
+    return rc;
+}
+
+int pci_map_cart(int ndims, const int *dims, const int *periods, uint32_t procs,
+                 const struct pci_map_place *places, uint32_t *node_of,
+                 struct pci_map_result *result)
+{
+    struct pci_map_graph graph = {0};
+    struct pci_map_result mine;
+    struct grid grid;
+    int rc = grid_init(&grid, ndims, dims, periods, procs);
+
+    if (rc == 0) {
+        rc = grid_graph(&grid, &graph);
+    }
+    if (rc == 0) {
+        memset(node_of, 0xff, procs * sizeof(*node_of));
+        rc = grid_place(&grid, &graph, NULL, places, node_of, &mine);
+    }
+    if (rc == 0 && grid.cells < procs) {
+        rc = grid_try_hosts(&grid, &graph, procs, places, node_of, &mine);
+    }
+    if (rc == 0 && result) {
+        *result = mine;
+    }
+    pci_map_graph_free(&graph);
+    return rc;
+}

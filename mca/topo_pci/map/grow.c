@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/*
+ * Greedy growth: a part takes, one by one, the free node that is tied to it most strongly; the
+ * first node of a part is the lowest free one.  First over hosts, then over the domains of each
+ * host.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/map/internal.h"
+
+/* A max-heap of (gain, node); entries that a later gain has overtaken are skipped when they
+ * surface. */
+struct entry {
+    uint64_t gain;
+    uint32_t node;
+};
+
+struct heap {
+    struct entry *entries;
+    size_t count;
+    size_t room;
+};
+
+struct grow {
+    const struct pci_map_graph *graph;
+    struct heap heap;
+    uint64_t *gain;  /* [nodes] tie to the part that grows */
+    uint32_t *field; /* [nodes] which set a node may be taken from */
+    uint8_t *taken;  /* [nodes] */
+    uint32_t *out;   /* the order */
+};
+
+static int entry_before(struct entry a, struct entry b)
+{
+    return a.gain != b.gain ? a.gain > b.gain : a.node < b.node;
+}
+
+static int heap_push(struct heap *heap, struct entry entry)
+{
+    size_t at = heap->count;
+
+    if (heap->count == heap->room) {
+        size_t room = heap->room ? 2 * heap->room : 64;
+        struct entry *more = realloc(heap->entries, room * sizeof(*more));
+
+        if (!more) {
+            return -ENOMEM;
+        }
+        heap->entries = more;
+        heap->room = room;
+    }
+    heap->count++;
+    while (at > 0 && entry_before(entry, heap->entries[(at - 1) / 2])) {
+        heap->entries[at] = heap->entries[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap->entries[at] = entry;
+    return 0;
+}
+
+static struct entry heap_pop(struct heap *heap)
+{
+    struct entry top = heap->entries[0], last = heap->entries[--heap->count];
+    size_t at = 0, child;
+
+    while ((child = 2 * at + 1) < heap->count) {
+        if (child + 1 < heap->count &&
+            entry_before(heap->entries[child + 1], heap->entries[child])) {
+            child++;
+        }
+        if (!entry_before(heap->entries[child], last)) {
+            break;
+        }
+        heap->entries[at] = heap->entries[child];
+        at = child;
+    }
+    heap->entries[at] = last;
+    return top;
+}
+
+/* The part takes NODE: its free neighbours of the same field gain. */
+static int node_take(struct grow *grow, uint32_t node)
+{
+    const struct pci_map_graph *graph = grow->graph;
+
+    grow->taken[node] = 1;
+    for (size_t e = graph->first[node]; e < graph->first[node + 1]; e++) {
+        uint32_t peer = graph->peer[e];
+        struct entry entry = {0, peer};
+
+        if (grow->taken[peer] || grow->field[peer] != grow->field[node]) {
+            continue;
+        }
+        grow->gain[peer] += graph->weight ? graph->weight[e] : 1;
+        entry.gain = grow->gain[peer];
+        if (heap_push(&grow->heap, entry) != 0) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* The next node of the part: the best of the heap, or the lowest free one of MEMBERS. */
+static uint32_t node_next(struct grow *grow, const uint32_t *members, uint32_t *scan)
+{
+    while (grow->heap.count > 0) {
+        struct entry top = heap_pop(&grow->heap);
+
+        if (!grow->taken[top.node] && grow->gain[top.node] == top.gain) {
+            return top.node;
+        }
+    }
+    while (grow->taken[members[*scan]]) {
+        (*scan)++;
+    }
+    return members[*scan];
+}
+
+/* Fills the parts bounded by first[0 .. parts] (slots) with the nodes MEMBERS, all of one field. */
+static int parts_grow(struct grow *grow, uint32_t *members, const uint32_t *first, uint32_t parts)
+{
+    uint32_t scan = 0, count = first[parts] - first[0];
+
+    for (uint32_t i = 0; i < count; i++) {
+        grow->taken[members[i]] = 0;
+        grow->gain[members[i]] = 0;
+    }
+    for (uint32_t p = 0; p < parts; p++) {
+        for (uint32_t s = first[p]; s < first[p + 1]; s++) {
+            uint32_t node = node_next(grow, members, &scan);
+
+            grow->out[s] = node;
+            if (node_take(grow, node) != 0) {
+                return -ENOMEM;
+            }
+        }
+        /* What the next part gains counts from zero. */
+        while (grow->heap.count > 0) {
+            grow->gain[heap_pop(&grow->heap).node] = 0;
+        }
+    }
+    return 0;
+}
+
+/* Second level: the nodes that a host got, over its domains. */
+static int domains_grow(struct grow *grow, const struct map_slots *slots, uint32_t *members)
+{
+    for (uint32_t h = 0; h < slots->hosts; h++) {
+        uint32_t s0 = slots->host_first[h], s1 = slots->host_first[h + 1];
+        uint32_t d0 = slots->domain_of[s0], d1 = slots->domain_of[s1 - 1] + 1;
+
+        if (d1 - d0 < 2) {
+            continue;
+        }
+        memcpy(members, grow->out + s0, (s1 - s0) * sizeof(*members));
+        qsort(members, s1 - s0, sizeof(*members), map_by_number);
+        if (parts_grow(grow, members, slots->domain_first + d0, d1 - d0) != 0) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+int map_order_grow(const struct pci_map_graph *graph, const struct map_slots *slots,
+                   uint32_t *order)
+{
+    size_t n = (size_t) graph->nodes + 1;
+    struct grow grow = {.graph = graph, .out = order};
+    uint32_t *members = malloc(n * sizeof(*members));
+    int rc = -ENOMEM;
+
+    grow.gain = calloc(n, sizeof(*grow.gain));
+    grow.field = calloc(n, sizeof(*grow.field));
+    grow.taken = calloc(n, sizeof(*grow.taken));
+    if (members && grow.gain && grow.field && grow.taken) {
+        for (uint32_t v = 0; v < graph->nodes; v++) {
+            members[v] = v;
+        }
+        rc = parts_grow(&grow, members, slots->host_first, slots->hosts);
+    }
+    if (rc == 0) {
+        for (uint32_t s = 0; s < slots->count; s++) {
+            grow.field[order[s]] = slots->host_of[s] + 1;
+        }
+        rc = domains_grow(&grow, slots, members);
+    }
+    free(members);
+    free(grow.gain);
+    free(grow.field);
+    free(grow.taken);
+    free(grow.heap.entries);
+    return rc;
+}

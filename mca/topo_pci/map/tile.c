@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+
+/* Orders of a grid's cells in which each host's run of cells is a compact box. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/map/internal.h"
+
+/* More shapes than this are not compared; a host size has far fewer divisors. */
+enum {
+    SHAPES_MAX = 200000,
+};
+
+/* The next divisor of LENGTH above SIDE, or 0. */
+static int divisor_next(int length, int side)
+{
+    for (int next = side + 1; next <= length; next++) {
+        if (length % next == 0) {
+            return next;
+        }
+    }
+    return 0;
+}
+
+/* Faces of a box that have a neighbour behind them, in cells times VOLUME. */
+static double shape_surface(int ndims, const int *dims, const int *sides, double volume)
+{
+    double surface = 0;
+
+    for (int d = 0; d < ndims; d++) {
+        surface += sides[d] < dims[d] ? 2 * volume / sides[d] : 0;
+    }
+    return surface;
+}
+
+/*
+ * Finds the sides of the box of VOLUME cells with the smallest surface that tiles a grid of DIMS,
+ * by counting through all sides that divide.  Returns -EDOM when no box tiles the grid.
+ */
+static int shape_find(int ndims, const int *dims, uint32_t volume, int *best)
+{
+    int *sides = malloc(((size_t) ndims + 1) * sizeof(*sides)), d = 0, rc = -EDOM;
+    double least = 0;
+
+    if (!sides) {
+        return -ENOMEM;
+    }
+    for (int i = 0; i < ndims; i++) {
+        sides[i] = 1;
+    }
+    for (int tried = 0; d < ndims && tried < SHAPES_MAX; tried++) {
+        uint64_t cells = 1;
+
+        for (int i = 0; i < ndims && cells <= volume; i++) {
+            cells *= (uint64_t) sides[i];
+        }
+        if (cells == volume) {
+            double surface = shape_surface(ndims, dims, sides, volume);
+
+            if (rc != 0 || surface < least) {
+                least = surface;
+                memcpy(best, sides, (size_t) ndims * sizeof(*best));
+                rc = 0;
+            }
+        }
+        for (d = 0; d < ndims && (sides[d] = divisor_next(dims[d], sides[d])) == 0; d++) {
+            sides[d] = 1;
+        }
+    }
+    free(sides);
+    return rc;
+}
+
+/* The place of the cell at COORDS when boxes OUTER hold boxes INNER, each level row-major. */
+static uint64_t cell_place(int ndims, const int *dims, const int *outer, const int *inner,
+                           const int *coords)
+{
+    uint64_t place = 0;
+
+    for (int d = 0; d < ndims; d++) {
+        place = place * (uint64_t) (dims[d] / outer[d]) + (uint64_t) (coords[d] / outer[d]);
+    }
+    for (int d = 0; d < ndims; d++) {
+        place =
+            place * (uint64_t) (outer[d] / inner[d]) + (uint64_t) (coords[d] % outer[d] / inner[d]);
+    }
+    for (int d = 0; d < ndims; d++) {
+        place = place * (uint64_t) inner[d] + (uint64_t) (coords[d] % inner[d]);
+    }
+    return place;
+}
+
+/* To the next cell, row-major.  Returns 0 behind the last one. */
+static int coords_next(int ndims, const int *dims, int *coords)
+{
+    for (int d = ndims - 1; d >= 0; d--) {
+        if (++coords[d] < dims[d]) {
+            return 1;
+        }
+        coords[d] = 0;
+    }
+    return 0;
+}
+
+int map_order_blocks(int ndims, const int *dims, uint32_t host_size, uint32_t domain_size,
+                     uint32_t *order)
+{
+    size_t n = (size_t) ndims + 1;
+    int *outer = malloc(n * sizeof(int)), *inner = malloc(n * sizeof(int));
+    int *coords = calloc(n, sizeof(int));
+    uint32_t cell = 0;
+    int rc = outer && inner && coords ? shape_find(ndims, dims, host_size, outer) : -ENOMEM;
+
+    if (rc == 0 && (domain_size == 0 || shape_find(ndims, outer, domain_size, inner) != 0)) {
+        memcpy(inner, outer, (size_t) ndims * sizeof(*inner));
+    }
+    if (rc == 0) {
+        do {
+            order[cell_place(ndims, dims, outer, inner, coords)] = cell++;
+        } while (coords_next(ndims, dims, coords));
+    }
+    free(outer);
+    free(inner);
+    free(coords);
+    return rc;
+}
+
+/* A stack of boxes still to be halved: each is ndims lower corners, then ndims lengths. */
+struct boxes {
+    int ndims;
+    size_t count;
+    size_t room;
+    int *box;
+};
+
+static int *box_push(struct boxes *boxes)
+{
+    size_t width = 2 * (size_t) boxes->ndims;
+
+    if (boxes->count == boxes->room) {
+        size_t room = boxes->room ? 2 * boxes->room : 32;
+        int *more = realloc(boxes->box, room * width * sizeof(*more) + 1);
+
+        if (!more) {
+            return NULL;
+        }
+        boxes->box = more;
+        boxes->room = room;
+    }
+    return boxes->box + boxes->count++ * width;
+}
+
+/* Where to cut a box of LENGTHS and CELLS along D: nearest to the middle, at whole hosts if
+ * possible. */
+static int cut_place(int length, uint64_t cells, uint32_t host_size, int *whole)
+{
+    int best = length / 2;
+
+    *whole = 0;
+    for (int k = 1; k < length; k++) {
+        if (cells / (uint64_t) length * (uint64_t) k % host_size == 0 &&
+            (!*whole || abs(2 * k - length) < abs(2 * best - length))) {
+            best = k;
+            *whole = 1;
+        }
+    }
+    return best;
+}
+
+/* The dimension to cut: the longest one that leaves whole hosts, else the longest.  -1: one cell.
+ */
+static int box_cut(int ndims, const int *lengths, uint32_t host_size, int *at)
+{
+    int dim = -1, dim_whole = 0;
+    uint64_t cells = 1;
+
+    for (int d = 0; d < ndims; d++) {
+        cells *= (uint64_t) lengths[d];
+    }
+    for (int d = 0; d < ndims; d++) {
+        int whole, place = lengths[d] > 1 ? cut_place(lengths[d], cells, host_size, &whole) : 0;
+
+        if (place == 0) {
+            continue;
+        }
+        if (dim < 0 || whole > dim_whole || (whole == dim_whole && lengths[d] > lengths[dim])) {
+            dim = d;
+            dim_whole = whole;
+            *at = place;
+        }
+    }
+    return dim;
+}
+
+static uint32_t box_cell(int ndims, const int *dims, const int *corner)
+{
+    uint64_t cell = 0;
+
+    for (int d = 0; d < ndims; d++) {
+        cell = cell * (uint64_t) dims[d] + (uint64_t) corner[d];
+    }
+    return (uint32_t) cell;
+}
+
+int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *order)
+{
+    struct boxes boxes = {.ndims = ndims};
+    size_t width = 2 * (size_t) ndims;
+    uint32_t next = 0;
+    int *box = box_push(&boxes);
+
+    if (!box) {
+        return -ENOMEM;
+    }
+    memset(box, 0, (size_t) ndims * sizeof(*box));
+    memcpy(box + ndims, dims, (size_t) ndims * sizeof(*box));
+    while (boxes.count > 0) {
+        int at = 0, dim;
+        int *upper;
+
+        box = boxes.box + (boxes.count - 1) * width;
+        dim = box_cut(ndims, box + ndims, host_size, &at);
+        if (dim < 0) {
+            order[next++] = box_cell(ndims, dims, box);
+            boxes.count--;
+            continue;
+        }
+        upper = box_push(&boxes);
+        if (!upper) {
+            free(boxes.box);
+            return -ENOMEM;
+        }
+        /* The lower half goes on top, to be numbered first; the upper half takes its old place. */
+        box = upper - width;
+        memcpy(upper, box, width * sizeof(*box));
+        upper[ndims + dim] = at;
+        box[dim] += at;
+        box[ndims + dim] -= at;
+    }
+    free(boxes.box);
+    return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The built-in constants, in the format of table files.
+ *
+ * GPU table. Source: the allreduce times that NCCL 2.30.7's model gives for eleven machines of one
+ * to four nodes, from which the formula and these figures were worked out (doc/cost-model.md shows
+ * how; the tests check each of those times). Limits of generations that those machines do not
+ * reach are the per-channel figures that NCCL publishes for its kernels. Direct and packed are our
+ * own patterns: direct has the constants of a ring, packed those of a tree, whose kernels do the
+ * same work per hop.
+ */
+#include "mca/topo_pci/predict/pci_predict.h"
+
+#include <string.h>
+
+static const char gpu_table[] =
+    "base ring,direct * 8.4 6.6 14\n"
+    "base tree,packed * 8.4 6.8 14\n"
+
+    "hop ring,direct simple * 3.4 5.7 14\n"
+    "hop ring,direct ll * 0.6 1 2.7\n"
+    "hop ring,direct ll128 * 1.9 2.5 4\n"
+    "hop tree,packed simple * 4 4 14\n"
+    "hop tree,packed ll * 0.6 1 5\n"
+    "hop tree,packed ll128 * 1.25 1.9 8.5\n"
+    "net_hop simple * 3 6 3\n"
+    "net_hop ll,ll128 * 1 2 1\n"
+    "plateau * 1.9 1.4 1.4 1.4\n"
+    "chain_tree * 1 0.85 0.85\n"
+
+    /* LL sends a flag with each word; LL128 120 of 128 bytes. Trees: 0.92 of the links with Simple,
+     * 1/3.8 of that with LL, 7/9 (one node) or 120/128 of it with LL128. */
+    "factor ring,direct simple * 1\n"
+    "factor ring,direct ll * 0.5\n"
+    "factor ring,direct ll128 * 0.92\n"
+    "factor tree,packed simple * 0.92\n"
+    "factor tree,packed ll * 0.2421052632\n"
+    "factor tree,packed ll128 * 0.7155555556 0.8625 0.8625\n"
+
+    /* LL in all: by generation on one node, by the host processor beyond. */
+    "cap * ll * 39 87.7 141 282\n"
+    "net_cap * ll intel,other * 0 39 20.4\n"
+    "net_cap * ll amd * 0 22.5 19\n"
+
+    "channel_cap ring ll128 sm70,sm80 * 20\n"
+    "channel_cap ring ll128 sm90 * 36.7\n"
+    "channel_cap ring ll128 sm100 * 40\n"
+    "channel_cap tree simple sm70 * 26.5 18.5 10\n"
+    "channel_cap tree simple sm80 * 24 23.6 17.8\n"
+    "channel_cap tree simple sm90 * 38.7 41.4 36\n"
+    "channel_cap tree simple sm100 * 70 42.8 24\n"
+    /* the same / 3.8 */
+    "channel_cap tree ll sm70 * 6.973684 4.868421 2.631579\n"
+    "channel_cap tree ll sm80 * 6.315789 6.210526 4.684211\n"
+    "channel_cap tree ll sm90 * 10.184211 10.894737 9.473684\n"
+    "channel_cap tree ll sm100 * 18.421053 11.263158 6.315789\n"
+    /* the lesser of the same x 7/9 or 120/128 and what an LL128 kernel moves */
+    "channel_cap tree ll128 sm70 * 20 17.34375 9.375\n"
+    "channel_cap tree ll128 sm80 * 18.666667 20 16.6875\n"
+    "channel_cap tree ll128 sm90 * 30.1 36.7 29\n"
+    "channel_cap tree ll128 sm100 * 54.444444 31.67 20\n"
+
+    /* What is reached of the bandwidth at 2^n bytes: a tree's pipeline fills late. */
+    "correction * * * 1\n"
+    "correction tree,packed simple 0-12 0.9\n"
+    "correction tree,packed simple 13-28"
+    " 0.8 0.7 0.6 0.6 0.5 0.5 0.5 0.5 0.6 0.7 0.8 0.7 0.7 0.8 0.9 0.9\n"
+    "correction tree,packed ll 10-24"
+    " 0.9 0.8 0.7 0.7 0.7 0.7 0.6 0.5 0.4 0.4 0.5 0.6 0.7 0.8 0.9\n"
+    "correction tree,packed ll128 11-26"
+    " 0.9 0.8 0.8 0.8 0.7 0.6 0.6 0.6 0.6 0.6 0.6 0.8 0.9 0.9 0.9 0.9\n"
+
+    /* A channel's kernel has 512 (LL128: 640) threads; each wants 64 bytes with Simple, otherwise
+     * 8, which a ring's LL wants for each rank. */
+    "channel_bytes * simple 32768\n"
+    "channel_bytes tree,direct,packed ll 4096\n"
+    "channel_bytes * ll128 5120\n"
+    "channel_rank_bytes ring ll 4096\n";
+
+/*
+ * Host table, for jobs of pci_job_shared(). Source: test/bench/exec_bench, two ranks on two cores
+ * of an EPYC, 64 bytes to 256 KiB, best of three runs. Base and hop come from the difference
+ * between a ring (two hops) and direct (one) at 64 bytes, the factors from the slope between the
+ * smallest and the largest size. Trees were not measured apart: per hop the executor does for them
+ * what it does for a ring.
+ */
+static const char host_table[] = "base * * 0.1 0.08 0.08\n"
+                                 "hop * simple * 0.1\n"
+                                 "hop * ll * 0.075\n"
+                                 "hop * ll128 * 0.062\n"
+                                 "plateau * 1\n"
+                                 "chain_tree * 1\n"
+                                 "factor * simple * 1.09\n"
+                                 "factor * ll * 0.185\n"
+                                 "factor * ll128 * 0.68\n"
+                                 "factor direct simple * 1.29\n"
+                                 "factor direct ll * 0.162\n"
+                                 "factor direct ll128 * 0.546\n"
+                                 "correction * * * 1\n"
+                                 "channel_bytes * * 16384\n";
+
+static int costs_of_text(const char *text, struct pci_costs *costs)
+{
+    struct pci_costs empty = {.base = {{0}}};
+    int rc = pci_costs_parse(text, strlen(text), &empty, NULL, 0);
+
+    if (0 == rc) {
+        *costs = empty;
+    }
+    return rc;
+}
+
+int pci_costs_gpu(struct pci_costs *costs)
+{
+    return costs_of_text(gpu_table, costs);
+}
+
+int pci_costs_host(struct pci_costs *costs)
+{
+    return costs_of_text(host_table, costs);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The cost model: how long an allreduce of a size takes with each algorithm and protocol, which one
+ * is best, and on how many channels.
+ *
+ *     time = base + sum of hop latencies + bytes / (channel bandwidth x factor x correction)
+ *
+ * The constants live in a table (struct pci_costs). Two are built in: one for GPUs, with the
+ * figures of NCCL 2.30.7's model as far as its answers on real machines show them, and one for the
+ * host device, measured. A text file overrides any of them (pci_costs_parse), and constants are
+ * fitted to measurements by least squares (pci_costs_fit). doc/cost-model.md derives everything.
+ *
+ * Units: microseconds, bytes, GB/s (1e9 bytes per second).
+ * Threads: no shared state. Nothing here allocates memory but pci_costs_load().
+ */
+#ifndef TOPO_PCI_PREDICT_PCI_PREDICT_H
+#define TOPO_PCI_PREDICT_PCI_PREDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "mca/topo_pci/graph/pcigraph.h"
+
+struct pci_channels; /* pci_channels.h */
+struct pci_pack;     /* pci_pack.h */
+
+/* Name of the constant, name in files, name in reports. The order is that of the plans. */
+#define PCI_ALGORITHMS(X)         \
+    X(RING, "ring", "Ring")       \
+    X(TREE, "tree", "Tree")       \
+    X(DIRECT, "direct", "Direct") \
+    X(PACKED, "packed", "Packed")
+#define PCI_PROTOCOLS(X)          \
+    X(SIMPLE, "simple", "Simple") \
+    X(LL, "ll", "LL")             \
+    X(LL128, "ll128", "LL128")
+/* What a hop between two neighbours goes over. */
+#define PCI_HOPS(X)               \
+    X(NVLINK, "nvlink", "NVLink") \
+    X(PCI, "pci", "PCI")          \
+    X(NET, "net", "Net")
+/* How many nodes take part. */
+#define PCI_SPANS(X)     \
+    X(ONE, "one", "One") \
+    X(TWO, "two", "Two") \
+    X(MORE, "more", "More")
+/* GPU generations by compute capability: below 8.0, 8.x, 9.x, 10 and above. */
+#define PCI_GENERATIONS(X)  \
+    X(SM70, "sm70", "sm70") \
+    X(SM80, "sm80", "sm80") \
+    X(SM90, "sm90", "sm90") \
+    X(SM100, "sm100", "sm100")
+/* Vendors of the host processor, as far as their networks differ. */
+#define PCI_HOSTS(X)           \
+    X(INTEL, "intel", "Intel") \
+    X(AMD, "amd", "AMD")       \
+    X(OTHER, "other", "Other")
+
+#define PCI_ENUM(id, file, report) PCI_ALGORITHM_##id,
+enum pci_algorithm { PCI_ALGORITHMS(PCI_ENUM) PCI_ALGORITHM_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, report) PCI_PROTOCOL_##id,
+enum pci_protocol { PCI_PROTOCOLS(PCI_ENUM) PCI_PROTOCOL_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, report) PCI_HOP_##id,
+enum pci_hop { PCI_HOPS(PCI_ENUM) PCI_HOP_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, report) PCI_SPAN_##id,
+enum pci_span { PCI_SPANS(PCI_ENUM) PCI_SPAN_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, report) PCI_GENERATION_##id,
+enum pci_generation { PCI_GENERATIONS(PCI_ENUM) PCI_GENERATION_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, report) PCI_HOST_##id,
+enum pci_host { PCI_HOSTS(PCI_ENUM) PCI_HOST_COUNT };
+#undef PCI_ENUM
+
+#define PCI_SIZE_COUNT 40 /* sizes by their binary logarithm */
+
+/* The tables: name in files, member, dimensions from the outermost on, meaning. */
+#define PCI_COST_TABLES(X)                                                                       \
+    X("base", base, (A, P), "us of a call before anything moves")                                \
+    X("hop", hop, (A, P, H), "us per hop")                                                       \
+    X("factor", factor, (A, P, S), "share of the channels' bandwidth that a protocol can use")   \
+    X("cap", cap, (A, P, G), "most GB/s in all on one node; 0: no limit")                        \
+    X("net_cap", net_cap, (A, P, V, S), "most GB/s in all on several nodes; 0: no limit")        \
+    X("channel_cap", channel_cap, (A, P, G, S), "most GB/s of one channel; 0: no limit")         \
+    X("correction", correction, (A, P, L), "share of the bandwidth reached at 2^n bytes")        \
+    X("channel_bytes", channel_bytes, (A, P), "bytes that a further channel needs")              \
+    X("channel_rank_bytes", channel_rank_bytes, (A, P), "bytes that it needs for each rank")     \
+    X("net_hop", net_hop, (P, V), "us: least of a ring's hop inside a node, on several nodes")   \
+    X("plateau", plateau, (G), "times longer are a Simple ring's hops with data, several nodes") \
+    X("chain_tree", chain_tree, (S), "share of the bandwidth when a tree's chain starts at its NIC")
+
+struct pci_costs {
+    double base[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
+    double hop[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_HOP_COUNT];
+    double factor[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_SPAN_COUNT];
+    double cap[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_GENERATION_COUNT];
+    double net_cap[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_HOST_COUNT][PCI_SPAN_COUNT];
+    double channel_cap[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_GENERATION_COUNT]
+                      [PCI_SPAN_COUNT];
+    double correction[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_SIZE_COUNT];
+    double channel_bytes[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
+    double channel_rank_bytes[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
+    double net_hop[PCI_PROTOCOL_COUNT][PCI_HOST_COUNT];
+    double plateau[PCI_GENERATION_COUNT];
+    double chain_tree[PCI_SPAN_COUNT];
+};
+
+/* What the model must know of a job. Zero channels (or bandwidth) say that an algorithm is not
+ * offered. */
+struct pci_job_graph {
+    uint32_t channels; /* of the search, before they are doubled by connecting */
+    double bw_intra;   /* GB/s of one channel inside a node */
+    double bw_inter;   /* GB/s of one channel between nodes */
+    bool nvlink;       /* path class inside a node is NVL (everything further counts as PCI) */
+    bool ll128;        /* 128-byte stores stay whole on the way, see pci_ll128_whole() */
+    bool chain;        /* tree only: the GPU with the NIC is the chain's end, not in its middle */
+};
+
+struct pci_job {
+    uint32_t nodes;
+    uint32_t ranks;
+    uint32_t channels; /* that there are after connecting: the most that a call uses */
+    enum pci_generation generation;
+    enum pci_host host;
+    struct pci_job_graph ring, tree;
+    double latency_inter; /* us that the NICs add to each hop between nodes */
+    struct {
+        double algbw; /* of pci_pack_compute(), on one node */
+        uint32_t depth;
+        bool nvlink;
+    } packed;
+    struct {
+        double algbw; /* of pci_pack_direct_bw(), on one node */
+        bool nvlink;
+    } direct;
+    uint32_t protocols; /* bit mask 1 << pci_protocol of what may be used */
+};
+
+/*
+ * Describe a job on identical nodes. channels is the number of global channels after connecting.
+ * pack may be NULL: no packed trees. direct is offered when all GPUs of the one node have a way to
+ * all others. All protocols are allowed at first.
+ * -EINVAL: no node, or no GPU; -E2BIG, -ENOMEM.
+ */
+int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
+                     const struct pci_channels *tree, uint32_t channels,
+                     const struct pci_pack *pack, struct pci_job *job);
+
+/* Describe ranks that share memory, on the host device: one channel of this bandwidth between any
+ * two of them. The host table's factors are for PCI_JOB_SHARED_GBPS. ranks >= 2, nodes >= 1. */
+#define PCI_JOB_SHARED_GBPS 20.0
+void pci_job_shared(double gbps, uint32_t nodes, uint32_t ranks, struct pci_job *job);
+
+struct pci_choice {
+    enum pci_algorithm algorithm;
+    enum pci_protocol protocol;
+    uint32_t channels;
+    double us;
+};
+
+/* Names as in files ("ring") and in reports ("Ring"); NULL for a number that is none. */
+const char *pci_algorithm_name(enum pci_algorithm algorithm);
+const char *pci_algorithm_label(enum pci_algorithm algorithm);
+const char *pci_protocol_name(enum pci_protocol protocol);
+const char *pci_protocol_label(enum pci_protocol protocol);
+
+/* The generation of a compute capability written as 70, 86, 90, ... */
+enum pci_generation pci_generation_of(int sm);
+
+/*
+ * Whether LL128 works over channels of these path classes on GPUs of this compute capability: its
+ * 128-byte stores must stay whole. They do over NVLink, also through a GPU in between, from sm70
+ * on; between nodes when the NIC is reached without a CPU, from sm90 on also over a relay GPU (the
+ * reference's rule).
+ */
+bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inter);
+
+/* Fill in a built-in table: for GPUs, or for the host device with jobs of pci_job_shared(). 0
+ * (-EINVAL would be a table that does not parse; the tests exclude it). */
+int pci_costs_gpu(struct pci_costs *costs);
+int pci_costs_host(struct pci_costs *costs);
+
+/* Microseconds of an allreduce; INFINITY when the job does not offer that. */
+double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
+                      enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes);
+
+/* How many channels a call of this size should use: 1 .. job->channels. */
+uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_job *job,
+                              enum pci_algorithm algorithm, enum pci_protocol protocol,
+                              uint64_t bytes);
+
+/* The fastest combination among the algorithms of a bit mask (1 << pci_algorithm). 0, or -ENOENT
+ * when none is offered. */
+int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, uint32_t algorithms,
+                     uint64_t bytes, struct pci_choice *choice);
+
+/*
+ * Override constants. One per line:
+ *     TABLE INDEX ... VALUE ...     # e.g. "hop ring ll nvlink 0.6", "cap * ll * 39 87.7 141 282"
+ * An index is a name of its dimension, several with commas, * for all; sizes are numbers or ranges
+ * (10-24). One value sets all that the indices select; several set, one each, what the last index
+ * selects. # starts a comment. Values are finite and not negative. On an error costs stays as it
+ * was, and error (may be NULL with size 0) holds "line N: what is wrong". -EINVAL; pci_costs_load()
+ * also what pci_file_read() returns, and says it without the path. Files have 1 MiB at most.
+ */
+int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, char *error,
+                    size_t size);
+int pci_costs_load(const char *path, struct pci_costs *costs, char *error, size_t size);
+
+/* Write the constants in which a table differs from another (NULL: all that are not zero) in the
+ * format above. 0 or -EIO. */
+int pci_costs_write(FILE *file, const struct pci_costs *costs, const struct pci_costs *other);
+
+/* One measured call. */
+struct pci_sample {
+    const struct pci_job *job;
+    enum pci_algorithm algorithm;
+    enum pci_protocol protocol;
+    uint64_t bytes;
+    double us;
+};
+
+struct pci_fit {
+    uint32_t samples;
+    double error;  /* root mean square of the relative errors after the fit */
+    double before; /* the same before it */
+    bool hops;     /* the samples' numbers of hops differ: base and hop were fitted apart */
+};
+
+/* Fit base, hop and factor of one algorithm and protocol to its samples by least squares of the
+ * relative error; corrections and caps of that pair are dropped (the factor replaces them). Samples
+ * of other pairs are passed over. When all samples have equally many hops, base and hop keep their
+ * proportion. -ENODATA: fewer than three usable sizes; -EDOM: the samples do not determine the
+ * constants. */
+int pci_costs_fit(struct pci_costs *costs, enum pci_algorithm algorithm, enum pci_protocol protocol,
+                  const struct pci_sample *samples, size_t count, struct pci_fit *fit);
+
+#endif /* TOPO_PCI_PREDICT_PCI_PREDICT_H */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The model itself. The fit (predict/fit.c) uses its parts. */
+#include "mca/topo_pci/predict/pci_predict.h"
+#include "mca/topo_pci/predict/predict.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* A Simple ring pays the plateau once each channel has this much of each rank. */
+#define PLATEAU_BYTES 64u
+
+#define NAME_FILE(id, file, report)   file,
+#define NAME_REPORT(id, file, report) report,
+
+static const char *const algorithm_names[] = {PCI_ALGORITHMS(NAME_FILE)};
+static const char *const algorithm_labels[] = {PCI_ALGORITHMS(NAME_REPORT)};
+static const char *const protocol_names[] = {PCI_PROTOCOLS(NAME_FILE)};
+static const char *const protocol_labels[] = {PCI_PROTOCOLS(NAME_REPORT)};
+
+const char *pci_algorithm_name(enum pci_algorithm algorithm)
+{
+    return (unsigned) algorithm < PCI_ALGORITHM_COUNT ? algorithm_names[algorithm] : NULL;
+}
+
+const char *pci_algorithm_label(enum pci_algorithm algorithm)
+{
+    return (unsigned) algorithm < PCI_ALGORITHM_COUNT ? algorithm_labels[algorithm] : NULL;
+}
+
+const char *pci_protocol_name(enum pci_protocol protocol)
+{
+    return (unsigned) protocol < PCI_PROTOCOL_COUNT ? protocol_names[protocol] : NULL;
+}
+
+const char *pci_protocol_label(enum pci_protocol protocol)
+{
+    return (unsigned) protocol < PCI_PROTOCOL_COUNT ? protocol_labels[protocol] : NULL;
+}
+
+enum pci_generation pci_generation_of(int sm)
+{
+    if (sm < 80) {
+        return PCI_GENERATION_SM70;
+    }
+    if (sm < 90) {
+        return PCI_GENERATION_SM80;
+    }
+    return sm < 100 ? PCI_GENERATION_SM90 : PCI_GENERATION_SM100;
+}
+
+bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inter)
+{
+    return sm >= 70 && intra <= PCI_PATH_NVB && inter <= (sm >= 90 ? PCI_PATH_PXN : PCI_PATH_PXB);
+}
+
+void pci_job_shared(double gbps, uint32_t nodes, uint32_t ranks, struct pci_job *job)
+{
+    const struct pci_job_graph one = {
+        .channels = 1, .bw_intra = gbps, .bw_inter = gbps, .ll128 = true};
+
+    *job = (struct pci_job){.nodes = nodes,
+                            .ranks = ranks,
+                            .channels = 1,
+                            .host = PCI_HOST_OTHER,
+                            .ring = one,
+                            .tree = one,
+                            .direct = {.algbw = gbps / (ranks - 1), .nvlink = true},
+                            .protocols = (1u << PCI_PROTOCOL_COUNT) - 1};
+}
+
+enum pci_span pci_job_span(const struct pci_job *job)
+{
+    if (job->nodes <= 1) {
+        return PCI_SPAN_ONE;
+    }
+    return 2 == job->nodes ? PCI_SPAN_TWO : PCI_SPAN_MORE;
+}
+
+static uint32_t floor_log2(uint64_t value)
+{
+    uint32_t log = 0;
+
+    while (value > 1) {
+        value >>= 1;
+        log++;
+    }
+    return log;
+}
+
+bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    if (job->ranks < 2 || 0 == job->nodes || job->ranks < job->nodes) {
+        return false;
+    }
+    switch (algorithm) {
+    case PCI_ALGORITHM_RING:
+        return job->ring.channels > 0;
+    case PCI_ALGORITHM_TREE:
+        return job->tree.channels > 0;
+    case PCI_ALGORITHM_DIRECT:
+        return 1 == job->nodes && job->direct.algbw > 0;
+    case PCI_ALGORITHM_PACKED:
+        return 1 == job->nodes && job->packed.algbw > 0;
+    default:
+        return false;
+    }
+}
+
+static bool protocol_works(const struct pci_job *job, enum pci_algorithm algorithm,
+                           enum pci_protocol protocol)
+{
+    if (0 == (job->protocols & 1u << protocol) || PCI_PROTOCOL_LL128 != protocol) {
+        return 0 != (job->protocols & 1u << protocol);
+    }
+    switch (algorithm) {
+    case PCI_ALGORITHM_RING:
+        return job->ring.ll128;
+    case PCI_ALGORITHM_TREE:
+        return job->tree.ll128;
+    case PCI_ALGORITHM_PACKED:
+        return job->packed.nvlink;
+    default:
+        return job->direct.nvlink;
+    }
+}
+
+struct pci_path_hops pci_job_hops(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    uint32_t per_node = job->ranks / job->nodes;
+    struct pci_path_hops hops = {.intra = 0};
+    bool nvlink;
+
+    switch (algorithm) {
+    case PCI_ALGORITHM_RING:
+        hops.inter = 2 * (job->nodes - 1);
+        hops.intra = 2 * (job->ranks - 1) - hops.inter;
+        nvlink = job->ring.nvlink;
+        break;
+    case PCI_ALGORITHM_TREE:
+        hops.inter = 2 * floor_log2(job->nodes);
+        hops.intra = 2 * (per_node - 1);
+        nvlink = job->tree.nvlink;
+        break;
+    case PCI_ALGORITHM_PACKED:
+        hops.intra = 2 * job->packed.depth;
+        nvlink = job->packed.nvlink;
+        break;
+    default:
+        hops.intra = 1;
+        nvlink = job->direct.nvlink;
+        break;
+    }
+    hops.kind = nvlink ? PCI_HOP_NVLINK : PCI_HOP_PCI;
+    return hops;
+}
+
+double pci_job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    const struct pci_job_graph *graph = PCI_ALGORITHM_RING == algorithm ? &job->ring : &job->tree;
+    double channel = job->nodes <= 2 ? graph->bw_intra : graph->bw_inter;
+
+    switch (algorithm) {
+    case PCI_ALGORITHM_RING: /* each link carries the vector 2 (n-1)/n times */
+        return graph->channels * channel * job->ranks / (2.0 * (job->ranks - 1));
+    case PCI_ALGORITHM_TREE: /* inner GPUs pass it up and down the same links */
+        return graph->channels * channel / 2;
+    case PCI_ALGORITHM_PACKED:
+        return job->packed.algbw;
+    default:
+        return job->direct.algbw;
+    }
+}
+
+/* The limits are of what the channels carry (bus bandwidth); in terms of the vector they shrink by
+ * as much as the links' bandwidth does. */
+static double limited_bw(const struct pci_costs *costs, const struct pci_job *job,
+                         enum pci_algorithm a, enum pci_protocol p)
+{
+    enum pci_span span = pci_job_span(job);
+    uint32_t channels = PCI_ALGORITHM_RING == a ? job->ring.channels : job->tree.channels;
+    double part = PCI_ALGORITHM_RING == a ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
+    double bw = pci_job_link_bw(job, a) * costs->factor[a][p][span];
+    double cap = PCI_SPAN_ONE == span ? costs->cap[a][p][job->generation]
+                                      : costs->net_cap[a][p][job->host][span];
+    double channel_cap = costs->channel_cap[a][p][job->generation][span];
+
+    if (channel_cap > 0) {
+        bw = fmin(bw, channel_cap * channels * part);
+    }
+    if (cap > 0) {
+        bw = fmin(bw, cap * part);
+    }
+    return PCI_ALGORITHM_TREE == a && job->tree.chain ? bw * costs->chain_tree[span] : bw;
+}
+
+static double latency_us(const struct pci_costs *costs, const struct pci_job *job,
+                         enum pci_algorithm a, enum pci_protocol p, uint64_t bytes)
+{
+    struct pci_path_hops hops = pci_job_hops(job, a);
+    double intra = costs->hop[a][p][hops.kind];
+    /* With one GPU a node nothing hides a ring's network hops: they cost what a tree's do. */
+    enum pci_algorithm net = job->ranks == job->nodes ? PCI_ALGORITHM_TREE : a;
+    double inter =
+        costs->hop[net][p][PCI_HOP_NET] + job->latency_inter * (PCI_PROTOCOL_SIMPLE == p ? 2 : 1);
+    double us;
+
+    if (PCI_ALGORITHM_RING == a && job->nodes > 1) {
+        intra = fmax(intra, costs->net_hop[p][job->host]);
+    }
+    us = costs->base[a][p] + hops.intra * intra + hops.inter * inter;
+    if (PCI_ALGORITHM_RING == a && PCI_PROTOCOL_SIMPLE == p && job->nodes > 1 &&
+        bytes >= (uint64_t) PLATEAU_BYTES * job->channels * job->ranks) {
+        us *= costs->plateau[job->generation];
+    }
+    return us;
+}
+
+double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
+                      enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes)
+{
+    uint32_t log = floor_log2(bytes);
+    double bw;
+
+    if ((unsigned) algorithm >= PCI_ALGORITHM_COUNT || (unsigned) protocol >= PCI_PROTOCOL_COUNT ||
+        !pci_job_offers(job, algorithm) || !protocol_works(job, algorithm, protocol)) {
+        return INFINITY;
+    }
+    bw = limited_bw(costs, job, algorithm, protocol) *
+         costs->correction[algorithm][protocol][log < PCI_SIZE_COUNT ? log : PCI_SIZE_COUNT - 1];
+    return bw > 0 ? latency_us(costs, job, algorithm, protocol, bytes) +
+                        (double) bytes / (bw * PCI_BYTES_PER_US)
+                  : INFINITY;
+}
+
+uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_job *job,
+                              enum pci_algorithm algorithm, enum pci_protocol protocol,
+                              uint64_t bytes)
+{
+    double each = costs->channel_bytes[algorithm][protocol] +
+                  costs->channel_rank_bytes[algorithm][protocol] * job->ranks;
+    double most = each > 0 ? (double) bytes / each : job->channels;
+
+    if (most >= job->channels) {
+        return job->channels > 0 ? job->channels : 1;
+    }
+    return most >= 1 ? (uint32_t) most : 1;
+}
+
+int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, uint32_t algorithms,
+                     uint64_t bytes, struct pci_choice *choice)
+{
+    struct pci_choice best = {.us = INFINITY};
+
+    for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
+        for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
+            double us = 0 != (algorithms & 1u << a)
+                            ? pci_predict_us(costs, job, (enum pci_algorithm) a,
+                                             (enum pci_protocol) p, bytes)
+                            : INFINITY;
+
+            if (us < best.us) {
+                best = (struct pci_choice){(enum pci_algorithm) a, (enum pci_protocol) p, 0, us};
+            }
+        }
+    }
+    if (isinf(best.us)) {
+        return -ENOENT;
+    }
+    best.channels = pci_predict_channels(costs, job, best.algorithm, best.protocol, bytes);
+    *choice = best;
+    return 0;
+}

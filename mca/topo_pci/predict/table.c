@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Table files of the cost model: reading and writing. */
+#include "mca/topo_pci/predict/pci_predict.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/xml/pci_file.h"
+
+#define TABLE_DIMS     4
+#define TABLE_WORDS    (1 + TABLE_DIMS + PCI_SIZE_COUNT)
+#define TABLE_WORD     64 /* longest word with its end */
+#define TABLE_MAX_FILE (1u << 20)
+#define MASK_BITS      64
+
+#define NAME(id, file, report) file,
+static const char *const algorithms[] = {PCI_ALGORITHMS(NAME)};
+static const char *const protocols[] = {PCI_PROTOCOLS(NAME)};
+static const char *const hops[] = {PCI_HOPS(NAME)};
+static const char *const spans[] = {PCI_SPANS(NAME)};
+static const char *const generations[] = {PCI_GENERATIONS(NAME)};
+static const char *const hosts[] = {PCI_HOSTS(NAME)};
+
+/* A dimension; without names its indices are numbers. */
+struct dimension {
+    const char *title;
+    const char *const *names;
+    unsigned count;
+};
+
+#define DIM_A                                        \
+    {                                                \
+        "algorithm", algorithms, PCI_ALGORITHM_COUNT \
+    }
+#define DIM_P                                     \
+    {                                             \
+        "protocol", protocols, PCI_PROTOCOL_COUNT \
+    }
+#define DIM_H                              \
+    {                                      \
+        "kind of hop", hops, PCI_HOP_COUNT \
+    }
+#define DIM_S                                    \
+    {                                            \
+        "number of nodes", spans, PCI_SPAN_COUNT \
+    }
+#define DIM_G                                           \
+    {                                                   \
+        "generation", generations, PCI_GENERATION_COUNT \
+    }
+#define DIM_V                                   \
+    {                                           \
+        "host processor", hosts, PCI_HOST_COUNT \
+    }
+#define DIM_L                        \
+    {                                \
+        "size", NULL, PCI_SIZE_COUNT \
+    }
+
+#define PICK_DIMS(_1, _2, _3, _4, picked, ...) picked
+#define DIMS1(a) \
+    {            \
+        DIM_##a  \
+    }
+#define DIMS2(a, b)      \
+    {                    \
+        DIM_##a, DIM_##b \
+    }
+#define DIMS3(a, b, c)            \
+    {                             \
+        DIM_##a, DIM_##b, DIM_##c \
+    }
+#define DIMS4(a, b, c, d)                  \
+    {                                      \
+        DIM_##a, DIM_##b, DIM_##c, DIM_##d \
+    }
+#define DIMS(...)                                            \
+    PICK_DIMS(__VA_ARGS__, DIMS4, DIMS3, DIMS2, DIMS1, none) \
+    (__VA_ARGS__)
+
+struct table {
+    const char *name;
+    size_t offset; /* of the member, an array of doubles without gaps */
+    size_t bytes;
+    struct dimension dims[TABLE_DIMS]; /* unused ones have count 0 */
+};
+
+#define TABLE(name, member, dims, meaning) \
+    {name, offsetof(struct pci_costs, member), sizeof(((struct pci_costs *) 0)->member), DIMS dims},
+static const struct table tables[] = {PCI_COST_TABLES(TABLE)};
+#define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
+
+/* One line taken apart, and where to complain. */
+struct line {
+    char words[TABLE_WORDS][TABLE_WORD];
+    unsigned nwords;
+    unsigned number;
+    char *error;
+    size_t error_size;
+};
+
+static int complain(const struct line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int complain(const struct line *line, const char *format, ...)
+{
+    va_list args;
+    int used;
+
+    if (NULL == line->error || 0 == line->error_size) {
+        return -EINVAL;
+    }
+    used = snprintf(line->error, line->error_size, "line %u: ", line->number);
+    va_start(args, format);
+    if (used > 0 && (size_t) used < line->error_size) {
+        (void) vsnprintf(line->error + used, line->error_size - (size_t) used, format, args);
+    }
+    va_end(args);
+    return -EINVAL;
+}
+
+/* Cut a line into words; # ends it. */
+static int split(struct line *line, const char *text, size_t length)
+{
+    size_t at = 0;
+
+    line->nwords = 0;
+    while (at < length && '#' != text[at]) {
+        size_t start = at;
+
+        if (isspace((unsigned char) text[at])) {
+            at++;
+            continue;
+        }
+        while (at < length && '#' != text[at] && !isspace((unsigned char) text[at])) {
+            at++;
+        }
+        if (line->nwords == TABLE_WORDS) {
+            return complain(line, "more than %d words", (int) TABLE_WORDS);
+        }
+        if (at - start >= TABLE_WORD || NULL != memchr(text + start, '\0', at - start)) {
+            return complain(line, "word %u is too long or holds a null byte", line->nwords + 1);
+        }
+        memcpy(line->words[line->nwords], text + start, at - start);
+        line->words[line->nwords++][at - start] = '\0';
+    }
+    return 0;
+}
+
+/* A number below the dimension's count, or -1. */
+static int number_index(const struct dimension *dim, const char *word)
+{
+    char *end;
+    long value;
+
+    if (!isdigit((unsigned char) word[0])) {
+        return -1;
+    }
+    value = strtol(word, &end, 10);
+    return '\0' == *end && value < (long) dim->count ? (int) value : -1;
+}
+
+static int name_index(const struct dimension *dim, const char *word)
+{
+    if (NULL == dim->names) {
+        return number_index(dim, word);
+    }
+    for (unsigned i = 0; i < dim->count; i++) {
+        if (0 == strcmp(dim->names[i], word)) {
+            return (int) i;
+        }
+    }
+    return -1;
+}
+
+/* The indices that "name,name", "first-last" or "*" means, as a bit mask. */
+static int parse_index(const struct line *line, const struct dimension *dim, const char *word,
+                       uint64_t *mask)
+{
+    char copy[TABLE_WORD];
+    char *rest = copy, *part;
+
+    *mask = 0;
+    if (0 == strcmp(word, "*")) {
+        *mask = (UINT64_C(1) << dim->count) - 1;
+        return 0;
+    }
+    memcpy(copy, word, TABLE_WORD);
+    while (NULL != (part = strsep(&rest, ","))) {
+        char *dash = NULL == dim->names ? strchr(part, '-') : NULL;
+        int first, last;
+
+        if (NULL != dash) {
+            *dash++ = '\0';
+        }
+        first = name_index(dim, part);
+        last = NULL != dash ? name_index(dim, dash) : first;
+        if (first < 0 || last < first) {
+            return complain(line, "unknown %s '%s'", dim->title, word);
+        }
+        for (int i = first; i <= last; i++) {
+            *mask |= UINT64_C(1) << i;
+        }
+    }
+    return 0;
+}
+
+static int parse_values(const struct line *line, unsigned first, double *values)
+{
+    for (unsigned i = first; i < line->nwords; i++) {
+        char *end;
+
+        values[i - first] = strtod(line->words[i], &end);
+        if ('\0' != *end || !isfinite(values[i - first]) || values[i - first] < 0) {
+            return complain(line, "'%s' is no finite number of 0 or more", line->words[i]);
+        }
+    }
+    return 0;
+}
+
+static unsigned table_dims(const struct table *table)
+{
+    unsigned ndims = 0;
+
+    while (ndims < TABLE_DIMS && table->dims[ndims].count > 0) {
+        ndims++;
+    }
+    return ndims;
+}
+
+/* Split the flat number of an element into its indices. */
+static void element_indices(const struct table *table, size_t element, unsigned *indices)
+{
+    for (unsigned d = table_dims(table); d-- > 0;) {
+        indices[d] = (unsigned) (element % table->dims[d].count);
+        element /= table->dims[d].count;
+    }
+}
+
+static double *table_values(const struct table *table, struct pci_costs *costs)
+{
+    return (double *) (void *) ((char *) costs + table->offset);
+}
+
+/* Set all elements that the masks select; with several values the last index picks one. */
+static void assign(const struct table *table, struct pci_costs *costs, const uint64_t *masks,
+                   const double *values, unsigned nvalues)
+{
+    unsigned last = table_dims(table) - 1;
+    double *elements = table_values(table, costs);
+
+    for (size_t e = 0; e < table->bytes / sizeof(double); e++) {
+        unsigned indices[TABLE_DIMS];
+        bool selected = true;
+
+        element_indices(table, e, indices);
+        for (unsigned d = 0; d <= last; d++) {
+            selected = selected && 0 != (masks[d] >> indices[d] & 1);
+        }
+        if (selected) {
+            uint64_t before = masks[last] & ((UINT64_C(1) << indices[last]) - 1);
+
+            elements[e] = values[1 == nvalues ? 0 : __builtin_popcountll(before)];
+        }
+    }
+}
+
+static const struct table *find_table(const char *name)
+{
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        if (0 == strcmp(tables[t].name, name)) {
+            return &tables[t];
+        }
+    }
+    return NULL;
+}
+
+static int parse_line(const struct line *line, struct pci_costs *costs)
+{
+    const struct table *table = find_table(line->words[0]);
+    uint64_t masks[TABLE_DIMS];
+    double values[TABLE_WORDS];
+    unsigned ndims, nvalues, selected;
+    int rc;
+
+    if (NULL == table) {
+        return complain(line, "unknown table '%s'", line->words[0]);
+    }
+    ndims = table_dims(table);
+    if (line->nwords < ndims + 2) {
+        return complain(line, "'%s' takes %u indices and a value", table->name, ndims);
+    }
+    for (unsigned d = 0; d < ndims; d++) {
+        rc = parse_index(line, &table->dims[d], line->words[1 + d], &masks[d]);
+        if (0 != rc) {
+            return rc;
+        }
+    }
+    nvalues = line->nwords - ndims - 1;
+    selected = (unsigned) __builtin_popcountll(masks[ndims - 1]);
+    if (1 != nvalues && nvalues != selected) {
+        return complain(line, "%u values for %u of %s", nvalues, selected,
+                        table->dims[ndims - 1].title);
+    }
+    rc = parse_values(line, ndims + 1, values);
+    if (0 == rc) {
+        assign(table, costs, masks, values, nvalues);
+    }
+    return rc;
+}
+
+int pci_costs_parse(const char *text, size_t length, struct pci_costs *costs, char *error,
+                    size_t size)
+{
+    struct pci_costs copy = *costs;
+    struct line line = {.error = error, .error_size = size};
+    size_t at = 0;
+
+    while (at < length) {
+        const char *end = memchr(text + at, '\n', length - at);
+        size_t line_length = NULL == end ? length - at : (size_t) (end - (text + at));
+        int rc;
+
+        line.number++;
+        rc = split(&line, text + at, line_length);
+        if (0 == rc && line.nwords > 0) {
+            rc = parse_line(&line, &copy);
+        }
+        if (0 != rc) {
+            return rc;
+        }
+        at += line_length + 1;
+    }
+    *costs = copy;
+    return 0;
+}
+
+int pci_costs_load(const char *path, struct pci_costs *costs, char *error, size_t size)
+{
+    char *text;
+    size_t length;
+    int rc = pci_file_read(path, TABLE_MAX_FILE, &text, &length, error, size);
+
+    if (0 == rc) {
+        rc = pci_costs_parse(text, length, costs, error, size);
+        free(text);
+    }
+    return rc;
+}
+
+static int write_element(FILE *file, const struct table *table, size_t element, double value)
+{
+    unsigned indices[TABLE_DIMS];
+    char text[32];
+    int rc = fputs(table->name, file);
+
+    /* As short as reads back the same. */
+    (void) snprintf(text, sizeof(text), "%.9g", value);
+    if (fabs(strtod(text, NULL) - value) > 0) {
+        (void) snprintf(text, sizeof(text), "%.17g", value);
+    }
+    element_indices(table, element, indices);
+    for (unsigned d = 0; rc >= 0 && d < table_dims(table); d++) {
+        const struct dimension *dim = &table->dims[d];
+
+        rc = NULL == dim->names ? fprintf(file, " %u", indices[d])
+                                : fprintf(file, " %s", dim->names[indices[d]]);
+    }
+    return rc >= 0 && fprintf(file, " %s\n", text) >= 0 ? 0 : -EIO;
+}
+
+int pci_costs_write(FILE *file, const struct pci_costs *costs, const struct pci_costs *other)
+{
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        const char *mine = (const char *) costs + tables[t].offset;
+        const char *theirs = NULL == other ? NULL : (const char *) other + tables[t].offset;
+
+        for (size_t e = 0; e < tables[t].bytes / sizeof(double); e++) {
+            double value, reference = 0;
+
+            memcpy(&value, mine + e * sizeof(value), sizeof(value));
+            if (NULL != theirs) {
+                memcpy(&reference, theirs + e * sizeof(value), sizeof(value));
+            }
+            if (fabs(value - reference) > 0 && 0 != write_element(file, &tables[t], e, value)) {
+                return -EIO;
+            }
+        }
+    }
+    return 0;
+}

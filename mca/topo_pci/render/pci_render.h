@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef TOPO_PCI_RENDER_PCI_RENDER_H
+#define TOPO_PCI_RENDER_PCI_RENDER_H
+
+/*
+ * Documents and graphs as text and pictures.
+ *
+ * Everything is written to a stdio stream that the caller opens and checks (ferror): a failed write
+ * is not reported here.  The same input gives the same bytes.  Threads: reentrant. Returns: 0 or
+ * -ENOMEM.
+ */
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "mca/topo_pci/graph/pcigraph.h"
+
+/* The machine as a tree: CPUs, PCI switches, GPUs and NICs, with links and what else is known. */
+int pci_render_tree(FILE *out, const struct pci_doc *doc, const struct pci_graph *graph);
+
+/*
+ * The classes of the paths between all GPUs and NICs, as nvidia-smi topo -m prints them, the
+ * bandwidths, and a legend.  NV4 means a path over NVLink as wide as four links.
+ */
+int pci_render_matrix(FILE *out, const struct pci_graph *graph);
+
+/* NVLinks of this generation of GPUs in a path of BW GB/s; 0 when SM is unknown. */
+unsigned pci_nvlinks_of_bandwidth(int sm, double bw);
+
+/* The graph's nodes and links for Graphviz. */
+int pci_render_dot(FILE *out, const struct pci_graph *graph);
+
+/* A ring or a tree to draw: edges between GPUs (indexes), in one colour. */
+struct pci_drawing_line {
+    char label[96];
+    uint32_t copies; /* how many channels look like this */
+    uint32_t nedges;
+    uint32_t (*edges)[2]; /* from, to */
+};
+
+/* The lines of one kind ("rings"), drawn together. */
+struct pci_drawing {
+    char title[160];
+    uint32_t nlines;
+    struct pci_drawing_line *lines;
+};
+
+/* The machine with its links and their bandwidths, and below it the drawings. */
+int pci_render_svg(FILE *out, const char *title, const struct pci_graph *graph,
+                   const struct pci_drawing *drawings, size_t count);
+
+#endif

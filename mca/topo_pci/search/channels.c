@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Fabrics and sets of channels as objects. */
+#include "mca/topo_pci/search/pci_channels.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCI_NAME(id, name) [PCI_PATTERN_##id] = name,
+static const char *const pattern_names[] = {PCI_PATTERNS(PCI_NAME)};
+#undef PCI_NAME
+
+const char *pci_pattern_name(enum pci_pattern pattern)
+{
+    return (unsigned) pattern < PCI_PATTERN_COUNT ? pattern_names[pattern] : "UNKNOWN";
+}
+
+static struct pci_way *ways_alloc(size_t count)
+{
+    struct pci_way *ways = calloc(count + 1, sizeof(*ways));
+
+    for (size_t i = 0; NULL != ways && i < count; i++) {
+        ways[i].class = PCI_PATH_DIS;
+    }
+    return ways;
+}
+
+int pci_fabric_init(struct pci_fabric *fabric, uint32_t ngpus, uint32_t nnets, uint32_t nlinks)
+{
+    struct pci_fabric result = {.ngpus = ngpus, .nnets = nnets, .nlinks = nlinks};
+
+    if (ngpus > PCI_GRAPH_MAX_GPUS || nnets > PCI_GRAPH_MAX_NETS) {
+        return -E2BIG;
+    }
+    result.capacity = calloc((size_t) nlinks + 1, sizeof(*result.capacity));
+    result.gpus = ways_alloc((size_t) ngpus * ngpus);
+    result.out = ways_alloc((size_t) ngpus * nnets);
+    result.in = ways_alloc((size_t) nnets * ngpus);
+    if (NULL == result.capacity || NULL == result.gpus || NULL == result.out || NULL == result.in) {
+        pci_fabric_fini(&result);
+        return -ENOMEM;
+    }
+    *fabric = result;
+    return 0;
+}
+
+void pci_fabric_fini(struct pci_fabric *fabric)
+{
+    free(fabric->capacity);
+    free(fabric->gpus);
+    free(fabric->out);
+    free(fabric->in);
+    free(fabric->uses);
+    memset(fabric, 0, sizeof(*fabric));
+}
+
+void pci_fabric_way(struct pci_fabric *fabric, struct pci_way *way, enum pci_path_class class,
+                    uint32_t hops)
+{
+    *way = (struct pci_way){.first = fabric->nuses, .hops = hops, .class = class};
+}
+
+int pci_fabric_use(struct pci_fabric *fabric, struct pci_way *way, uint32_t link, double factor)
+{
+    if (link >= fabric->nlinks || !(factor > 0)) {
+        return -EINVAL;
+    }
+    if (fabric->nuses == fabric->uses_room) {
+        size_t room = 0 == fabric->uses_room ? 256 : 2 * fabric->uses_room;
+        struct pci_use *uses = realloc(fabric->uses, room * sizeof(*uses));
+
+        if (NULL == uses) {
+            return -ENOMEM;
+        }
+        fabric->uses = uses;
+        fabric->uses_room = room;
+    }
+    fabric->uses[fabric->nuses++] = (struct pci_use){.link = link, .factor = factor};
+    way->count++;
+    return 0;
+}
+
+void pci_channels_fini(struct pci_channels *channels)
+{
+    free(channels->intra);
+    free(channels->nets);
+    memset(channels, 0, sizeof(*channels));
+}
+
+void pci_search_init(struct pci_search *search)
+{
+    *search = (struct pci_search){.pattern = PCI_PATTERN_RING,
+                                  .nodes = 1,
+                                  .cross_nic = true,
+                                  .max_intra = PCI_PATH_SYS,
+                                  .max_inter = PCI_PATH_SYS};
+}

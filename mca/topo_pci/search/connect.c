@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What ranks tell each other, and the rings that follow. */
+#include "mca/topo_pci/search/pci_connect.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((format(printf, 3, 4))) static int refuse(struct pci_error *error, int code,
+                                                        const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (NULL != error) {
+        vsnprintf(error->text, sizeof(error->text), format, arguments);
+    }
+    va_end(arguments);
+    return code;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdull; /* the finaliser of MurmurHash3 (public domain) */
+    x ^= x >> 33;
+    return x;
+}
+
+int pci_connect_nodes(const uint64_t *identities, uint32_t nranks, uint32_t *nodes,
+                      uint32_t *nnodes)
+{
+    size_t slots = 16;
+    uint32_t *table, count = 0;
+
+    while (slots < 2 * (size_t) nranks) {
+        slots *= 2;
+    }
+    table = calloc(slots, sizeof(*table)); /* rank + 1 of a node's first rank; 0: free */
+    if (NULL == table) {
+        return -ENOMEM;
+    }
+    for (uint32_t rank = 0; rank < nranks; rank++) {
+        size_t slot = mix(identities[rank]) & (slots - 1);
+
+        while (0 != table[slot] && identities[table[slot] - 1] != identities[rank]) {
+            slot = (slot + 1) & (slots - 1);
+        }
+        if (0 == table[slot]) {
+            table[slot] = rank + 1;
+            nodes[rank] = count++;
+        } else {
+            nodes[rank] = nodes[table[slot] - 1];
+        }
+    }
+    free(table);
+    *nnodes = count;
+    return 0;
+}
+
+/* The positions of a GPU in all channels. */
+static void positions(const struct pci_channels *channels, uint32_t gpu, uint16_t *at)
+{
+    for (uint32_t c = 0; c < channels->nchannels; c++) {
+        for (uint32_t i = 0; i < channels->ngpus; i++) {
+            if (channels->intra[(size_t) c * channels->ngpus + i] == gpu) {
+                at[c] = (uint16_t) i;
+            }
+        }
+    }
+}
+
+int pci_wire_fill(struct pci_wire *wire, uint32_t node, uint32_t gpu,
+                  const struct pci_channels *ring, const struct pci_channels *tree)
+{
+    if (gpu >= ring->ngpus || ring->ngpus != tree->ngpus || 0 == ring->nchannels ||
+        0 == tree->nchannels) {
+        return -EINVAL;
+    }
+    if (ring->ngpus > UINT16_MAX || ring->nchannels > PCI_CHANNELS_MAX ||
+        tree->nchannels > PCI_CHANNELS_MAX) {
+        return -E2BIG;
+    }
+    *wire = (struct pci_wire){
+        .version = PCI_WIRE_VERSION,
+        .count = (uint16_t) ring->ngpus,
+        .rings = (uint8_t) ring->nchannels,
+        .trees = (uint8_t) tree->nchannels,
+        .pattern = (uint8_t) tree->pattern,
+        .cross_nic = (uint8_t) ring->cross_nic,
+        .classes = {(uint8_t) ring->type_intra, (uint8_t) ring->type_inter,
+                    (uint8_t) tree->type_intra, (uint8_t) tree->type_inter},
+        .node = node,
+        .bw = {(float) ring->bw_intra, (float) ring->bw_inter, (float) tree->bw_intra,
+               (float) tree->bw_inter},
+    };
+    positions(ring, gpu, wire->ring);
+    positions(tree, gpu, wire->tree);
+    return 0;
+}
+
+static int check_wire(const struct pci_wire *wire, uint32_t rank, uint32_t nranks,
+                      struct pci_error *error)
+{
+    bool sound = wire->count > 0 && wire->count <= nranks && wire->node < nranks &&
+                 wire->rings > 0 && wire->rings <= PCI_CHANNELS_MAX && wire->trees > 0 &&
+                 wire->trees <= PCI_CHANNELS_MAX && wire->pattern < PCI_PATTERN_COUNT &&
+                 (0 == wire->cross_nic || (2 == wire->cross_nic && 0 == wire->rings % 2));
+
+    if (PCI_WIRE_VERSION != wire->version) {
+        return refuse(error, -EPROTO,
+                      "rank %u speaks version %u of the channel exchange, this process %u; install "
+                      "one version of the component on all nodes",
+                      rank, wire->version, PCI_WIRE_VERSION);
+    }
+    for (size_t i = 0; sound && i < 4; i++) {
+        sound = wire->classes[i] < PCI_PATH_CLASS_COUNT && wire->bw[i] > 0;
+    }
+    return sound ? 0 : refuse(error, -EPROTO, "rank %u sent channels that make no sense", rank);
+}
+
+static double least(double a, float b)
+{
+    return (double) b < a ? (double) b : a;
+}
+
+static enum pci_path_class farthest(enum pci_path_class a, uint8_t b)
+{
+    return (enum pci_path_class) b > a ? (enum pci_path_class) b : a;
+}
+
+static void agree(struct pci_agreed *agreed, const struct pci_wire *wire)
+{
+    agreed->rings = wire->rings < agreed->rings ? wire->rings : agreed->rings;
+    agreed->trees = wire->trees < agreed->trees ? wire->trees : agreed->trees;
+    agreed->ring_bw_intra = least(agreed->ring_bw_intra, wire->bw[0]);
+    agreed->ring_bw_inter = least(agreed->ring_bw_inter, wire->bw[1]);
+    agreed->tree_bw_intra = least(agreed->tree_bw_intra, wire->bw[2]);
+    agreed->tree_bw_inter = least(agreed->tree_bw_inter, wire->bw[3]);
+    agreed->ring_intra = farthest(agreed->ring_intra, wire->classes[0]);
+    agreed->ring_inter = farthest(agreed->ring_inter, wire->classes[1]);
+    agreed->tree_intra = farthest(agreed->tree_intra, wire->classes[2]);
+    agreed->tree_inter = farthest(agreed->tree_inter, wire->classes[3]);
+    agreed->swap = agreed->swap && 2 == wire->cross_nic;
+}
+
+static int agree_all(struct pci_connect *connect, struct pci_error *error)
+{
+    struct pci_agreed agreed = {.rings = PCI_CHANNELS_MAX,
+                                .trees = PCI_CHANNELS_MAX,
+                                .ring_bw_intra = PCI_CHANNELS_BW_ONE,
+                                .ring_bw_inter = PCI_CHANNELS_BW_ONE,
+                                .tree_bw_intra = PCI_CHANNELS_BW_ONE,
+                                .tree_bw_inter = PCI_CHANNELS_BW_ONE,
+                                .swap = true};
+
+    for (uint32_t rank = 0; rank < connect->nranks; rank++) {
+        const struct pci_wire *wire = &connect->wires[rank];
+        int rc = check_wire(wire, rank, connect->nranks, error);
+
+        if (0 != rc) {
+            return rc;
+        }
+        agree(&agreed, wire);
+        connect->nnodes = wire->node >= connect->nnodes ? wire->node + 1 : connect->nnodes;
+    }
+    agreed.channels = 2 * (agreed.rings > agreed.trees ? agreed.rings : agreed.trees);
+    connect->agreed = agreed;
+    return 0;
+}
+
+/* Sort the ranks by node (counting). */
+static int group(struct pci_connect *connect, struct pci_error *error)
+{
+    connect->first = calloc((size_t) connect->nnodes + 2, sizeof(*connect->first));
+    connect->members = calloc(connect->nranks, sizeof(*connect->members));
+    if (NULL == connect->first || NULL == connect->members) {
+        return refuse(error, -ENOMEM, "no memory for the ranks of the job");
+    }
+    for (uint32_t rank = 0; rank < connect->nranks; rank++) {
+        connect->first[connect->wires[rank].node + 2]++;
+    }
+    for (uint32_t node = 2; node <= connect->nnodes; node++) {
+        connect->first[node] += connect->first[node - 1];
+    }
+    for (uint32_t rank = 0; rank < connect->nranks; rank++) {
+        connect->members[connect->first[connect->wires[rank].node + 1]++] = rank;
+    }
+    return 0;
+}
+
+/* Do the ranks of a node have different positions in every channel, and tell the same otherwise? */
+static int check_node(const struct pci_connect *connect, uint32_t node, uint32_t *seen,
+                      struct pci_error *error)
+{
+    uint32_t begin = connect->first[node], count = connect->first[node + 1] - begin;
+    const struct pci_wire *head = &connect->wires[connect->members[begin]];
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = connect->members[begin + i];
+        const struct pci_wire *wire = &connect->wires[rank];
+
+        if (wire->count != count || 0 != memcmp(wire, head, offsetof(struct pci_wire, ring))) {
+            return refuse(error, -EPROTO,
+                          "rank %u and rank %u are of node %u, but found different channels; do "
+                          "they see different devices?",
+                          connect->members[begin], rank, node);
+        }
+        for (uint32_t c = 0; c < (uint32_t) head->rings + head->trees; c++) {
+            uint32_t at = c < head->rings ? wire->ring[c] : wire->tree[c - head->rings];
+            uint32_t mark = c * connect->nnodes + node + 1; /* below 64 x 2^26 */
+
+            if (at >= count || seen[(size_t) at * 2 * PCI_CHANNELS_MAX + c] == mark) {
+                return refuse(error, -EPROTO, "rank %u sent a position that is taken", rank);
+            }
+            seen[(size_t) at * 2 * PCI_CHANNELS_MAX + c] = mark;
+        }
+    }
+    return 0;
+}
+
+static int check_nodes(const struct pci_connect *connect, struct pci_error *error)
+{
+    uint32_t most = 0, *seen;
+    int rc = 0;
+
+    for (uint32_t node = 0; node < connect->nnodes; node++) {
+        uint32_t count = connect->first[node + 1] - connect->first[node];
+
+        if (0 == count) {
+            return refuse(error, -EPROTO, "no rank is of node %u", node);
+        }
+        most = count > most ? count : most;
+    }
+    seen = calloc((size_t) most * 2 * PCI_CHANNELS_MAX, sizeof(*seen));
+    if (NULL == seen) {
+        return refuse(error, -ENOMEM, "no memory for the ranks of a node");
+    }
+    for (uint32_t node = 0; 0 == rc && node < connect->nnodes; node++) {
+        rc = check_node(connect, node, seen, error);
+    }
+    free(seen);
+    return rc;
+}
+
+int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, uint32_t nranks,
+                     struct pci_error *error)
+{
+    struct pci_connect result = {.nranks = nranks, .wires = wires};
+    int rc;
+
+    if (0 == nranks || nranks > INT32_MAX) {
+        return refuse(error, -EINVAL, "%u ranks are no job", nranks);
+    }
+    rc = agree_all(&result, error);
+    if (0 == rc) {
+        rc = group(&result, error);
+    }
+    if (0 == rc) {
+        rc = check_nodes(&result, error);
+    }
+    if (0 != rc) {
+        pci_connect_fini(&result);
+        return rc;
+    }
+    *connect = result;
+    return 0;
+}
+
+int pci_connect_uniform(struct pci_connect *connect, uint32_t nodes,
+                        const struct pci_channels *ring, const struct pci_channels *tree,
+                        struct pci_error *error)
+{
+    uint32_t count = ring->ngpus, nranks = nodes * count;
+    struct pci_wire *wires;
+    int rc = 0;
+
+    if (0 == nodes || 0 == count || nodes > INT32_MAX / count) {
+        return refuse(error, -EINVAL, "%u nodes of %u GPUs are no job", nodes, count);
+    }
+    wires = calloc(nranks, sizeof(*wires));
+    if (NULL == wires) {
+        return refuse(error, -ENOMEM, "no memory for %u ranks", nranks);
+    }
+    for (uint32_t gpu = 0; 0 == rc && gpu < count; gpu++) {
+        rc = pci_wire_fill(&wires[gpu], 0, gpu, ring, tree);
+    }
+    if (0 != rc) {
+        (void) refuse(error, rc, "the channels of a node do not fit the format");
+    }
+    for (uint32_t rank = count; 0 == rc && rank < nranks; rank++) {
+        wires[rank] = wires[rank % count];
+        wires[rank].node = rank / count;
+    }
+    rc = 0 == rc ? pci_connect_init(connect, wires, nranks, error) : rc;
+    if (0 != rc) {
+        free(wires);
+        return rc;
+    }
+    connect->own = wires;
+    return 0;
+}
+
+void pci_connect_fini(struct pci_connect *connect)
+{
+    free(connect->own);
+    free(connect->first);
+    free(connect->members);
+    memset(connect, 0, sizeof(*connect));
+}
+
+/* The channel of a node that ring C uses. */
+static uint32_t ring_channel(const struct pci_connect *connect, uint32_t node, uint32_t c)
+{
+    return connect->agreed.swap && 1 == node % 2 ? c ^ 1u : c;
+}
+
+static uint32_t ring_rank(const struct pci_connect *connect, uint32_t node, uint32_t c, uint32_t at)
+{
+    uint32_t i = connect->first[node];
+
+    c = ring_channel(connect, node, c);
+    while (connect->wires[connect->members[i]].ring[c] != at) {
+        i++; /* one of the node's ranks has this position: pci_connect_init() has checked it */
+    }
+    return connect->members[i];
+}
+
+void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t c,
+                      struct pci_ring_place *place)
+{
+    const struct pci_wire *wire = &connect->wires[rank];
+    uint32_t node = wire->node, at = wire->ring[ring_channel(connect, node, c)];
+    uint32_t before = (node + connect->nnodes - 1) % connect->nnodes;
+    uint32_t after = (node + 1) % connect->nnodes;
+    uint32_t before_count = connect->first[before + 1] - connect->first[before];
+
+    place->prev = at > 0 ? ring_rank(connect, node, c, at - 1)
+                         : ring_rank(connect, before, c, before_count - 1);
+    place->next = at + 1 < wire->count ? ring_rank(connect, node, c, at + 1)
+                                       : ring_rank(connect, after, c, 0);
+    place->index = connect->first[node] + at;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Cheap orders of many GPUs: nearest neighbours, then moves of pieces as long as they gain. */
+#include "mca/topo_pci/search/search.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GREEDY_STARTS 4u
+#define PIECE_MAX     3u
+#define IMPROVE_GPUS  32u     /* more GPUs keep the greedy order, if it is one */
+#define STEPS_MOVE    8u      /* of one move */
+#define STEPS_MOST    100000u /* of one start */
+
+/* In sums, a way that must not be used costs this much: fewer of them are better. */
+#define COST_FORBIDDEN 1e30
+
+/* An order cut into pieces that are put together anew:
+ *
+ *     0 .. at | at .. end (reversed?) | ...
+ */
+struct piece {
+    uint32_t at, end;
+    bool reversed;
+};
+
+struct cut {
+    uint32_t count;
+    struct piece pieces[4];
+};
+
+static void cost_add(struct cost *cost, double arc)
+{
+    if (arc < COST_FORBIDDEN) {
+        cost->sum += arc;
+    } else {
+        cost->forbidden++;
+    }
+}
+
+static double cost_value(const struct cost *cost)
+{
+    return cost->forbidden > 0 ? cost->forbidden * COST_FORBIDDEN : cost->sum;
+}
+
+/* Costs of the ways along an order from its begin, there and back. */
+static void sums_set(struct tour *tour, const uint32_t *order)
+{
+    uint32_t n = tour->n;
+    struct cost *there = tour->sums, *back = tour->sums + n;
+
+    there[0] = back[0] = (struct cost){0};
+    for (uint32_t i = 1; i < n; i++) {
+        there[i] = there[i - 1];
+        back[i] = back[i - 1];
+        cost_add(&there[i], tour->arc[(size_t) order[i - 1] * n + order[i]]);
+        cost_add(&back[i], tour->arc[(size_t) order[i] * n + order[i - 1]]);
+    }
+    tour->steps += 2 * n;
+}
+
+static void cut_add(struct cut *cut, uint32_t at, uint32_t end, bool reversed)
+{
+    if (at < end) {
+        cut->pieces[cut->count++] = (struct piece){at, end, reversed};
+    }
+}
+
+/* The GPU that a piece has at PLACE, counted from where it now begins. */
+static uint32_t piece_gpu(const uint32_t *order, const struct piece *piece, uint32_t place)
+{
+    return order[piece->reversed ? piece->end - 1 - place : piece->at + place];
+}
+
+static uint32_t piece_length(const struct piece *piece)
+{
+    return piece->end - piece->at;
+}
+
+/* What the ends of an order cost. */
+static double ends_cost(const struct tour *tour, uint32_t first, uint32_t second, uint32_t last)
+{
+    if (TOUR_FIRST == tour->kind) {
+        return tour->ends[first];
+    }
+    return TOUR_PAIR == tour->kind ? tour->ends[(size_t) first * tour->n + second]
+                                   : tour_closing(tour, first, last);
+}
+
+static double cut_cost(struct tour *tour, const uint32_t *order, const struct cut *cut)
+{
+    const struct piece *pieces = cut->pieces;
+    uint32_t n = tour->n, first = piece_gpu(order, &pieces[0], 0), last = first, second;
+    struct cost cost = {0};
+
+    for (uint32_t k = 0; k < cut->count; k++) {
+        const struct cost *sums = pieces[k].reversed ? tour->sums + n : tour->sums;
+
+        if (k > 0) {
+            cost_add(&cost, tour->arc[(size_t) last * n + piece_gpu(order, &pieces[k], 0)]);
+        }
+        cost.sum += sums[pieces[k].end - 1].sum - sums[pieces[k].at].sum;
+        cost.forbidden += sums[pieces[k].end - 1].forbidden - sums[pieces[k].at].forbidden;
+        last = piece_gpu(order, &pieces[k], piece_length(&pieces[k]) - 1);
+    }
+    second = piece_length(&pieces[0]) > 1 ? piece_gpu(order, &pieces[0], 1)
+                                          : piece_gpu(order, &pieces[1], 0);
+    cost_add(&cost, ends_cost(tour, first, second, last));
+    tour->steps += STEPS_MOVE;
+    return cost_value(&cost);
+}
+
+/* Put the pieces together if that is cheaper. */
+static bool cut_try(struct tour *tour, uint32_t *order, const struct cut *cut, double *cost)
+{
+    double now = cut_cost(tour, order, cut);
+    uint32_t used = 0;
+
+    if (!(now < *cost * (1 - 1e-12))) {
+        return false;
+    }
+    for (uint32_t k = 0; k < cut->count; k++) {
+        for (uint32_t i = 0; i < piece_length(&cut->pieces[k]); i++) {
+            tour->moved[used++] = piece_gpu(order, &cut->pieces[k], i);
+        }
+    }
+    memcpy(order, tour->moved, tour->n * sizeof(*order));
+    sums_set(tour, order);
+    *cost = now;
+    return true;
+}
+
+/* Take LENGTH GPUs at AT out and put them, perhaps reversed, before what is then at TO. */
+static struct cut cut_move(uint32_t n, uint32_t at, uint32_t length, uint32_t to, bool reversed)
+{
+    struct cut cut = {0};
+
+    cut_add(&cut, 0, to < at ? to : at, false);
+    if (to <= at) {
+        cut_add(&cut, at, at + length, reversed);
+        cut_add(&cut, to, at, false);
+        cut_add(&cut, at + length, n, false);
+    } else {
+        cut_add(&cut, at + length, to + length, false);
+        cut_add(&cut, at, at + length, reversed);
+        cut_add(&cut, to + length, n, false);
+    }
+    return cut;
+}
+
+static double countable(double cost)
+{
+    return cost < COST_FORBIDDEN ? cost : COST_FORBIDDEN;
+}
+
+/* Does a piece that is moved leave the ends of the order, and what is next to them, as they are? */
+static bool inside(uint32_t n, uint32_t at, uint32_t length, uint32_t to)
+{
+    return at >= 2 && at + length < n && to >= 2 && to < n - length;
+}
+
+/* What is gained by moving a piece inside of the order; only its ends change neighbours. */
+static double move_gain(const struct tour *tour, const uint32_t *order, uint32_t at,
+                        uint32_t length, uint32_t to, bool reversed)
+{
+    const double *arc = tour->arc;
+    uint32_t n = tour->n, end = at + length - 1;
+    uint32_t before = order[to - 1 < at ? to - 1 : to - 1 + length];
+    uint32_t after = order[to < at ? to : to + length];
+    uint32_t head = order[reversed ? end : at], tail = order[reversed ? at : end];
+    double gain = countable(arc[(size_t) order[at - 1] * n + order[at]]) +
+                  countable(arc[(size_t) order[end] * n + order[end + 1]]) -
+                  countable(arc[(size_t) order[at - 1] * n + order[end + 1]]);
+
+    if (reversed) {
+        const struct cost *there = tour->sums, *back = tour->sums + n;
+
+        gain += there[end].sum - there[at].sum - back[end].sum + back[at].sum;
+    }
+    return gain + countable(arc[(size_t) before * n + after]) -
+           countable(arc[(size_t) before * n + head]) - countable(arc[(size_t) tail * n + after]);
+}
+
+static bool move_pieces(struct tour *tour, uint32_t *order, double *cost, uint64_t end)
+{
+    uint32_t n = tour->n;
+    bool gained = false;
+
+    for (uint32_t length = 1; length <= PIECE_MAX && length < n; length++) {
+        for (uint32_t at = 0; at + length <= n && tour->steps < end; at++) {
+            for (uint32_t to = 0; to <= 2 * (n - length) + 1; to++) {
+                bool reversed = 1 == to % 2;
+                struct cut cut;
+
+                tour->steps += 2;
+                if (inside(n, at, length, to / 2) &&
+                    !(move_gain(tour, order, at, length, to / 2, reversed) > 0)) {
+                    continue;
+                }
+                cut = cut_move(n, at, length, to / 2, reversed);
+                gained |= cut_try(tour, order, &cut, cost);
+            }
+        }
+    }
+    return gained;
+}
+
+static bool reverse_pieces(struct tour *tour, uint32_t *order, double *cost, uint64_t end)
+{
+    uint32_t n = tour->n;
+    bool gained = false;
+
+    for (uint32_t at = 0; at < n && tour->steps < end; at++) {
+        for (uint32_t to = at + PIECE_MAX + 1; to <= n; to++) {
+            struct cut cut = {0};
+
+            cut_add(&cut, 0, at, false);
+            cut_add(&cut, at, to, true);
+            cut_add(&cut, to, n, false);
+            gained |= cut_try(tour, order, &cut, cost);
+        }
+    }
+    return gained;
+}
+
+static double order_cost(struct tour *tour, const uint32_t *order)
+{
+    struct cut whole = {0};
+
+    sums_set(tour, order);
+    cut_add(&whole, 0, tour->n, false);
+    return cut_cost(tour, order, &whole);
+}
+
+/* Make every move that gains, until there is none. */
+static double improve(struct tour *tour, uint32_t *order)
+{
+    uint64_t end = tour->steps + STEPS_MOST;
+    bool gained = true;
+    double cost = order_cost(tour, order);
+
+    while (gained && cost > tour->enough && tour->steps < end) {
+        gained = move_pieces(tour, order, &cost, end);
+        gained |= reverse_pieces(tour, order, &cost, end);
+    }
+    return cost;
+}
+
+/* Nearest neighbours from order[0 .. used-1] on; LAST is kept for the end (UINT32_MAX: none). */
+static void greedy_fill(struct tour *tour, uint32_t *order, uint32_t used, uint32_t last)
+{
+    uint32_t n = tour->n;
+    uint32_t *taken = tour->moved;
+
+    memset(taken, 0, n * sizeof(*taken));
+    for (uint32_t i = 0; i < used; i++) {
+        taken[order[i]] = 1;
+    }
+    while (used < n) {
+        const double *arc = tour->arc + (size_t) order[used - 1] * n;
+        uint32_t next = UINT32_MAX;
+
+        for (uint32_t g = 0; g < n; g++) {
+            if (0 == taken[g] && (g != last || used + 1 == n) &&
+                (UINT32_MAX == next || arc[g] < arc[next])) {
+                next = g;
+            }
+        }
+        tour->steps += n;
+        taken[next] = 1;
+        order[used++] = next;
+    }
+}
+
+/* The cheapest way to begin that costs more than *AFTER (or as much, with a higher number than
+ * *NUMBER): first GPU and, where the kind knows it, the last or the second. */
+static bool greedy_start(struct tour *tour, double *after, size_t *number)
+{
+    uint32_t n = tour->n;
+    size_t count = TOUR_CLOSED == tour->kind || TOUR_PAIR == tour->kind ? (size_t) n * n : n;
+    double best = INFINITY;
+    size_t found = SIZE_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        double cost = TOUR_CYCLE == tour->kind ? 0 : tour->ends[i];
+
+        if (count > n && i / n == i % n) {
+            continue;
+        }
+        if (TOUR_PAIR == tour->kind) {
+            cost += tour->arc[i];
+        }
+        if ((cost > *after || (cost == *after && (SIZE_MAX == *number || i > *number))) &&
+            cost < best) {
+            best = cost;
+            found = i;
+        }
+    }
+    tour->steps += count;
+    *after = best;
+    *number = found;
+    return SIZE_MAX != found;
+}
+
+/* Nearest neighbours from start NUMBER. */
+static void greedy_order(struct tour *tour, size_t number, uint32_t *order)
+{
+    uint32_t n = tour->n, used = 1, last = UINT32_MAX;
+    bool pairs = TOUR_CLOSED == tour->kind || TOUR_PAIR == tour->kind;
+
+    order[0] = (uint32_t) (pairs ? number / n : number);
+    if (TOUR_CLOSED == tour->kind) {
+        last = (uint32_t) (number % n);
+    } else if (TOUR_PAIR == tour->kind) {
+        order[used++] = (uint32_t) (number % n);
+    }
+    greedy_fill(tour, order, used, last);
+}
+
+/* The cheapest of some greedy orders, improved. Where that has forbidden ways, the others are, too.
+ */
+double tour_approach(struct tour *tour, uint32_t *order)
+{
+    uint32_t *trial = tour->trial;
+    double bound = INFINITY, after = -1;
+    size_t number = SIZE_MAX;
+
+    for (uint32_t s = 0; s < GREEDY_STARTS && greedy_start(tour, &after, &number); s++) {
+        double cost;
+
+        greedy_order(tour, number, trial);
+        cost = order_cost(tour, trial);
+        if (cost < bound) {
+            bound = cost;
+            memcpy(order, trial, tour->n * sizeof(*order));
+        }
+    }
+    if (bound > tour->enough && (tour->n <= IMPROVE_GPUS || bound >= COST_FORBIDDEN)) {
+        bound = improve(tour, order);
+    }
+    after = -1;
+    number = SIZE_MAX;
+    for (uint32_t s = 0; bound >= COST_FORBIDDEN && s < GREEDY_STARTS; s++) {
+        if (!greedy_start(tour, &after, &number)) {
+            break;
+        }
+        greedy_order(tour, number, order);
+        bound = improve(tour, order);
+    }
+    return bound < COST_FORBIDDEN ? bound : INFINITY;
+}

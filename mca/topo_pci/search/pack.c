@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* A number of channels laid so that the fullest link is as empty as possible. */
+#include "mca/topo_pci/search/search.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEEP_FIRST  12.0
+#define SWEEPS       8u    /* how often every channel is laid again */
+#define LOSS         1e-4  /* sets that differ by less count as equal */
+#define PROVE_GPUS   32u   /* of more GPUs, only every so manyth set has its limit proven */
+#define CHANNEL_GAIN 0.002 /* each further channel must gain this much */
+
+int layout_init(struct layout *layout, uint32_t n)
+{
+    layout->count = 0;
+    layout->intra = calloc((size_t) PCI_CHANNELS_MAX * n + 1, sizeof(*layout->intra));
+    layout->nets = calloc(PCI_CHANNELS_MAX, sizeof(*layout->nets));
+    if (NULL == layout->intra || NULL == layout->nets) {
+        layout_fini(layout);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void layout_fini(struct layout *layout)
+{
+    free(layout->intra);
+    free(layout->nets);
+    memset(layout, 0, sizeof(*layout));
+}
+
+void layout_copy(struct layout *to, const struct layout *from, uint32_t n)
+{
+    to->count = from->count;
+    memcpy(to->intra, from->intra, (size_t) from->count * n * sizeof(*to->intra));
+    memcpy(to->nets, from->nets, from->count * sizeof(*to->nets));
+}
+
+static double value_of(const struct problem *problem, uint32_t count)
+{
+    double fullest = problem_fullest(problem);
+
+    return count > 0 && fullest > 0 && fullest < INFINITY ? count / fullest : 0;
+}
+
+/* Lay channel C at the current loads; with swapped pairs also C + 1. */
+static bool lay(struct problem *problem, struct layout *layout, uint32_t c, double steep)
+{
+    uint32_t n = problem->fabric->ngpus;
+
+    for (uint32_t k = c; k <= c + (problem->swap ? 1 : 0); k++) {
+        const uint32_t partner[2] = {k > 0 ? layout->nets[k - 1][1] : 0,
+                                     k > 0 ? layout->nets[k - 1][0] : 0};
+
+        problem_price(problem, steep, k > c ? partner : NULL);
+        if (!problem_cheapest(problem, layout->intra + (size_t) k * n, layout->nets[k])) {
+            if (k > c) {
+                problem_load(problem, layout->intra + (size_t) c * n, layout->nets[c], -1);
+            }
+            return false;
+        }
+        problem_load(problem, layout->intra + (size_t) k * n, layout->nets[k], 1);
+    }
+    return true;
+}
+
+static void load_all(struct problem *problem, const struct layout *layout)
+{
+    memset(problem->load, 0, problem->fabric->nlinks * sizeof(*problem->load));
+    for (uint32_t c = 0; c < layout->count; c++) {
+        problem_load(problem, layout->intra + (size_t) c * problem->fabric->ngpus, layout->nets[c],
+                     1);
+    }
+}
+
+/* Is this close enough to the limit? Demands sink as steps are spent. */
+static bool good(const struct problem *problem, double value)
+{
+    double spent = (double) (problem->steps - problem->first_step) /
+                   (double) (problem->max_steps - problem->first_step + 1);
+
+    return value >= (SEARCH_GOOD - (SEARCH_GOOD - SEARCH_CONTENT) * spent) * problem->limit;
+}
+
+/* One after another up to the largest number; value[k] is what the first k reach. Ends early at the
+ * limit, and with nothing when the limit is below the need. */
+static void construct(struct problem *problem, struct layout *base, double *value)
+{
+    uint32_t step = problem->swap ? 2 : 1;
+    double most = 0;
+
+    base->count = 0;
+    while (base->count + step <= problem->max_channels && problem->steps < problem->max_steps) {
+        if (!lay(problem, base, base->count, STEEP_FIRST)) {
+            return;
+        }
+        base->count += step;
+        value[base->count] = value_of(problem, base->count);
+        if (value[base->count] > most) {
+            most = value[base->count];
+            if (problem->fabric->ngpus <= PROVE_GPUS || 0 == (base->count & (base->count - 1))) {
+                problem_prove(problem);
+            }
+        }
+        if (problem->limit < problem->need) {
+            base->count = 0;
+            return;
+        }
+        if (good(problem, value[base->count])) {
+            return;
+        }
+    }
+}
+
+/* Lay every channel of BASE's first COUNT again and again; the best set goes to WORK. */
+static double refine(struct problem *problem, const struct layout *base, uint32_t count,
+                     struct layout *now, struct layout *best)
+{
+    static const double steep[SWEEPS] = {20, 8, 30, 14, 6, 40, 10, 25};
+    uint32_t n = problem->fabric->ngpus, step = problem->swap ? 2 : 1;
+    double value;
+
+    layout_copy(now, base, n);
+    now->count = count;
+    load_all(problem, now);
+    value = value_of(problem, count);
+    layout_copy(best, now, n);
+    for (uint32_t sweep = 0; sweep < SWEEPS; sweep++) {
+        double before = value;
+
+        for (uint32_t c = 0; c < count; c += step) {
+            double reached;
+
+            if (good(problem, value) || problem->steps >= problem->max_steps) {
+                return value;
+            }
+            for (uint32_t k = c; k < c + step; k++) {
+                problem_load(problem, now->intra + (size_t) k * n, now->nets[k], -1);
+            }
+            if (!lay(problem, now, c, steep[sweep])) {
+                return value;
+            }
+            reached = value_of(problem, count);
+            if (reached > value * (1 + 1e-9)) {
+                value = reached;
+                layout_copy(best, now, n);
+                problem_prove(problem);
+            }
+        }
+        if (sweep >= 3 && value <= before) {
+            break;
+        }
+    }
+    return value;
+}
+
+/* A better limit before time is spent on improvements: it shows what they can gain, or that these
+ * classes are of no use. False: the latter. */
+static bool worthwhile(struct problem *problem, const double *value, uint32_t most)
+{
+    double reached = 0;
+
+    for (uint32_t k = 1; k <= most; k++) {
+        reached = fmax(reached, value[k]);
+    }
+    if (most > 0 && !good(problem, reached)) {
+        uint64_t left =
+            problem->max_steps > problem->steps ? problem->max_steps - problem->steps : 0;
+
+        problem_squeeze(problem, fmax(reached, problem->need), left / 2);
+    }
+    return problem->limit >= problem->need;
+}
+
+/* The number that has not been tried and promises most. */
+static uint32_t next_count(const double *value, const bool *tried, uint32_t most)
+{
+    uint32_t next = 0;
+
+    for (uint32_t k = 1; k <= most; k++) {
+        if (!tried[k] && value[k] > 0 && (0 == next || value[k] > value[next] * (1 + LOSS))) {
+            next = k;
+        }
+    }
+    return next;
+}
+
+double pack_search(struct problem *problem, uint32_t prefer, double slack, struct layout *best,
+                   struct pack_scratch *scratch)
+{
+    double value[PCI_CHANNELS_MAX + 2] = {0};
+    bool tried[PCI_CHANNELS_MAX + 2] = {false};
+    uint32_t n = problem->fabric->ngpus, next;
+    double reached = 0, wanted = 0;
+
+    construct(problem, &scratch->base, value);
+    best->count = 0;
+    if (!worthwhile(problem, value, scratch->base.count)) {
+        return 0;
+    }
+    next = prefer > 0 && prefer <= scratch->base.count && value[prefer] > 0 ? prefer : 0;
+    if (0 == next) {
+        next = next_count(value, tried, scratch->base.count);
+    }
+    while (0 != next) {
+        double now = refine(problem, &scratch->base, next, &scratch->work, &scratch->found);
+        double worse = CHANNEL_GAIN * ((double) next - best->count);
+
+        tried[next] = true;
+        if (now * (1 - worse) > wanted || 0 == best->count) {
+            layout_copy(best, &scratch->found, n);
+            reached = now;
+            wanted = next == prefer ? now * (1 + slack) : now;
+        }
+        if (good(problem, wanted) || problem->steps >= problem->max_steps) {
+            break;
+        }
+        next = next_count(value, tried, scratch->base.count);
+    }
+    return reached;
+}

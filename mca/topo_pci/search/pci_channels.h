@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Channels of one node: the rings and trees over which its GPUs exchange data.
+ *
+ *     pci_graph --> pci_fabric --> pci_channels_search() --> pci_channels --> pci_connect.h
+ *                   links, ways      ring or tree            orders, NICs     all nodes
+ *
+ * A fabric is what the search needs of a graph: directed links with a capacity, and for each pair
+ * of GPUs, and of a GPU and a NIC, the links that one byte on its way loads, each with a factor. A
+ * channel is an order of the node's GPUs; with several nodes also the NIC where data comes in, at
+ * the first GPU, and the NIC where it leaves. All channels of a set have the same speed.
+ *
+ * What a channel of speed s (bw_intra; bw_inter between nodes) loads, each direction of a link on
+ * its own:
+ *   ring           s on the way from each GPU to the next; on one node also from the last to the
+ *                  first; on several nodes bw_inter from the NIC to the first GPU and from the last
+ *                  GPU to the NIC (the other NIC of the pair with cross_nic)
+ *   tree           s on the way from each GPU to the next. (An allreduce moves half of s up and
+ *                  half of s down the chain: algorithm bandwidth = channels x s / 2.) On several
+ *                  nodes bw_inter from the NIC to the first GPU and back
+ *   balanced tree  as a tree, but half of what leaves starts at the second GPU
+ * A NIC's port has a capacity in each direction, common to all nets with the same identity. Two
+ * factors, both the reference's (NCCL's graph code): traffic that starts at a GPU and passes an
+ * Intel CPU on a path of class PHB loads PCI links 6/5 times; traffic from elsewhere into a GPU
+ * before compute capability 8.0 loads the opposite direction of its last link by 1/8.
+ *
+ * Units: GB/s per direction. Threads: no shared state. Returns: 0 or a negative errno value;
+ * outputs are set on success only. The engine prints nothing.
+ */
+#ifndef TOPO_PCI_SEARCH_PCI_CHANNELS_H
+#define TOPO_PCI_SEARCH_PCI_CHANNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mca/topo_pci/graph/pcigraph.h"
+
+#define PCI_CHANNELS_MAX 32u        /* channels of a search; connecting may double them */
+#define PCI_NO_NET       UINT32_MAX /* instead of a NIC: one node, or a node without NICs */
+
+/* Bandwidth that is stated where GPUs have no path or nodes no NIC, so that there is an answer. */
+#define PCI_CHANNELS_BW_UNREACHABLE 0.1
+#define PCI_CHANNELS_BW_ONE         5000.0 /* one GPU alone moves nothing: as inside a device */
+#define PCI_CHANNELS_BW_NO_NIC      1.25   /* a network of unknown speed counts as 10 Gb/s */
+
+/* ---- Fabrics ---- */
+
+/* FACTOR times the traffic on a link. */
+struct pci_use {
+    uint32_t link;
+    double factor;
+};
+
+/* The way between two endpoints: uses[first .. first+count-1] of the fabric. */
+struct pci_way {
+    size_t first;
+    uint32_t count;
+    uint32_t hops;
+    enum pci_path_class class; /* DIS: no way */
+};
+
+struct pci_fabric {
+    uint32_t ngpus, nnets, nlinks;
+    int sm;               /* lowest compute capability of the GPUs, 10 x major + minor */
+    double *capacity;     /* link -> GB/s */
+    struct pci_way *gpus; /* from * ngpus + to */
+    struct pci_way *out;  /* gpu * nnets + net: to the NIC */
+    struct pci_way *in;   /* net * ngpus + gpu: from the NIC */
+    struct pci_use *uses;
+    size_t nuses, uses_room;
+};
+
+/* A fabric without ways. -E2BIG: more GPUs or NICs than a graph may have; -ENOMEM. */
+int pci_fabric_init(struct pci_fabric *fabric, uint32_t ngpus, uint32_t nnets, uint32_t nlinks);
+void pci_fabric_fini(struct pci_fabric *fabric); /* a zeroed one is allowed */
+
+/* Begin a way (one of the elements of gpus, out, in), then add its links; a link that is used twice
+ * is added twice. -EINVAL: no such link, or a factor that is not positive; -ENOMEM. */
+void pci_fabric_way(struct pci_fabric *fabric, struct pci_way *way, enum pci_path_class class,
+                    uint32_t hops);
+int pci_fabric_use(struct pci_fabric *fabric, struct pci_way *way, uint32_t link, double factor);
+
+/* The fabric of a graph: its links, then one more per direction of each NIC port. -ENOMEM. */
+int pci_fabric_from_graph(const struct pci_graph *graph, struct pci_fabric *fabric);
+
+/* ---- Channels ---- */
+
+/* Constant, name as the reference writes it. */
+#define PCI_PATTERNS(X)               \
+    X(RING, "RING")                   \
+    X(BALANCED_TREE, "BALANCED_TREE") \
+    X(TREE, "TREE")
+#define PCI_ENUM(id, name) PCI_PATTERN_##id,
+enum pci_pattern { PCI_PATTERNS(PCI_ENUM) PCI_PATTERN_COUNT };
+#undef PCI_ENUM
+
+const char *pci_pattern_name(enum pci_pattern pattern);
+
+struct pci_search {
+    enum pci_pattern pattern; /* RING, or BALANCED_TREE (which becomes TREE where that is better) */
+    uint32_t nodes;           /* 1: no NICs take part */
+    uint32_t min_channels;    /* 0: as many as are useful */
+    uint32_t max_channels;    /* 0: PCI_CHANNELS_MAX */
+    uint32_t prefer_channels; /* wanted if it costs little bandwidth, e.g. the rings' number; 0 */
+    bool cross_nic;           /* may data leave a node by another NIC than it came in by? */
+    enum pci_path_class max_intra; /* farthest class between GPUs, usually SYS */
+    enum pci_path_class max_inter; /* and between a GPU and a NIC */
+};
+
+struct pci_channels {
+    enum pci_pattern pattern;
+    uint32_t ngpus;
+    uint32_t nodes; /* as searched for */
+    uint32_t nchannels;
+    double bw_intra, bw_inter;      /* of each channel */
+    enum pci_path_class type_intra; /* farthest class used between GPUs; LOC for one GPU */
+    enum pci_path_class type_inter; /* between GPU and NIC; PIX on one node */
+    bool same_channels;             /* all channels have one order and the same NICs */
+    uint32_t cross_nic;             /* 0, or 2: channels 2k and 2k+1 swap their NICs */
+    double limit;        /* no set within these classes has more nchannels x speed; 0: not known */
+    uint64_t steps;      /* elementary steps of the search */
+    uint32_t *intra;     /* nchannels x ngpus GPU indexes; owned */
+    uint32_t (*nets)[2]; /* nchannels x {in, out} net indexes or PCI_NO_NET; owned */
+};
+
+/* Defaults: ring, one node, cross_nic, classes up to SYS. */
+void pci_search_init(struct pci_search *search);
+
+/*
+ * Find channels. Deterministic, and bounded in steps whatever the fabric. There always is an
+ * answer: no GPU gives no channels; GPUs without a path between them are put in their order at
+ * PCI_CHANNELS_BW_UNREACHABLE, which promises nothing; NICs that no GPU reaches count as none.
+ * -EINVAL: a pattern, class or number that is out of range; -ENOMEM.
+ */
+int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search *search,
+                        struct pci_channels *channels);
+void pci_channels_fini(struct pci_channels *channels); /* a zeroed one is allowed */
+
+/* Both searches of a node, the trees with as many channels as the rings where that costs little. */
+int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
+                          struct pci_channels *tree);
+
+/* Widen *INTRA and *INTER to the farthest classes that one channel uses. */
+void pci_channel_classes(const struct pci_fabric *fabric, const struct pci_channels *channels,
+                         uint32_t channel, enum pci_path_class *intra, enum pci_path_class *inter);
+
+/*
+ * Prove channels against their fabric: every channel holds each GPU once, NICs exist where they
+ * must, classes are as stated, pairs are swapped under cross_nic 2, and no link carries more than
+ * its capacity by the rules above (within 1e-6). -EINVAL with a sentence in WHY (always
+ * terminated); -ENOMEM.
+ */
+int pci_channels_check(const struct pci_fabric *fabric, const struct pci_channels *channels,
+                       char *why, size_t size);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Elements and attributes of a document. All walks are loops: depth of input is no depth of stack.
+ */
+#define _GNU_SOURCE /* asprintf, vasprintf */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libxml/tree.h>
+#include <libxml/xmlstring.h>
+
+#include "mca/topo_pci/graph/internal.h"
+
+int pci_error_set(struct pci_error *error, int code, const char *format, ...)
+{
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error->text, sizeof(error->text), format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+int pci_refuse(char *why, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, size, format, args);
+    va_end(args);
+    return -EINVAL;
+}
+
+int pci_error_memory(struct pci_error *error)
+{
+    return pci_error_set(error, -ENOMEM, "out of memory while handling a topology");
+}
+
+int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size)
+{
+    void **place = array;
+    size_t wanted = *capacity ? *capacity : 8;
+    if (count <= *capacity) {
+        return 0;
+    }
+    while (wanted < count) {
+        if (wanted > SIZE_MAX / 2) {
+            return -ENOMEM;
+        }
+        wanted *= 2;
+    }
+    void *grown = reallocarray(*place, wanted, size);
+    if (!grown) {
+        return -ENOMEM;
+    }
+    *place = grown;
+    *capacity = wanted;
+    return 0;
+}
+
+struct pci_doc *pci_doc_alloc(void)
+{
+    return calloc(1, sizeof(struct pci_doc));
+}
+
+static struct pci_elem *elem_new(const char *name, struct pci_elem *parent)
+{
+    struct pci_elem *elem = calloc(1, sizeof(*elem));
+    if (!elem) {
+        return NULL;
+    }
+    elem->name = strdup(name);
+    if (!elem->name) {
+        free(elem);
+        return NULL;
+    }
+    elem->parent = parent;
+    elem->depth = parent ? parent->depth + 1 : 1;
+    return elem;
+}
+
+static void elem_free_one(struct pci_elem *elem)
+{
+    for (size_t i = 0; i < elem->nattributes; i++) {
+        free(elem->attributes[i].key);
+        free(elem->attributes[i].value);
+    }
+    free(elem->attributes);
+    free(elem->name);
+    free(elem);
+}
+
+static void elem_unlink(struct pci_elem *elem)
+{
+    struct pci_elem *parent = elem->parent;
+    if (elem->previous) {
+        elem->previous->next = elem->next;
+    } else if (parent) {
+        parent->first = elem->next;
+    }
+    if (elem->next) {
+        elem->next->previous = elem->previous;
+    } else if (parent) {
+        parent->last = elem->previous;
+    }
+}
+
+/* Frees an element with all below it; returns how many there were. */
+static size_t elem_free(struct pci_elem *top)
+{
+    size_t n = 0;
+    struct pci_elem *elem = top;
+    for (;;) {
+        while (elem->first) {
+            elem = elem->first;
+        }
+        struct pci_elem *parent = elem->parent;
+        bool done = elem == top;
+        elem_unlink(elem);
+        elem_free_one(elem);
+        n++;
+        if (done) {
+            return n;
+        }
+        elem = parent;
+    }
+}
+
+int pci_doc_start(struct pci_doc *doc, const char *name)
+{
+    doc->root = elem_new(name, NULL);
+    doc->nelements = doc->root ? 1 : 0;
+    return doc->root ? 0 : -ENOMEM;
+}
+
+int pci_doc_new(struct pci_doc **doc, struct pci_error *error)
+{
+    struct pci_doc *made = pci_doc_alloc();
+    if (!made || pci_doc_start(made, "system") || pci_elem_put(made->root, "version", "1")) {
+        pci_doc_free(made);
+        return pci_error_memory(error);
+    }
+    *doc = made;
+    return 0;
+}
+
+void pci_doc_free(struct pci_doc *doc)
+{
+    if (doc && doc->root) {
+        elem_free(doc->root);
+    }
+    free(doc);
+}
+
+struct pci_elem *pci_doc_root(const struct pci_doc *doc)
+{
+    return doc->root;
+}
+
+bool pci_elem_is(const struct pci_elem *elem, const char *name)
+{
+    return !strcmp(elem->name, name);
+}
+
+static struct pci_elem *after(const struct pci_elem *elem)
+{
+    if (elem->first) {
+        return elem->first;
+    }
+    while (elem && !elem->next) {
+        elem = elem->parent;
+    }
+    return elem ? elem->next : NULL;
+}
+
+struct pci_elem *pci_doc_next(const struct pci_doc *doc, const struct pci_elem *elem,
+                              const char *name)
+{
+    struct pci_elem *found = elem ? after(elem) : doc->root;
+    while (found && name && !pci_elem_is(found, name)) {
+        found = after(found);
+    }
+    return found;
+}
+
+struct pci_elem *pci_doc_find(const struct pci_doc *doc, const char *name, const char *key,
+                              const char *value)
+{
+    struct pci_elem *elem = NULL;
+    while ((elem = pci_doc_next(doc, elem, name))) {
+        const char *text = key ? pci_elem_get(elem, key) : NULL;
+        if (!key || (text && value && !strcmp(text, value))) {
+            return elem;
+        }
+    }
+    return NULL;
+}
+
+const char *pci_elem_name(const struct pci_elem *elem)
+{
+    return elem->name;
+}
+
+struct pci_elem *pci_elem_parent(const struct pci_elem *elem)
+{
+    return elem->parent;
+}
+
+static struct pci_elem *named(struct pci_elem *elem, const char *name)
+{
+    while (elem && name && !pci_elem_is(elem, name)) {
+        elem = elem->next;
+    }
+    return elem;
+}
+
+struct pci_elem *pci_elem_child(const struct pci_elem *elem, const char *name)
+{
+    return named(elem->first, name);
+}
+
+struct pci_elem *pci_elem_sibling(const struct pci_elem *elem, const char *name)
+{
+    return named(elem->next, name);
+}
+
+static struct pci_attribute *attribute(const struct pci_elem *elem, const char *key)
+{
+    for (size_t i = 0; i < elem->nattributes; i++) {
+        if (!strcmp(elem->attributes[i].key, key)) {
+            return &elem->attributes[i];
+        }
+    }
+    return NULL;
+}
+
+const char *pci_elem_get(const struct pci_elem *elem, const char *key)
+{
+    const struct pci_attribute *found = attribute(elem, key);
+    return found ? found->value : NULL;
+}
+
+long pci_elem_long(const struct pci_elem *elem, const char *key, long otherwise)
+{
+    const char *text = pci_elem_get(elem, key);
+    char *end;
+    if (!text || !*text) {
+        return otherwise;
+    }
+    errno = 0;
+    /* Base 16 only with 0x: a leading zero does not mean octal in these files. */
+    long value = strtol(text, &end, strncasecmp(text, "0x", 2) ? 10 : 16);
+    return errno || end == text ? otherwise : value;
+}
+
+bool pci_elem_attribute(const struct pci_elem *elem, size_t index, const char **key,
+                        const char **value)
+{
+    if (index >= elem->nattributes) {
+        return false;
+    }
+    *key = elem->attributes[index].key;
+    *value = elem->attributes[index].value;
+    return true;
+}
+
+static void elem_link(struct pci_elem *elem, struct pci_elem *parent)
+{
+    elem->parent = parent;
+    elem->next = NULL;
+    elem->previous = parent->last;
+    if (parent->last) {
+        parent->last->next = elem;
+    } else {
+        parent->first = elem;
+    }
+    parent->last = elem;
+}
+
+int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
+{
+    uint32_t deepest = elem->depth, sink = parent->depth + 1 - elem->depth;
+    const struct pci_elem *end = elem;
+    while (end && !end->next) {
+        end = end->parent;
+    }
+    end = end ? end->next : NULL; /* the first element after those below ELEM */
+    for (const struct pci_elem *below = elem; below != end; below = after(below)) {
+        deepest = below->depth > deepest ? below->depth : deepest;
+    }
+    if (deepest + sink > PCI_DOC_MAX_DEPTH) {
+        return -E2BIG;
+    }
+    for (struct pci_elem *below = elem; below != end; below = after(below)) {
+        below->depth += sink; /* modulo 2^32: upwards as well */
+    }
+    elem_unlink(elem);
+    elem_link(elem, parent);
+    return 0;
+}
+
+int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *name,
+                    struct pci_elem **elem)
+{
+    if (parent->depth >= PCI_DOC_MAX_DEPTH || doc->nelements >= PCI_DOC_MAX_ELEMENTS) {
+        return -E2BIG;
+    }
+    struct pci_elem *made = elem_new(name, parent);
+    if (!made) {
+        return -ENOMEM;
+    }
+    elem_link(made, parent);
+    doc->nelements++;
+    *elem = made;
+    return 0;
+}
+
+int pci_elem_put(struct pci_elem *elem, const char *key, const char *value)
+{
+    struct pci_attribute *found = attribute(elem, key);
+    char *copy = strdup(value);
+    if (!copy) {
+        return -ENOMEM;
+    }
+    if (found) {
+        free(found->value);
+        found->value = copy;
+        return 0;
+    }
+    char *name = strdup(key);
+    int rc = name ? pci_array_reserve(&elem->attributes, &elem->attributes_capacity,
+                                      elem->nattributes + 1, sizeof(*elem->attributes))
+                  : -ENOMEM;
+    if (!rc && elem->nattributes >= PCI_DOC_MAX_ATTRIBUTES) {
+        rc = -E2BIG;
+    }
+    if (rc) {
+        free(name);
+        free(copy);
+        return rc;
+    }
+    elem->attributes[elem->nattributes++] = (struct pci_attribute){name, copy};
+    return 0;
+}
+
+static void attribute_remove(struct pci_elem *elem, struct pci_attribute *found)
+{
+    free(found->key);
+    free(found->value);
+    size_t place = (size_t) (found - elem->attributes);
+    memmove(found, found + 1, (--elem->nattributes - place) * sizeof(*found));
+}
+
+/* Text that XML can carry: UTF-8 without control characters but tab and line ends. */
+static bool text_valid(const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *) text; *c; c++) {
+        if (*c < 0x20 && *c != '\t' && *c != '\n' && *c != '\r') {
+            return false;
+        }
+    }
+    return xmlCheckUTF8((const unsigned char *) text);
+}
+
+static bool name_valid(const char *name)
+{
+    return name && !xmlValidateName((const xmlChar *) name, 0);
+}
+
+int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
+                 struct pci_elem **elem)
+{
+    return name_valid(name) ? pci_elem_append(doc, parent, name, elem) : -EINVAL;
+}
+
+int pci_elem_set(struct pci_elem *elem, const char *key, const char *value)
+{
+    if (!value) {
+        struct pci_attribute *found = attribute(elem, key);
+        if (found) {
+            attribute_remove(elem, found);
+        }
+        return 0;
+    }
+    return name_valid(key) && text_valid(value) ? pci_elem_put(elem, key, value) : -EINVAL;
+}
+
+int pci_elem_setf(struct pci_elem *elem, const char *key, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0) {
+        return -ENOMEM;
+    }
+    int rc = pci_elem_set(elem, key, text);
+    free(text);
+    return rc;
+}
+
+int pci_elem_remove(struct pci_doc *doc, struct pci_elem *elem)
+{
+    if (elem == doc->root) {
+        return -EINVAL;
+    }
+    doc->nelements -= elem_free(elem);
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/topo_pci/xml/pci_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_ROOM 65536 /* bytes; doubled while there is more */
+
+/* Everything, or more than `limit` bytes of it, and a zero; NULL and errno. */
+static char *read_all(int fd, size_t limit, size_t *size)
+{
+    size_t room = FIRST_ROOM, used = 0;
+    char *buffer = malloc(room), *grown;
+    ssize_t n = 1;
+
+    while (buffer && n && used <= limit) {
+        if (used + 1 == room) {
+            room *= 2;
+            grown = realloc(buffer, room);
+            if (!grown) {
+                free(buffer);
+            }
+            buffer = grown;
+            continue;
+        }
+        n = read(fd, buffer + used, room - used - 1);
+        if (n < 0 && errno != EINTR) {
+            int rc = errno;
+            free(buffer);
+            errno = rc;
+            return NULL;
+        }
+        used += n > 0 ? (size_t) n : 0;
+    }
+    if (buffer) {
+        buffer[used] = '\0';
+        *size = used;
+    }
+    return buffer;
+}
+
+int pci_file_read_open(int fd, size_t limit, char **text, size_t *size, char *why, size_t room)
+{
+    size_t length = 0;
+    char *all = read_all(fd, limit, &length);
+
+    if (!all) {
+        int rc = -errno;
+        snprintf(why, room, "cannot be read: %s", strerror(-rc));
+        return rc;
+    }
+    if (length > limit) {
+        snprintf(why, room, "is longer than %zu MiB; name a file that is not", limit >> 20);
+        free(all);
+        return -E2BIG;
+    }
+    *text = all;
+    *size = length;
+    return 0;
+}
+
+/* Of what is open: 0 for a regular file. */
+static int check_kind(int fd, char *why, size_t room)
+{
+    struct stat info;
+
+    if (fstat(fd, &info)) {
+        int rc = -errno;
+        snprintf(why, room, "%s", strerror(-rc));
+        return rc;
+    }
+    if (S_ISDIR(info.st_mode)) {
+        snprintf(why, room, "is no regular file but a folder; name a file in it");
+        return -EISDIR;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        snprintf(why, room, "is no regular file but a %s; write the text to a file and name that",
+                 S_ISFIFO(info.st_mode) ? "pipe" : "device");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int pci_file_read(const char *path, size_t limit, char **text, size_t *size, char *why, size_t room)
+{
+    /* O_NONBLOCK: a pipe is opened at once; it makes no difference to a file. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc;
+
+    if (fd < 0) {
+        rc = -errno;
+        snprintf(why, room, "%s", strerror(-rc));
+        return rc;
+    }
+    rc = check_kind(fd, why, room);
+    if (!rc) {
+        rc = pci_file_read_open(fd, limit, text, size, why, room);
+    }
+    close(fd);
+    return rc;
+}
+
+int pci_file_line(const char *path, char *line, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    char *got;
+
+    if (!file) {
+        return -1;
+    }
+    got = fgets(line, (int) size, file);
+    fclose(file);
+    if (!got) {
+        return -1;
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return 0;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What of a document takes part: ranks of GPUs, branches to keep, subsets of GPUs. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/graph/internal.h"
+
+uint64_t pci_elem_host(const struct pci_elem *elem)
+{
+    while (elem && !pci_elem_is(elem, "cpu")) {
+        elem = elem->parent;
+    }
+    const char *hash = elem ? pci_elem_get(elem, "host_hash") : NULL;
+    return hash ? strtoull(hash, NULL, 16) : 0;
+}
+
+void pci_ranks_free(struct pci_ranks *ranks)
+{
+    free(ranks->elem);
+    free(ranks->rank);
+    *ranks = (struct pci_ranks){0};
+}
+
+int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pci_error *error)
+{
+    size_t n = 0;
+    bool any = false;
+    struct pci_elem *elem = NULL;
+    while ((elem = pci_doc_next(doc, elem, "gpu"))) {
+        n++;
+    }
+    *ranks = (struct pci_ranks){.elem = calloc(n + 1, sizeof(*ranks->elem)),
+                                .rank = calloc(n + 1, sizeof(*ranks->rank))};
+    if (!ranks->elem || !ranks->rank) {
+        pci_ranks_free(ranks);
+        return pci_error_memory(error);
+    }
+    while ((elem = pci_doc_next(doc, elem, "gpu"))) {
+        const char *text = pci_elem_get(elem, "rank");
+        long rank = pci_elem_long(elem, "rank", -1);
+        ranks->elem[ranks->count] = elem;
+        ranks->rank[ranks->count++] = rank >= 0 && rank <= INT_MAX ? rank : -1;
+        any = any || (text && *text);
+    }
+    for (size_t i = 0; i < n && !any; i++) {
+        ranks->rank[i] = (long) i; /* nobody has a rank: all take part */
+    }
+    return 0;
+}
+
+/* Kinds of elements that go when nothing in them is kept. */
+static bool is_branch(const struct pci_elem *elem)
+{
+    return pci_elem_is(elem, "cpu") || pci_elem_is(elem, "pci") || pci_elem_is(elem, "nic") ||
+           pci_elem_is(elem, "net");
+}
+
+static bool is_kept(const struct pci_elem *elem)
+{
+    const char *keep = pci_elem_get(elem, "keep");
+    return keep && !strcmp(keep, "1");
+}
+
+int pci_doc_trim(struct pci_doc *doc, struct pci_error *error)
+{
+    struct pci_elem *elem = NULL;
+    /* Mark what lies above a kept element; a mark above ends the climb. */
+    while ((elem = pci_doc_next(doc, elem, NULL))) {
+        if (!is_kept(elem)) {
+            continue;
+        }
+        for (struct pci_elem *up = elem->parent; up && !is_kept(up); up = up->parent) {
+            if (pci_elem_put(up, "keep", "1")) {
+                return pci_error_memory(error);
+            }
+        }
+    }
+    elem = doc->root;
+    while (elem) {
+        /* A branch that goes takes all below it along; what follows it is found first. */
+        struct pci_elem *gone =
+            elem != doc->root && is_branch(elem) && !is_kept(elem) ? elem : NULL;
+        if (!gone) {
+            elem = pci_doc_next(doc, elem, NULL);
+            continue;
+        }
+        while (elem && !elem->next) {
+            elem = elem->parent;
+        }
+        elem = elem ? elem->next : NULL;
+        pci_elem_remove(doc, gone);
+    }
+    while ((elem = pci_doc_next(doc, elem, NULL))) {
+        pci_elem_set(elem, "keep", NULL);
+    }
+    return 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    unsigned x = *(const unsigned *) a, y = *(const unsigned *) b;
+    return (x > y) - (x < y);
+}
+
+/* The GPU of a rank: NULL when there is none. */
+static struct pci_elem *gpu_of(const struct pci_ranks *ranks, unsigned rank)
+{
+    for (size_t i = 0; i < ranks->count; i++) {
+        if (ranks->rank[i] == (long) rank) {
+            return ranks->elem[i];
+        }
+    }
+    return NULL;
+}
+
+/* Checks the list and finds its GPUs in the order of their ranks. */
+static int choose(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
+                  struct pci_elem **chosen, struct pci_error *error)
+{
+    qsort(sorted, n, sizeof(*sorted), by_value);
+    for (size_t i = 0; i < n; i++) {
+        if (i && sorted[i] == sorted[i - 1]) {
+            return pci_error_set(error, -EINVAL, "GPU %u is given twice", sorted[i]);
+        }
+        chosen[i] = gpu_of(ranks, sorted[i]);
+        if (!chosen[i]) {
+            return pci_error_set(error, -ENOENT, "there is no GPU %u: the topology has %zu GPUs",
+                                 sorted[i], ranks->count);
+        }
+    }
+    return 0;
+}
+
+/* Removes the chosen GPUs' companions, renumbers, and trims. */
+static int keep_chosen(struct pci_doc *doc, const struct pci_ranks *ranks,
+                       struct pci_elem *const *chosen, size_t n, struct pci_error *error)
+{
+    struct pci_elem *elem = NULL;
+    int rc = 0;
+    while (!rc && (elem = pci_doc_next(doc, elem, NULL))) {
+        rc = pci_elem_is(elem, "net") ? pci_elem_put(elem, "keep", "1")
+                                      : pci_elem_set(elem, "keep", NULL);
+    }
+    for (size_t i = 0; !rc && i < n; i++) {
+        rc = pci_elem_setf(chosen[i], "rank", "%zu", i);
+        rc = rc ? rc : pci_elem_put(chosen[i], "keep", "1");
+    }
+    /* Backwards: whatever a strange document has inside of a GPU goes before that GPU. */
+    for (size_t i = ranks->count; !rc && i > 0; i--) {
+        if (!is_kept(ranks->elem[i - 1])) {
+            pci_elem_remove(doc, ranks->elem[i - 1]);
+        }
+    }
+    return rc ? pci_error_memory(error) : pci_doc_trim(doc, error);
+}
+
+int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n, struct pci_error *error)
+{
+    struct pci_ranks all;
+    if (!n) {
+        return pci_error_set(error, -EINVAL, "the list of GPUs is empty");
+    }
+    int rc = pci_ranks_read(doc, &all, error);
+    if (rc) {
+        return rc;
+    }
+    unsigned *sorted = calloc(n, sizeof(*sorted));
+    struct pci_elem **chosen = calloc(n, sizeof(*chosen));
+    if (sorted && chosen) {
+        memcpy(sorted, ranks, n * sizeof(*sorted));
+        rc = choose(&all, sorted, n, chosen, error);
+        rc = rc ? rc : keep_chosen(doc, &all, chosen, n, error);
+    } else {
+        rc = pci_error_memory(error);
+    }
+    free(sorted);
+    free(chosen);
+    pci_ranks_free(&all);
+    return rc;
+}

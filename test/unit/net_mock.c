@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * One fabric, one mutex. A link's two ends point at each other once connected; a message waits in
+ * the queue of the receiving end until that end's net polls it out.
+ */
+#include "test/unit/net_mock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+enum message_kind { MESSAGE_DATA, MESSAGE_CREDIT };
+
+struct message {
+    struct message *next;
+    enum message_kind kind;
+    enum gpuring_protocol protocol;
+    uint64_t step; /* of a credit: the head */
+    uint64_t head; /* of data: that of the pair */
+    uint32_t bytes;
+    uint32_t delay; /* polls of the receiver */
+};
+
+struct ring_state {
+    uint64_t posted, delivered, credit;
+    bool sent_news;   /* delivered has grown since the last SENT */
+    bool credit_news; /* credit has grown, by the pair's data */
+};
+
+struct gpuring_net_link {
+    struct gpuring_net *net;
+    struct gpuring_net_link *next; /* of the net */
+    struct gpuring_net_link *peer; /* NULL: not connected, or closed there */
+    struct gpuring_net_link *pair; /* NULL: none */
+    uint64_t id;
+    enum gpuring_net_direction direction;
+    struct gpuring_net_memory memory;
+    void *user;
+    struct message *queue, **queue_end;
+    struct ring_state ring[GPURING_PROTOCOL_COUNT];
+    bool connected;
+    int status; /* 0, or the error */
+    bool error_news;
+    char text[400];
+    char peer_name[96];
+};
+
+struct gpuring_net {
+    struct gpuring_net *next;
+    struct gpuring_net_device device;
+    char host[64];
+    struct gpuring_net_link *links;
+    bool dead, stalled;
+};
+
+struct handle {
+    uint64_t id;
+};
+
+static struct {
+    pthread_mutex_t mutex;
+    struct gpuring_net *nets;
+    struct gpuring_mock_faults faults;
+    uint64_t random, next_id;
+    uint64_t posts, credits, creates, connects, violations;
+} fabric = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* splitmix64, by its published recurrence: every seed gives a good sequence. */
+static uint64_t next_random(void)
+{
+    uint64_t z = fabric.random += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void link_fail(struct gpuring_net_link *link, int status, const char *why)
+{
+    if (link->status != GPURING_OK) {
+        return;
+    }
+    link->status = status;
+    link->error_news = true;
+    snprintf(link->text, sizeof link->text, "mock connection from %s to %s, device %s: %s",
+             link->net->host, link->peer_name, link->net->device.name, why);
+}
+
+static int mock_open(const struct gpuring_net_config *config, struct gpuring_net **result)
+{
+    struct gpuring_net *net = calloc(1, sizeof *net);
+
+    if (net == NULL) {
+        gpuring_error("out of memory for the mock network");
+        return GPURING_ERR_NOMEM;
+    }
+    net->device = (struct gpuring_net_device){.name = "mock0", .port = 1, .speed = 12.5};
+    snprintf(net->host, sizeof net->host, "%s", config->local_host ? config->local_host : "?");
+    pthread_mutex_lock(&fabric.mutex);
+    net->next = fabric.nets;
+    fabric.nets = net;
+    pthread_mutex_unlock(&fabric.mutex);
+    *result = net;
+    return GPURING_OK;
+}
+
+static void mock_close(struct gpuring_net *net)
+{
+    struct gpuring_net **at = &fabric.nets;
+
+    pthread_mutex_lock(&fabric.mutex);
+    while (*at != net) {
+        at = &(*at)->next;
+    }
+    *at = net->next;
+    pthread_mutex_unlock(&fabric.mutex);
+    free(net);
+}
+
+static int mock_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
+                        int *count)
+{
+    *devices = &net->device;
+    *count = 1;
+    return GPURING_OK;
+}
+
+static int mock_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
+{
+    (void) net;
+    (void) handle;
+    *bytes = 0;
+    return GPURING_OK;
+}
+
+static int mock_link_create(struct gpuring_net *net, int device,
+                            enum gpuring_net_direction direction,
+                            const struct gpuring_net_memory *memory,
+                            struct gpuring_net_link **result)
+{
+    struct gpuring_net_link *link;
+    bool fail;
+
+    if (device != 0) {
+        gpuring_error("the mock network has no device %d", device);
+        return GPURING_ERR_ARG;
+    }
+    pthread_mutex_lock(&fabric.mutex);
+    fail = ++fabric.creates == fabric.faults.fail_create;
+    pthread_mutex_unlock(&fabric.mutex);
+    link = fail ? NULL : calloc(1, sizeof *link);
+    if (link == NULL) {
+        gpuring_error("mock network on %s: cannot register memory", net->host);
+        return GPURING_ERR_NOMEM;
+    }
+    link->net = net;
+    link->direction = direction;
+    link->memory = *memory;
+    link->queue_end = &link->queue;
+    pthread_mutex_lock(&fabric.mutex);
+    link->id = ++fabric.next_id;
+    link->next = net->links;
+    net->links = link;
+    pthread_mutex_unlock(&fabric.mutex);
+    *result = link;
+    return GPURING_OK;
+}
+
+static int mock_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
+{
+    const struct handle mine = {.id = link->id};
+
+    memcpy(handle, &mine, sizeof mine);
+    *bytes = sizeof mine;
+    return GPURING_OK;
+}
+
+static struct gpuring_net_link *find_link(uint64_t id)
+{
+    for (struct gpuring_net *net = fabric.nets; net != NULL; net = net->next) {
+        for (struct gpuring_net_link *link = net->links; link != NULL; link = link->next) {
+            if (link->id == id) {
+                return link;
+            }
+        }
+    }
+    return NULL;
+}
+
+static int mock_link_connect(struct gpuring_net_link *link, const void *process_handle,
+                             size_t process_bytes, const void *bytes, size_t size,
+                             const char *peer_name)
+{
+    struct gpuring_net_link *peer = NULL;
+    struct handle handle;
+
+    (void) process_handle;
+    (void) process_bytes;
+    pthread_mutex_lock(&fabric.mutex);
+    snprintf(link->peer_name, sizeof link->peer_name, "%s", peer_name);
+    if (size == sizeof handle && ++fabric.connects != fabric.faults.fail_connect) {
+        memcpy(&handle, bytes, sizeof handle);
+        peer = find_link(handle.id);
+    }
+    if (peer != NULL && peer->direction != link->direction) {
+        link->peer = peer;
+        link->connected = true;
+    }
+    pthread_mutex_unlock(&fabric.mutex);
+    if (link->peer == NULL) {
+        gpuring_error("mock network: %s cannot connect to %s", link->net->host, peer_name);
+        return GPURING_ERR_NET;
+    }
+    return GPURING_OK;
+}
+
+/* Under the mutex: nobody may follow a pointer to a link that goes. */
+static void forget_peer(const struct gpuring_net_link *gone)
+{
+    for (struct gpuring_net *net = fabric.nets; net != NULL; net = net->next) {
+        for (struct gpuring_net_link *link = net->links; link != NULL; link = link->next) {
+            if (link->peer == gone) {
+                link->peer = NULL;
+            }
+            if (link->pair == gone) {
+                link->pair = NULL;
+            }
+        }
+    }
+}
+
+static void mock_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
+{
+    pthread_mutex_lock(&fabric.mutex);
+    send->pair = receive;
+    receive->pair = send;
+    pthread_mutex_unlock(&fabric.mutex);
+}
+
+static void mock_link_close(struct gpuring_net_link *link)
+{
+    struct gpuring_net_link **at;
+
+    if (link == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&fabric.mutex);
+    for (at = &link->net->links; *at != link; at = &(*at)->next) {
+    }
+    *at = link->next;
+    forget_peer(link);
+    pthread_mutex_unlock(&fabric.mutex);
+    while (link->queue != NULL) {
+        struct message *message = link->queue;
+
+        link->queue = message->next;
+        free(message);
+    }
+    free(link);
+}
+
+static void mock_link_abort(struct gpuring_net_link *link, int status)
+{
+    char why[80];
+
+    snprintf(why, sizeof why, "the peer gave up: %s", gpuring_status_text(status));
+    pthread_mutex_lock(&fabric.mutex);
+    if (link->peer != NULL && !link->net->dead) {
+        link_fail(link->peer, GPURING_ERR_ABORTED, why);
+    }
+    pthread_mutex_unlock(&fabric.mutex);
+}
+
+static void mock_link_set_user(struct gpuring_net_link *link, void *user)
+{
+    pthread_mutex_lock(&fabric.mutex);
+    link->user = user;
+    pthread_mutex_unlock(&fabric.mutex);
+}
+
+static void *mock_link_user(const struct gpuring_net_link *link)
+{
+    return link->user;
+}
+
+/* Under the mutex: put a message into the peer's queue. Takes what mock_post checked. */
+static int enqueue(struct gpuring_net_link *link, const struct message *content)
+{
+    struct message *message;
+
+    if (next_random() % 1000 < fabric.faults.again_permille) {
+        return GPURING_AGAIN;
+    }
+    message = malloc(sizeof *message);
+    if (message == NULL) {
+        return GPURING_AGAIN;
+    }
+    *message = *content;
+    message->next = NULL;
+    message->delay = fabric.faults.delay_polls > 0
+                         ? (uint32_t) (next_random() % (fabric.faults.delay_polls + 1))
+                         : 0;
+    *link->peer->queue_end = message;
+    link->peer->queue_end = &message->next;
+    return GPURING_OK;
+}
+
+static bool head_breaks_contract(const struct gpuring_net_link *pair,
+                                 enum gpuring_protocol protocol, uint64_t head)
+{
+    return pair != NULL &&
+           (head < pair->ring[protocol].credit || head > pair->ring[protocol].delivered);
+}
+
+static bool post_breaks_contract(const struct gpuring_net_link *link,
+                                 enum gpuring_protocol protocol, uint64_t step, uint32_t bytes,
+                                 uint64_t head)
+{
+    const struct gpuring_net_ring *ring = &link->memory.ring[protocol];
+    const struct ring_state *state = &link->ring[protocol];
+
+    return head_breaks_contract(link->pair, protocol, head) ||
+           link->direction != GPURING_NET_SEND || step != state->posted ||
+           step - state->credit >= ring->nslots || bytes > ring->slot_bytes;
+}
+
+static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
+                     uint32_t bytes, bool more, uint64_t head)
+{
+    const struct message message = {
+        .kind = MESSAGE_DATA, .protocol = protocol, .step = step, .head = head, .bytes = bytes};
+    int status;
+
+    (void) more;
+    pthread_mutex_lock(&fabric.mutex);
+    if (post_breaks_contract(link, protocol, step, bytes, head)) {
+        fabric.violations++;
+        link_fail(link, GPURING_ERR_ARG, "a post that the contract forbids");
+    } else if (link->peer == NULL) {
+        link_fail(link, GPURING_ERR_PEER, "the peer has closed the connection");
+    } else if (link->status == GPURING_OK && ++fabric.posts == fabric.faults.lose_post) {
+        link_fail(link, GPURING_ERR_NET, "a chunk was lost");
+        link_fail(link->peer, GPURING_ERR_NET, "a chunk was lost");
+    }
+    status = link->status != GPURING_OK ? link->status : enqueue(link, &message);
+    if (status == GPURING_OK) {
+        link->ring[protocol].posted++;
+        if (link->pair != NULL) {
+            link->pair->ring[protocol].credit = head;
+        }
+    }
+    pthread_mutex_unlock(&fabric.mutex);
+    return status;
+}
+
+static int mock_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head)
+{
+    const struct message message = {.kind = MESSAGE_CREDIT, .protocol = protocol, .step = head};
+    struct ring_state *state = &link->ring[protocol];
+    int status;
+
+    pthread_mutex_lock(&fabric.mutex);
+    if (link->direction != GPURING_NET_RECV || head <= state->credit || head > state->delivered) {
+        fabric.violations++;
+        link_fail(link, GPURING_ERR_ARG, "a credit that the contract forbids");
+    }
+    status = link->status;
+    if (status == GPURING_OK && link->peer != NULL) { /* a closed sender needs none */
+        status = enqueue(link, &message);
+    }
+    if (status == GPURING_OK) {
+        state->credit = head;
+        fabric.credits++;
+    }
+    pthread_mutex_unlock(&fabric.mutex);
+    return status;
+}
+
+static void deliver_data(struct gpuring_net_link *link, const struct message *message,
+                         struct gpuring_net_event *event)
+{
+    const struct gpuring_net_ring *to = &link->memory.ring[message->protocol];
+    const struct gpuring_net_ring *from = &link->peer->memory.ring[message->protocol];
+    size_t bytes = message->bytes;
+
+    memcpy(to->slots + message->step % to->nslots * to->slot_bytes,
+           from->slots + message->step % from->nslots * from->slot_bytes, bytes);
+    link->ring[message->protocol].delivered = message->step + 1;
+    link->peer->ring[message->protocol].delivered = message->step + 1;
+    link->peer->ring[message->protocol].sent_news = true;
+    event->kind = GPURING_NET_RECEIVED;
+    event->bytes = message->bytes;
+    if (link->pair != NULL && message->head > link->pair->ring[message->protocol].credit) {
+        link->pair->ring[message->protocol].credit = message->head;
+        link->pair->ring[message->protocol].credit_news = true;
+    }
+}
+
+/* Deliver what is due of one link; messages of a protocol keep their order, protocols do not. */
+static int poll_queue(struct gpuring_net_link *link, struct gpuring_net_event *events, int max)
+{
+    bool blocked[GPURING_PROTOCOL_COUNT] = {false};
+    struct message **at = &link->queue;
+    int count = 0;
+
+    while (*at != NULL && count < max) {
+        struct message *message = *at;
+
+        if (message->delay > 0) {
+            message->delay--;
+            blocked[message->protocol] = true;
+        }
+        if (blocked[message->protocol] || (message->kind == MESSAGE_DATA && link->peer == NULL)) {
+            at = &message->next;
+            continue;
+        }
+        events[count] = (struct gpuring_net_event){
+            .link = link, .protocol = message->protocol, .step = message->step};
+        if (message->kind == MESSAGE_DATA) {
+            deliver_data(link, message, &events[count]);
+        } else {
+            events[count].kind = GPURING_NET_CREDIT;
+            /* What the pair's data brought may have overtaken it. */
+            if (message->step > link->ring[message->protocol].credit) {
+                link->ring[message->protocol].credit = message->step;
+            }
+            events[count].step = link->ring[message->protocol].credit;
+        }
+        count++;
+        *at = message->next;
+        if (*at == NULL) {
+            link->queue_end = at;
+        }
+        free(message);
+    }
+    return count;
+}
+
+/* CREDIT and SENT of all protocols, then the error. */
+static int poll_news(struct gpuring_net_link *link, struct gpuring_net_event *events, int max)
+{
+    int count = 0;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && count < max; p++) {
+        if (link->ring[p].credit_news) {
+            link->ring[p].credit_news = false;
+            events[count++] = (struct gpuring_net_event){.kind = GPURING_NET_CREDIT,
+                                                         .link = link,
+                                                         .protocol = (enum gpuring_protocol) p,
+                                                         .step = link->ring[p].credit};
+        }
+    }
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && count < max; p++) {
+        if (link->ring[p].sent_news && link->direction == GPURING_NET_SEND) {
+            link->ring[p].sent_news = false;
+            events[count++] = (struct gpuring_net_event){.kind = GPURING_NET_SENT,
+                                                         .link = link,
+                                                         .protocol = (enum gpuring_protocol) p,
+                                                         .step = link->ring[p].delivered - 1};
+        }
+    }
+    if (link->error_news && count < max) {
+        link->error_news = false;
+        events[count++] = (struct gpuring_net_event){
+            .kind = GPURING_NET_ERROR, .link = link, .status = link->status, .text = link->text};
+    }
+    return count;
+}
+
+static bool cut_off(const struct gpuring_net_link *link)
+{
+    return link->peer != NULL && (link->peer->net->stalled || link->peer->net->dead);
+}
+
+static int mock_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&fabric.mutex);
+    for (struct gpuring_net_link *link = net->links; link != NULL && n < max; link = link->next) {
+        if (net->dead || net->stalled) {
+            break;
+        }
+        if (link->user == NULL) {
+            continue;
+        }
+        if (link->connected && link->status == GPURING_OK && !cut_off(link)) {
+            n += poll_queue(link, events + n, max - n);
+        }
+        n += poll_news(link, events + n, max - n);
+    }
+    pthread_mutex_unlock(&fabric.mutex);
+    *count = n;
+    return GPURING_OK;
+}
+
+static int mock_quiet(struct gpuring_net *net)
+{
+    (void) net;
+    return GPURING_OK; /* messages are with the fabric once they are posted */
+}
+
+static int mock_wait_fd(struct gpuring_net *net)
+{
+    (void) net;
+    return -1;
+}
+
+static int mock_arm(struct gpuring_net *net)
+{
+    (void) net;
+    return GPURING_OK;
+}
+
+void gpuring_mock_reset(const struct gpuring_mock_faults *faults)
+{
+    pthread_mutex_lock(&fabric.mutex);
+    fabric.faults = *faults;
+    fabric.random = faults->seed;
+    fabric.posts = fabric.credits = fabric.creates = fabric.connects = fabric.violations = 0;
+    pthread_mutex_unlock(&fabric.mutex);
+}
+
+void gpuring_mock_kill(struct gpuring_net *dying)
+{
+    pthread_mutex_lock(&fabric.mutex);
+    dying->dead = true;
+    for (struct gpuring_net_link *link = dying->links; link != NULL; link = link->next) {
+        if (link->peer != NULL) {
+            link_fail(link->peer, GPURING_ERR_PEER, "the peer process has died");
+        }
+    }
+    pthread_mutex_unlock(&fabric.mutex);
+}
+
+void gpuring_mock_stall(struct gpuring_net *net, bool stalled)
+{
+    pthread_mutex_lock(&fabric.mutex);
+    net->stalled = stalled;
+    pthread_mutex_unlock(&fabric.mutex);
+}
+
+static uint64_t counted(const uint64_t *counter)
+{
+    uint64_t value;
+
+    pthread_mutex_lock(&fabric.mutex);
+    value = *counter;
+    pthread_mutex_unlock(&fabric.mutex);
+    return value;
+}
+
+uint64_t gpuring_mock_violations(void)
+{
+    return counted(&fabric.violations);
+}
+
+uint64_t gpuring_mock_credits(void)
+{
+    return counted(&fabric.credits);
+}
+
+const struct gpuring_net_ops gpuring_net_mock = {
+    .name = "mock",
+    .open = mock_open,
+    .close = mock_close,
+    .devices = mock_devices,
+    .process_handle = mock_process_handle,
+    .link_create = mock_link_create,
+    .link_handle = mock_link_handle,
+    .link_connect = mock_link_connect,
+    .link_pair = mock_link_pair,
+    .link_close = mock_link_close,
+    .link_abort = mock_link_abort,
+    .link_set_user = mock_link_set_user,
+    .link_user = mock_link_user,
+    .post = mock_post,
+    .credit = mock_credit,
+    .poll = mock_poll,
+    .quiet = mock_quiet,
+    .wait_fd = mock_wait_fd,
+    .arm = mock_arm,
+};
