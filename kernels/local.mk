@@ -27,6 +27,8 @@ libgpuring_kernels_la_SOURCES = \
     mca/coll_gpuring/util/clock.h \
     mca/coll_gpuring/util/gathered.c \
     mca/coll_gpuring/util/gathered.h \
+    mca/coll_gpuring/util/hash.h \
+    mca/coll_gpuring/util/list.h \
     mca/coll_gpuring/util/log.c \
     mca/coll_gpuring/util/log.h \
     mca/coll_gpuring/util/status.c \

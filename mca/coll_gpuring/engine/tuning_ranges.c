@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define TEXT_OF(name, text) text,
@@ -46,18 +47,9 @@ int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size
                     protocol);
 }
 
-/* FNV-1a, 64 bits, of the values in an order of our own: the same on all hosts. */
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    for (int i = 0; i < 64; i += 8) {
-        hash = (hash ^ (value >> i & 0xff)) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = GPURING_HASH_START;
 
     for (uint32_t i = 0; i < tuning->count; i++) {
         const struct gpuring_tuning_rule *rule = &tuning->rules[i];
@@ -67,7 +59,7 @@ uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
             rule->bytes.last,  (uint64_t) rule->algorithm, (uint64_t) rule->protocol};
 
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            hash = mix(hash, values[v]);
+            hash = gpuring_hash_number(hash, values[v]);
         }
     }
     return hash > GPURING_TUNING_BROKEN ? hash : hash + 2;

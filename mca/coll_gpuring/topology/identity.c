@@ -12,21 +12,11 @@
 #include "gpuring_config.h"
 
 #include "mca/coll_gpuring/topology/format.h"
-
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
-static uint64_t hash_add(uint64_t hash, const void *bytes, size_t count)
-{
-    const uint8_t *byte = bytes;
-
-    for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
+#include "mca/coll_gpuring/util/hash.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    return hash_add(hash, text, strlen(text) + 1);
+    return gpuring_hash_bytes(hash, text, strlen(text) + 1);
 }
 
 /* A file's first line, or what a link names; "" if there is none. */
@@ -49,7 +39,7 @@ uint64_t gpuring_identity_node(const char *hostid)
 {
     static const char *const parts[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid",
                                         "/proc/self/ns/user", "/proc/self/ns/ipc"};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV offset basis */
+    uint64_t hash = GPURING_HASH_START;
     uid_t user = geteuid();
     char text[256];
 
@@ -61,7 +51,7 @@ uint64_t gpuring_identity_node(const char *hostid)
         hash = hash_text(hash, text);
     }
     gpuring_identity_hostname(text, sizeof text);
-    return hash_add(hash_text(hash, text), &user, sizeof user);
+    return gpuring_hash_bytes(hash_text(hash, text), &user, sizeof user);
 }
 
 void gpuring_identity_hostname(char *name, size_t size)

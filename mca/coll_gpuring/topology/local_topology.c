@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/topo_pci/discover/pci_cuda.h"
 #include "mca/topo_pci/discover/pci_discover.h"
@@ -76,14 +77,11 @@ static int load_document(struct pci_doc **doc, bool *from_file)
     return status;
 }
 
-/* FNV-1a, 64 bits; never 0. */
+/* Never 0. */
 uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = gpuring_hash_bytes(GPURING_HASH_START, text, bytes);
 
-    for (size_t i = 0; i < bytes; i++) {
-        hash = (hash ^ (uint8_t) text[i]) * UINT64_C(0x100000001b3);
-    }
     return hash != 0 ? hash : 1;
 }
 

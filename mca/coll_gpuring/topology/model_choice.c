@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/step.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/topo_pci/predict/pci_predict.h"
 
@@ -56,31 +57,22 @@ void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes, int lo
     gpuring_routes_find(graph, local, ring, tree, &advice->routes);
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t add_number(uint64_t hash, uint64_t number)
-{
-    for (int i = 0; i < 8; i++) {
-        hash = (hash ^ (number >> 8 * i & 0xff)) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *advice)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = GPURING_HASH_START;
 
-    hash = add_number(hash, advice->pack.ntrees);
-    hash = add_number(hash, advice->pack.ngpus);
+    hash = gpuring_hash_number(hash, advice->pack.ntrees);
+    hash = gpuring_hash_number(hash, advice->pack.ngpus);
     for (uint32_t t = 0; t < advice->pack.ntrees; t++) {
-        hash = add_number(hash, advice->pack.trees[t].share);
+        hash = gpuring_hash_number(hash, advice->pack.trees[t].share);
         for (uint32_t g = 0; g < advice->pack.ngpus; g++) {
-            hash = add_number(hash, (uint64_t) advice->pack.trees[t].parent[g]);
+            hash = gpuring_hash_number(hash, (uint64_t) advice->pack.trees[t].parent[g]);
         }
     }
-    hash = add_number(hash, advice->predicted);
+    hash = gpuring_hash_number(hash, advice->predicted);
     for (int i = 0; advice->predicted && i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        hash = add_number(hash, (uint64_t) advice->algorithm[i]);
-        hash = add_number(hash, (uint64_t) advice->protocol[i]);
+        hash = gpuring_hash_number(hash, (uint64_t) advice->algorithm[i]);
+        hash = gpuring_hash_number(hash, (uint64_t) advice->protocol[i]);
     }
     return hash != 0 ? hash : 1;
 }
