@@ -31,17 +31,44 @@
 #include "opal/util/output.h"
 
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
-#define GPURING_COLL_VERSION       MCA_COLL_BASE_VERSION_3_0_0
-#define GPURING_COLL_SELF_INSTALLS 1 /* the module puts its functions into the communicator */
+#define GPURING_COLL_VERSION MCA_COLL_BASE_VERSION_3_0_0
 typedef size_t gpuring_count_t;
 #elif defined(MCA_COLL_BASE_VERSION_2_4_0)
-#define GPURING_COLL_VERSION       MCA_COLL_BASE_VERSION_2_4_0
-#define GPURING_COLL_SELF_INSTALLS 0
+#define GPURING_COLL_VERSION MCA_COLL_BASE_VERSION_2_4_0
 typedef int gpuring_count_t;
 #else
-#define GPURING_COLL_VERSION       MCA_COLL_BASE_VERSION_2_0_0
-#define GPURING_COLL_SELF_INSTALLS 0
+#define GPURING_COLL_VERSION MCA_COLL_BASE_VERSION_2_0_0
 typedef int gpuring_count_t;
+#endif
+
+/*
+ * A function of ours (`self` is our module) takes the place of `name` in a communicator's table,
+ * and gives it back to the one before it, which self->previous names. KEEP and DROP hold the module
+ * of that one, which the base of 4.1 and 5.0 would release.
+ */
+#if defined(MCA_COLL_BASE_VERSION_3_0_0)
+#define GPURING_COLL_KEEP(previous) ((void) (previous))
+#define GPURING_COLL_DROP(previous) ((void) (previous))
+#define GPURING_COLL_INSTALL(self, comm, name)                       \
+    do {                                                             \
+        if ((self)->super.coll_##name != NULL) {                     \
+            (comm)->c_coll->coll_##name = (self)->super.coll_##name; \
+            (comm)->c_coll->coll_##name##_module = &(self)->super;   \
+        }                                                            \
+    } while (0)
+#define GPURING_COLL_UNINSTALL(self, comm, name)                                   \
+    do {                                                                           \
+        if ((self)->super.coll_##name != NULL &&                                   \
+            (comm)->c_coll->coll_##name##_module == &(self)->super) {              \
+            (comm)->c_coll->coll_##name = (self)->previous.name;                   \
+            (comm)->c_coll->coll_##name##_module = (self)->previous.name##_module; \
+        }                                                                          \
+    } while (0)
+#else
+#define GPURING_COLL_KEEP(previous)              OBJ_RETAIN(previous)
+#define GPURING_COLL_DROP(previous)              OBJ_RELEASE(previous)
+#define GPURING_COLL_INSTALL(self, comm, name)   ((void) (comm))
+#define GPURING_COLL_UNINSTALL(self, comm, name) ((void) (comm))
 #endif
 
 /* Arrays of counts, of displacements in extents, and of displacements in bytes; the first two may

@@ -7,9 +7,12 @@
 #include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/log.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/serve/eligible.h"
+#include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/stage/request.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
@@ -39,7 +42,6 @@ static int component_open(void)
 /* Modules of communicators that the program leaked are gone by now, too. */
 static int component_close(void)
 {
-    gpuring_module_unreserve();
     gpuring_queue_close();
     gpuring_stage_requests_close();
     if (gpuring_process.modules != NULL) {
@@ -63,9 +65,6 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         gpuring_eligible_init();
         gpuring_process_open_device();
         gpuring_process_open_tuning();
-        if (gpuring_process.device_ops != NULL) { /* else there will be no modules */
-            gpuring_module_reserve();
-        }
     }
     return OMPI_SUCCESS;
 }

@@ -165,6 +165,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/calls/allreduce_init.c \
     mca/coll_gpuring/calls/calls.h \
     mca/coll_gpuring/calls/iallreduce.c \
+    mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
     mca/coll_gpuring/component.c \
@@ -177,6 +178,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/memory_kind.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
+    mca/coll_gpuring/module_state.c \
+    mca/coll_gpuring/module_state.h \
     mca/coll_gpuring/oob/exchange.c \
     mca/coll_gpuring/oob/exchange.h \
     mca/coll_gpuring/oob/letters.c \
@@ -209,6 +212,10 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/persistent_order.h \
     mca/coll_gpuring/serve/queue.c \
     mca/coll_gpuring/serve/queue.h \
+    mca/coll_gpuring/serve/request.c \
+    mca/coll_gpuring/serve/request.h \
+    mca/coll_gpuring/serve/serve.c \
+    mca/coll_gpuring/serve/serve.h \
     mca/coll_gpuring/serve/watchdog.c \
     mca/coll_gpuring/serve/watchdog.h \
     mca/coll_gpuring/stage/abandon.c \
@@ -224,7 +231,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/entries.c \
     mca/coll_gpuring/stage/extents.c \
     mca/coll_gpuring/stage/extents.h \
-    mca/coll_gpuring/stage/list.h \
     mca/coll_gpuring/stage/memory.c \
     mca/coll_gpuring/stage/memory.h \
     mca/coll_gpuring/stage/notice.c \

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/log.h"
-#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 
@@ -44,13 +46,4 @@ void gpuring_log_close(void)
         opal_output_close(gpuring_process.output);
         gpuring_process.output = -1;
     }
-}
-
-void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, size_t size)
-{
-    const char *name = module->comm->c_name;
-
-    snprintf(text, size, "communicator %s%s%u%s, rank %d of %d", name, name[0] != '\0' ? " (" : "",
-             GPURING_COMM_ID(module->comm), name[0] != '\0' ? ")" : "", module->rank,
-             module->nranks);
 }

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/memory_kind.h"
 
-#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/process.h"
 
 bool gpuring_memory_possible(void)

@@ -1,50 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/*
- * A module serves one communicator. Its functions are in the communicator's table from creation,
- * but it is wired up (connected with the other ranks) only when the first call comes that it can
- * serve:
- *
- *             first eligible call          all ranks connected
- *   UNWIRED -----------------------> WIRING -----------------> READY
- *                                      |                         | an operation failed
- *                                      | cannot be served        v
- *                                      +----------> DEAD       FAILED <-- (also from WIRING: ranks
- *                                                                          disagree, or no answer)
- *   DEAD: all ranks agreed on that; every call goes to the previous module.
- *   FAILED: data may have moved on some ranks; calls that we would serve return an MPI error.
- */
+/* A module serves one communicator at one rank; module_state.h has the states it passes through. */
 #ifndef GPURING_MODULE_H
 #define GPURING_MODULE_H
 
 #include "mca/coll_gpuring/compat.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mca/coll_gpuring/engine/engine.h"
-#include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/serve/delegate.h"
-#include "mca/coll_gpuring/serve/eligible.h"
-#include "mca/coll_gpuring/serve/queue.h"
-#include "mca/coll_gpuring/serve/watchdog.h"
-#include "mca/coll_gpuring/stage/list.h"
+#include "mca/coll_gpuring/collectives.h"
+#include "mca/coll_gpuring/module_state.h"
+#include "mca/coll_gpuring/util/list.h"
 
-/* The functions that this component serves: one entry file each. All others that get GPU memory
- * are staged (stage/list.h). */
+/* The functions that this component serves. All others that get GPU memory are staged. */
 #define GPURING_COLLECTIVES(X) \
     X(allreduce)               \
     X(iallreduce)              \
     X(allreduce_init)
-
-enum gpuring_state {
-    GPURING_STATE_UNWIRED,
-    GPURING_STATE_WIRING,
-    GPURING_STATE_READY,
-    GPURING_STATE_DEAD,
-    GPURING_STATE_FAILED,
-};
 
 /* The functions that ours replaced, with the modules that they belong to (one reference each);
  * NULL: not replaced. */
@@ -58,9 +31,14 @@ struct gpuring_previous {
 #undef GPURING_PREVIOUS
 };
 
+/* Call the previous module's function of the same name. */
+#define GPURING_CALL_PREVIOUS(module, name, ...) \
+    ((module)->previous.name(__VA_ARGS__, (module)->previous.name##_module))
+
 struct gpuring_agreement;
+struct gpuring_engine;
 struct gpuring_exchange;
-struct gpuring_fallback_allreduce;
+struct gpuring_serve;
 struct gpuring_wireup;
 
 /* Of staged calls on a communicator: how its ranks agree (stage/agree.h), or get to know of what
@@ -88,19 +66,16 @@ struct mca_coll_gpuring_module_t {
     bool serves;   /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
     bool stages;   /* the others, and those where it does not serve */
     bool together; /* coll_gpuring_agree=always: the ranks agree in all staged calls */
-    bool settled;  /* a call has passed after which all ranks are READY; see left.h */
     struct gpuring_previous previous;
-    uint32_t seen_reasons;  /* bits of enum gpuring_reason: the first call of each is logged */
-    uint32_t logged_staged; /* bits of enum gpuring_staged that were logged */
+    uint64_t calls;          /* of the functions that it serves, so far */
+    uint32_t logged_reasons; /* bits of enum gpuring_reason: the first call of each is logged */
+    uint32_t logged_staged;  /* bits of enum gpuring_staged that were logged */
 
     struct gpuring_engine *engine; /* READY: what runs operations */
     struct gpuring_wireup *wireup; /* UNWIRED and WIRING */
     struct gpuring_exchange *exchange;
-    struct gpuring_fallback_allreduce *simple;
-    ompi_request_t *spare; /* see request.h */
+    struct gpuring_serve *serve; /* calls that are served (serve/serve.h); NULL: none are */
     struct gpuring_staging staging;
-    struct gpuring_queue queue;
-    struct gpuring_watchdog watchdog;
 
     struct mca_coll_gpuring_module_t *next, **link; /* list of live modules */
 };
@@ -109,17 +84,5 @@ OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 
 /* Give all back that the module has of its own. */
 void gpuring_module_end(mca_coll_gpuring_module_t *module);
-/* Keep a module for times without memory, if there is none; and give it back at close. */
-void gpuring_module_reserve(void);
-void gpuring_module_unreserve(void);
-
-/* A number that changes with every step forward, of operations and of the wire-up. */
-uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module);
-
-/* The module serves no more: calls return `status`; other ranks are told. */
-void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status);
-
-/* "communicator MPI_COMM_WORLD (0), rank 2 of 4" */
-void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, size_t size);
 
 #endif

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/pvars.h"
 
-#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -56,7 +56,7 @@ fi
 verdict "the core and the topology engine know nothing of Open MPI"
 
 files '\.(c|h|cu)$' | grep -Ev '(/|_)compat\.' | xargs grep -nE \
-    '# *if.*((OMPI|OPAL)_(MAJOR|MINOR|RELEASE)_VERSION|MCA_COLL_BASE_VERSION)' >"$found"
+    '# *if.*((OMPI|OPAL)_(MAJOR|MINOR|RELEASE)_VERSION|MCA_COLL_|COLL_SELF_INSTALLS)' >"$found"
 verdict "versions of Open MPI are told apart in the compat files only"
 
 files '\.(c|h|cu|sh|m4|mk|am|ac|py)$|^\.ci/' | while IFS= read -r file; do

@@ -4,6 +4,7 @@
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/serve/buffer_mismatch.h"
+#include "mca/coll_gpuring/serve/delegate.h"
 #include "mca/coll_gpuring/serve/execute.h"
 #include "mca/coll_gpuring/serve/left.h"
 #include "mca/coll_gpuring/serve/memory_agreement.h"

@@ -3,8 +3,9 @@
 /* MPI_Allreduce_init: persistent, MPIX_ in Open MPI 4.1. */
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/request.h"
+#include "mca/coll_gpuring/serve/delegate.h"
 #include "mca/coll_gpuring/serve/left.h"
+#include "mca/coll_gpuring/serve/request.h"
 #include "mca/coll_gpuring/stage/stage.h"
 
 int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -25,7 +26,7 @@ int mca_coll_gpuring_allreduce_init(const void *sbuf, void *rbuf, gpuring_count_
     reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
     if (reason == GPURING_REASON_NONE) {
         if (!gpuring_left_persistent(self, &call)) {
-            return gpuring_request_init(self, &call, request);
+            return gpuring_serve_init(self, &call, request);
         }
         reason = GPURING_REASON_LEFT;
     }

@@ -3,9 +3,10 @@
 /* MPI_Iallreduce. */
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/serve/buffer_mismatch.h"
+#include "mca/coll_gpuring/serve/delegate.h"
 #include "mca/coll_gpuring/serve/left.h"
+#include "mca/coll_gpuring/serve/request.h"
 #include "mca/coll_gpuring/stage/stage.h"
 
 int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -39,7 +40,7 @@ int mca_coll_gpuring_iallreduce(const void *sbuf, void *rbuf, gpuring_count_t co
      * some ranks may know already that the communicator is not served: the call must not be handed
      * on then, but is queued like theirs. */
     if (reason == GPURING_REASON_NONE) {
-        return gpuring_request_start(self, &call, request);
+        return gpuring_serve_start(self, &call, request);
     }
     gpuring_delegate_count(self, reason);
     if (reason == GPURING_REASON_MEMORY || /* without another look at the buffers */

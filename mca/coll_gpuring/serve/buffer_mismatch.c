@@ -4,8 +4,11 @@
 
 #include <stdio.h>
 
+#include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -21,7 +24,7 @@ void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpurin
 {
     /* Partner: after_tried in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
-    uint64_t number = ++module->queue.calls;
+    uint64_t number = ++module->calls;
 
     if (!counted()) {
         call->number = 0;
@@ -29,13 +32,13 @@ void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpurin
     }
     call->number = number;
     if (reason == GPURING_REASON_NONE) {
-        module->queue.on_gpu = number;
+        module->serve->on_gpu = number;
     }
     if (engine == NULL) {
         return; /* no status page yet: what is told first of all then is the last call on a GPU */
     }
     if (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) {
-        gpuring_transport_note_call(engine->transport, module->queue.on_gpu, true);
+        gpuring_transport_note_call(engine->transport, module->serve->on_gpu, true);
     }
     if (reason == GPURING_REASON_MEMORY) {
         gpuring_transport_note_call(engine->transport, number, false);
@@ -44,15 +47,15 @@ void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpurin
 
 void gpuring_buffer_mismatch_skip(mca_coll_gpuring_module_t *module)
 {
-    module->queue.calls++;
+    module->calls++;
 }
 
 int gpuring_buffer_mismatch_look(const mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_item *next = module->queue.head;
-    uint64_t number = !module->queue.telling ? module->engine->call
-                      : next != NULL         ? next->call.number
-                                             : 0;
+    const struct gpuring_item *next = module->serve->queue.head;
+    uint64_t number = !module->serve->queue.telling ? module->engine->call
+                      : next != NULL                ? next->call.number
+                                                    : 0;
     char mine[16], theirs[16], text[256];
     int rank;
 

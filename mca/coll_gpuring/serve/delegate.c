@@ -21,8 +21,8 @@ void gpuring_delegate_count(mca_coll_gpuring_module_t *module, enum gpuring_reas
     uint32_t bit = UINT32_C(1) << reason;
 
     gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
-    if (OPAL_UNLIKELY((module->seen_reasons & bit) == 0)) {
-        module->seen_reasons |= bit;
+    if (OPAL_UNLIKELY((module->logged_reasons & bit) == 0)) {
+        module->logged_reasons |= bit;
         log_reason(module, reason);
     }
 }

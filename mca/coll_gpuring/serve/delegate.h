@@ -11,8 +11,4 @@ struct mca_coll_gpuring_module_t;
 /* Count a call that we do not serve; the first of each reason on a communicator is logged. */
 void gpuring_delegate_count(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);
 
-/* Call the previous module's function of the same name. */
-#define GPURING_CALL_PREVIOUS(module, name, ...) \
-    ((module)->previous.name(__VA_ARGS__, (module)->previous.name##_module))
-
 #endif

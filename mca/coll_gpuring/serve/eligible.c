@@ -10,6 +10,7 @@
 #include "kernels/types.h"
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 
 const char *gpuring_reason_text(enum gpuring_reason reason)

@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -75,8 +78,8 @@ bool gpuring_execute_at_once(const mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call)
 {
     return OPAL_LIKELY(module->state == GPURING_STATE_READY &&
-                       gpuring_queue_empty(&module->queue) && !call->agree &&
-                       !gpuring_persistent_open(&module->queue) &&
+                       gpuring_queue_empty(&module->serve->queue) && !call->agree &&
+                       !gpuring_persistent_open(&module->serve->queue) &&
                        gpuring_params.check != GPURING_PARAM_CHECK_DATA);
 }
 
@@ -237,7 +240,7 @@ static int run_check(mca_coll_gpuring_module_t *module, struct gpuring_item *ite
 
     if (!item->check->running) {
         item->check->running = true;
-        item->simple = module->simple;
+        item->simple = module->serve->fallback;
         gpuring_fallback_allreduce_start(item->simple, &item->check->call, item->check->scale);
     }
     status = gpuring_fallback_allreduce_progress(item->simple, item->check->expected);

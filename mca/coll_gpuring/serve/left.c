@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/serve/left.h"
 
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 
 /* Equal on all ranks, or the wire-up finds out. */
@@ -16,7 +17,7 @@ bool gpuring_left_persistent(mca_coll_gpuring_module_t *module, const struct gpu
     if (call->agree) {
         return false;
     }
-    if (!module->settled && anything_left()) {
+    if (!module->serve->settled && anything_left()) {
         struct gpuring_item item = {.call = *call, .wires = true};
 
         /* What fails is told by the calls. */

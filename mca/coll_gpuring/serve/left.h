@@ -19,6 +19,8 @@
 #define GPURING_SERVE_LEFT_H
 
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/serve/serve.h"
 
 /*
  * Has the module been wired up, and is a call of this size left? That the communicator has failed
@@ -37,14 +39,14 @@ static inline bool gpuring_left(const mca_coll_gpuring_module_t *module,
 /* A call that waits for the wire-up has passed. */
 static inline void gpuring_left_settle(mca_coll_gpuring_module_t *module)
 {
-    module->settled = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE) != NULL;
+    module->serve->settled = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE) != NULL;
 }
 
 /* Is a non-blocking call to be handed on? */
 static inline bool gpuring_left_nonblocking(const mca_coll_gpuring_module_t *module,
                                             const struct gpuring_call *call)
 {
-    return module->settled && !call->agree && gpuring_left(module, call);
+    return module->serve->settled && !call->agree && gpuring_left(module, call);
 }
 
 /* The same for a persistent call: waits for the wire-up if anything may be left. */

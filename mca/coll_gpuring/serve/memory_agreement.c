@@ -4,6 +4,7 @@
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

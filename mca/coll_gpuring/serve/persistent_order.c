@@ -6,6 +6,7 @@
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/gathered.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -71,7 +72,7 @@ static int ascending(const void *a, const void *b)
 /* Tell the others. Without memory this rank takes part as one that failed. */
 static void begin(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_queue *queue = &module->queue;
+    struct gpuring_queue *queue = &module->serve->queue;
     size_t words = CALLS;
     uint32_t *block;
 
@@ -131,7 +132,7 @@ static bool all_gone(const struct gpuring_gathered *gathered, uint32_t made)
  * the common order behind it. What has been started here since the gathering began waits. */
 static void place(mca_coll_gpuring_module_t *module, const struct gpuring_gathered *gathered)
 {
-    struct gpuring_queue *queue = &module->queue;
+    struct gpuring_queue *queue = &module->serve->queue;
     const uint32_t *block = gpuring_gathered_block(gathered, module->rank);
     struct gpuring_item *item;
 
@@ -169,7 +170,7 @@ static void place_all(struct gpuring_queue *queue)
 
 int gpuring_persistent_progress(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_queue *queue = &module->queue;
+    struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_gathered gathered;
     int status;
 

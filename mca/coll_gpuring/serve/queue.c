@@ -6,11 +6,13 @@
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/serve/delegate.h"
 #include "mca/coll_gpuring/serve/execute.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
 #include "mca/coll_gpuring/serve/left.h"
 #include "mca/coll_gpuring/serve/memory_agreement.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
@@ -32,7 +34,6 @@ void gpuring_queue_init(struct gpuring_queue *queue)
     queue->telling = false;
     queue->finished = 0;
     queue->progress = 0;
-    queue->calls = queue->on_gpu = 0;
     queue->listed = false;
     queue->pause = (struct gpuring_backoff){.vain = 0};
 }
@@ -42,23 +43,23 @@ void gpuring_queue_destroy(mca_coll_gpuring_module_t *module)
     mca_coll_gpuring_module_t **link = &listed.first;
 
     pthread_mutex_lock(&listed.lock);
-    while (module->queue.listed && *link != NULL) {
+    while (module->serve->queue.listed && *link != NULL) {
         if (*link == module) {
-            *link = module->queue.next_listed;
-            module->queue.listed = false;
+            *link = module->serve->queue.next_listed;
+            module->serve->queue.listed = false;
         } else {
-            link = &(*link)->queue.next_listed;
+            link = &(*link)->serve->queue.next_listed;
         }
     }
     pthread_mutex_unlock(&listed.lock);
-    pthread_mutex_destroy(&module->queue.lock);
+    pthread_mutex_destroy(&module->serve->queue.lock);
 }
 
 /* With the lock held: take the finished head off and hand it to `finished`. */
 static void item_finish(mca_coll_gpuring_module_t *module, struct gpuring_item *item, int status,
                         struct gpuring_item ***finished)
 {
-    struct gpuring_queue *queue = &module->queue;
+    struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_item *next = item->next;
 
     gpuring_fallback_allreduce_stop(item->simple);
@@ -90,7 +91,7 @@ static int item_simple(mca_coll_gpuring_module_t *module, struct gpuring_item *i
         item->started = true;
         gpuring_delegate_count(module,
                                item->handed_on ? gpuring_agree_reason(item) : GPURING_REASON_DEAD);
-        item->simple = module->simple;
+        item->simple = module->serve->fallback;
         gpuring_fallback_allreduce_start(item->simple, &item->call, NULL);
     }
     return gpuring_fallback_allreduce_progress(item->simple, item->call.output);
@@ -157,15 +158,15 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
     enum gpuring_state before;
     int count = 0;
 
-    if (pthread_mutex_trylock(&module->queue.lock) != 0) {
+    if (pthread_mutex_trylock(&module->serve->queue.lock) != 0) {
         return 0; /* another thread is at it */
     }
-    while (!gpuring_queue_empty(&module->queue)) {
+    while (!gpuring_queue_empty(&module->serve->queue)) {
         int turn = gpuring_persistent_progress(module), status = turn;
 
         before = module->state;
         if (turn == GPURING_OK) {
-            status = item_progress(module, module->queue.head);
+            status = item_progress(module, module->serve->queue.head);
         } else if (turn != GPURING_AGAIN) {
             gpuring_execute_fail(module, turn);
             continue;
@@ -180,15 +181,15 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
             }
             continue;
         }
-        item_finish(module, module->queue.head, status, &end);
+        item_finish(module, module->serve->queue.head, status, &end);
         count++;
     }
     /* With an empty queue a thread may run a call at once, see above. */
-    if (!gpuring_queue_empty(&module->queue)) {
-        __atomic_store_n(&module->queue.progress, gpuring_module_progress(module),
+    if (!gpuring_queue_empty(&module->serve->queue)) {
+        __atomic_store_n(&module->serve->queue.progress, gpuring_watchdog_progress(module),
                          __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&module->queue.lock);
+    pthread_mutex_unlock(&module->serve->queue.lock);
     tell_finished(finished);
     return count;
 }
@@ -196,7 +197,7 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
 /* For pauses outside of the lock. */
 static uint64_t progress_seen(const mca_coll_gpuring_module_t *module)
 {
-    return __atomic_load_n(&module->queue.progress, __ATOMIC_RELAXED);
+    return __atomic_load_n(&module->serve->queue.progress, __ATOMIC_RELAXED);
 }
 
 /* Called by opal_progress, by several threads at once. */
@@ -210,18 +211,18 @@ static int progress_callback(void)
         return 0;
     }
     while ((module = *link) != NULL) {
-        if (gpuring_queue_empty(&module->queue)) {
-            *link = module->queue.next_listed;
-            module->queue.listed = false;
+        if (gpuring_queue_empty(&module->serve->queue)) {
+            *link = module->serve->queue.next_listed;
+            module->serve->queue.listed = false;
             continue;
         }
-        link = &module->queue.next_listed;
+        link = &module->serve->queue.next_listed;
     }
     module = listed.first;
     if (module != NULL) {
         /* One queue a call, in turn: it may finish a communicator's last item and free it. */
-        listed.first = module->queue.next_listed;
-        module->queue.next_listed = NULL;
+        listed.first = module->serve->queue.next_listed;
+        module->serve->queue.next_listed = NULL;
         *(listed.first == NULL ? &listed.first : link) = module;
         OBJ_RETAIN(module->comm);
     }
@@ -231,7 +232,7 @@ static int progress_callback(void)
 
         count = queue_progress(module);
         if (count == 0 && GPURING_YIELD_WHEN_IDLE) {
-            gpuring_backoff_nap(&module->queue.pause, progress_seen(module));
+            gpuring_backoff_nap(&module->serve->queue.pause, progress_seen(module));
         }
         OBJ_RELEASE(comm);
     }
@@ -244,12 +245,12 @@ static void list_module(mca_coll_gpuring_module_t *module)
     mca_coll_gpuring_module_t **link = &listed.first;
 
     pthread_mutex_lock(&listed.lock);
-    if (!module->queue.listed) {
+    if (!module->serve->queue.listed) {
         while (*link != NULL) {
-            link = &(*link)->queue.next_listed;
+            link = &(*link)->serve->queue.next_listed;
         }
-        module->queue.next_listed = NULL;
-        module->queue.listed = true;
+        module->serve->queue.next_listed = NULL;
+        module->serve->queue.listed = true;
         *link = module;
     }
     if (!listed.registered) {
@@ -270,7 +271,7 @@ void gpuring_queue_close(void)
 
 void gpuring_queue_push(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    struct gpuring_queue *queue = &module->queue;
+    struct gpuring_queue *queue = &module->serve->queue;
 
     item->next = NULL;
     item->done = 0;

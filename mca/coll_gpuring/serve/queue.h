@@ -60,9 +60,7 @@ struct gpuring_queue {
     bool telling;        /* the ranks tell each other what they have started */
     uint64_t finished;   /* items so far */
     uint64_t progress;   /* of the module when a thread last left it; atomic, for pauses */
-    uint64_t calls,
-        on_gpu;  /* on the communicator so far; the last on a GPU: see buffer_mismatch.h */
-    bool listed; /* the progress callback looks at this queue */
+    bool listed;         /* the progress callback looks at this queue */
     struct gpuring_backoff pause; /* of the callback */
     struct mca_coll_gpuring_module_t *next_listed;
 };

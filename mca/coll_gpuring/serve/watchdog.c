@@ -5,11 +5,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/buffer_mismatch.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -40,9 +43,9 @@ static void describe_self(const mca_coll_gpuring_module_t *module, char *text, s
 /* What the head of the queue waits for, if that is neither the wire-up nor the engine. */
 static bool describe_item(const mca_coll_gpuring_module_t *module, char *wait, size_t size)
 {
-    const struct gpuring_item *item = module->queue.head;
+    const struct gpuring_item *item = module->serve->queue.head;
 
-    if (module->queue.telling) {
+    if (module->serve->queue.telling) {
         snprintf(
             wait, size,
             "what the other ranks have started, for there are persistent calls: a message from "
@@ -118,7 +121,7 @@ static void tell_failure(mca_coll_gpuring_module_t *module, int status, const ch
     snprintf(pid, sizeof pid, "%d", (int) getpid());
     gpuring_compat_help("failed", gpuring_status_text(status), gpuring_process.hostname, pid, self,
                         why, wait, seen);
-    module->watchdog.told = true;
+    module->serve->watchdog.told = true;
 }
 
 /* Nobody has a status page yet where buffer_mismatch.h could look. */
@@ -137,7 +140,7 @@ static void ask_about_memory(const mca_coll_gpuring_module_t *module)
 /* Time to look: 0 or the error. */
 static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
 {
-    struct gpuring_watchdog *watchdog = &module->watchdog;
+    struct gpuring_watchdog *watchdog = &module->serve->watchdog;
     uint64_t waited = now - watchdog->since;
     uint64_t limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
     char why[512];
@@ -172,9 +175,9 @@ static int look_at_peers(mca_coll_gpuring_module_t *module, uint64_t now)
     return GPURING_OK;
 }
 
-uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module)
+uint64_t gpuring_watchdog_progress(const mca_coll_gpuring_module_t *module)
 {
-    uint64_t finished = module->queue.finished << 16;
+    uint64_t finished = module->serve->queue.finished << 16;
 
     return finished +
            (module->state == GPURING_STATE_READY
@@ -184,14 +187,14 @@ uint64_t gpuring_module_progress(const mca_coll_gpuring_module_t *module)
 
 int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_watchdog *watchdog = &module->watchdog;
+    struct gpuring_watchdog *watchdog = &module->serve->watchdog;
     uint64_t now, progress;
 
     if (++watchdog->looks % LOOKS_PER_CLOCK != 0) {
         return GPURING_OK;
     }
     now = gpuring_now_ns();
-    progress = gpuring_module_progress(module);
+    progress = gpuring_watchdog_progress(module);
     if (now - watchdog->last >= STALE || progress != watchdog->progress) {
         watchdog->since = watchdog->last = now;
         watchdog->progress = progress;
@@ -209,7 +212,7 @@ void gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)
 {
     char why[512] = "";
 
-    if (module->watchdog.told) {
+    if (module->serve->watchdog.told) {
         return;
     }
     if (status != GPURING_ERR_ABORTED ||

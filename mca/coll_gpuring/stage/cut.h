@@ -30,6 +30,7 @@
 #define GPURING_STAGE_CUT_H
 
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/stage/stage.h"
 
 #define GPURING_CUT_SLOTS 3 /* chunks under way: copied in, called, copied out */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/stage/sink.h"

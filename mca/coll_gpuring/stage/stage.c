@@ -8,6 +8,7 @@
 
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/copy.h"

@@ -27,7 +27,7 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/stage/agree.h"
 #include "mca/coll_gpuring/stage/extents.h"
-#include "mca/coll_gpuring/stage/list.h"
+#include "mca/coll_gpuring/collectives.h"
 #include "mca/coll_gpuring/stage/notice_box.h"
 
 struct mca_coll_gpuring_module_t;
@@ -100,7 +100,7 @@ int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t cou
  * no rank knows which calls are staged at others; those of a blocking or non-blocking allreduce
  * that is served are counted already (buffer_mismatch.h).
  */
-#define gpuring_stage_calls(module) ((module)->staging.calls + (module)->queue.calls)
+#define gpuring_stage_calls(module) ((module)->staging.calls + (module)->calls)
 #define gpuring_stage_count(module, what) \
     ((module)->staging.calls += (what) != GPURING_STAGED_allreduce || !(module)->serves)
 

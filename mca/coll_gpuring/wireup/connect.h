@@ -4,6 +4,7 @@
 #ifndef GPURING_WIREUP_CONNECT_H
 #define GPURING_WIREUP_CONNECT_H
 
+#include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/letters.h"
 #include "mca/coll_gpuring/topology/channels.h"

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/net/proxy/proxy.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/format.h"
 #include "mca/coll_gpuring/util/log.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/exchange.h"
 #include "mca/coll_gpuring/oob/letters.h"
@@ -67,7 +68,6 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
 {
     struct gpuring_wireup *wireup = module->wireup;
 
-    gpuring_module_reserve();
     wireup->buffer = gpuring_pointer_on_gpu(call->output_at.kind) ? call->output : call->input;
     wireup->attached = gpuring_process_attach(wireup->buffer);
     if (module->rank == 0) {

@@ -6,8 +6,8 @@
  * Collectives with the same list of arguments are one case for whoever declares and forwards them,
  * what they do with their buffers is in stage/describe.c.
  */
-#ifndef GPURING_STAGE_LIST_H
-#define GPURING_STAGE_LIST_H
+#ifndef GPURING_COLLECTIVES_H
+#define GPURING_COLLECTIVES_H
 
 #define GPURING_STAGED_COLLECTIVES(X)  \
     GPURING_CUT_COLLECTIVES(X)         \

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/module_state.h"
+
+#include <stdio.h>
+
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/module.h"
+
+void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
+{
+    if (module->state == GPURING_STATE_FAILED) {
+        return;
+    }
+    module->state = GPURING_STATE_FAILED;
+    module->failure = status;
+    if (module->engine != NULL) {
+        gpuring_transport_abort(module->engine->transport, status);
+    }
+}
+
+void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, size_t size)
+{
+    const char *name = module->comm->c_name;
+
+    snprintf(text, size, "communicator %s%s%u%s, rank %d of %d", name, name[0] != '\0' ? " (" : "",
+             GPURING_COMM_ID(module->comm), name[0] != '\0' ? ")" : "", module->rank,
+             module->nranks);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/serve/serve.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/serve/fallback_allreduce.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
+
+int gpuring_serve_open(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_serve *serve = calloc(1, sizeof *serve);
+
+    if (serve == NULL) {
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_queue_init(&serve->queue);
+    module->serve = serve;
+    module->exchange = gpuring_exchange_create();
+    serve->fallback = gpuring_fallback_allreduce_create(module->exchange);
+    module->wireup = gpuring_wireup_create();
+    if (module->exchange == NULL || serve->fallback == NULL || module->wireup == NULL) {
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_exchange_use(module->exchange, module->comm, GPURING_TAG_EXCHANGE);
+    return GPURING_OK;
+}
+
+void gpuring_serve_close(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_serve *serve = module->serve;
+
+    if (serve == NULL) {
+        return;
+    }
+    gpuring_queue_destroy(module);
+    gpuring_wireup_free(module->wireup);
+    gpuring_fallback_allreduce_free(serve->fallback);
+    gpuring_exchange_free(module->exchange);
+    free(serve);
+    module->serve = NULL;
+}
