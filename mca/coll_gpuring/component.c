@@ -17,8 +17,10 @@
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/topology/local_topology.h"
+#include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/net_select.h"
 
 static int component_register(void)
 {
@@ -39,6 +41,8 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
+#define UNMAP_MS 2000 /* peers come here at about the same time */
+
 /* Modules of communicators that the program leaked are gone by now, too. */
 static int component_close(void)
 {
@@ -49,6 +53,8 @@ static int component_close(void)
                      "connections are left to the end of the process");
     } else {
         gpuring_stage_finish();
+        gpuring_network_close();
+        gpuring_transport_finish(UNMAP_MS);
         gpuring_process_close();
         gpuring_local_topology_close();
     }

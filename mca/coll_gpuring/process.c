@@ -2,17 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/process.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/stage/stage.h"
-#include "mca/coll_gpuring/topology/format.h"
-#include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup/net_select.h"
 
 #include "gpuring_config.h"
 
@@ -23,15 +18,8 @@ struct gpuring_process gpuring_process = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* Under gpuring_process.lock: */
-static bool attached;                      /* the device knows its GPU */
-static struct gpuring_stream *copy_stream; /* of gpuring_process_copy; NULL until it is needed */
-/* Devices whose contexts were destroyed. */
-static struct lost {
-    struct gpuring_device *device;
-    struct lost *next;
-} * all_lost;
-
+/* Of gpuring_process_copy, under gpuring_process.lock; NULL until it is needed. */
+static struct gpuring_stream *copy_stream;
 static const struct gpuring_device_ops *asked_device(void)
 {
     switch (gpuring_params.device) {
@@ -84,45 +72,13 @@ void gpuring_process_open_tuning(void)
 
 #define UNMAP_MS 2000 /* peers come here at about the same time */
 
-/*
- * The application has destroyed the context that the device worked in. Communicators that were
- * wired up keep that device until the end, and fail; what comes now gets another one.
- */
-static void renew_locked(void)
-{
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    struct gpuring_device *fresh;
-    struct lost *lost;
-
-    if (!attached || ops->lost == NULL || !ops->lost(gpuring_process.device)) {
-        return;
-    }
-    lost = malloc(sizeof *lost);
-    if (lost == NULL || ops->open(&fresh) != GPURING_OK) {
-        free(lost);
-        return;
-    }
-    gpuring_stage_renew();
-    if (copy_stream != NULL) {
-        ops->stream_destroy(copy_stream);
-        copy_stream = NULL;
-    }
-    *lost = (struct lost){gpuring_process.device, all_lost};
-    all_lost = lost;
-    gpuring_process.device = fresh;
-    gpuring_process.gpu = -1;
-    attached = false;
-}
-
 static int attach_locked(const struct gpuring_pointer *pointer)
 {
     int status = GPURING_OK;
 
-    renew_locked();
-    if (!attached) {
+    if (gpuring_process.gpu < 0) {
         status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
-        attached = status == GPURING_OK;
-        gpuring_process.gpu = attached ? pointer->ordinal : -1;
+        gpuring_process.gpu = status == GPURING_OK ? pointer->ordinal : -1;
     }
     return status;
 }
@@ -132,8 +88,7 @@ int gpuring_process_attach(const void *buffer)
     int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    renew_locked();
-    if (!attached) {
+    if (gpuring_process.gpu < 0) {
         struct gpuring_pointer pointer = gpuring_memory_of(buffer);
 
         status = attach_locked(&pointer);
@@ -184,32 +139,17 @@ bool gpuring_process_copies(const void *buffer)
            gpuring_process_copy(&byte, buffer, 1) == GPURING_OK;
 }
 
-static void close_lost(void)
-{
-    while (all_lost != NULL) {
-        struct lost *lost = all_lost;
-
-        all_lost = lost->next;
-        gpuring_process.device_ops->close(lost->device);
-        free(lost);
-    }
-}
-
 void gpuring_process_close(void)
 {
-    gpuring_network_close();
-    gpuring_transport_finish(UNMAP_MS);
-    if (copy_stream != NULL) {
-        gpuring_process.device_ops->stream_destroy(copy_stream);
-        copy_stream = NULL;
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+
+    if (ops != NULL) {
+        ops->stream_destroy(copy_stream);
+        ops->close(gpuring_process.device);
     }
-    if (gpuring_process.device_ops != NULL) {
-        close_lost();
-        gpuring_process.device_ops->close(gpuring_process.device);
-        gpuring_process.device_ops = NULL;
-        gpuring_process.device = NULL;
-    }
-    attached = false;
+    copy_stream = NULL;
+    gpuring_process.device_ops = NULL;
+    gpuring_process.device = NULL;
     gpuring_process.gpu = -1;
     gpuring_tuning_clear(&gpuring_process.tuning);
 }

@@ -39,8 +39,7 @@ void gpuring_process_open_device(void);
 /* Read the tuning file, if one was given. */
 void gpuring_process_open_tuning(void);
 
-/* Before the first use of the device: choose GPU and context by the user's buffer; and again where
- * the application has destroyed that context. Thread-safe. */
+/* Before the first use of the device: choose GPU and context by the user's buffer. Thread-safe. */
 int gpuring_process_attach(const void *buffer);
 
 /* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */
@@ -49,7 +48,7 @@ int gpuring_process_copy(void *to, const void *from, size_t bytes);
 /* Does the GPU of this buffer still copy, so that calls which are not served can be staged? */
 bool gpuring_process_copies(const void *buffer);
 
-/* Close all that was opened. No engine may exist any more. */
+/* Close all that was opened. No engine may exist any more, and no network. */
 void gpuring_process_close(void);
 
 #endif

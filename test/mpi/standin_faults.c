@@ -72,8 +72,7 @@ static const struct {
     {"cuEventRecord", "700", 6, 0, true},
     {"cuEventQuery", "719", 6, 0, true},
     {"cuLaunchKernel", "719", 6, 0, true},
-    {"cuPointerGetAttributes", "1", 6, 6, false},  /* the buffer's address tells enough */
-    {"cuPointerGetAttribute", "1", 20, 20, false}, /* it is asked twice */
+    {"cuPointerGetAttributes", "1", 6, 6, false}, /* the buffer's address tells enough */
     {"cuMemFree_v2", "700", 4, 0, true},
     {"cuMemHostUnregister", "700", 4, 0, true},
     {"cuStreamDestroy_v2", "700", 4, 0, false}, /* nothing that was asked for is lost */

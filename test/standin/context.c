@@ -13,7 +13,6 @@
 #define MAX_DEPTH 32
 
 static struct CUctx_st contexts[MAX_GPUS + MAX_MORE]; /* the primary ones come first */
-static struct CUctx_st *last_ended;
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
 static _Thread_local int depth;
@@ -181,7 +180,7 @@ long standin_held_objects(void)
     return held(STANDIN_STREAM) + held(STANDIN_EVENT) + held(STANDIN_MODULE);
 }
 
-/* All that was made in it goes with it. Its handle may become that of another one. */
+/* All that was made in it goes with it. */
 static void end_context(struct CUctx_st *context)
 {
     struct standin_owner owner = {context, context->generation};
@@ -198,13 +197,11 @@ static void end_context(struct CUctx_st *context)
 
 void *gpuring_standin_context(int gpu)
 {
-    struct CUctx_st *context;
+    struct CUctx_st *context = NULL;
 
     pthread_mutex_lock(&context_lock);
-    context = last_ended;
-    last_ended = NULL;
     for (int i = MAX_GPUS; i < MAX_GPUS + MAX_MORE && context == NULL; i++) {
-        context = contexts[i].references == 0 ? &contexts[i] : NULL;
+        context = contexts[i].references == 0 && contexts[i].generation == 0 ? &contexts[i] : NULL;
     }
     if (context != NULL) {
         context->gpu = gpu;
@@ -221,7 +218,6 @@ void gpuring_standin_context_end(void *context)
     end_context(ended);
     pthread_mutex_lock(&context_lock);
     ended->references = 0;
-    last_ended = ended;
     pthread_mutex_unlock(&context_lock);
 }
 
@@ -405,9 +401,9 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
     if (context < contexts || context >= contexts + MAX_GPUS + MAX_MORE || depth == MAX_DEPTH) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    /* What a driver does with the handle of a destroyed context is not defined. */
-    STANDIN_REFUSE_IF(!exists(context), CUDA_ERROR_CONTEXT_IS_DESTROYED,
-                      "there is no such context");
+    if (!exists(context)) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     stack[depth++] = context;
     return CUDA_SUCCESS;
 }

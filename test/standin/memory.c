@@ -269,7 +269,7 @@ void standin_end_memory(struct standin_owner owner)
     while (*link != NULL) {
         struct block *block = *link;
 
-        if (standin_same(block->owner, owner) && !block->portable) {
+        if (standin_same(block->owner, owner)) {
             *link = block->next;
             unmap(block, false);
             free(block);

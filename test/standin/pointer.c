@@ -60,20 +60,6 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
     return CUDA_SUCCESS;
 }
 
-CUresult cuPointerGetAttribute(void *value, CUpointer_attribute name, CUdeviceptr pointer)
-{
-    struct block block;
-
-    STANDIN_ENTER(pointer_attribute);
-    STANDIN_REFUSE_IF(name != CU_POINTER_ATTRIBUTE_BUFFER_ID, CUDA_ERROR_NOT_SUPPORTED,
-                      "an attribute that nobody asks for one by one");
-    if (!standin_block_find((void *) (uintptr_t) pointer, &block)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    *(unsigned long long *) value = block.id;
-    return CUDA_SUCCESS;
-}
-
 int gpuring_standin_on_gpu(const void *address)
 {
     enum standin_kind kind;

@@ -102,7 +102,7 @@ long gpuring_standin_calls(const char *symbol);
 void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes);
 void gpuring_standin_free(void *memory);
 /* A context beside the primary one, which is not made current; NULL: none left. The end takes all
- * with it that was made in it. A new one gets the handle of the one that ended last. */
+ * with it that was made in it; no other one gets its handle. */
 void *gpuring_standin_context(int gpu);
 void gpuring_standin_context_end(void *context);
 

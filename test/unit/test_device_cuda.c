@@ -191,7 +191,7 @@ static void no_memory_body(void)
 static void lack_of_device_memory_is_reported(void **state)
 {
     (void) state;
-    cuda_in_process("cuMemAlloc_v2=3:2", no_memory_body); /* 2: CUDA_ERROR_OUT_OF_MEMORY */
+    cuda_in_process("cuMemAlloc_v2=2:2", no_memory_body); /* 2: CUDA_ERROR_OUT_OF_MEMORY */
 }
 
 static void no_driver_body(void)

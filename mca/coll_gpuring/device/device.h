@@ -78,14 +78,10 @@ struct gpuring_device_ops {
     /*
      * Choose the GPU: that of this pointer. Called once, before any function that allocates, copies
      * or launches. It creates no context: it uses the pointer's, else the calling thread's current
-     * one, else the device's primary one if that is active.
+     * one, else the device's primary one if that is active. The application keeps that context;
+     * calls fail after it was destroyed ([context-destroyed] in the log).
      */
     int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
-
-    /* The application has destroyed the context: nothing works any more, and nothing runs; what was
-     * made is given back all the same, without the driver. Memory of alloc_pinned stays until then.
-     * NULL: cannot happen. */
-    bool (*lost)(struct gpuring_device *device);
 
     /* Do executors of this device reach the memory at a user's pointer? If not, copies do, by way
      * of the memory's own context. */
@@ -138,7 +134,6 @@ struct gpuring_device_ops {
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
     void (*stream_destroy)(struct gpuring_stream *stream);
-    struct gpuring_device *(*stream_device)(const struct gpuring_stream *stream);
     /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
      * copied or synchronize. */
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);

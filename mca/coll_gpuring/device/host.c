@@ -22,24 +22,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* A mapping: ours (fd >= 0 while it can be exported; -1: nobody else's) or a peer's (-1). */
 struct host_mapping {
+    struct gpuring_list node;
     void *pointer;
     size_t bytes;
     int fd;
-    struct host_mapping *next;
 };
 
 struct gpuring_device {
     pthread_mutex_t lock; /* guards the list */
-    struct host_mapping *mappings;
+    struct gpuring_list mappings;
 };
 
 struct gpuring_stream {
-    struct gpuring_device *device;
+    char unused; /* copies and plans run in the calling thread */
 };
 
 struct host_handle {
@@ -60,6 +61,7 @@ static int host_open(struct gpuring_device **device)
         free(host);
         return GPURING_ERR_NOMEM;
     }
+    gpuring_list_init(&host->mappings);
     *device = host;
     return GPURING_OK;
 }
@@ -134,36 +136,34 @@ static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int 
     }
     *mapping = (struct host_mapping){.pointer = address, .bytes = bytes, .fd = keep_fd ? fd : -1};
     pthread_mutex_lock(&device->lock);
-    mapping->next = device->mappings;
-    device->mappings = mapping;
+    gpuring_list_prepend(&device->mappings, &mapping->node);
     pthread_mutex_unlock(&device->lock);
     *pointer = address;
     return GPURING_OK;
 }
 
-/* The link that points to the mapping of `pointer`, or to NULL. Called with the lock held. */
-static struct host_mapping **mapping_find(struct gpuring_device *device, const void *pointer)
+/* The mapping of `pointer`, or NULL. Called with the lock held. */
+static struct host_mapping *mapping_find(struct gpuring_device *device, const void *pointer)
 {
-    struct host_mapping **link = &device->mappings;
+    struct host_mapping *mapping;
 
-    while (*link != NULL && (*link)->pointer != pointer) {
-        link = &(*link)->next;
+    GPURING_LIST_EACH(mapping, &device->mappings, struct host_mapping, node)
+    {
+        if (mapping->pointer == pointer) {
+            return mapping;
+        }
     }
-    return link;
+    return NULL;
 }
 
 static void mapping_remove(struct gpuring_device *device, void *pointer)
 {
-    struct host_mapping **link, *mapping;
+    struct host_mapping *mapping;
 
-    if (pointer == NULL) {
-        return;
-    }
     pthread_mutex_lock(&device->lock);
-    link = mapping_find(device, pointer);
-    mapping = *link;
+    mapping = pointer != NULL ? mapping_find(device, pointer) : NULL;
     if (mapping != NULL) {
-        *link = mapping->next;
+        gpuring_list_remove(&mapping->node);
     }
     pthread_mutex_unlock(&device->lock);
     if (mapping != NULL) {
@@ -177,11 +177,13 @@ static void mapping_remove(struct gpuring_device *device, void *pointer)
 
 static void host_close(struct gpuring_device *device)
 {
+    struct host_mapping *mapping;
+
     if (device == NULL) {
         return;
     }
-    while (device->mappings != NULL) {
-        mapping_remove(device, device->mappings->pointer);
+    while ((mapping = GPURING_LIST_FIRST(&device->mappings, struct host_mapping, node)) != NULL) {
+        mapping_remove(device, mapping->pointer);
     }
     pthread_mutex_destroy(&device->lock);
     free(device);
@@ -218,7 +220,7 @@ static int host_export(struct gpuring_device *device, void *pointer,
 
     memset(handle, 0, sizeof *handle);
     pthread_mutex_lock(&device->lock);
-    mapping = *mapping_find(device, pointer);
+    mapping = mapping_find(device, pointer);
     if (mapping != NULL) {
         exported.fd = mapping->fd;
         handle->size = mapping->bytes;
@@ -283,7 +285,7 @@ static void host_unexport(struct gpuring_device *device, void *pointer)
     struct host_mapping *mapping;
 
     pthread_mutex_lock(&device->lock);
-    mapping = *mapping_find(device, pointer);
+    mapping = mapping_find(device, pointer);
     if (mapping != NULL && mapping->fd >= 0) {
         close(mapping->fd);
         mapping->fd = -1;
@@ -321,14 +323,9 @@ static int host_stream_create(struct gpuring_device *device, struct gpuring_stre
         gpuring_error("out of memory for a stream");
         return GPURING_ERR_NOMEM;
     }
-    created->device = device;
+    (void) device;
     *stream = created;
     return GPURING_OK;
-}
-
-static struct gpuring_device *host_stream_device(const struct gpuring_stream *stream)
-{
-    return stream->device;
 }
 
 static void host_stream_destroy(struct gpuring_stream *stream)
@@ -397,7 +394,6 @@ const struct gpuring_device_ops gpuring_device_host = {
     .free_pinned = mapping_remove,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
-    .stream_device = host_stream_device,
     .copy = host_copy,
     .copy_rows = host_copy_rows,
     .copied = host_synchronize,

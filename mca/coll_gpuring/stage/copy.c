@@ -33,8 +33,7 @@ void gpuring_stage_stream_put(struct gpuring_stream *stream)
         return;
     }
     pthread_mutex_lock(&streams.lock);
-    if (streams.count < STREAMS &&
-        gpuring_process.device_ops->stream_device(stream) == gpuring_process.device) {
+    if (streams.count < STREAMS) {
         streams.kept[streams.count++] = stream;
         stream = NULL;
     }

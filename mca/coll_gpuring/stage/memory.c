@@ -228,14 +228,6 @@ static void destroy_all(struct gpuring_stage_block **list)
     }
 }
 
-void gpuring_stage_memory_drop(void)
-{
-    pthread_mutex_lock(&pool.lock);
-    destroy_all(&pool.kept);
-    pool.kept_bytes = 0;
-    pthread_mutex_unlock(&pool.lock);
-}
-
 void gpuring_stage_memory_close(void)
 {
     destroy_all(&pool.used); /* of persistent requests that were never freed */

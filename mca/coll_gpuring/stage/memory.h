@@ -32,8 +32,6 @@ struct gpuring_stage_block *gpuring_stage_block_get(size_t bytes, size_t touched
 struct gpuring_stage_block *gpuring_stage_block_try(size_t bytes, size_t touched);
 void gpuring_stage_block_put(struct gpuring_stage_block *block); /* NULL is allowed */
 
-/* Give back what is not in use. */
-void gpuring_stage_memory_drop(void);
 /* Give everything back, in use or not. Before the device is closed; from one thread. */
 void gpuring_stage_memory_close(void);
 

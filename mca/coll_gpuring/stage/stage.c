@@ -323,12 +323,6 @@ int gpuring_stage_deliver(struct gpuring_stage *stage)
     return status;
 }
 
-void gpuring_stage_renew(void)
-{
-    gpuring_stage_streams_close();
-    gpuring_stage_memory_drop();
-}
-
 void gpuring_stage_finish(void)
 {
     gpuring_stage_streams_close();

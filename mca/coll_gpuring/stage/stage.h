@@ -248,10 +248,6 @@ void gpuring_stage_tell(struct mca_coll_gpuring_module_t *module, enum gpuring_s
 int gpuring_stage_request(struct gpuring_stage *stage, int result, ompi_request_t *inner,
                           ompi_request_t **request);
 
-/* The device is another one from now on: what is kept for calls to come is given back; what calls
- * have stays with the one that made it. */
-void gpuring_stage_renew(void);
-
 /* At the end of the process: give back memory and streams. The device is still open. */
 void gpuring_stage_finish(void);
 

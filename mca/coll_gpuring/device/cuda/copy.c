@@ -5,8 +5,8 @@
  * GPU or on others:
  *
  *     host and the device's context      on the stream
- *     host and another context           on a stream made there for the time of the copy
  *     between contexts                   on the stream, as a copy between peers
+ *     host and another context           on a stream made there for the copy, which is waited for
  *
  * Nothing is kept in the other contexts: they exist as long as their buffers are in a call, and
  * nobody tells when they cease to.
@@ -17,108 +17,9 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-struct cuda_visit {
-    CUcontext context;
-    CUstream stream;
-    struct cuda_visit *next;
-};
-
 static CUdeviceptr address_of(const void *pointer)
 {
     return (CUdeviceptr) (uintptr_t) pointer;
-}
-
-static void visit_end(const struct gpuring_stream *stream, struct cuda_visit *visit, bool current)
-{
-    if (current) {
-        (void) stream->device->driver->stream_destroy(visit->stream);
-    }
-    free(visit);
-}
-
-static int enter_other(const struct gpuring_device *device, CUcontext context)
-{
-    return gpuring_cuda_enter_context(device, context, "make the CUDA context of a buffer current");
-}
-
-static bool visit_enter(const struct gpuring_stream *stream, CUcontext context)
-{
-    return enter_other(stream->device, context) == GPURING_OK ||
-           enter_other(stream->device, context) == GPURING_OK;
-}
-
-/* Wait for all of them, and end them. */
-static int end_visits(struct gpuring_stream *stream)
-{
-    struct gpuring_device *device = stream->device;
-    int status = GPURING_OK;
-
-    while (stream->visits != NULL) {
-        struct cuda_visit *visit = stream->visits;
-        bool current = visit_enter(stream, visit->context);
-        CUresult result =
-            current ? device->driver->stream_sync(visit->stream) : CUDA_ERROR_INVALID_CONTEXT;
-        int ended = gpuring_cuda_check(device, result, "finish copies in another context");
-
-        status = status == GPURING_OK ? ended : status;
-        stream->visits = visit->next;
-        visit_end(stream, visit, current);
-        if (current) {
-            gpuring_cuda_leave(device);
-        }
-    }
-    return status;
-}
-
-/* GPURING_AGAIN while one of them copies; else they are ended. */
-static int poll_visits(struct gpuring_stream *stream)
-{
-    const struct gpuring_cuda_driver *driver = stream->device->driver;
-    bool running = false;
-
-    for (struct cuda_visit *visit = stream->visits; visit != NULL; visit = visit->next) {
-        if (visit_enter(stream, visit->context)) {
-            running = running || driver->stream_query(visit->stream) == CUDA_ERROR_NOT_READY;
-            gpuring_cuda_leave(stream->device);
-        }
-    }
-    return running ? GPURING_AGAIN : end_visits(stream);
-}
-
-/* The stream of this one in that context, which is current then. */
-static int visit(struct gpuring_stream *stream, CUcontext context, CUstream *where)
-{
-    struct gpuring_device *device = stream->device;
-    struct cuda_visit *found = stream->visits;
-    int status;
-
-    while (found != NULL && found->context != context) {
-        found = found->next;
-    }
-    status = enter_other(device, context);
-    if (status != GPURING_OK || found != NULL) {
-        *where = found != NULL ? found->stream : NULL;
-        return status;
-    }
-    found = calloc(1, sizeof *found);
-    if (found == NULL) {
-        gpuring_error("out of memory for a stream");
-        status = GPURING_ERR_NOMEM;
-    } else {
-        status = gpuring_cuda_check(
-            device, device->driver->stream_create(&found->stream, CU_STREAM_NON_BLOCKING),
-            "create a stream in the CUDA context of a buffer");
-    }
-    if (status != GPURING_OK) {
-        free(found);
-        gpuring_cuda_leave(device);
-        return status;
-    }
-    found->context = context;
-    found->next = stream->visits;
-    stream->visits = found;
-    *where = found->stream;
-    return GPURING_OK;
 }
 
 void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
@@ -126,7 +27,6 @@ void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
     if (stream == NULL) {
         return;
     }
-    (void) end_visits(stream);
     if (gpuring_cuda_enter_to_release(stream->device)) {
         if (stream->event != NULL) {
             (void) stream->device->driver->event_destroy(stream->event);
@@ -169,11 +69,6 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
     return GPURING_OK;
 }
 
-struct gpuring_device *gpuring_cuda_stream_device(const struct gpuring_stream *stream)
-{
-    return stream->device;
-}
-
 /* The context that memory must be copied in; NULL: any. */
 static CUcontext context_at(struct gpuring_device *device, const void *address)
 {
@@ -192,40 +87,57 @@ static CUcontext context_at(struct gpuring_device *device, const void *address)
     return context;
 }
 
-/* How a copy goes. */
+/* How a copy goes, with the context of its stream current. */
 struct way {
     CUstream stream;
     CUcontext to, from; /* of a copy between peers; NULL: it is none */
+    bool other;         /* the stream is made for this copy, in another context */
 };
 
-/* Finds it, with its context current. */
 static int begin(struct gpuring_stream *stream, const void *to, const void *from, struct way *way)
 {
     struct gpuring_device *device = stream->device;
-    CUcontext here = device->context, there;
+    CUcontext there = NULL;
+    int status;
 
     *way = (struct way){.stream = stream->stream};
-    if (__atomic_load_n(&device->strangers, __ATOMIC_RELAXED) && !gpuring_cuda_lost(device)) {
+    if (__atomic_load_n(&device->strangers, __ATOMIC_RELAXED)) {
         way->to = context_at(device, to);
         way->from = context_at(device, from);
-        there = way->to != NULL ? way->to : way->from;
-        if (way->to == NULL || way->from == NULL || (way->to == here && way->from == here)) {
+        if (way->to == NULL || way->from == NULL ||
+            (way->to == device->context && way->from == device->context)) {
+            there = way->to != NULL ? way->to : way->from;
             way->to = way->from = NULL;
-            if (there != NULL && there != here) {
-                return visit(stream, there, &way->stream);
-            }
         }
     }
-    return gpuring_cuda_enter(device);
+    if (there == NULL || there == device->context) {
+        return gpuring_cuda_enter(device);
+    }
+    status = gpuring_cuda_enter_other(device, there);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = gpuring_cuda_check(device,
+                                device->driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING),
+                                "create a stream in the CUDA context of a buffer");
+    way->other = status == GPURING_OK;
+    if (status != GPURING_OK) {
+        gpuring_cuda_leave(device);
+    }
+    return status;
 }
 
-/* What was begun in other contexts is not left there by a call that fails. */
-static int end(struct gpuring_stream *stream, int status)
+static int end(struct gpuring_device *device, const struct way *way, CUresult result,
+               const char *what)
 {
-    gpuring_cuda_leave(stream->device);
-    if (status != GPURING_OK) {
-        (void) end_visits(stream);
+    int status;
+
+    if (way->other) {
+        result = result == CUDA_SUCCESS ? device->driver->stream_sync(way->stream) : result;
+        (void) device->driver->stream_destroy(way->stream);
     }
+    status = gpuring_cuda_check(device, result, what);
+    gpuring_cuda_leave(device);
     return status;
 }
 
@@ -237,14 +149,13 @@ int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from,
     CUresult result;
 
     if (status != GPURING_OK) {
-        (void) end_visits(stream);
         return status;
     }
     result = way.to != NULL
                  ? driver->copy_peer_async(address_of(to), way.to, address_of(from), way.from,
                                            bytes, way.stream)
                  : driver->copy_async(address_of(to), address_of(from), bytes, way.stream);
-    return end(stream, gpuring_cuda_check(stream->device, result, "copy between host and device"));
+    return end(stream->device, &way, result, "copy between host and device");
 }
 
 /* Between peers: one by one. */
@@ -279,44 +190,32 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
     int status = begin(stream, to, from, &way);
 
     if (status != GPURING_OK) {
-        (void) end_visits(stream);
         return status;
     }
-    status = gpuring_cuda_check(stream->device,
-                                way.to != NULL ? copy_peer_rows(driver, &way, &copy)
-                                               : driver->copy_rows_async(&copy, way.stream),
-                                "copy rows between host and device");
-    return end(stream, status);
+    return end(stream->device, &way,
+               way.to != NULL ? copy_peer_rows(driver, &way, &copy)
+                              : driver->copy_rows_async(&copy, way.stream),
+               "copy rows between host and device");
 }
 
-int gpuring_cuda_copied(struct gpuring_stream *stream)
+/* What the driver says of the stream's copies. */
+static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const char *what)
 {
-    struct gpuring_device *device = stream->device;
-    int status = gpuring_cuda_enter_again(device);
+    int status = gpuring_cuda_enter(stream->device);
 
     if (status == GPURING_OK) {
-        status = gpuring_cuda_check(device, device->driver->stream_query(stream->stream),
-                                    "ask for the end of copies");
-        gpuring_cuda_leave(device);
-    }
-    if (status == GPURING_OK && stream->visits != NULL) {
-        return poll_visits(stream);
-    }
-    if (status != GPURING_AGAIN) {
-        (void) end_visits(stream);
+        status = gpuring_cuda_check(stream->device, call(stream->stream), what);
+        gpuring_cuda_leave(stream->device);
     }
     return status;
 }
 
+int gpuring_cuda_copied(struct gpuring_stream *stream)
+{
+    return ask(stream, stream->device->driver->stream_query, "ask for the end of copies");
+}
+
 int gpuring_cuda_synchronize(struct gpuring_stream *stream)
 {
-    struct gpuring_device *device = stream->device;
-    int visited = end_visits(stream), status = gpuring_cuda_enter_again(device);
-
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check(device, device->driver->stream_sync(stream->stream),
-                                    "finish copies");
-        gpuring_cuda_leave(device);
-    }
-    return status == GPURING_OK ? visited : status;
+    return ask(stream, stream->device->driver->stream_sync, "finish copies");
 }

@@ -21,40 +21,6 @@
 
 #define UNIT ((size_t) 2 << 20) /* of the driver's memory */
 
-int gpuring_cuda_check(const struct gpuring_device *device, CUresult result, const char *what)
-{
-    char text[256];
-
-    switch (result) {
-    case CUDA_SUCCESS:
-        return GPURING_OK;
-    case CUDA_ERROR_NOT_READY:
-        return GPURING_AGAIN;
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        /* The application's runtime is gone already (exit handlers): nothing to tell anybody. */
-        return GPURING_ERR_IO;
-    case CUDA_ERROR_OUT_OF_MEMORY:
-        gpuring_error("cannot %s: %s; free GPU memory, or lower coll_gpuring_buffer_size or "
-                      "coll_gpuring_max_channels",
-                      what, gpuring_cuda_error(device->driver, result, text, sizeof text));
-        return GPURING_ERR_NOMEM;
-    default:
-        gpuring_error("cannot %s: %s", what,
-                      gpuring_cuda_error(device->driver, result, text, sizeof text));
-        return GPURING_ERR_IO;
-    }
-}
-
-uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name)
-{
-    int value = 0;
-
-    return device->driver->device_attribute(&value, name, device->gpu) == CUDA_SUCCESS && value > 0
-               ? (uint32_t) value
-               : 0;
-}
-
 static int cuda_open(struct gpuring_device **device)
 {
     struct gpuring_device *created = calloc(1, sizeof *created);
@@ -64,16 +30,94 @@ static int cuda_open(struct gpuring_device **device)
         free(created);
         return GPURING_ERR_NOMEM;
     }
+    gpuring_list_init(&created->imports);
     *device = created;
     return GPURING_OK;
 }
 
+static int find_context(struct gpuring_device *device, const struct gpuring_pointer *pointer)
+{
+    if (gpuring_cuda_context_of(device->driver, device->gpu, pointer, &device->context)) {
+        return GPURING_OK;
+    }
+    gpuring_error("the memory of GPU %d belongs to no context that this thread can use; make a "
+                  "context of the GPU current (cudaSetDevice) before the call",
+                  pointer->ordinal);
+    return GPURING_ERR_UNSUPPORTED;
+}
+
+/* Kernels are given the host's addresses of host memory. */
+static int check_addresses(const struct gpuring_device *device)
+{
+    int same = 1;
+
+    if (device->driver->device_attribute(
+            &same, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, device->gpu) !=
+            CUDA_SUCCESS ||
+        same != 0) {
+        return GPURING_OK;
+    }
+    gpuring_error("GPU %d does not use the host's addresses for registered host memory, as it does "
+                  "under Linux on its own machine: coll/gpuring cannot work with it; run without "
+                  "it (coll_gpuring_device=off)",
+                  device->ordinal);
+    return GPURING_ERR_UNSUPPORTED;
+}
+
+static int cuda_attach(struct gpuring_device *device, const struct gpuring_pointer *pointer)
+{
+    const char *reason;
+    int status;
+
+    if (device->driver != NULL) {
+        return GPURING_OK;
+    }
+    device->driver = gpuring_cuda_driver(false, &reason);
+    if (device->driver == NULL) {
+        gpuring_error("%s", reason);
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    device->ordinal = pointer->ordinal;
+    status = gpuring_cuda_check(device, device->driver->device_get(&device->gpu, pointer->ordinal),
+                                "find the GPU of a buffer");
+    if (status == GPURING_OK) {
+        status = check_addresses(device);
+    }
+    if (status == GPURING_OK) {
+        status = find_context(device, pointer);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_enter(device);
+    }
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(
+            device, device->driver->stream_create(&device->uploads, CU_STREAM_NON_BLOCKING),
+            "create a stream");
+        gpuring_cuda_leave(device);
+    }
+    if (status != GPURING_OK) { /* the next call begins anew */
+        device->driver = NULL;
+        device->uploads = NULL;
+    }
+    return status;
+}
+
 static void cuda_close(struct gpuring_device *device)
 {
+    bool current;
+
     if (device == NULL) {
         return;
     }
-    gpuring_cuda_detach(device);
+    current = gpuring_cuda_enter_to_release(device);
+    gpuring_cuda_import_close_all(device, current);
+    gpuring_cuda_unload_kernels(device, current);
+    if (current) {
+        if (device->uploads != NULL) {
+            (void) device->driver->stream_destroy(device->uploads);
+        }
+        gpuring_cuda_leave(device);
+    }
     pthread_mutex_destroy(&device->lock);
     free(device);
 }
@@ -190,9 +234,6 @@ static void unregister_memory(struct gpuring_device *device, void *memory, const
     if (gpuring_cuda_enter_to_release(device)) {
         (void) gpuring_cuda_check(device, device->driver->host_unregister(memory), what);
         gpuring_cuda_leave(device);
-    } else if (gpuring_cuda_enter_any(device)) {
-        (void) device->driver->host_unregister(memory); /* it may have gone with its context */
-        gpuring_cuda_leave(device);
     }
 }
 
@@ -260,8 +301,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .kind = GPURING_DEVICE_CUDA,
     .open = cuda_open,
     .close = cuda_close,
-    .attach = gpuring_cuda_attach,
-    .lost = gpuring_cuda_lost,
+    .attach = cuda_attach,
     .reaches = gpuring_cuda_reaches,
     .identity = cuda_identity,
     .possible = gpuring_cuda_loaded,
@@ -281,7 +321,6 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .nic_access = gpuring_cuda_nic_access,
     .stream_create = gpuring_cuda_stream_create,
     .stream_destroy = gpuring_cuda_stream_destroy,
-    .stream_device = gpuring_cuda_stream_device,
     .copy = gpuring_cuda_copy,
     .copy_rows = gpuring_cuda_copy_rows,
     .copied = gpuring_cuda_copied,

@@ -16,54 +16,53 @@
  * X(member, exported symbol, arguments). The symbol is the version that cuda.h's macros name for
  * CUDA 11 and later; every driver since CUDA 11.7 (dma-buf export) has all of them.
  */
-#define GPURING_CUDA_CALLS(X)                                                               \
-    X(init, cuInit, (unsigned int) )                                                        \
-    X(error_name, cuGetErrorName, (CUresult, const char **) )                               \
-    X(error_string, cuGetErrorString, (CUresult, const char **) )                           \
-    X(device_count, cuDeviceGetCount, (int *) )                                             \
-    X(device_get, cuDeviceGet, (CUdevice *, int) )                                          \
-    X(device_attribute, cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))        \
-    X(device_pci, cuDeviceGetPCIBusId, (char *, int, CUdevice))                             \
-    X(device_uuid, cuDeviceGetUuid_v2, (CUuuid *, CUdevice))                                \
-    X(primary_state, cuDevicePrimaryCtxGetState, (CUdevice, unsigned int *, int *) )        \
-    X(primary_retain, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                    \
-    X(primary_release, cuDevicePrimaryCtxRelease_v2, (CUdevice))                            \
-    X(ctx_current, cuCtxGetCurrent, (CUcontext *) )                                         \
-    X(ctx_device, cuCtxGetDevice, (CUdevice *) )                                            \
-    X(ctx_push, cuCtxPushCurrent_v2, (CUcontext))                                           \
-    X(ctx_pop, cuCtxPopCurrent_v2, (CUcontext *) )                                          \
-    X(capture_mode, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *) )            \
-    X(pointer_attributes, cuPointerGetAttributes,                                           \
-      (unsigned int, CUpointer_attribute *, void **, CUdeviceptr))                          \
-    X(pointer_attribute, cuPointerGetAttribute, (void *, CUpointer_attribute, CUdeviceptr)) \
-    X(address_range, cuMemGetAddressRange_v2, (CUdeviceptr *, size_t *, CUdeviceptr))       \
-    X(alloc, cuMemAlloc_v2, (CUdeviceptr *, size_t))                                        \
-    X(free, cuMemFree_v2, (CUdeviceptr))                                                    \
-    X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned int) )                 \
-    X(host_unregister, cuMemHostUnregister, (void *) )                                      \
-    X(set_async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))           \
-    X(copy_async, cuMemcpyAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))              \
-    X(copy_peer_async, cuMemcpyPeerAsync,                                                   \
-      (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream))                   \
-    X(copy_rows_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))               \
-    X(stream_create, cuStreamCreate, (CUstream *, unsigned int) )                           \
-    X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                       \
-    X(stream_sync, cuStreamSynchronize, (CUstream))                                         \
-    X(stream_query, cuStreamQuery, (CUstream))                                              \
-    X(event_create, cuEventCreate, (CUevent *, unsigned int) )                              \
-    X(event_destroy, cuEventDestroy_v2, (CUevent))                                          \
-    X(event_record, cuEventRecord, (CUevent, CUstream))                                     \
-    X(event_query, cuEventQuery, (CUevent))                                                 \
-    X(module_load, cuModuleLoadData, (CUmodule *, const void *) )                           \
-    X(module_unload, cuModuleUnload, (CUmodule))                                            \
-    X(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *) )        \
-    X(launch, cuLaunchKernel,                                                               \
-      (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
-       unsigned int, unsigned int, CUstream, void **, void **) )                            \
-    X(ipc_get, cuIpcGetMemHandle, (CUipcMemHandle *, CUdeviceptr))                          \
-    X(ipc_open, cuIpcOpenMemHandle_v2, (CUdeviceptr *, CUipcMemHandle, unsigned int) )      \
-    X(ipc_close, cuIpcCloseMemHandle, (CUdeviceptr))                                        \
-    X(range_handle, cuMemGetHandleForAddressRange,                                          \
+#define GPURING_CUDA_CALLS(X)                                                            \
+    X(init, cuInit, (unsigned int) )                                                     \
+    X(error_name, cuGetErrorName, (CUresult, const char **) )                            \
+    X(error_string, cuGetErrorString, (CUresult, const char **) )                        \
+    X(device_count, cuDeviceGetCount, (int *) )                                          \
+    X(device_get, cuDeviceGet, (CUdevice *, int) )                                       \
+    X(device_attribute, cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))     \
+    X(device_pci, cuDeviceGetPCIBusId, (char *, int, CUdevice))                          \
+    X(device_uuid, cuDeviceGetUuid_v2, (CUuuid *, CUdevice))                             \
+    X(primary_state, cuDevicePrimaryCtxGetState, (CUdevice, unsigned int *, int *) )     \
+    X(primary_retain, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                 \
+    X(primary_release, cuDevicePrimaryCtxRelease_v2, (CUdevice))                         \
+    X(ctx_current, cuCtxGetCurrent, (CUcontext *) )                                      \
+    X(ctx_device, cuCtxGetDevice, (CUdevice *) )                                         \
+    X(ctx_push, cuCtxPushCurrent_v2, (CUcontext))                                        \
+    X(ctx_pop, cuCtxPopCurrent_v2, (CUcontext *) )                                       \
+    X(capture_mode, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode *) )         \
+    X(pointer_attributes, cuPointerGetAttributes,                                        \
+      (unsigned int, CUpointer_attribute *, void **, CUdeviceptr))                       \
+    X(address_range, cuMemGetAddressRange_v2, (CUdeviceptr *, size_t *, CUdeviceptr))    \
+    X(alloc, cuMemAlloc_v2, (CUdeviceptr *, size_t))                                     \
+    X(free, cuMemFree_v2, (CUdeviceptr))                                                 \
+    X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned int) )              \
+    X(host_unregister, cuMemHostUnregister, (void *) )                                   \
+    X(set_async, cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))        \
+    X(copy_async, cuMemcpyAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))           \
+    X(copy_peer_async, cuMemcpyPeerAsync,                                                \
+      (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream))                \
+    X(copy_rows_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))            \
+    X(stream_create, cuStreamCreate, (CUstream *, unsigned int) )                        \
+    X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                    \
+    X(stream_sync, cuStreamSynchronize, (CUstream))                                      \
+    X(stream_query, cuStreamQuery, (CUstream))                                           \
+    X(event_create, cuEventCreate, (CUevent *, unsigned int) )                           \
+    X(event_destroy, cuEventDestroy_v2, (CUevent))                                       \
+    X(event_record, cuEventRecord, (CUevent, CUstream))                                  \
+    X(event_query, cuEventQuery, (CUevent))                                              \
+    X(module_load, cuModuleLoadData, (CUmodule *, const void *) )                        \
+    X(module_unload, cuModuleUnload, (CUmodule))                                         \
+    X(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *) )     \
+    X(launch, cuLaunchKernel,                                                            \
+      (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, \
+       unsigned int, unsigned int, CUstream, void **, void **) )                         \
+    X(ipc_get, cuIpcGetMemHandle, (CUipcMemHandle *, CUdeviceptr))                       \
+    X(ipc_open, cuIpcOpenMemHandle_v2, (CUdeviceptr *, CUipcMemHandle, unsigned int) )   \
+    X(ipc_close, cuIpcCloseMemHandle, (CUdeviceptr))                                     \
+    X(range_handle, cuMemGetHandleForAddressRange,                                       \
       (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
 
 struct gpuring_cuda_driver {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Inside of the CUDA device: shared by device/cuda_*.c and cuda.c only. */
+/* Inside of the CUDA device: shared by the files of device/cuda only. */
 #ifndef GPURING_DEVICE_CUDA_INTERNAL_H
 #define GPURING_DEVICE_CUDA_INTERNAL_H
 
@@ -9,41 +9,32 @@
 
 #include "mca/coll_gpuring/device/cuda/driver.h"
 #include "mca/coll_gpuring/device/device.h"
-
-struct cuda_import; /* device/cuda/ipc.c */
+#include "mca/coll_gpuring/util/list.h"
 
 /*
  * One GPU in use by this process, attached to a context that is not ours: it is never created,
- * retained or destroyed here, only pushed around our calls and popped again. The application may
- * destroy it. What a driver does with the handle of a destroyed context or of something in it is
- * not defined, and a new context may get the same handle; so before each use an allocation of ours
- * is looked at, which is asked for by its address.
+ * retained or destroyed here, only pushed around our calls and popped again. The application has to
+ * keep it; once it has not, calls fail.
  */
 struct gpuring_device {
     const struct gpuring_cuda_driver *driver; /* NULL until attached */
     CUcontext context;
     CUdevice gpu;
-    int ordinal;                  /* of the GPU, as pointers tell it */
-    CUdeviceptr marker;           /* a byte that lives as long as the context; 0: none */
-    unsigned long long marker_id; /* no other allocation gets it */
-    bool lost;                    /* atomic: the context is gone, with all that was made in it */
-    bool told;                    /* atomic: that it is gone */
-    bool strangers;               /* atomic: buffers of other contexts or GPUs were seen */
-    uintptr_t first;              /* atomic: the first context or GPU that a pointer was of */
-    CUmodule module;              /* the kernels, loaded at the first launch */
+    int ordinal;     /* of the GPU, as pointers tell it */
+    bool destroyed;  /* atomic: the driver has said that the context is */
+    bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
+    uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
+    CUmodule module; /* the kernels, loaded at the first launch */
     CUfunction *functions;
     CUstream uploads;            /* for memset and upload */
     pthread_mutex_t lock;        /* guards module, functions and imports */
-    struct cuda_import *imports; /* opened IPC handles */
+    struct gpuring_list imports; /* opened IPC handles, see ipc.c */
 };
-
-struct cuda_visit; /* device/cuda/copy.c */
 
 struct gpuring_stream {
     struct gpuring_device *device;
     CUstream stream;
-    CUevent event;             /* recorded after the last launch */
-    struct cuda_visit *visits; /* copies under way in other contexts */
+    CUevent event; /* recorded after the last launch */
 };
 
 /* device/cuda/context.c */
@@ -53,24 +44,12 @@ struct gpuring_stream {
  * nested. Meanwhile calls are allowed although another thread captures a stream into a graph: the
  * driver would refuse what touches no captured stream, as ours do, too.
  */
-int gpuring_cuda_enter_context(const struct gpuring_device *device, CUcontext context,
-                               const char *what);
-/* The device's own. Fails, with one message, if it is gone. */
-int gpuring_cuda_enter(struct gpuring_device *device);
-/* The same without a message: of what was begun, for which nothing runs any more. */
-int gpuring_cuda_enter_again(struct gpuring_device *device);
-/* The same before something is given back, which is not tried again later: a second try at once. */
+int gpuring_cuda_enter(struct gpuring_device *device); /* the device's own */
+int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context);
+/* The device's own before something is given back, which is not tried again later: a second try at
+ * once, and no message. */
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device);
-/* Another context of the GPU, where the device's own is gone: for what may have outlived it and is
- * named by its address, such as registered memory. */
-bool gpuring_cuda_enter_any(struct gpuring_device *device);
 void gpuring_cuda_leave(const struct gpuring_device *device);
-
-int gpuring_cuda_attach(struct gpuring_device *device, const struct gpuring_pointer *pointer);
-void gpuring_cuda_detach(struct gpuring_device *device);
-bool gpuring_cuda_lost(struct gpuring_device *device);
-bool gpuring_cuda_reaches(const struct gpuring_device *device,
-                          const struct gpuring_pointer *pointer);
 
 /* A context in which this memory of a GPU can be used: its own, or for memory that has none one of
  * its GPU: the calling thread's, or the primary one if that is active. false: there is none. */
@@ -78,7 +57,7 @@ bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice 
                              const struct gpuring_pointer *pointer, CUcontext *context);
 
 /* 0, or a status for the driver's result after one log line "cannot <what>: <error>; <remedy>". */
-int gpuring_cuda_check(const struct gpuring_device *device, CUresult result, const char *what);
+int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const char *what);
 
 /* 0 also if the driver does not tell. */
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name);
@@ -89,6 +68,8 @@ int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t 
 
 /* device/cuda/pointer.c */
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer);
+bool gpuring_cuda_reaches(const struct gpuring_device *device,
+                          const struct gpuring_pointer *pointer);
 
 /* device/cuda/ipc.c */
 int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
@@ -103,7 +84,6 @@ void gpuring_cuda_import_close_all(struct gpuring_device *device, bool current);
 /* device/cuda/copy.c */
 int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_stream **stream);
 void gpuring_cuda_stream_destroy(struct gpuring_stream *stream);
-struct gpuring_device *gpuring_cuda_stream_device(const struct gpuring_stream *stream);
 int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);
 int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pitch,
                            const void *from, size_t from_pitch, size_t bytes, size_t rows);

@@ -17,22 +17,22 @@
 #include "mca/coll_gpuring/util/status.h"
 
 struct cuda_import {
+    struct gpuring_list node; /* in device->imports */
     CUipcMemHandle handle;
     CUdeviceptr base;
     unsigned int users;
     bool own; /* of this process: nothing to close */
-    struct cuda_import *next;
 };
 
 /* What this process has exported and not taken back. */
 struct cuda_export {
+    struct gpuring_list node;
     CUipcMemHandle handle;
     CUdeviceptr base;
     CUcontext context; /* in which it was allocated */
-    struct cuda_export *next;
 };
 static pthread_mutex_t exports_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
-static struct cuda_export *exports;
+static struct gpuring_list exports = GPURING_LIST_INIT(exports);
 
 struct cuda_handle {
     CUipcMemHandle handle;
@@ -49,12 +49,9 @@ static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, CUcon
         gpuring_error("out of memory for an exported buffer");
         return GPURING_ERR_NOMEM;
     }
-    entry->handle = *handle;
-    entry->base = base;
-    entry->context = context;
+    *entry = (struct cuda_export){.handle = *handle, .base = base, .context = context};
     pthread_mutex_lock(&exports_lock);
-    entry->next = exports;
-    exports = entry;
+    gpuring_list_prepend(&exports, &entry->node);
     pthread_mutex_unlock(&exports_lock);
     return GPURING_OK;
 }
@@ -62,10 +59,12 @@ static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, CUcon
 /* Does the handle stand for an allocation of this process? */
 static bool find_export(const CUipcMemHandle *handle, CUdeviceptr *base, CUcontext *context)
 {
+    struct cuda_export *entry;
     bool found = false;
 
     pthread_mutex_lock(&exports_lock);
-    for (const struct cuda_export *entry = exports; entry != NULL; entry = entry->next) {
+    GPURING_LIST_EACH(entry, &exports, struct cuda_export, node)
+    {
         if (memcmp(&entry->handle, handle, sizeof *handle) == 0) {
             *base = entry->base;
             *context = entry->context;
@@ -78,19 +77,19 @@ static bool find_export(const CUipcMemHandle *handle, CUdeviceptr *base, CUconte
 
 void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer)
 {
-    struct cuda_export **link = &exports, *entry;
+    struct cuda_export *entry, *found = NULL;
 
     (void) device;
     pthread_mutex_lock(&exports_lock);
-    while (*link != NULL && (*link)->base != (CUdeviceptr) (uintptr_t) pointer) {
-        link = &(*link)->next;
+    GPURING_LIST_EACH(entry, &exports, struct cuda_export, node)
+    {
+        found = entry->base == (CUdeviceptr) (uintptr_t) pointer ? entry : found;
     }
-    entry = *link;
-    if (entry != NULL) {
-        *link = entry->next;
+    if (found != NULL) {
+        gpuring_list_remove(&found->node);
     }
     pthread_mutex_unlock(&exports_lock);
-    free(entry);
+    free(found);
 }
 
 int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
@@ -124,7 +123,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
 }
 
 /* Pairs without a path are ordinary: the transport finds another way, and says so. */
-static int map_memory(const struct gpuring_device *device, const CUipcMemHandle *handle,
+static int map_memory(struct gpuring_device *device, const CUipcMemHandle *handle,
                       CUdeviceptr *base)
 {
     static const char what[] = "map another process's device memory";
@@ -169,10 +168,22 @@ static int open_handle(struct gpuring_device *device, const CUipcMemHandle *hand
         free(opened);
         return status;
     }
-    opened->next = device->imports;
-    device->imports = opened;
+    gpuring_list_prepend(&device->imports, &opened->node);
     *import = opened;
     return GPURING_OK;
+}
+
+static struct cuda_import *find_import(struct gpuring_device *device, const CUipcMemHandle *handle)
+{
+    struct cuda_import *import;
+
+    GPURING_LIST_EACH(import, &device->imports, struct cuda_import, node)
+    {
+        if (memcmp(&import->handle, handle, sizeof *handle) == 0) {
+            return import;
+        }
+    }
+    return NULL;
 }
 
 int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
@@ -187,11 +198,7 @@ int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_devi
     }
     memcpy(&exported, handle->bytes, sizeof exported);
     pthread_mutex_lock(&device->lock);
-    for (import = device->imports; import != NULL; import = import->next) {
-        if (memcmp(&import->handle, &exported.handle, sizeof import->handle) == 0) {
-            break;
-        }
-    }
+    import = find_import(device, &exported.handle);
     if (import == NULL) {
         status = open_handle(device, &exported.handle, &import);
     }
@@ -204,11 +211,9 @@ int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_devi
     return status;
 }
 
-static void close_import(struct gpuring_device *device, struct cuda_import **link, bool current)
+static void close_import(struct gpuring_device *device, struct cuda_import *import, bool current)
 {
-    struct cuda_import *import = *link;
-
-    *link = import->next;
+    gpuring_list_remove(&import->node);
     if (!import->own && current) {
         (void) gpuring_cuda_check(device, device->driver->ipc_close(import->base),
                                   "unmap another process's device memory");
@@ -219,19 +224,20 @@ static void close_import(struct gpuring_device *device, struct cuda_import **lin
 void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer)
 {
     CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
-    struct cuda_import **link, **found = NULL;
+    struct cuda_import *import, *found = NULL;
 
     if (pointer == NULL || !gpuring_cuda_enter_to_release(device)) {
         return;
     }
     pthread_mutex_lock(&device->lock);
     /* The allocation that starts nearest below the address is the one that holds it. */
-    for (link = &device->imports; *link != NULL; link = &(*link)->next) {
-        if ((*link)->base <= address && (found == NULL || (*link)->base > (*found)->base)) {
-            found = link;
+    GPURING_LIST_EACH(import, &device->imports, struct cuda_import, node)
+    {
+        if (import->base <= address && (found == NULL || import->base > found->base)) {
+            found = import;
         }
     }
-    if (found != NULL && --(*found)->users == 0) {
+    if (found != NULL && --found->users == 0) {
         close_import(device, found, true);
     }
     pthread_mutex_unlock(&device->lock);
@@ -240,7 +246,9 @@ void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer)
 
 void gpuring_cuda_import_close_all(struct gpuring_device *device, bool current)
 {
-    while (device->imports != NULL) {
-        close_import(device, &device->imports, current);
+    struct cuda_import *import;
+
+    while ((import = GPURING_LIST_FIRST(&device->imports, struct cuda_import, node)) != NULL) {
+        close_import(device, import, current);
     }
 }

@@ -61,6 +61,21 @@ static bool unreadable(const void *pointer)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
 }
 
+bool gpuring_cuda_reaches(const struct gpuring_device *device,
+                          const struct gpuring_pointer *pointer)
+{
+    switch (pointer->kind) {
+    case GPURING_POINTER_HOST:
+    case GPURING_POINTER_REGISTERED:
+        return false;
+    case GPURING_POINTER_MANAGED:
+        return pointer->ordinal == device->ordinal;
+    default:
+        return pointer->ordinal == device->ordinal &&
+               (pointer->context == NULL || pointer->context == device->context);
+    }
+}
+
 /*
  * Buffers of more than one context or GPU: copies then look where each lies. Before the device is
  * attached nobody knows which will be its own; so two that differ count as well.
