@@ -6,6 +6,7 @@
 
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
