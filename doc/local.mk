@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 
+# For users: beside the installed README.
+userdocdir = $(docdir)/user
+dist_userdoc_DATA = doc/user/failures.md doc/user/gpu-buffers.md doc/user/install.md \
+    doc/user/parameters.md doc/user/python.md doc/user/tools.md doc/user/troubleshooting.md \
+    doc/user/tuning.md
 dist_doc_DATA += doc/cost-model.md
+
+# For developers: in the source only.
+EXTRA_DIST += doc/local.mk doc/parameters.py doc/HACKING
 EXTRA_DIST += doc/results/kernels.md doc/results/packed-trees.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \
     doc/results/communicators.md doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \

@@ -53,8 +53,12 @@ check "configure with a prefix" in_folder prefixed --without-cuda --prefix="$bas
 check "make" make -C "$base/prefixed" -j "$jobs"
 check "make install" make -C "$base/prefixed" install
 for file in lib/openmpi/mca_coll_gpuring.so lib/openmpi/mca_topo_pci.so bin/gpuring-perf \
-    bin/gpuring-topo share/man/man1/gpuring-perf.1 share/man/man1/gpuring-topo.1; do
+    bin/gpuring-topo share/man/man1/gpuring-perf.1 share/man/man1/gpuring-topo.1 \
+    share/doc/coll-gpuring/README; do
     check "$file is installed" test -f "$base/opt/$file"
+done
+for page in doc/user/*.md; do
+    check "$page is installed" test -f "$base/opt/share/doc/coll-gpuring/user/${page##*/}"
 done
 check "no libtool archives beside the components" absent "$base/opt/lib/openmpi/mca_coll_gpuring.la"
 check "ompi_info finds the installed component" \
@@ -94,6 +98,13 @@ check "a source tree that is none is refused or not needed" \
 check "a CUDA toolkit that is not there is refused" refuses 'cuda was not found' --with-cuda=/nowhere
 check "an unknown sanitizer is refused" \
     refuses 'does not take -fsanitize=nonsense' --without-cuda --enable-sanitizers=nonsense
+
+same_doc() { # FOLDER: does it have all files of doc/?
+    diff -r "$source/doc" "$1/doc"
+}
+check "make distdir" make -C "$base/minimal" distdir
+check "it has all of doc/" same_doc "$(echo "$base"/minimal/coll-gpuring-*)"
+rm -rf "$base"/minimal/coll-gpuring-*
 
 # Two quick test programs stand for the suite, which ran before.
 check "make distcheck" make -C "$base/minimal" distcheck -j "$jobs" \

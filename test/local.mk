@@ -45,6 +45,7 @@ EXTRA_DIST += \
     test/check.sh \
     test/install.sh \
     test/lint/arrows.txt \
+    test/lint/doc_paths.py \
     test/lint/layers.py \
     test/lint/lint.sh \
     test/mutation.sh \

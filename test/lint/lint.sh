@@ -120,6 +120,25 @@ for tool in perf topo fit; do
 done >"$found"
 verdict "man pages tell every option"
 
+if command -v python3 >/dev/null 2>&1; then
+    python3 doc/parameters.py - | diff doc/user/parameters.md - >"$found" 2>&1 ||
+        echo "doc/parameters.py writes it anew" >>"$found"
+    verdict "doc/user/parameters.md is what doc/parameters.py makes"
+
+    python3 test/lint/doc_paths.py >"$found" 2>&1
+    verdict "every path that the documentation names exists"
+else
+    skip "python3 is not installed" "doc/user/parameters.md is what doc/parameters.py makes"
+    skip "python3 is not installed" "every path that the documentation names exists"
+fi
+
+lines=$(wc -l <README)
+[ "$lines" -le 130 ] || echo "README: $lines lines" >"$found"
+files '^doc/.*\.(md|py)$' | while IFS= read -r file; do
+    grep -qF "$file" doc/local.mk || echo "$file is not in doc/local.mk"
+done >>"$found"
+verdict "README has at most 130 lines, and the distribution all of doc/"
+
 # No wildcards in the build: a source that nobody lists is dead.
 files 'local\.mk$' | xargs cat >"$found.names"
 files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do
@@ -155,22 +174,10 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     else
         skip "built without CUDA" "$text"
     fi
-
-    # "name = value", sizes in the README's units.
-    OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
-        ompi_info --parsable --param coll gpuring --level 9 |
-        sed -n 's/^mca:coll:gpuring:param:coll_gpuring_\([a-z_0-9]*\):value:"\{0,1\}\([^"]*\)"\{0,1\}$/\1 = \2/p' |
-        sed 's/1048576$/1 Mi/; s/16777216$/16 Mi/; s/ *$//' | sort >"$found.names"
-    [ -s "$found.names" ] || echo "ompi_info lists no parameter" >"$found"
-    sed -n '/^Parameters$/,/^Tools$/s/^    \([a-z][a-z_0-9]*\) \{1,\}\(.*\)$/\1 \2/p' README | awk '
-        { name = $1; sub(/^[^ ]* /, ""); n = split($0, part, /  +/); if (n > 1) print name " = " part[1]; else print name " =" }' |
-        sort | diff "$found.names" - >>"$found"
-    verdict "the README lists every parameter with its default"
 else
     for text in "each component exports one symbol" \
         "no component needs a CUDA, verbs, UCX or C++ library to be loaded" \
-        "the stand-in driver has the entry points that the component loads and no others" \
-        "the README lists every parameter with its default"; do
+        "the stand-in driver has the entry points that the component loads and no others"; do
         skip "no finished build folder was given" "$text"
     done
 fi

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+"""Writes doc/user/parameters.md from the tables in params.h and pvars.h.
+
+parameters.py [PAGE]: writes PAGE (default: doc/user/parameters.md; "-": standard output).
+"""
+import os
+import re
+import sys
+
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+PARAMS = "mca/coll_gpuring/params.h"
+PVARS = "mca/coll_gpuring/pvars.h"
+UNITS = [(1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki")]
+
+HEAD = """# Parameters and performance variables
+
+<!-- Made by doc/parameters.py from params.h and pvars.h. Change these, then run the script. -->
+
+All names begin with `coll_gpuring_`. Set a parameter by `--mca NAME VALUE`, by the environment
+(`OMPI_MCA_NAME=VALUE`), or in Open MPI's parameter files. Sizes may end in k, m or g.
+`ompi_info --param coll gpuring --level 9` prints the same table.
+
+Level: 1-3 for every user, 4-6 to tune, 7-9 for developers. "Equal": the value must be the same on all
+ranks of a communicator; that is checked when the communicator is connected. An MPI_T tool may set
+`algorithm` and `protocol` before a communicator's first call; nothing else changes after MPI_Init.
+
+| Parameter | Default | Values | Level | Equal | |
+|---|---|---|---|---|---|
+"""
+
+PVAR_HEAD = """
+## Performance variables
+
+MPI_T tools read them. All count from MPI_Init in this process, except those marked as levels.
+
+| Variable | |
+|---|---|
+"""
+
+
+def source(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as file:
+        text = file.read().replace("\\\n", " ")
+    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+
+
+def entries(text, kinds):
+    """The calls KIND(a, b, "c" "d") in text, as [kind, a, b, "cd"]."""
+    found = []
+    for match in re.finditer(r"\b(%s)\(" % "|".join(kinds), text):
+        values, part, depth, position = [], "", 1, match.end()
+        while depth > 0:
+            string = re.match(r'"((?:[^"\\]|\\.)*)"', text[position:])
+            char = text[position]
+            if string:
+                part += re.sub(r"\\(.)", r"\1", string.group(1))
+                position += string.end() - 1
+                # White space between two strings is no part of either.
+                rest = text[position + 1:]
+                position += len(rest) - len(rest.lstrip())
+            elif char == "," and depth == 1:
+                values.append(part.strip())
+                part = ""
+            else:
+                depth += {"(": 1, ")": -1}.get(char, 0)
+                part += char if depth > 0 else ""
+            position += 1
+        found.append([match.group(1)] + values + [part.strip()])
+    return found
+
+
+def definition(text, name):
+    """What a macro of the source stands for, up to the end of its (joined) line."""
+    return re.search(r"# *define +%s\b(?:\([^)]*\))?(.*)" % re.escape(name), text).group(1)
+
+
+def size(number):
+    for unit, name in UNITS:
+        if number >= unit and number % unit == 0:
+            return "%d %s" % (number // unit, name)
+    return str(number)
+
+
+def row(text, entry):
+    def number(value):
+        return int(value if re.match(r"-?\d", value) else definition(text, value))
+
+    kind, name, default, level, scope = entry[:5]
+    if kind == "CHOICE":
+        values = [value[2] for value in entries(definition(text, "GPURING_VALUES_" + entry[5]), "V")]
+        default = values[int(default)]
+        allowed = " ".join(values)
+    elif kind == "TEXT":
+        allowed = ""
+    else:
+        show = size if kind == "SIZE" else str
+        default = show(number(default))
+        allowed = "%s .. %s" % (show(number(entry[5])), show(number(entry[6])))
+    equal = {"SHARED": "yes", "LOCAL": ""}[scope]
+    return "| `%s` | %s | %s | %s | %s | %s |\n" % (name, default, allowed, level, equal, entry[-1])
+
+
+def page():
+    params, pvars = source(PARAMS), source(PVARS)
+    table = definition(params, "GPURING_PARAMS")
+    text = HEAD
+    text += "".join(row(params, entry) for entry in entries(table, ["INT", "SIZE", "CHOICE", "TEXT"]))
+    text += PVAR_HEAD
+    for name, note in (("GPURING_PVARS", ""), ("GPURING_NET_PVARS", ""),
+                       ("GPURING_LEVEL_PVARS", " (level)")):
+        for entry in entries(definition(pvars, name), "X"):
+            text += "| `%s` | %s%s |\n" % (entry[1], entry[2], note)
+    return text
+
+
+def main():
+    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(TOP, "doc/user/parameters.md")
+    if path == "-":
+        sys.stdout.write(page())
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+"""doc_paths.py: prints each path that the documentation names and that does not exist.
+
+A path is what stands in `backquotes` and has a slash, or the ending of a source file, and what a
+link points to. Paths begin at the top of the tree, at a component's folder or at the page's own; a
+pattern (*, {a,b}) must match something. <name> in a path stands for what does not exist yet, and
+a first folder in CAPITALS for one of the reader's.
+"""
+import glob
+import os
+import re
+import sys
+
+BASES = ["", "mca/coll_gpuring", "mca/topo_pci"]
+ENDING = re.compile(r"\.(c|h|cu|sh|py|m4|mk|ac|am|md|txt|1)$")
+PLAIN = re.compile(r"^(?![A-Z]+/)[A-Za-z0-9_.{},*/-]+$")
+# In plain text without backquotes: what begins with a folder of the tree.
+BARE = re.compile(r"(?<![\w/.-])((?:doc|test|mca|kernels|tools|config)/[A-Za-z0-9_./-]*[A-Za-z0-9_/-])")
+
+
+def expand(path):
+    """a{b,c}d -> abd, acd."""
+    match = re.search(r"\{([^{}]*)\}", path)
+    if not match:
+        return [path]
+    return [rest for part in match.group(1).split(",")
+            for rest in expand(path[:match.start()] + part + path[match.end():])]
+
+
+def exists(path, bases):
+    return any(glob.glob(os.path.join(base, path)) for base in bases)
+
+
+def check(file, text):
+    folder = os.path.dirname(file)
+    for number, line in enumerate(text.split("\n"), 1):
+        named = [word for word in re.findall(r"`([^`]+)`", line)
+                 if PLAIN.match(word) and not word.startswith("/") and
+                 ("/" in word or ENDING.search(word))]
+        if not file.endswith(".md"):
+            named += BARE.findall(line)
+        for word in named:
+            for path in expand(word):
+                if not exists(path, BASES + [folder]):
+                    print("%s:%d: %s does not exist" % (file, number, path))
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
+            if not os.path.exists(os.path.join(folder, link)):
+                print("%s:%d: the link to %s leads nowhere" % (file, number, link))
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+    files = ["README", "CONTRIBUTING"] + sorted(
+        glob.glob("doc/*.md") + glob.glob("doc/user/*.md") + glob.glob("doc/hacking/*.md"))
+    for file in files:
+        with open(file, encoding="utf-8") as text:
+            check(file, text.read())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
