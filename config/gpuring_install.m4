@@ -37,6 +37,7 @@ AC_DEFUN([GPURING_SUMMARY], [
     AS_ECHO(["  Open MPI    $GPURING_OMPI_VERSION (component headers $gpuring_coll_headers)"])
     AS_ECHO(["  compiler    $CC $CFLAGS"])
     AS_ECHO(["  hwloc       `$PKG_CONFIG --modversion hwloc 2>/dev/null`"])
+    AS_ECHO(["  expat       `$PKG_CONFIG --modversion expat 2>/dev/null`"])
     AS_IF([test "$GPURING_HAVE_CUDA" = 1],
         [AS_ECHO(["  CUDA        $NVCC; kernels for$GPURING_CUDA_ARCH and PTX $gpuring_cuda_newest"])],
         [AS_ECHO(["  CUDA        no: GPU buffers are not served; host buffers are"])])

@@ -25,7 +25,7 @@ AC_DEFUN([GPURING_PKG], [
 AC_DEFUN([GPURING_WITH], [
     AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=DIR@:>@], [$2])], [], [with_$1=$3])])
 
-# Required: the topology engine reads the machine by hwloc and files by libxml2.
+# Required: the topology engine reads the machine by hwloc and files by expat.
 AC_DEFUN([GPURING_CHECK_HWLOC], [
     GPURING_WITH([hwloc], [hwloc 2.0 or later, installed below DIR], [yes])
     AS_IF([test "$with_hwloc" = no],
@@ -35,11 +35,11 @@ AC_DEFUN([GPURING_CHECK_HWLOC], [
   hwloc 2.0 or later was not found. Debian: apt-get install libhwloc-dev; elsewhere: --with-hwloc=DIR])])
 ])
 
-AC_DEFUN([GPURING_CHECK_LIBXML2], [
-    GPURING_WITH([libxml2], [libxml2, installed below DIR], [yes])
-    GPURING_PKG([XML], [libxml-2.0 >= 2.9], [$with_libxml2])
+AC_DEFUN([GPURING_CHECK_EXPAT], [
+    GPURING_WITH([expat], [expat, installed below DIR], [yes])
+    GPURING_PKG([EXPAT], [expat >= 2.1], [$with_expat])
     AS_IF([test "$gpuring_found" = no], [AC_MSG_ERROR([
-  libxml2 was not found. Debian: apt-get install libxml2-dev; elsewhere: --with-libxml2=DIR])])
+  expat was not found. Debian: apt-get install libexpat1-dev; elsewhere: --with-expat=DIR])])
 ])
 
 # Required by the tools (JSON output).

@@ -4,8 +4,8 @@
 # The topology engine (libpcigraph: no Open MPI, no CUDA, no verbs) and the component topo/pci.
 
 noinst_LTLIBRARIES += libpcigraph.la
-libpcigraph_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS) $(XML_CPPFLAGS)
-libpcigraph_la_LIBADD = $(HWLOC_LIBS) $(XML_LIBS) -ldl -lm
+libpcigraph_la_CPPFLAGS = $(AM_CPPFLAGS) $(HWLOC_CPPFLAGS) $(EXPAT_CPPFLAGS)
+libpcigraph_la_LIBADD = $(HWLOC_LIBS) $(EXPAT_LIBS) -ldl -lm
 libpcigraph_la_SOURCES = \
     mca/topo_pci/bounds/bound.c \
     mca/topo_pci/bounds/flow.c \
@@ -87,9 +87,10 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/search/search.h \
     mca/topo_pci/search/tour.c \
     mca/topo_pci/xml/doc.c \
-    mca/topo_pci/xml/file_create.c \
-    mca/topo_pci/xml/file_read.c \
+    mca/topo_pci/xml/doc.h \
+    mca/topo_pci/xml/file.c \
     mca/topo_pci/xml/merge.c \
+    mca/topo_pci/xml/pci_doc.h \
     mca/topo_pci/xml/pci_file.h \
     mca/topo_pci/xml/read.c \
     mca/topo_pci/xml/trim.c \

@@ -158,10 +158,10 @@ if [ -n "$build" ] && [ -f "$component" ]; then
 
     for name in coll_gpuring topo_pci; do
         readelf -d "$build/.libs/mca_$name.so" |
-            grep -E 'NEEDED.*(libcuda|libstdc|libnvidia|libibverbs|libuc[pst])' |
+            grep -E 'NEEDED.*(libcuda|libstdc|libnvidia|libibverbs|libuc[pst]|libxml2|libicu)' |
             sed "s/^/mca_$name.so: /"
     done >"$found"
-    verdict "no component needs a CUDA, verbs, UCX or C++ library to be loaded"
+    verdict "no component needs a CUDA, verbs, UCX, libxml2 or C++ library to be loaded"
 
     standin=$build/test/standin/.libs/libcuda.so.1
     text="the stand-in driver has the entry points that the component loads and no others"
@@ -176,7 +176,7 @@ if [ -n "$build" ] && [ -f "$component" ]; then
     fi
 else
     for text in "each component exports one symbol" \
-        "no component needs a CUDA, verbs, UCX or C++ library to be loaded" \
+        "no component needs a CUDA, verbs, UCX, libxml2 or C++ library to be loaded" \
         "the stand-in driver has the entry points that the component loads and no others"; do
         skip "no finished build folder was given" "$text"
     done

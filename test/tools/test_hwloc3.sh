@@ -8,7 +8,7 @@
 # that the rest of hwloc 3 is as hwloc 2.
 # shellcheck source=test/tools/lib.sh
 . "${top_srcdir:-.}/test/tools/lib.sh"
-: "${CC:=cc}" "${HWLOC_CPPFLAGS=}" "${HWLOC_LIBS=-lhwloc}" "${XML_LIBS=-lxml2}" "${CMOCKA_LIBS=-lcmocka}"
+: "${CC:=cc}" "${HWLOC_CPPFLAGS=}" "${HWLOC_LIBS=-lhwloc}" "${EXPAT_LIBS=-lexpat}" "${CMOCKA_LIBS=-lcmocka}"
 : "${GPURING_LDFLAGS=}" # of sanitizers
 
 # shellcheck disable=SC2086
@@ -65,7 +65,7 @@ link() {
     # shellcheck disable=SC2086
     compile test/unit/test_pci_discover && compile test/unit/fake_sysfs &&
         $CC -std=gnu11 -Wall -Wextra -Werror $GPURING_LDFLAGS $HWLOC_CPPFLAGS "$top_srcdir/test/tools/hwloc3_answers.c" "$work"/*.o \
-            "$top_builddir/.libs/libpcigraph.a" $CMOCKA_LIBS $XML_LIBS $HWLOC_LIBS -ldl -lm -o "$work/test_discover"
+            "$top_builddir/.libs/libpcigraph.a" $CMOCKA_LIBS $EXPAT_LIBS $HWLOC_LIBS -ldl -lm -o "$work/test_discover"
 }
 if [ -e "$top_builddir/test/unit/.libs/fake_nvml.so" ]; then
     check "its test is built with a library that answers as hwloc 3" link

@@ -29,6 +29,11 @@ static void refused(const char *text, size_t size, int code, const char *part)
     }
 }
 
+static void refused_text(const char *text, const char *part)
+{
+    refused(text, strlen(text), -EINVAL, part);
+}
+
 static void refused_file(const char *name, int code, const char *part)
 {
     char path[1024];
@@ -55,21 +60,27 @@ static void test_refused(void **state)
     (void) state;
     refused("", 0, -EINVAL, "empty");
     refused("nonsense", 8, -EINVAL, "line 1");
-    refused("<topology/>", 11, -EINVAL, "not with <system>");
-    refused("<system><cpu></system>", 22, -EINVAL, "line 1");
-    refused("<system/><system/>", 18, -EINVAL, "line 1");
-    refused("<system a='1' a='2'/>", 21, -EINVAL, "line 1");
+    refused_text("<topology/>", "not with <system>");
+    refused_text("<system><cpu></system>", "line 1");
+    refused_text("<system/><system/>", "line 1");
+    refused_text("<system a='1' a='2'/>", "line 1");
     refused(zero, sizeof(zero) - 1, -EINVAL, "line 1");
-    refused("<system>\xff\xfe</system>", 19, -EINVAL, "line 1");
+    refused_text("<system>\xff\xfe</system>", "line 1");
     refused(zero, PCI_DOC_MAX_BYTES + 1, -E2BIG, "bytes"); /* refused before it is read */
     refused("\xff\xfe<\0s\0", 6, -EINVAL, "not XML in UTF-8");
     refused("\x4c\x6f\xa7\x94", 4, -EINVAL, "not XML in UTF-8");
     refused_file("bad-entity.xml", -EINVAL, "entity");
     refused_file("bad-version.xml", -EINVAL, "version 2; only version 1");
-    refused_file("bad-open.xml", -EINVAL, "line 4");
+    refused_file("bad-open.xml", -EINVAL, "line 3: unclosed token");
     refused_file("none.xml", -ENOENT, "No such file");
     refused_file(".", -EISDIR, "a folder");
-    refused("<!DOCTYPE system><system/>", 26, -EINVAL, "DOCTYPE");
+    refused_text("<!DOCTYPE system><system/>", "DOCTYPE");
+    refused_text("<!DOCTYPE a SYSTEM 'b'>\n<system/>", "DOCTYPE");
+    refused_text("<system>\n<cpu a='&b;'/></system>", "line 2: DOCTYPE and entities");
+    refused_text("<system>\n&b;</system>", "line 2: DOCTYPE and entities");
+    refused_text("<system>\n<cpu><pci/>", "line 2: the text ends inside of <cpu>");
+    refused_text("<system/>\n<!-- a", "line 2");
+    refused_text("<!-- a -->\n", "no element");
 }
 
 /* Nothing grows without bound: depth, attributes, elements. */
@@ -96,6 +107,24 @@ static void test_limits(void **state)
     }
     refused(text, (size_t) (at - text), -E2BIG, "1000000 elements");
     free(text);
+}
+
+/* The text is UTF-8, whatever it says itself. */
+static void test_encoding(void **state)
+{
+    static const char *const texts[] = {
+        "<?xml version='1.0' encoding='ISO-8859-1'?><system x='\xc3\xa4'/>",
+        "<?xml version='1.0' encoding='UTF-16'?><system x='\xc3\xa4'/>",
+        "<?xml version='1.0' encoding='none'?><system x='\xc3\xa4'/>",
+        "\xef\xbb\xbf<system x='\xc3\xa4'/>",
+    };
+    (void) state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct pci_doc *doc = doc_of(texts[i]);
+        assert_string_equal(pci_elem_get(pci_doc_root(doc), "x"), "\xc3\xa4");
+        pci_doc_free(doc);
+    }
+    refused_text("<?xml version='1.0' encoding='ISO-8859-1'?>\n<system x='\xe4'/>", "line 2");
 }
 
 /* Ten megabytes are read and written again as they were. */
@@ -150,6 +179,17 @@ static void test_round_trip(void **state)
 
 static void test_build(void **state)
 {
+    /* No begin, no end, too long (twice), a surrogate, beyond Unicode, no character, control. */
+    static const char *const no_text[] = {"\xff",
+                                          "\x80",
+                                          "a\xc3",
+                                          "\xc0\xaf",
+                                          "\xe0\x80\xaf",
+                                          "\xed\xa0\x80",
+                                          "\xf4\x90\x80\x80",
+                                          "\xef\xbf\xbf",
+                                          "a\x1f"};
+    static const char all_lengths[] = "a\xc3\xa4\xe2\x82\xac\xef\xbf\xbd\xf0\x9f\x98\x80\n";
     struct pci_doc *doc;
     struct pci_elem *cpu, *pci, *gpu, *root;
     const char *key, *value;
@@ -164,7 +204,6 @@ static void test_build(void **state)
     assert_int_equal(pci_elem_setf(gpu, "class", "0x%06x", 0x30200), 0);
     assert_int_equal(pci_elem_set(gpu, "dev ", "1"), -EINVAL);
     assert_int_equal(pci_elem_set(gpu, "dev", "\x01"), -EINVAL);
-    assert_int_equal(pci_elem_set(gpu, "dev", "\xff"), -EINVAL);
     assert_int_equal(pci_elem_long(gpu, "dev", -1), 10); /* not octal */
     assert_int_equal(pci_elem_long(gpu, "class", -1), 0x30200);
     assert_int_equal(pci_elem_long(gpu, "none", -7), -7);
@@ -178,6 +217,11 @@ static void test_build(void **state)
     assert_null(pci_doc_find(doc, "gpu", "dev", "10"));
     assert_ptr_equal(pci_doc_next(doc, cpu, NULL), pci);
     assert_null(pci_doc_next(doc, gpu, NULL));
+    for (size_t i = 0; i < sizeof(no_text) / sizeof(no_text[0]); i++) {
+        assert_int_equal(pci_elem_set(gpu, "dev", no_text[i]), -EINVAL);
+    }
+    assert_int_equal(pci_elem_set(gpu, "dev", all_lengths), 0);
+    assert_string_equal(pci_elem_get(gpu, "dev"), all_lengths);
     assert_int_equal(pci_elem_remove(doc, root), -EINVAL);
     assert_int_equal(pci_elem_remove(doc, pci), 0);
     assert_null(pci_elem_child(cpu, NULL));
@@ -335,11 +379,12 @@ static void test_merge_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_large),      cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_build),      cmocka_unit_test(test_write),
-        cmocka_unit_test(test_merge),      cmocka_unit_test(test_template),
-        cmocka_unit_test(test_merge_many), cmocka_unit_test(test_template_last),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_build),
+        cmocka_unit_test(test_write),         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_template),      cmocka_unit_test(test_merge_many),
+        cmocka_unit_test(test_template_last),
     };
     return cmocka_run_group_tests_name("pci_xml", tests, NULL, NULL);
 }

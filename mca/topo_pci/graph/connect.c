@@ -10,22 +10,6 @@
 
 #define PCI_NVLINKS_MAX 1024 /* of one element; real ones have at most 18 */
 
-uint64_t pci_busid_parse(const char *text)
-{
-    uint64_t id = 0;
-    for (; text && *text; text++) {
-        const char *digits = "0123456789abcdefABCDEF";
-        const char *digit = strchr(digits, *text);
-        if (digit) {
-            size_t value = (size_t) (digit - digits);
-            id = id << 4 | (value < 16 ? value : value - 6);
-        } else if (*text != ':' && *text != '.') {
-            break;
-        }
-    }
-    return id;
-}
-
 /* The bus id of the device that ELEM is in, or NULL. */
 static const char *busid_above(const struct pci_elem *elem)
 {

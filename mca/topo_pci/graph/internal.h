@@ -1,99 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the files of the topology engine share: see pcigraph.h for what it does.
- *
- *     xml/doc.c     elements and attributes        graph/store.c    nodes, links, accessors
- *     xml/read.c    file -> document               graph/build.c    document -> graph
- *     xml/write.c   document -> file               graph/connect.c  NVLink, C2C and PCI links
- *     xml/merge.c   one document from several      graph/flatten.c  two-level PCI switches
- *     xml/trim.c    what is kept                   graph/tables.c   names and constants
- *     paths_search.c  widest among the shortest    graph/trim.c     what one job needs
- *     paths_rules.c   P2P, GDR and PXN rules       paths_local.c    nearest nets and GPUs
- *
- * Nothing has a fixed size; arrays grow through pci_array_reserve.
+ * What the files of graph/ share. Nothing has a fixed size; arrays grow through pci_array_reserve.
  */
 #ifndef TOPO_PCI_GRAPH_INTERNAL_H
 #define TOPO_PCI_GRAPH_INTERNAL_H
 
-#include <stdio.h>
-
 #include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/xml/doc.h"
 
 #define PCI_NONE UINT32_MAX
-
-/* Fills ERROR (unless NULL) and returns CODE. */
-int pci_error_set(struct pci_error *error, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* Fills WHY (of SIZE bytes, or 0) and returns -EINVAL: what a proof says of what is wrong. */
 int pci_refuse(char *why, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* -ENOMEM with its message. */
-int pci_error_memory(struct pci_error *error);
-
-/* Makes room for COUNT items of SIZE bytes in *ARRAY, growing by doubling. 0 or -ENOMEM. */
-int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size);
-
-/* ---- Documents ---- */
-
-struct pci_attribute {
-    char *key;
-    char *value;
-};
-
-struct pci_elem {
-    char *name;
-    struct pci_attribute *attributes;
-    size_t nattributes;
-    size_t attributes_capacity;
-    uint32_t depth; /* 1: the root */
-    struct pci_elem *parent;
-    struct pci_elem *first;
-    struct pci_elem *last;
-    struct pci_elem *previous;
-    struct pci_elem *next;
-};
-
-struct pci_doc {
-    struct pci_elem *root;
-    size_t nelements;
-};
-
-/* A document without a root; pci_doc_start sets it. */
-struct pci_doc *pci_doc_alloc(void);
-int pci_doc_start(struct pci_doc *doc, const char *name);
-
-/* What pci_elem_add and pci_elem_set do after checking their texts. */
-int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *name,
-                    struct pci_elem **elem);
-int pci_elem_put(struct pci_elem *elem, const char *key, const char *value);
-
-/* Moves ELEM with all below it to the end of PARENT, which is not below it. -E2BIG: too deep. */
-int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent);
-
-bool pci_elem_is(const struct pci_elem *elem, const char *name);
-
-/* Writes TEXT as the content of an XML attribute or element; xml/write.c. */
-void pci_xml_put(FILE *out, const char *text);
-
-/*
- * The ranks of a document's GPUs: position of each gpu element in the document -> rank, or -1 when
- * it does not take part. Ranks are those of the attributes, or positions where no GPU has one.
- */
-struct pci_ranks {
-    size_t count;
-    struct pci_elem **elem;
-    long *rank;
-};
-int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pci_error *error);
-void pci_ranks_free(struct pci_ranks *ranks);
-
-/* The host of an element: the host_hash of the cpu above it (0 without). */
-uint64_t pci_elem_host(const struct pci_elem *elem);
-
-/* ---- Graphs ---- */
 
 /* A link with what the public part does not tell. */
 struct pci_edge {

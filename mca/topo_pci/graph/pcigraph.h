@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The topology engine (libpcigraph): documents, graphs and paths of one node.
+ * The topology engine (libpcigraph): graphs and paths of one node.
  *
  *     XML file or discovery --> document --> graph --> paths --> search, bounds, cost model
  *                               pci_doc      pci_graph
  *
- * A document is the tree of a node topology in the XML format that NCCL reads and writes (version
- * 1: system, cpu, pci, gpu, nvlink, c2c, pcilink, nic, net). Elements and attributes that the
- * engine does not know are kept and written again. A graph holds the nodes and links that matter
- * for traffic, and the best path between any two endpoints.
+ * A graph holds the nodes and links of a document that matter for traffic, and the best path
+ * between any two endpoints.
  *
  * Neighbours of this header:
+ *     pci_doc.h        documents: XML and elements; errors
  *     pci_discover.h   this machine -> document (hwloc, /sys, NVML)
  *     pci_channels.h   graph -> ring and tree channels in a node, global rings and trees
  *     pci_bound.h      bounds on what any pattern can reach; pci_pack.h: packed trees
@@ -19,130 +18,18 @@
  *     pci_render.h     text, JSON and SVG
  *
  * Units: bandwidths in GB/s (1e9 bytes per second) and per direction.
- * Threads: no shared state. A document or graph may be read by several threads; one may change it.
- * Returns: 0 or a negative errno value. Outputs are set on success only. Where a function takes a
- *     struct pci_error, a failure leaves there what went wrong and what to do; it may be NULL. The
- *     engine prints nothing.
+ * Threads, returns: as pci_doc.h says, of graphs as of documents.
  */
 #ifndef TOPO_PCI_GRAPH_PCIGRAPH_H
 #define TOPO_PCI_GRAPH_PCIGRAPH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "mca/topo_pci/xml/pci_doc.h"
 
-struct pci_error {
-    char text[512]; /* one line without a line end; empty when nothing failed */
-};
-
-/*
- * Limits. They bound time and memory on hostile or absurd input; each breach is -E2BIG and a
- * message that names the limit.
- */
-#define PCI_DOC_MAX_BYTES      ((size_t) 64 << 20)
-#define PCI_DOC_MAX_ELEMENTS   1000000u
-#define PCI_DOC_MAX_DEPTH      64u
-#define PCI_DOC_MAX_ATTRIBUTES 64u /* of one element */
-#define PCI_GRAPH_MAX_GPUS     1024u
-#define PCI_GRAPH_MAX_NETS     1024u
-#define PCI_GRAPH_MAX_CPUS     256u
-#define PCI_GRAPH_MAX_NODES    65536u
-
-/* ---- Documents --------------------------------------------------------------------------------
- */
-
-struct pci_doc;
-struct pci_elem;
-
-/* A new document with an empty <system version="1">. The caller frees it. */
-int pci_doc_new(struct pci_doc **doc, struct pci_error *error);
-void pci_doc_free(struct pci_doc *doc); /* NULL is allowed */
-
-/*
- * Reads a document. Network access, DOCTYPE and entities are refused. A missing version is taken as
- * 1, another version is refused. -EINVAL: not XML, or not a topology; the message names the line.
- * For a file also what pci_file_read() returns. The message names the file. PATH "-" is standard
- * input.
- */
-int pci_doc_read(const char *path, struct pci_doc **doc, struct pci_error *error);
-int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pci_error *error);
-
-/*
- * Writes a document: the same bytes for the same document. pci_doc_format allocates TEXT (ends in
- * NUL, free() it); SIZE (may be NULL) does not count the NUL. pci_doc_write replaces the file at
- * once (rename), so that no reader sees half of it; "-" is standard output.
- */
-int pci_doc_format(const struct pci_doc *doc, char **text, size_t *size, struct pci_error *error);
-int pci_doc_write(const struct pci_doc *doc, const char *path, struct pci_error *error);
-
-/*
- * Merges (fuses) FROM into INTO, e.g. the partial trees of several processes of a host. Elements
- * are the same when kind and identity are: cpu by host_hash and numaid, pci by busid, nic by its
- * place, net by name and port (without a name: dev), gpu, nvlink, pcilink and c2c by their target
- * or place. Attributes that INTO lacks, or has empty, are taken over; "gdr" and "keep" become 1
- * when one side has 1. INTO wins other contradictions. FROM is unchanged.
- */
-int pci_doc_merge(struct pci_doc *into, const struct pci_doc *from, struct pci_error *error);
-
-/*
- * Trims: removes every cpu, pci, nic and net without an element with keep="1" in or below it, then
- * drops the keep attributes. Switches above a kept device stay.
- */
-int pci_doc_trim(struct pci_doc *doc, struct pci_error *error);
-
-/*
- * Keeps the GPUs of these ranks (of the document; positions in order where it has no ranks) and all
- * nets, removes the rest, and numbers the kept GPUs 0 .. n-1 in the order of their old ranks. dev
- * stays as it was. -ENOENT: no such rank; -EINVAL: none, or one given twice.
- */
-int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n,
-                      struct pci_error *error);
-
-/* The root, <system>. Elements belong to their document and live until they or it are freed. */
-struct pci_elem *pci_doc_root(const struct pci_doc *doc);
-
-/* Walks the document in order: the element after ELEM (NULL: the root), of this NAME unless NULL.
- */
-struct pci_elem *pci_doc_next(const struct pci_doc *doc, const struct pci_elem *elem,
-                              const char *name);
-
-/* The first element NAME whose attribute KEY has VALUE (KEY NULL: any), or NULL. */
-struct pci_elem *pci_doc_find(const struct pci_doc *doc, const char *name, const char *key,
-                              const char *value);
-
-const char *pci_elem_name(const struct pci_elem *elem);
-struct pci_elem *pci_elem_parent(const struct pci_elem *elem); /* NULL for the root */
-struct pci_elem *pci_elem_child(const struct pci_elem *elem,
-                                const char *name); /* first; NULL: any */
-struct pci_elem *pci_elem_sibling(const struct pci_elem *elem, const char *name); /* next */
-
-/* An attribute's text (valid until it is set again), or NULL. */
-const char *pci_elem_get(const struct pci_elem *elem, const char *key);
-
-/* An attribute as a number, decimal or 0x; OTHERWISE when it is missing or no number. */
-long pci_elem_long(const struct pci_elem *elem, const char *key, long otherwise);
-
-/* The attributes in their order: true while INDEX names one. */
-bool pci_elem_attribute(const struct pci_elem *elem, size_t index, const char **key,
-                        const char **value);
-
-/* Adds a child at the end. -EINVAL: the name is no XML name; -E2BIG: too deep or too many. */
-int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
-                 struct pci_elem **elem);
-
-/* Sets an attribute; VALUE NULL removes it. -EINVAL: no XML name, or text that is no XML text. */
-int pci_elem_set(struct pci_elem *elem, const char *key, const char *value);
-int pci_elem_setf(struct pci_elem *elem, const char *key, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Removes an element with all below it (not the root: -EINVAL). */
-int pci_elem_remove(struct pci_doc *doc, struct pci_elem *elem);
-
-/* A bus id "0000:3b:00.0" as a number: its hex digits without separators; 0 for no hex digit. */
-uint64_t pci_busid_parse(const char *text);
-
-/* ---- Graphs -----------------------------------------------------------------------------------
- */
+/* Limits of graphs, as those of documents. */
+#define PCI_GRAPH_MAX_GPUS  1024u
+#define PCI_GRAPH_MAX_NETS  1024u
+#define PCI_GRAPH_MAX_CPUS  256u
+#define PCI_GRAPH_MAX_NODES 65536u
 
 /* Kinds of nodes: constant, name. The order is that of the reference. */
 #define PCI_NODE_TYPES(X) \

@@ -2,17 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Elements and attributes of a document. All walks are loops: depth of input is no depth of stack.
  */
-#define _GNU_SOURCE /* asprintf, vasprintf */
+#define _GNU_SOURCE /* vasprintf */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <libxml/tree.h>
-#include <libxml/xmlstring.h>
-
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 
 int pci_error_set(struct pci_error *error, int code, const char *format, ...)
 {
@@ -23,15 +20,6 @@ int pci_error_set(struct pci_error *error, int code, const char *format, ...)
         va_end(args);
     }
     return code;
-}
-
-int pci_refuse(char *why, size_t size, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, size, format, args);
-    va_end(args);
-    return -EINVAL;
 }
 
 int pci_error_memory(struct pci_error *error)
@@ -59,11 +47,6 @@ int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size)
     *place = grown;
     *capacity = wanted;
     return 0;
-}
-
-struct pci_doc *pci_doc_alloc(void)
-{
-    return calloc(1, sizeof(struct pci_doc));
 }
 
 static struct pci_elem *elem_new(const char *name, struct pci_elem *parent)
@@ -129,17 +112,12 @@ static size_t elem_free(struct pci_elem *top)
     }
 }
 
-int pci_doc_start(struct pci_doc *doc, const char *name)
-{
-    doc->root = elem_new(name, NULL);
-    doc->nelements = doc->root ? 1 : 0;
-    return doc->root ? 0 : -ENOMEM;
-}
-
 int pci_doc_new(struct pci_doc **doc, struct pci_error *error)
 {
-    struct pci_doc *made = pci_doc_alloc();
-    if (!made || pci_doc_start(made, "system") || pci_elem_put(made->root, "version", "1")) {
+    struct pci_doc *made = calloc(1, sizeof(*made));
+    struct pci_elem *root;
+    if (!made || pci_elem_append(made, NULL, "system", &root) ||
+        pci_elem_put(root, "version", "1")) {
         pci_doc_free(made);
         return pci_error_memory(error);
     }
@@ -305,14 +283,18 @@ int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
 int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *name,
                     struct pci_elem **elem)
 {
-    if (parent->depth >= PCI_DOC_MAX_DEPTH || doc->nelements >= PCI_DOC_MAX_ELEMENTS) {
+    if (doc->nelements >= PCI_DOC_MAX_ELEMENTS || (parent && parent->depth >= PCI_DOC_MAX_DEPTH)) {
         return -E2BIG;
     }
     struct pci_elem *made = elem_new(name, parent);
     if (!made) {
         return -ENOMEM;
     }
-    elem_link(made, parent);
+    if (parent) {
+        elem_link(made, parent);
+    } else {
+        doc->root = made;
+    }
     doc->nelements++;
     *elem = made;
     return 0;
@@ -354,20 +336,43 @@ static void attribute_remove(struct pci_elem *elem, struct pci_attribute *found)
     memmove(found, found + 1, (--elem->nattributes - place) * sizeof(*found));
 }
 
-/* Text that XML can carry: UTF-8 without control characters but tab and line ends. */
+/* Reads the character at *TEXT and steps over it. False: it is not UTF-8, or not one of XML. */
+static bool character_valid(const unsigned char **text)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000}; /* of so many more bytes */
+    unsigned first = *(*text)++;
+    unsigned more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    uint32_t value = more ? first & (0x3fu >> more) : first;
+    if (first >= 0xf8 || (first & 0xc0) == 0x80) {
+        return false;
+    }
+    for (unsigned i = 0; i < more; i++, (*text)++) {
+        if ((**text & 0xc0) != 0x80) {
+            return false;
+        }
+        value = value << 6 | (**text & 0x3fu);
+    }
+    return value >= least[more] && value <= 0x10ffff && (value < 0xd800 || value > 0xdfff) &&
+           value != 0xfffe && value != 0xffff &&
+           (value >= 0x20 || value == '\t' || value == '\n' || value == '\r');
+}
+
 static bool text_valid(const char *text)
 {
-    for (const unsigned char *c = (const unsigned char *) text; *c; c++) {
-        if (*c < 0x20 && *c != '\t' && *c != '\n' && *c != '\r') {
+    const unsigned char *at = (const unsigned char *) text;
+    while (*at) {
+        if (!character_valid(&at)) {
             return false;
         }
     }
-    return xmlCheckUTF8((const unsigned char *) text);
+    return true;
 }
 
 static bool name_valid(const char *name)
 {
-    return name && !xmlValidateName((const xmlChar *) name, 0);
+    static const char allowed[] = "0123456789.-_:abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return name && *name && !name[strspn(name, allowed)] && !strchr("0123456789.-", *name);
 }
 
 int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
@@ -410,4 +415,20 @@ int pci_elem_remove(struct pci_doc *doc, struct pci_elem *elem)
     }
     doc->nelements -= elem_free(elem);
     return 0;
+}
+
+uint64_t pci_busid_parse(const char *text)
+{
+    uint64_t id = 0;
+    for (; text && *text; text++) {
+        const char *digits = "0123456789abcdefABCDEF";
+        const char *digit = strchr(digits, *text);
+        if (digit) {
+            size_t value = (size_t) (digit - digits);
+            id = id << 4 | (value < 16 ? value : value - 6);
+        } else if (*text != ':' && *text != '.') {
+            break;
+        }
+    }
+    return id;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 
 /* Kinds of elements and the attributes that tell two of a kind apart; a missing one matches all. */
 static const struct {

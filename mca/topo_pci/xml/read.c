@@ -1,155 +1,118 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Reads documents through libxml2's streaming reader, with network, DOCTYPE and entities refused.
- */
-#define _GNU_SOURCE /* strcasestr */
+/* Reads documents by expat. DOCTYPE and entities are refused, and with them all but this text. */
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <libxml/xmlreader.h>
+#include <expat.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
+static const char no_entities[] = "DOCTYPE and entities are not accepted";
+
 struct reading {
-    xmlTextReaderPtr reader;
+    XML_Parser parser;
     struct pci_doc *doc;
     struct pci_elem *at; /* the open element */
     struct pci_error *error;
-    char fault[256]; /* what libxml2 said, first line of the first message */
+    int rc; /* not 0: reading has been stopped */
 };
 
-static int line(const struct reading *reading)
+/* The first failure: its message, with the line. */
+static void stop(struct reading *reading, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void stop(struct reading *reading, int code, const char *format, ...)
 {
-    return xmlTextReaderGetParserLineNumber(reading->reader);
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    reading->rc =
+        code == -ENOMEM
+            ? pci_error_memory(reading->error)
+            : pci_error_set(reading->error, code, "topology XML, line %lu: %s",
+                            (unsigned long) XML_GetCurrentLineNumber(reading->parser), what);
+    XML_StopParser(reading->parser, XML_FALSE);
 }
 
-/* libxml2 calls this for every error and warning; the first one is the cause. */
-static void on_fault(void *context, xmlErrorPtr fault)
+/* Expat has seen to it that no name comes twice. */
+static void read_attributes(struct reading *reading, const XML_Char **attributes)
 {
-    struct reading *reading = context;
-    if (!reading->fault[0] && fault->level >= XML_ERR_ERROR && fault->message) {
-        /* How it puts a limit of its own varies, but it always has this word in it. */
-        const char *text = strcasestr(fault->message, "huge")
-                               ? "a text or comment is longer than 10 MB"
-                               : fault->message;
-        strncpy(reading->fault, text, sizeof(reading->fault) - 1);
-        reading->fault[strcspn(reading->fault, "\n")] = '\0';
-    }
-}
-
-static int too_big(struct reading *reading, const char *what, size_t limit)
-{
-    return pci_error_set(reading->error, -E2BIG, "topology XML, line %d: more than %zu %s",
-                         line(reading), limit, what);
-}
-
-static int read_attributes(struct reading *reading)
-{
-    int more = xmlTextReaderMoveToFirstAttribute(reading->reader);
-    size_t n = 0;
-    while (more == 1) {
-        const char *key = (const char *) xmlTextReaderConstName(reading->reader);
-        const char *value = (const char *) xmlTextReaderConstValue(reading->reader);
-        int rc = key ? pci_elem_put(reading->at, key, value ? value : "") : -ENOMEM;
-        if (rc == -E2BIG || ++n > PCI_DOC_MAX_ATTRIBUTES) {
-            return too_big(reading, "attributes of an element", PCI_DOC_MAX_ATTRIBUTES);
-        }
+    for (; !reading->rc && *attributes; attributes += 2) {
+        int rc = pci_elem_put(reading->at, attributes[0], attributes[1]);
         if (rc) {
-            return pci_error_memory(reading->error);
+            stop(reading, rc, "more than %u attributes of an element", PCI_DOC_MAX_ATTRIBUTES);
         }
-        more = xmlTextReaderMoveToNextAttribute(reading->reader);
     }
-    xmlTextReaderMoveToElement(reading->reader);
-    return 0;
 }
 
-static int check_root(struct reading *reading)
+static void check_root(struct reading *reading)
 {
     const char *version = pci_elem_get(reading->at, "version");
     if (!pci_elem_is(reading->at, "system")) {
-        return pci_error_set(reading->error, -EINVAL,
-                             "topology XML, line %d: starts with <%.40s>, not with <system>",
-                             line(reading), reading->at->name);
+        stop(reading, -EINVAL, "starts with <%.40s>, not with <system>", reading->at->name);
+    } else if (version && strcmp(version, "1")) {
+        stop(reading, -EINVAL, "version %.40s; only version 1 is known", version);
     }
-    if (version && strcmp(version, "1")) {
-        return pci_error_set(reading->error, -EINVAL,
-                             "topology XML, line %d: version %.40s; only version 1 is known",
-                             line(reading), version);
-    }
-    return 0;
 }
 
-static int open_element(struct reading *reading)
+/* Expat may call for what lies close behind the point at which it was stopped: see rc. */
+static void on_start(void *context, const XML_Char *name, const XML_Char **attributes)
 {
-    const char *name = (const char *) xmlTextReaderConstName(reading->reader);
-    bool closed = xmlTextReaderIsEmptyElement(reading->reader) == 1;
+    struct reading *reading = context;
     struct pci_elem *parent = reading->at;
-    int rc = !name    ? -ENOMEM
-             : parent ? pci_elem_append(reading->doc, parent, name, &reading->at)
-                      : pci_doc_start(reading->doc, name);
-    if (rc == -E2BIG) {
-        return parent->depth >= PCI_DOC_MAX_DEPTH
-                   ? too_big(reading, "levels of elements", PCI_DOC_MAX_DEPTH)
-                   : too_big(reading, "elements", PCI_DOC_MAX_ELEMENTS);
+    int rc = reading->rc ? 0 : pci_elem_append(reading->doc, parent, name, &reading->at);
+    if (rc && parent && parent->depth >= PCI_DOC_MAX_DEPTH) {
+        stop(reading, rc, "more than %u levels of elements", PCI_DOC_MAX_DEPTH);
+    } else if (rc) {
+        stop(reading, rc, "more than %u elements", PCI_DOC_MAX_ELEMENTS);
     }
-    if (rc) {
-        return pci_error_memory(reading->error);
-    }
-    if (!parent) {
-        reading->at = reading->doc->root;
-    }
-    rc = read_attributes(reading);
-    if (!rc && !parent) {
-        rc = check_root(reading);
-    }
-    if (closed) {
-        reading->at = parent;
-    }
-    return rc;
-}
-
-static int read_node(struct reading *reading)
-{
-    switch (xmlTextReaderNodeType(reading->reader)) {
-    case XML_READER_TYPE_ELEMENT:
-        return open_element(reading);
-    case XML_READER_TYPE_END_ELEMENT:
-        reading->at = reading->at ? reading->at->parent : NULL;
-        return 0;
-    case XML_READER_TYPE_DOCUMENT_TYPE:
-    case XML_READER_TYPE_ENTITY_REFERENCE:
-        return pci_error_set(reading->error, -EINVAL,
-                             "topology XML, line %d: DOCTYPE and entities are not accepted",
-                             line(reading));
-    default:
-        return 0; /* text, comments, processing instructions */
+    read_attributes(reading, attributes);
+    if (!parent && !reading->rc) {
+        check_root(reading);
     }
 }
 
-static int read_all(struct reading *reading)
+static void on_end(void *context, const XML_Char *name)
 {
-    int more;
-    while ((more = xmlTextReaderRead(reading->reader)) == 1) {
-        int rc = read_node(reading);
-        if (rc) {
-            return rc;
-        }
+    struct reading *reading = context;
+    (void) name;
+    if (!reading->rc) {
+        reading->at = reading->at->parent;
     }
-    if (more < 0) {
-        return pci_error_set(reading->error, -EINVAL, "topology XML, line %d: %s", line(reading),
-                             reading->fault[0] ? reading->fault : "not well-formed");
+}
+
+static void on_doctype(void *context, const XML_Char *name, const XML_Char *system,
+                       const XML_Char *public, int internal)
+{
+    (void) name, (void) system, (void) public, (void) internal;
+    stop(context, -EINVAL, "%s", no_entities);
+}
+
+/* What expat found wrong itself. */
+static void on_fault(struct reading *reading)
+{
+    enum XML_Error fault = XML_GetErrorCode(reading->parser);
+    if (fault == XML_ERROR_NO_MEMORY) {
+        stop(reading, -ENOMEM, "%s", "");
+    } else if (fault == XML_ERROR_UNDEFINED_ENTITY) {
+        stop(reading, -EINVAL, "%s", no_entities);
+    } else if (fault == XML_ERROR_NO_ELEMENTS && reading->at) {
+        stop(reading, -EINVAL, "the text ends inside of <%.40s>", reading->at->name);
+    } else {
+        stop(reading, -EINVAL, "%s", XML_ErrorString(fault));
     }
-    return 0;
 }
 
 /*
- * Whether this can be XML in UTF-8. Anything else is kept from libxml2, which would guess UTF-16 or
- * EBCDIC from the first bytes and print what its converters dislike to standard error.
+ * Whether this can be XML in UTF-8. Expat takes other first bytes for UTF-16, whatever encoding it
+ * is asked for.
  */
 static bool looks_like_xml(const char *text, size_t size)
 {
@@ -161,7 +124,7 @@ static bool looks_like_xml(const char *text, size_t size)
 int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pci_error *error)
 {
     struct reading reading = {.error = error};
-    if (size > PCI_DOC_MAX_BYTES || size > INT_MAX) {
+    if (size > PCI_DOC_MAX_BYTES) {
         return pci_error_set(error, -E2BIG, "topology XML of %zu bytes; at most %zu are accepted",
                              size, PCI_DOC_MAX_BYTES);
     }
@@ -171,25 +134,22 @@ int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pc
     if (!looks_like_xml(text, size)) {
         return pci_error_set(error, -EINVAL, "topology XML, line 1: not XML in UTF-8");
     }
-    reading.doc = pci_doc_alloc();
-    /* What the text says about its encoding is not asked. */
-    reading.reader = xmlReaderForMemory(text, (int) size, NULL, "UTF-8",
-                                        XML_PARSE_NONET | XML_PARSE_NOBLANKS | XML_PARSE_COMPACT |
-                                            XML_PARSE_IGNORE_ENC);
-    if (!reading.doc || !reading.reader) {
-        pci_doc_free(reading.doc);
-        xmlFreeTextReader(reading.reader);
-        return pci_error_memory(error);
+    reading.doc = calloc(1, sizeof(*reading.doc));
+    reading.parser = XML_ParserCreate("UTF-8"); /* whatever the text says about its encoding */
+    if (!reading.doc || !reading.parser) {
+        reading.rc = pci_error_memory(error);
+    } else {
+        XML_SetUserData(reading.parser, &reading);
+        XML_SetElementHandler(reading.parser, on_start, on_end);
+        XML_SetStartDoctypeDeclHandler(reading.parser, on_doctype);
+        if (XML_Parse(reading.parser, text, (int) size, XML_TRUE) != XML_STATUS_OK && !reading.rc) {
+            on_fault(&reading);
+        }
     }
-    xmlTextReaderSetStructuredErrorHandler(reading.reader, on_fault, &reading);
-    int rc = read_all(&reading);
-    if (!rc && !reading.doc->root) {
-        rc = pci_error_set(error, -EINVAL, "topology XML has no element");
-    }
-    xmlFreeTextReader(reading.reader);
-    if (rc) {
+    XML_ParserFree(reading.parser);
+    if (reading.rc) {
         pci_doc_free(reading.doc);
-        return rc;
+        return reading.rc;
     }
     *doc = reading.doc;
     return 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 
 uint64_t pci_elem_host(const struct pci_elem *elem)
 {

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 
 void pci_xml_put(FILE *out, const char *text)
 {

@@ -121,3 +121,21 @@ int pci_file_line(const char *path, char *line, size_t size)
     line[strcspn(line, "\n")] = '\0';
     return 0;
 }
+
+FILE *pci_file_create(const char *path, char *why, size_t room)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    FILE *file = NULL;
+
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0) {
+        file = fdopen(fd, "w");
+    }
+    if (!file) {
+        snprintf(why, room, "%s", errno == ENXIO ? "nobody reads this pipe" : strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    return file;
+}
