@@ -22,10 +22,10 @@ bad_files() { # MEBIBYTES
     [ ! -r "$work/bad/unreadable" ] || ln -sf /proc/sys/vm/compact_memory "$work/bad/unreadable"
     cat >"$work/bad/list" <<LIST
 missing bad/missing: No such file or directory
-pipe bad/pipe: is no regular file but a pipe; write the text to a file and name that
-folder bad/folder: is no regular file but a folder; name a file in it
-device bad/device: is no regular file but a device; write the text to a file
-large bad/large: is longer than $1 MiB; name a file that is not
+pipe bad/pipe: .not-a-file. 
+folder bad/folder: .not-a-file. 
+device bad/device: .not-a-file. 
+large bad/large: .too-long. is longer than $1 MiB
 unreadable bad/unreadable: Permission denied
 broken bad/broken: cannot be read: Input/output error
 LIST

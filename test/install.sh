@@ -45,7 +45,7 @@ lists() { # COMPONENT-PATH HOME: does ompi_info find the component?
 explains() {
     HOME=$2 OMPI_MCA_mca_base_component_path=$1 OMPI_MCA_coll_gpuring_timeout=soon \
         ompi_info --param coll gpuring --level 9 2>&1 |
-        grep -q '^The parameter coll_gpuring_timeout was given the value'
+        grep -q '\[bad-value\].* coll_gpuring_timeout '
 }
 no_file_left() { [ -z "$(find "$1" -type f -o -type l | head -n 1)" ]; }
 

@@ -47,8 +47,9 @@ void gpuring_process_open_device(void)
     } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_CUDA) {
         gpuring_compat_help("device missing", gpuring_process.hostname);
     } else if (ops == NULL && gpuring_params.device == GPURING_PARAM_DEVICE_AUTO) {
-        gpuring_info("this build is without CUDA: coll_gpuring_device=auto serves nothing, host "
-                     "serves ordinary memory");
+        gpuring_info(
+            "[no-cuda] this build is without CUDA: coll_gpuring_device=auto serves nothing, host "
+            "serves ordinary memory");
     }
 }
 

@@ -16,7 +16,7 @@ failures() {
         mpi 300 "$1" "n$2" failures "$3" ${4:+"$4"}
     adopt "$1 ranks on $2 nodes, rank $3 runs out of memory"
     check "rank $3 of $1 on $2 nodes: no wait ran into its time limit" \
-        sh -c "! grep -q 'makes no progress' '$work/out'"
+        sh -c "! grep -q '\[stalled\]' '$work/out'"
 }
 
 failures 3 1 0
@@ -34,6 +34,6 @@ LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" run 300 "$MPIRUN" -n 4 \
     "$programs/failures" 1
 adopt "4 ranks that see one GPU each, rank 1 runs out of memory"
 check "ranks that see one GPU each: no wait ran into its time limit" \
-    sh -c "! grep -q 'makes no progress' '$work/out'"
+    sh -c "! grep -q '\[stalled\]' '$work/out'"
 
 finish

@@ -35,7 +35,7 @@ if [ "$status" -eq 77 ]; then
 fi
 adopt_as_one "2 ranks on 2 hosts: all types and operations"
 check "the log says which network was chosen, and why" \
-    says 'gpuring INFO network (ucx|verbs) between the nodes: [^ ]+ [^ ]+'
+    says '\[network\] (ucx|verbs) .*\[[a-z-]+\]'
 check "the log says that the network carries it" says 'gpuring INFO .*transport (ucx|verbs)'
 hosts 240 2 matrix -n $small -s
 adopt_as_one "4 ranks on 2 hosts: all types and operations"

@@ -25,8 +25,8 @@ check "ompi_info lists nothing else" \
 
 # told NAME VALUE: one message names the parameter and quotes the value.
 told() {
-    awk -v first="The parameter coll_gpuring_$1 was given the value" -v value="    $2" '
-        $0 == first { at = NR }
+    awk -v first="coll/gpuring [bad-value]: the parameter coll_gpuring_$1 " -v value="    $2" '
+        index($0, first) == 1 { at = NR }
         at && NR == at + 2 && $0 == value { found = 1 }
         END { exit !found }' "$work/out"
 }
@@ -78,14 +78,14 @@ done
 run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_min_channels 8 --mca coll_gpuring_max_channels 2 \
     "$programs/matrix" -n 100 -f 50
-check "min_channels above max_channels is reported" says 'min_channels'
+check "min_channels above max_channels is reported" says '\[channel-limits\]'
 check "min_channels above max_channels crashes nothing" test "$status" -ne 124 -a "$status" -lt 128
 
 # Ranks that disagree on a parameter that all must share.
 run 60 "$MPIRUN" --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     -n 1 env OMPI_MCA_coll_gpuring_buffer_size=65536 "$programs/matrix" -n 100 -f 50 : \
     -n 2 env OMPI_MCA_coll_gpuring_buffer_size=131072 "$programs/matrix" -n 100 -f 50
-check "ranks that disagree: the message names the parameter" says 'buffer_size'
+check "ranks that disagree: the message names the parameter" says '\[param-differs\]' && says 'coll_gpuring_buffer_size'
 check "ranks that disagree: the message has both values" \
     sh -c "grep -q 65536 '$work/out' && grep -q 131072 '$work/out'"
 check "ranks that disagree: no hang" test "$status" -ne 124
@@ -109,10 +109,10 @@ for device in off auto cuda; do
     cp "$work/said" "$work/out"
     if grep -q '^#define GPURING_HAVE_CUDA *0' "$top_builddir/gpuring_config.h"; then
         check "coll_gpuring_device=$device without CUDA: told if it was asked for" \
-            test "$(grep -c '^built without CUDA' "$work/out")" -eq \
+            test "$(grep -c 'coll/gpuring \[no-cuda\]' "$work/out")" -eq \
             "$([ "$device" = cuda ] && echo 2 || echo 0)"
         check "coll_gpuring_device=$device without CUDA: the log says that nothing is served" \
-            test "$(grep -c 'INFO this build is without CUDA' "$work/out")" -eq \
+            test "$(grep -c 'INFO \[no-cuda\]' "$work/out")" -eq \
             "$([ "$device" = auto ] && echo 2 || echo 0)"
     fi
 done

@@ -13,7 +13,7 @@ use_gpus 2
 export GPURING_STANDIN_PROTECT=0 # a kernel cannot pin what is protected
 export OMPI_MCA_coll_gpuring_device=cuda OMPI_MCA_coll_gpuring_gdr_level=SYS
 export OMPI_MCA_coll_gpuring_buffer_size=256k
-reach='network devices reach the GPU.s memory: [1-9][0-9]* of'
+reach='\[gdr\] .*: [1-9][0-9]* of'
 
 direct() { # TEXT GDR HOSTS OPTIONS...
     text=$1 hosts=$3

@@ -44,7 +44,7 @@ pairs 200 $spare check 1500
 check "a port that loses everything: all chunks come by the other" \
     says '^check: 6 lanes of 1500 chunks right'
 check "which port failed, why, and which one serves now" \
-    says 'device rxe1 port 1 failed: .*; it goes on by device rxe0 port 1'
+    says '\[verbs-failover\] .* device rxe1 port 1 .* device rxe0 port 1'
 tc qdisc del dev mv0 root
 
 # The interface of vm1's second port goes down: its device says so.
@@ -53,7 +53,7 @@ tc qdisc del dev mv0 root
 pairs 200 $spare --qps 2 check 1500
 check "a port that goes down, two queue pairs: all chunks come by the other" \
     says '^check: 6 lanes of 1500 chunks right'
-check "the device tells of its port" says 'device rxe1 port 1 is down'
+check "the device tells of its port" says '\[port-down\] .*device rxe1 port 1'
 on-host vm1 "ip link set mv0 up"
 sleep 3
 
@@ -68,5 +68,5 @@ tc qdisc add dev mv0 root netem loss 100%
 run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_min_channels 2 \
     "$programs/matrix" -n 0,1,1023,65537 -f 20 -s
 adopt_as_one "MPI_Allreduce over two ports, one of which is dead"
-check "the channel of the dead port has moved" says 'it goes on by device rxe0 port 1'
+check "the channel of the dead port has moved" says '\[verbs-failover\] .* device rxe0 port 1'
 finish

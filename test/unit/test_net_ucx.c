@@ -275,7 +275,7 @@ static bool device_memory(const struct gpuring_net_config *config, bool expected
         good = devices[i].gdr == expected;
     }
     gpuring_net_ucx.close(net);
-    return good && log_says(expected ? "this UCX knows CUDA" : "through pinned host memory");
+    return good && log_says(expected ? "[ucx-cuda]" : "[ucx-no-cuda]");
 }
 
 static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
@@ -293,17 +293,17 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
            check(device_memory(&usual, false), "a UCX without CUDA");
     gpuring_ucx.ucp_config_modify = refuse_option;
     good = good && check(gpuring_net_ucx.open(&rails, &net) == GPURING_ERR_UNSUPPORTED, "rails") &&
-           check(log_says("coll_gpuring_ucx_rails needs another version"), "text of rails");
+           check(log_says("[ucx-rails]"), "text of rails");
     gpuring_ucx.ucp_worker_create = refuse_worker;
     good = good && check(gpuring_net_ucx.open(&usual, &net) == GPURING_ERR_NOMEM, "no worker") &&
-           check(log_says("UCX on here cannot create a worker"), "text of no worker");
+           check(log_says("[ucx-call] UCX on here cannot create a worker"), "text of no worker");
     if (!good || gpuring_ucx_load_from("libucp.so.0", &gpuring_ucx, said, sizeof said) != 0) {
         return false;
     }
     gpuring_ucx.ucp_ep_create = refuse_endpoint;
     good =
         check(side_open(&side, sender, slot_bytes, fd) == GPURING_ERR_NET, "no way to the peer") &&
-        check(log_says("name the right ones with UCX_NET_DEVICES"), "its remedy");
+        check(log_says("[ucx-unreachable]"), "its remedy");
     side_close(&side, true);
     return good;
 }
@@ -326,7 +326,7 @@ static void test_library(void **state)
     assert_non_null(strstr(why, "libgpuring-nothing.so.7"));
     assert_int_equal(gpuring_ucx_load_from("libc.so.6", &table, why, sizeof why),
                      GPURING_ERR_UNSUPPORTED);
-    assert_non_null(strstr(why, "libc.so.6 lacks ucp_get_version"));
+    assert_non_null(strstr(why, "[ucx-version] libc.so.6 lacks ucp_get_version"));
 }
 
 static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
@@ -346,8 +346,8 @@ static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
     status = transfer(&side, 1);
     text = gpuring_proxy_conn_error(side.end.conn);
     if (!check(status == GPURING_ERR_PEER || status == GPURING_ERR_NET, "an error is reported") ||
-        !check(strstr(text, "from receiver to rank 0 on sender failed") != NULL, text) ||
-        !check(strstr(text, "the peer process has ended") != NULL, text)) {
+        !check(strstr(text, "from receiver to rank 0 on sender") != NULL, text) ||
+        !check(strstr(text, "[peer-gone]") != NULL, text)) {
         return false;
     }
     return check(side_close(&side, false) == status, "close");
@@ -389,9 +389,7 @@ static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
     status = transfer(&side, 1);
     text = gpuring_proxy_conn_error(side.end.conn);
     return check(status == GPURING_ERR_ABORTED, "an error is reported") &&
-           check(strstr(text, "from receiver to rank 0 on sender failed: the peer gave the "
-                              "communicator up: timed out") != NULL,
-                 text) &&
+           check(strstr(text, "[peer-gave-up]") != NULL, text) &&
            check(side_close(&side, true) == GPURING_ERR_ABORTED, "close");
 }
 

@@ -51,7 +51,7 @@ static void test_registration(void **state)
         gpuring_net_verbs.devices(net, &devices, &count);
         assert_int_equal(devices[0].gdr, cases[i].status == GPURING_OK);
         assert_int_equal(fake_verbs_dmabufs(), cases[i].dmabufs);
-        assert_int_equal(log_has("nvidia-peermem"), cases[i].status != GPURING_OK);
+        assert_int_equal(log_has("[no-gdr]"), cases[i].status != GPURING_OK);
         assert_int_equal(gpuring_net_verbs.device_memory(net, 1, &sample), GPURING_ERR_ARG);
         gpuring_net_verbs.close(net);
         assert_int_equal(fake_verbs_objects(), 0);

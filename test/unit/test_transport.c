@@ -281,7 +281,7 @@ static void dead_peer_body(int rank, int nranks, struct exchange *exchange)
         REQUIRE(time(NULL) < end);
         usleep(1000);
     }
-    REQUIRE(strstr(text, "has died") != NULL);
+    REQUIRE(strstr(text, "[peer-died]") != NULL);
     gpuring_transport_abort(self.transport, GPURING_ERR_PEER);
     REQUIRE(gpuring_work_run_host(&work) == GPURING_ERR_ABORTED);
     free(data);

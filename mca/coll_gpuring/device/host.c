@@ -128,9 +128,10 @@ static int mapping_add(struct gpuring_device *device, int fd, size_t bytes, int 
     address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                    fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
     if (address == MAP_FAILED) {
-        gpuring_error("cannot map %zu bytes of memory: %s; lower coll_gpuring_buffer_size or "
-                      "coll_gpuring_max_channels, or raise the address space limit (ulimit -v)",
-                      bytes, strerror(errno));
+        gpuring_error(
+            "[no-mapping] cannot map %zu bytes of memory: %s; lower coll_gpuring_buffer_size or "
+            "coll_gpuring_max_channels, or raise the address space limit (ulimit -v)",
+            bytes, strerror(errno));
         free(mapping);
         return GPURING_ERR_NOMEM;
     }
@@ -195,7 +196,8 @@ static int host_alloc(struct gpuring_device *device, size_t bytes, void **pointe
     int status;
 
     if (fd < 0) {
-        gpuring_error("cannot create a memory file: %s; raise the limit of open files (ulimit -n)",
+        gpuring_error("[no-memory-file] cannot create a memory file: %s; raise the limit of open "
+                      "files (ulimit -n)",
                       strerror(errno));
         return GPURING_ERR_NOMEM;
     }
@@ -227,8 +229,9 @@ static int host_export(struct gpuring_device *device, void *pointer,
     }
     pthread_mutex_unlock(&device->lock);
     if (exported.fd < 0 || fstat(exported.fd, &file) != 0) {
-        gpuring_error("memory at %p cannot be exported: it is not memory of the host device",
-                      pointer);
+        gpuring_error(
+            "[not-exportable] memory at %p cannot be exported: it is not memory of the host device",
+            pointer);
         return GPURING_ERR_ARG;
     }
     exported.inode = file.st_ino;
@@ -255,9 +258,10 @@ static int open_exported(const struct host_handle *exported, uint64_t size)
     }
     if (fstat(fd, &file) != 0 || file.st_ino != exported->inode ||
         file.st_dev != exported->device || (uint64_t) file.st_size != size) {
-        gpuring_error("%s is not the shared memory that process %u announced: the process has "
-                      "ended or was replaced",
-                      path, exported->pid);
+        gpuring_error(
+            "[other-memory] %s is not the shared memory that process %u announced: the process has "
+            "ended or was replaced",
+            path, exported->pid);
         close(fd);
         return -1;
     }

@@ -89,20 +89,22 @@ static bool verbs_possible(const struct gpuring_net_place *places, int nranks, c
 
     for (int rank = 0; rank < nranks; rank++) {
         if (!places[rank].verbs) {
-            snprintf(why, size, "rank %d on %s has coll/gpuring without verbs", rank,
+            snprintf(why, size, "[no-verbs] rank %d on %s has coll/gpuring without verbs", rank,
                      places[rank].host);
             return false;
         }
         if (places[rank].nnics == 0) {
             snprintf(why, size,
-                     "%s has no active RDMA port that coll_gpuring_verbs_hca selects (rank %d)",
+                     "[no-rdma-port] %s has no active RDMA port that coll_gpuring_verbs_hca "
+                     "selects (rank %d)",
                      places[rank].host, rank);
             return false;
         }
     }
     if (!all_reach(places, nranks, &a, &b)) {
         snprintf(why, size,
-                 "no RDMA port of %s is of the same network as one of %s (%s %s of rank %d, "
+                 "[rdma-networks] no RDMA port of %s is of the same network as one of %s (%s %s of "
+                 "rank %d, "
                  "%s %s of rank %d)",
                  places[a].host, places[b].host,
                  places[a].nics[0].link == GPURING_NIC_INFINIBAND ? "InfiniBand" : "Ethernet",
@@ -111,8 +113,10 @@ static bool verbs_possible(const struct gpuring_net_place *places, int nranks, c
                  places[b].nics[0].name, b);
         return false;
     }
-    snprintf(why, size, "all %d ranks have active RDMA ports that reach each other (rank 0: %s:%d)",
-             nranks, places[0].nics[0].name, places[0].nics[0].port);
+    snprintf(
+        why, size,
+        "[rdma-ports] all %d ranks have active RDMA ports that reach each other (rank 0: %s:%d)",
+        nranks, places[0].nics[0].name, places[0].nics[0].port);
     return true;
 }
 
@@ -120,7 +124,7 @@ static bool ucx_possible(const struct gpuring_net_place *places, int nranks, cha
 {
     for (int rank = 0; rank < nranks; rank++) {
         if (!places[rank].ucx) {
-            snprintf(why, size, "rank %d on %s has coll/gpuring without UCX", rank,
+            snprintf(why, size, "[no-ucx] rank %d on %s has coll/gpuring without UCX", rank,
                      places[rank].host);
             return false;
         }
@@ -138,13 +142,13 @@ void gpuring_net_choose(enum gpuring_net_wish wish, const struct gpuring_net_pla
     memset(choice, 0, sizeof *choice);
     switch (wish) {
     case GPURING_NET_WISH_NONE:
-        snprintf(choice->why, sizeof choice->why, "coll_gpuring_net=none");
+        snprintf(choice->why, sizeof choice->why, "[net-none] coll_gpuring_net=none");
         break;
     case GPURING_NET_WISH_VERBS:
     case GPURING_NET_WISH_UCX:
         choice->kind =
             wish == GPURING_NET_WISH_VERBS ? GPURING_NET_KIND_VERBS : GPURING_NET_KIND_UCX;
-        snprintf(choice->why, sizeof choice->why, "as coll_gpuring_net asks");
+        snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
         if (wish == GPURING_NET_WISH_VERBS ? !verbs_fits : !ucx_fits) {
             choice->kind = GPURING_NET_KIND_NONE;
             snprintf(choice->why, sizeof choice->why, "%s",
@@ -160,7 +164,7 @@ void gpuring_net_choose(enum gpuring_net_wish wish, const struct gpuring_net_pla
             choice->kind = GPURING_NET_KIND_UCX;
             choice->no_rdma = failed != NULL;
             snprintf(choice->why, sizeof choice->why, "%s%s",
-                     failed != NULL ? "verbs did not connect the ranks: " : "",
+                     failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "",
                      failed != NULL ? failed : verbs);
         } else {
             snprintf(choice->why, sizeof choice->why, "%s; %s", failed != NULL ? failed : verbs,

@@ -191,7 +191,8 @@ void gpuring_local_channels_wire(struct pci_doc *doc, bool from_file, enum pci_p
     if (status != 0) {
         memset(wire, 0, sizeof *wire);
         if (share_gpus(nlocal, identities)) {
-            gpuring_info("several ranks share a GPU: they are connected in their order");
+            gpuring_info(
+                "[shared-gpu] several ranks share a GPU: they are connected in their order");
         } else if (!told) {
             gpuring_warn("the topology%s%s does not serve for channels: %s; ranks are connected in "
                          "their order",

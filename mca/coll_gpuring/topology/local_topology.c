@@ -153,7 +153,8 @@ static int check_nature(const struct pci_doc *into, const struct pci_elem *elem,
         if (here != NULL && there != NULL && here[0] != '\0' && there[0] != '\0' &&
             strcmp(here, there) != 0) {
             snprintf(error->text, sizeof error->text,
-                     "the ranks of this node see different machines: %s %s has %s=\"%s\" for one, "
+                     "[views-differ] the ranks of this node see different machines: %s %s has "
+                     "%s=\"%s\" for one, "
                      "\"%s\" for another",
                      natures[kind].element, id, key, here, there);
             return -EPROTO;

@@ -152,10 +152,11 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
         if (status == GPURING_OK) {
             const struct gpuring_peer *peer = gpuring_transport_peer(transport, which->peer);
 
-            snprintf(
-                text, size, "%s %s rank %d on %s within %.1f s", transport->config.net_ops->name,
-                which->end == GPURING_END_SEND ? "delivered nothing to" : "delivered nothing from",
-                which->peer, peer->hostname, limit);
+            snprintf(text, size, "[first-chunk] %s %s rank %d on %s within %.1f s",
+                     transport->config.net_ops->name,
+                     which->end == GPURING_END_SEND ? "delivered nothing to"
+                                                    : "delivered nothing from",
+                     which->peer, peer->hostname, limit);
             status = GPURING_ERR_TIMEOUT;
         }
     }

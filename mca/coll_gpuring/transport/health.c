@@ -87,8 +87,8 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
         const struct gpuring_peer *peer = &transport->peers[i];
 
         if (!peer->remote && kill((pid_t) peer->pid, 0) != 0 && errno == ESRCH) {
-            snprintf(text, size, "rank %d (host %s, pid %u) has died", peer->rank, peer->hostname,
-                     peer->pid);
+            snprintf(text, size, "[peer-died] rank %d (host %s, pid %u) has died", peer->rank,
+                     peer->hostname, peer->pid);
             return GPURING_ERR_PEER;
         }
     }

@@ -301,20 +301,22 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
 
     if (peer->reached) {
         gpuring_log(level,
-                    "GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each other's memory, but "
+                    "[peer-silent] GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each other's "
+                    "memory, but "
                     "what one writes does not arrive at the other: they are connected through "
                     "pinned host memory, which is slower. Usually PCI access control (ACS) or an "
                     "IOMMU stands between them: turn ACS off for the PCI switches, or boot with "
                     "iommu=pt",
                     own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     } else {
-        gpuring_log(level,
-                    "GPU %s (rank %d) and GPU %s (rank %d, pid %u) do not reach each other's "
-                    "memory: they are connected through pinned host memory, which is slower. "
-                    "Containers must share the IPC namespace and see each other's GPUs; GPUs below "
-                    "different root complexes may have no path (nvidia-smi topo -p2p w), and "
-                    "instances of divided GPUs (MIG) have none",
-                    own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
+        gpuring_log(
+            level,
+            "[no-peer] GPU %s (rank %d) and GPU %s (rank %d, pid %u) do not reach each other's "
+            "memory: they are connected through pinned host memory, which is slower. "
+            "Containers must share the IPC namespace and see each other's GPUs; GPUs below "
+            "different root complexes may have no path (nvidia-smi topo -p2p w), and "
+            "instances of divided GPUs (MIG) have none",
+            own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     }
 }
 

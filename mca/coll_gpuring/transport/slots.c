@@ -130,17 +130,18 @@ int gpuring_slots_create(struct gpuring_transport *transport,
         gpuring_slots_destroy(transport);
         if (count == 0 && transport->nremote > 0 && able(&transport->config)) {
             gpuring_info(
-                "no network device is known to be near enough to the GPU for GPUDirect "
+                "[gdr-far] no network device is known to be near enough to the GPU for GPUDirect "
                 "RDMA (coll_gpuring_gdr_level): data between nodes go through host memory");
         }
     } else {
-        gpuring_info("network devices reach the GPU's memory: %u of %u ends of connections between "
-                     "nodes; %s, %s",
-                     transport->ndirect, transport->nremote,
-                     transport->direct_nic.dmabuf >= 0 ? "dma-buf" : "peer memory",
-                     transport->direct_nic.flush
-                         ? "flushed by reading, for the driver promises no order of writes"
-                         : "in order, as the driver says: not flushed");
+        gpuring_info(
+            "[gdr] network devices reach the GPU's memory: %u of %u ends of connections between "
+            "nodes; %s, %s",
+            transport->ndirect, transport->nremote,
+            transport->direct_nic.dmabuf >= 0 ? "dma-buf" : "peer memory",
+            transport->direct_nic.flush
+                ? "flushed by reading, for the driver promises no order of writes"
+                : "in order, as the driver says: not flushed");
     }
     return GPURING_OK;
 }

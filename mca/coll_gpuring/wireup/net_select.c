@@ -33,7 +33,7 @@ static void advise(enum gpuring_net_kind kind)
 {
     if (kind == GPURING_NET_KIND_VERBS && gpuring_process.tuning.count == 0 &&
         gpuring_net_only_software("/sys")) {
-        gpuring_info("the RDMA devices of host %s are made by software (rxe, siw): "
+        gpuring_info("[rdma-software] the RDMA devices of host %s are made by software (rxe, siw): "
                      "coll_gpuring_net=ucx, which then goes by TCP, is often faster, and the "
                      "component that would serve without coll/gpuring may be at many sizes; let "
                      "gpuring-perf --tuning FILE measure it, and give FILE as "
@@ -75,7 +75,7 @@ int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *nod
         return GPURING_ERR_UNSUPPORTED;
     }
     if (rank == 0) {
-        gpuring_info("network %s between the nodes: %s", names[choice->kind], choice->why);
+        gpuring_info("[network] %s between the nodes: %s", names[choice->kind], choice->why);
         advise(choice->kind);
     }
     return GPURING_OK;

@@ -56,7 +56,8 @@ int pci_file_read_open(int fd, size_t limit, char **text, size_t *size, char *wh
         return rc;
     }
     if (length > limit) {
-        snprintf(why, room, "is longer than %zu MiB; name a file that is not", limit >> 20);
+        snprintf(why, room, "[too-long] is longer than %zu MiB; name a file that is not",
+                 limit >> 20);
         free(all);
         return -E2BIG;
     }
@@ -76,11 +77,12 @@ static int check_kind(int fd, char *why, size_t room)
         return rc;
     }
     if (S_ISDIR(info.st_mode)) {
-        snprintf(why, room, "is no regular file but a folder; name a file in it");
+        snprintf(why, room, "[not-a-file] is no regular file but a folder; name a file in it");
         return -EISDIR;
     }
     if (!S_ISREG(info.st_mode)) {
-        snprintf(why, room, "is no regular file but a %s; write the text to a file and name that",
+        snprintf(why, room,
+                 "[not-a-file] is no regular file but a %s; write the text to a file and name that",
                  S_ISFIFO(info.st_mode) ? "pipe" : "device");
         return -EINVAL;
     }
@@ -132,7 +134,8 @@ FILE *pci_file_create(const char *path, char *why, size_t room)
         file = fdopen(fd, "w");
     }
     if (!file) {
-        snprintf(why, room, "%s", errno == ENXIO ? "nobody reads this pipe" : strerror(errno));
+        snprintf(why, room, "%s",
+                 errno == ENXIO ? "[no-reader] nobody reads this pipe" : strerror(errno));
         if (fd >= 0) {
             close(fd);
         }

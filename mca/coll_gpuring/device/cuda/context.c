@@ -40,9 +40,10 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
         return context_destroyed(device, result);
     case CUDA_ERROR_OUT_OF_MEMORY:
-        gpuring_error("cannot %s: %s; free GPU memory, or lower coll_gpuring_buffer_size or "
-                      "coll_gpuring_max_channels",
-                      what, gpuring_cuda_error(device->driver, result, text, sizeof text));
+        gpuring_error(
+            "[gpu-memory] cannot %s: %s; free GPU memory, or lower coll_gpuring_buffer_size or "
+            "coll_gpuring_max_channels",
+            what, gpuring_cuda_error(device->driver, result, text, sizeof text));
         return GPURING_ERR_NOMEM;
     default:
         gpuring_error("cannot %s: %s", what,

@@ -57,7 +57,8 @@ static int check_addresses(const struct gpuring_device *device)
         same != 0) {
         return GPURING_OK;
     }
-    gpuring_error("GPU %d does not use the host's addresses for registered host memory, as it does "
+    gpuring_error("[gpu-addresses] GPU %d does not use the host's addresses for registered host "
+                  "memory, as it does "
                   "under Linux on its own machine: coll/gpuring cannot work with it; run without "
                   "it (coll_gpuring_device=off)",
                   device->ordinal);

@@ -52,7 +52,8 @@ static bool initialise(void)
     char text[128];
 
     if (result != CUDA_SUCCESS) {
-        snprintf(driver_reason, sizeof driver_reason, "the CUDA driver does not start: %s",
+        snprintf(driver_reason, sizeof driver_reason,
+                 "[driver-start] the CUDA driver does not start: %s",
                  gpuring_cuda_error(&driver, result, text, sizeof text));
         return false;
     }

@@ -24,7 +24,7 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
     result =
         device->driver->range_handle(&fd, address, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
     if (result != CUDA_SUCCESS) {
-        gpuring_info("GPU memory has no descriptor for network devices (dma-buf): %s",
+        gpuring_info("[no-dmabuf] GPU memory has no descriptor for network devices (dma-buf): %s",
                      gpuring_cuda_error(device->driver, result, text, sizeof text));
         return -1;
     }
@@ -58,7 +58,8 @@ int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t 
 
     if (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) == 0 &&
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) {
-        gpuring_info("the driver offers no GPUDirect RDMA for this GPU, so data between nodes go "
+        gpuring_info("[no-gpudirect] the driver offers no GPUDirect RDMA for this GPU, so data "
+                     "between nodes go "
                      "through the host's memory");
         return GPURING_ERR_UNSUPPORTED;
     }

@@ -217,7 +217,8 @@ ucs_status_t gpuring_ucx_receive(void *argument, const void *header_bytes, size_
     if (header.kind == GPURING_UCX_ABORT) {
         char why[160];
 
-        snprintf(why, sizeof why, "the peer gave the communicator up: %s; see its output",
+        snprintf(why, sizeof why,
+                 "[peer-gave-up] the peer gave the communicator up: %s; see its output",
                  gpuring_status_text(-(int) header.step));
         gpuring_ucx_link_fail(link, GPURING_ERR_ABORTED, why);
         return UCS_OK;

@@ -42,8 +42,8 @@ int gpuring_ucx_load_from(const char *library_name, struct gpuring_ucx *table, c
         void *function = dlsym(library, symbols[i].name);
 
         if (function == NULL) {
-            snprintf(why, size, "%s lacks %s: UCX 1.%d or newer is needed", library_name,
-                     symbols[i].name, UCX_OLDEST);
+            snprintf(why, size, "[ucx-version] %s lacks %s: UCX 1.%d or newer is needed",
+                     library_name, symbols[i].name, UCX_OLDEST);
             return GPURING_ERR_UNSUPPORTED;
         }
         /* dlsym's pointer is a function's; copying its bytes is how POSIX reads it. */

@@ -19,13 +19,15 @@ static const char *remedy(ucs_status_t status)
     case UCS_ERR_CONNECTION_RESET:
     case UCS_ERR_ENDPOINT_TIMEOUT:
     case UCS_ERR_TIMED_OUT:
-        return "the peer process has ended, or its host or the network between is down: see the "
+        return "[peer-gone] the peer process has ended, or its host or the network between is "
+               "down: see the "
                "output of the peer and the logs of both hosts";
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_NOT_CONNECTED:
     case UCS_ERR_REJECTED:
     case UCS_ERR_NO_DEVICE:
-        return "the hosts do not reach each other through the network devices that UCX chose: "
+        return "[ucx-unreachable] the hosts do not reach each other through the network devices "
+               "that UCX chose: "
                "name the right ones with UCX_NET_DEVICES, and look for a firewall";
     case UCS_ERR_NO_MEMORY:
         return "memory is short: lower coll_gpuring_buffer_size, or raise ulimit -l";

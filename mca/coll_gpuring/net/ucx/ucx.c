@@ -18,9 +18,10 @@
 
 static int ucx_error(const char *host, const char *what, ucs_status_t status)
 {
-    gpuring_error("UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info tells more, coll_gpuring_net "
-                  "chooses another network",
-                  host, what, gpuring_ucx.ucs_status_string(status));
+    gpuring_error(
+        "[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info tells more, coll_gpuring_net "
+        "chooses another network",
+        host, what, gpuring_ucx.ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
@@ -44,7 +45,8 @@ static int set_option(const struct gpuring_net *net, ucp_config_t *config,
             return GPURING_OK;
         }
     }
-    gpuring_error("UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs another version of "
+    gpuring_error("[ucx-rails] UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs another "
+                  "version of "
                   "it; 0 leaves the number of devices to UCX",
                   net->base.host, names[0], value);
     return GPURING_ERR_UNSUPPORTED;
@@ -64,8 +66,10 @@ static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool faile
     }
     if (gpuring_ucx.ucp_config_modify(config, "TLS", "^ib") == UCS_OK) {
         net->no_rdma = true;
-        gpuring_info("UCX on %s leaves RDMA devices alone (UCX_TLS=^ib): %s", net->base.host,
-                     failed ? "verbs did not connect the ranks" : "they are made by software");
+        gpuring_info("[ucx-no-rdma] UCX on %s leaves RDMA devices alone (UCX_TLS=^ib): %s",
+                     net->base.host,
+                     failed ? "[verbs-failed] verbs did not connect the ranks"
+                            : "[rdma-software] they are made by software");
     } else {
         gpuring_warn("UCX on %s does not take UCX_TLS=^ib: should it not connect the nodes, set "
                      "UCX_TLS to what does",
@@ -184,12 +188,13 @@ static void tell(const struct gpuring_net *net)
     unsigned major, minor, release;
 
     gpuring_ucx.ucp_get_version(&major, &minor, &release);
-    gpuring_info("network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s",
-                 net->base.host, major, minor, release, net->ndevices,
-                 net->ndevices > 0 ? ", first " : "", net->ndevices > 0 ? net->devices[0].name : "",
-                 net->moves_device_memory
-                     ? "this UCX knows CUDA"
-                     : "this UCX has no CUDA support, chunks go through pinned host memory");
+    gpuring_info(
+        "[ucx] network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s", net->base.host,
+        major, minor, release, net->ndevices, net->ndevices > 0 ? ", first " : "",
+        net->ndevices > 0 ? net->devices[0].name : "",
+        net->moves_device_memory
+            ? "[ucx-cuda] this UCX knows CUDA"
+            : "[ucx-no-cuda] this UCX has no CUDA support, chunks go through pinned host memory");
 }
 
 static int open_worker(struct gpuring_net *net)

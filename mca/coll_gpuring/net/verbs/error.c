@@ -118,10 +118,11 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
     }
     stop_answering(link);
     failed_before(link, rail, before, sizeof before);
-    gpuring_net_base_fail(&link->base, status,
-                          "verbs connection from %s to %s, device %s port %d, failed%s: %s; %s",
-                          link->base.net->host, link->base.peer_name, rail->port->adapter->name,
-                          rail->port->number, before, what, remedy);
+    gpuring_net_base_fail(
+        &link->base, status,
+        "[verbs-failed] verbs connection from %s to %s, device %s port %d, failed%s: %s; %s",
+        link->base.net->host, link->base.peer_name, rail->port->adapter->name, rail->port->number,
+        before, what, remedy);
 }
 
 void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,

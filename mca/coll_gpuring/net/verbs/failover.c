@@ -61,7 +61,8 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
         }
         return;
     }
-    gpuring_warn("verbs connection from %s to %s: device %s port %d failed: %s; %s; it goes on by "
+    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
+                 "%s; it goes on by "
                  "device %s port %d",
                  link->base.net->host, link->base.peer_name, rail->port->adapter->name,
                  rail->port->number, what, remedy, other->port->adapter->name, other->port->number);

@@ -25,7 +25,8 @@ static int registration_failed(const struct gpuring_net *net,
             snprintf(text, sizeof text, "%llu KiB", (unsigned long long) limit.rlim_cur / 1024);
         }
     }
-    gpuring_error("%s cannot register %zu bytes of %s with device %s: %s; the limit of locked "
+    gpuring_error("[no-registration] %s cannot register %zu bytes of %s with device %s: %s; the "
+                  "limit of locked "
                   "memory (ulimit -l) is %s: raise it on every host, also for the daemons of the "
                   "batch system, or lower coll_gpuring_buffer_size",
                   net->base.host, bytes, tried, adapter->name, strerror(error), text);

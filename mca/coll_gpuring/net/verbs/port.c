@@ -246,9 +246,10 @@ int gpuring_verbs_discover(struct gpuring_net *net)
     int count = 0, status = GPURING_OK;
 
     if (!gpuring_net_list_valid(net->config.hca, &bad)) {
-        gpuring_error("coll_gpuring_verbs_hca=%s is no list of devices (from \"%s\" on): write "
-                      "names with commas between, as in mlx5_0:1,mlx5_1 or ^mlx5_2",
-                      net->config.hca, bad);
+        gpuring_error(
+            "[bad-hca] coll_gpuring_verbs_hca=%s is no list of devices (from \"%s\" on): write "
+            "names with commas between, as in mlx5_0:1,mlx5_1 or ^mlx5_2",
+            net->config.hca, bad);
         return GPURING_ERR_ARG;
     }
     list = gpuring_verbs.get_device_list(&count);
