@@ -10,7 +10,7 @@ dist_doc_DATA += doc/cost-model.md
 
 # For developers: in the source only.
 EXTRA_DIST += doc/local.mk doc/parameters.py doc/HACKING
-EXTRA_DIST += doc/results/kernels.md doc/results/packed-trees.md doc/results/scale.md \
+EXTRA_DIST += doc/results/kernels.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \
     doc/results/communicators.md doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \
     doc/results/host-allreduce.md

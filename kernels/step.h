@@ -80,12 +80,21 @@ GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, ui
     return even < chunk ? even : chunk;
 }
 
+/*
+ * The algorithms: X(v, NAME, id, text, help) for each; v is what the user of the list passes on
+ * (nothing, or a macro), text the value of parameters and files, help the name in help texts.
+ */
+#define GPURING_ALGORITHMS(X, v)                      \
+    X(v, RING, ring, "ring", "rings")                 \
+    X(v, TREE, tree, "tree", "double binary trees")   \
+    X(v, DIRECT, direct, "direct", "direct exchange") \
+    X(v, TWO_SHOT, two_shot, "two-shot", "direct reduce-scatter and allgather")
+
 enum gpuring_algorithm {
-    GPURING_ALGORITHM_RING,
-    GPURING_ALGORITHM_TREE,
-    GPURING_ALGORITHM_DIRECT,
-    GPURING_ALGORITHM_PACKED,
-    GPURING_ALGORITHM_COUNT
+#define GPURING_ALGORITHM_ENUM(v, name, id, text, help) GPURING_ALGORITHM_##name,
+    GPURING_ALGORITHMS(GPURING_ALGORITHM_ENUM, )
+#undef GPURING_ALGORITHM_ENUM
+        GPURING_ALGORITHM_COUNT
 };
 
 enum gpuring_protocol {

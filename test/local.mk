@@ -92,18 +92,11 @@ test_bench_verbs_exchange_CPPFLAGS = $(AM_CPPFLAGS) $(VERBS_CPPFLAGS)
 test_bench_verbs_exchange_LDADD = -libverbs
 endif
 
-# `make packed_table`: what rings, trees and packed trees reach on every set of a machine's GPUs; not a
-# test. Writes doc/results/packed-trees.md, see there.
-EXTRA_PROGRAMS += test/bench/packed_table
-test_bench_packed_table_SOURCES = test/bench/packed_table.c
-test_bench_packed_table_LDADD = libpcigraph.la -lm
-.PHONY: packed_table parts_table
-packed_table: test/bench/packed_table
-
 # `make parts_table`: what the channel search reaches on parts of machines; for doc/results/search.md.
 EXTRA_PROGRAMS += test/bench/parts_table
 test_bench_parts_table_SOURCES = test/bench/parts_table.c
 test_bench_parts_table_LDADD = libpcigraph.la -lm
+.PHONY: parts_table
 parts_table: test/bench/parts_table
 
 # The tools from their command lines.

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/bounds/pci_pack.h"
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "mca/topo_pci/search/pci_channels.h"
 
@@ -44,14 +43,10 @@ static int graph_of_file(const char *path, uint32_t gpus, struct pci_graph **gra
 static int job_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_job *job)
 {
     struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
-    struct pci_pack pack;
     int rc = pci_channels_of_graph(graph, nodes, &ring, &tree);
 
     if (0 == rc) {
-        rc = pci_pack_of_graph(graph, PCI_PACK_TREES, &pack);
-    }
-    if (0 == rc) {
-        rc = pci_job_of_graph(graph, nodes, &ring, &tree, ring.nchannels, &pack, job);
+        rc = pci_job_of_graph(graph, nodes, &ring, &tree, ring.nchannels, job);
     }
     if (0 != rc) {
         fit_message("no channels for %u nodes: %s", nodes, strerror(-rc));

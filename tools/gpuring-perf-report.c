@@ -44,10 +44,12 @@ static void list_served(const struct perf_counts *counts, const enum perf_counte
 
 void perf_report_served(const struct perf_counts *counts, char *text, size_t room)
 {
-    static const enum perf_counter algorithms[] = {PERF_COUNTER_calls_ring, PERF_COUNTER_calls_tree,
-                                                   PERF_COUNTER_calls_direct,
-                                                   PERF_COUNTER_calls_packed};
-    static const char *const algorithm_names[] = {"ring", "tree", "direct", "packed"};
+#define COUNTER(v, name, id, text, help) PERF_COUNTER_calls_##id,
+#define TEXT(v, name, id, text, help)    text,
+    static const enum perf_counter algorithms[] = {GPURING_ALGORITHMS(COUNTER, )};
+    static const char *const algorithm_names[] = {GPURING_ALGORITHMS(TEXT, )};
+#undef COUNTER
+#undef TEXT
     static const enum perf_counter protocols[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
                                                   PERF_COUNTER_calls_ll128};
     static const char *const protocol_names[] = {"simple", "ll", "ll128"};
@@ -59,7 +61,8 @@ void perf_report_served(const struct perf_counts *counts, char *text, size_t roo
         snprintf(text, room, "%s", fallbacks > 0 ? "other (fallback)" : "other");
         return;
     }
-    list_served(counts, algorithms, algorithm_names, 4, algorithm, sizeof algorithm);
+    list_served(counts, algorithms, algorithm_names, GPURING_ALGORITHM_COUNT, algorithm,
+                sizeof algorithm);
     list_served(counts, protocols, protocol_names, 3, protocol, sizeof protocol);
     snprintf(text, room, "gpuring%s%s%s%s %s%s", algorithm[0] != '\0' ? " " : "", algorithm,
              protocol[0] != '\0' ? "/" : "", protocol,

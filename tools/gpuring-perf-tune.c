@@ -56,7 +56,7 @@ static int variants_open(struct tune *tune)
     if (status == 0) {
         tune->nodes = perf_counters_nodes();
     }
-    for (int a = GPURING_PARAM_ALGORITHM_RING; a <= GPURING_PARAM_ALGORITHM_PACKED && status == 0;
+    for (int a = GPURING_PARAM_ALGORITHM_RING; a < GPURING_PARAM_ALGORITHM_PREVIOUS && status == 0;
          a++) {
         for (int p = GPURING_PARAM_PROTOCOL_SIMPLE; p <= last_protocol(tune) && status >= 0; p++) {
             status = perf_variant_add(&tune->set, a, p);

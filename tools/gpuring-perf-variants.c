@@ -37,9 +37,9 @@ static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
 
 /* ---- Making them ---- */
 
-static const enum perf_counter by_algorithm[] = {PERF_COUNTER_calls_ring, PERF_COUNTER_calls_tree,
-                                                 PERF_COUNTER_calls_direct,
-                                                 PERF_COUNTER_calls_packed};
+#define COUNTER(v, name, id, text, help) PERF_COUNTER_calls_##id,
+static const enum perf_counter by_algorithm[] = {GPURING_ALGORITHMS(COUNTER, )};
+#undef COUNTER
 static const enum perf_counter by_protocol[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
                                                 PERF_COUNTER_calls_ll128};
 

@@ -26,6 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/step.h"
+
 /* ---- types and operations ---------------------------------------------------------------- */
 
 enum perf_class { PERF_INTEGER, PERF_FLOATING, PERF_COMPLEX };
@@ -175,19 +177,17 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
 
 /* ---- counters ---------------------------------------------------------------------------- */
 
-#define PERF_COUNTERS(X) \
-    X(calls)             \
-    X(fallbacks)         \
-    X(bytes)             \
-    X(calls_ring)        \
-    X(calls_tree)        \
-    X(calls_direct)      \
-    X(calls_packed)      \
-    X(calls_simple)      \
-    X(calls_ll)          \
-    X(calls_ll128)       \
-    X(net_bytes)         \
-    X(net_retries)       \
+#define PERF_COUNTER_OF_ALGORITHM(X, name, id, text, help) X(calls_##id)
+#define PERF_COUNTERS(X)                             \
+    X(calls)                                         \
+    X(fallbacks)                                     \
+    X(bytes)                                         \
+    GPURING_ALGORITHMS(PERF_COUNTER_OF_ALGORITHM, X) \
+    X(calls_simple)                                  \
+    X(calls_ll)                                      \
+    X(calls_ll128)                                   \
+    X(net_bytes)                                     \
+    X(net_retries)                                   \
     X(wireups)
 
 enum perf_counter {

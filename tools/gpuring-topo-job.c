@@ -231,7 +231,6 @@ static int offers_consume(struct rank_state *state)
     figures->engine = state->layout.engine;
     figures->rings = state->layout.nrings;
     figures->trees = state->layout.ntrees;
-    figures->packed = state->layout.advice ? state->layout.advice->pack.ntrees : 0;
     return rc;
 }
 

@@ -14,7 +14,7 @@
 /* One job's figures.  Plain: passed between processes. */
 struct topo_figures {
     int rc;
-    uint32_t nodes, ranks, rings, trees, packed;
+    uint32_t nodes, ranks, rings, trees;
     bool engine;           /* channels by the topology, not in the order of the ranks */
     uint64_t hello_bytes;  /* AllGather 1, of all ranks */
     uint32_t views;        /* different ones on a node */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Channels, connected rings and trees, bounds and packed trees as JSON. */
+/* Channels, connected rings and trees, and bounds as JSON. */
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,27 +132,4 @@ json_t *topo_json_bound(const struct topo_machine *machine)
     return json_pack("{s:o,s:o,s:o,s:o}", "ag_nvlink", ratio(nvlink, &nvlink->ag), "ar_nvlink",
                      ratio(nvlink, &nvlink->ar), "ag_all", ratio(all, &all->ag), "ar_all",
                      ratio(all, &all->ar));
-}
-
-json_t *topo_json_packed(const struct topo_machine *machine)
-{
-    const struct pci_pack *pack = &machine->pack;
-    json_t *trees = json_array();
-
-    for (uint32_t t = 0; t < pack->ntrees; t++) {
-        const struct pci_pack_tree *tree = &pack->trees[t];
-        json_t *parents = json_array();
-
-        for (uint32_t g = 0; g < pack->ngpus; g++) {
-            json_array_append_new(parents, json_integer(tree->parent[g]));
-        }
-        json_array_append_new(trees, json_pack("{s:o,s:i,s:i,s:i,s:o}", "gbps",
-                                               topo_json_number(tree->gbps), "share",
-                                               (int) tree->share, "root", (int) tree->root, "depth",
-                                               (int) tree->depth, "parent", parents));
-    }
-    return json_pack("{s:o,s:o,s:o}", "algbw",
-                     pack->ntrees ? topo_json_number(pack->algbw) : json_null(), "links",
-                     pack->ntrees ? json_string(pack->nvlink ? "nvlink" : "all") : json_null(),
-                     "trees", trees);
 }

@@ -90,8 +90,7 @@ static void times_set(json_t *root, const struct topo_times *times)
                                   times->paths, "searchRing", times->ring, "searchTree",
                                   times->tree));
     json_object_set_new(root, "more_cpu_ms",
-                        json_pack("{s:f,s:f,s:f}", "connect", times->connect, "packed",
-                                  times->packed, "bound", times->bounds));
+                        json_pack("{s:f,s:f}", "connect", times->connect, "bound", times->bounds));
 }
 
 static json_t *head(const struct topo_machine *machine)
@@ -124,7 +123,6 @@ static void channels_set(json_t *root, const struct topo_machine *machine)
     json_object_set_new(root, "graphs", graphs(machine));
     json_object_set_new(root, "final", topo_json_final(machine));
     json_object_set_new(root, "bound", topo_json_bound(machine));
-    json_object_set_new(root, "packed", topo_json_packed(machine));
 }
 
 /* What a command shows; the report shows all of it. */

@@ -28,7 +28,6 @@ json_t *topo_json_order(const struct topo_machine *machine, enum pci_node_type t
 json_t *topo_json_channels(const struct topo_machine *machine, const struct pci_channels *set);
 json_t *topo_json_final(const struct topo_machine *machine);
 json_t *topo_json_bound(const struct topo_machine *machine);
-json_t *topo_json_packed(const struct topo_machine *machine);
 
 /* The elements of a document: {name, attributes, children}. */
 json_t *topo_json_doc(const struct pci_doc *doc);

@@ -257,16 +257,11 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
     since = cpu_ms();
     rc = rc ? rc : nodes_connect(machine, error);
     machine->times.connect = lap(&since);
-    if (rc == 0) {
-        rc = pci_pack_of_graph(machine->graph, PCI_PACK_TREES, &machine->pack);
-        rc = rc == -E2BIG ? 0 : rc; /* too many GPUs to pack: no packed trees */
-    }
-    machine->times.packed = lap(&since);
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);
     machine->times.bounds = lap(&since);
     return rc ? rc
               : pci_job_of_graph(machine->graph, machine->options->nodes, &machine->ring,
-                                 &machine->tree, machine->channels, &machine->pack, &machine->job);
+                                 &machine->tree, machine->channels, &machine->job);
 }
 
 int topo_machine_search(struct topo_machine *machine)

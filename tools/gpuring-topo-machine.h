@@ -9,7 +9,6 @@
 
 #include "gpuring-topo.h"
 #include "mca/topo_pci/bounds/pci_bound.h"
-#include "mca/topo_pci/bounds/pci_pack.h"
 #include "mca/topo_pci/discover/pci_cuda.h"
 #include "mca/topo_pci/discover/pci_nvml.h"
 #include "mca/topo_pci/graph/pcigraph.h"
@@ -23,7 +22,6 @@ struct topo_times {
     double paths;
     double ring;
     double tree;
-    double packed;
     double bounds;
     double connect;
 };
@@ -41,7 +39,6 @@ struct topo_machine {
     struct pci_wire *wires; /* of all ranks: what they would tell each other */
     struct pci_connect connect;
     uint32_t channels; /* after connecting: rings, and trees in two halves */
-    struct pci_pack pack;
     struct pci_bounds bounds;
     struct pci_costs costs;
     struct pci_job job;
@@ -53,7 +50,7 @@ struct topo_machine {
  * why. */
 int topo_machine_load(const struct topo_options *options, struct topo_machine *machine);
 
-/* Searches channels, packs trees, computes bounds, prepares the cost model. */
+/* Searches channels, computes bounds, prepares the cost model. */
 int topo_machine_search(struct topo_machine *machine);
 
 void topo_machine_free(struct topo_machine *machine);

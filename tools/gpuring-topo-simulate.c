@@ -83,13 +83,12 @@ static void text_head(FILE *out, const struct topo_machine *machine)
 
 static json_t *json_row(const struct topo_figures *f)
 {
-    json_t *row = json_pack("{s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "nodes",
-                            (json_int_t) f->nodes, "ranks", (json_int_t) f->ranks, "source",
-                            f->engine ? "topology" : "order of ranks", "rings",
-                            (json_int_t) f->rings, "trees", (json_int_t) f->trees, "packed_trees",
-                            (json_int_t) f->packed, "hello_bytes", (json_int_t) f->hello_bytes,
-                            "views", (json_int_t) f->views, "view_bytes",
-                            (json_int_t) f->view_bytes, "wire_bytes", (json_int_t) f->wire_bytes);
+    json_t *row =
+        json_pack("{s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "nodes", (json_int_t) f->nodes, "ranks",
+                  (json_int_t) f->ranks, "source", f->engine ? "topology" : "order of ranks",
+                  "rings", (json_int_t) f->rings, "trees", (json_int_t) f->trees, "hello_bytes",
+                  (json_int_t) f->hello_bytes, "views", (json_int_t) f->views, "view_bytes",
+                  (json_int_t) f->view_bytes, "wire_bytes", (json_int_t) f->wire_bytes);
     json_t *more = json_pack("{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f}", "letter_bytes",
                              (json_int_t) f->letter_bytes, "neighbours", (json_int_t) f->neighbours,
                              "plan_bytes", (json_int_t) f->plan_bytes, "connections",

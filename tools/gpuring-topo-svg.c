@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Rings, trees and packed trees as drawings: equal channels become one line. */
+/* Rings and trees as drawings: equal channels become one line. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "mca/topo_pci/render/pci_render.h"
 
 enum {
-    DRAWINGS = 3,
+    DRAWINGS = 2,
 };
 
 static int same_channel(const struct pci_channels *set, uint32_t a, uint32_t b)
@@ -108,34 +108,6 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
     return rc;
 }
 
-static int packed_draw(const struct pci_pack *pack, struct pci_drawing *drawing)
-{
-    int rc = 0;
-
-    snprintf(drawing->title, sizeof(drawing->title), "Packed trees over %s: %.4g GB/s in all",
-             pack->nvlink ? "NVLink" : "all links", pack->algbw);
-    drawing->lines = calloc(pack->ntrees + 1, sizeof(*drawing->lines));
-    if (!drawing->lines) {
-        return -ENOMEM;
-    }
-    for (uint32_t t = 0; rc == 0 && t < pack->ntrees; t++) {
-        const struct pci_pack_tree *tree = &pack->trees[t];
-        struct pci_drawing_line *line;
-
-        rc = line_start(drawing, pack->ngpus, &line);
-        for (uint32_t g = 0; rc == 0 && g < pack->ngpus; g++) {
-            if (tree->parent[g] >= 0) {
-                edge_add(line, (uint32_t) tree->parent[g], g);
-            }
-        }
-        if (rc == 0) {
-            snprintf(line->label, sizeof(line->label), "root %" PRIu32 "  %.4g GB/s", tree->root,
-                     tree->gbps);
-        }
-    }
-    return rc;
-}
-
 static void drawings_free(struct pci_drawing *drawings)
 {
     for (size_t d = 0; d < DRAWINGS; d++) {
@@ -160,9 +132,6 @@ int topo_svg_print(FILE *out, const struct topo_machine *machine)
     if (machine->searched && machine->gpus > 1) {
         rc = set_draw(machine, &machine->ring, "Rings", &drawings[count++]);
         rc = rc ? rc : set_draw(machine, &machine->tree, "Trees", &drawings[count++]);
-        if (rc == 0 && machine->pack.ntrees > 0 && machine->options->nodes == 1) {
-            rc = packed_draw(&machine->pack, &drawings[count++]);
-        }
     }
     rc = rc ? rc : pci_render_svg(out, title, machine->graph, drawings, count);
     drawings_free(drawings);

@@ -47,34 +47,10 @@ static void set_print(FILE *out, const char *title, const struct topo_machine *m
     fputc('\n', out);
 }
 
-static void packed_print(FILE *out, const struct pci_pack *pack)
-{
-    if (pack->ntrees == 0) {
-        fputs("Packed trees: none\n\n", out);
-        return;
-    }
-    fprintf(out, "Packed trees: %" PRIu32 " over %s, in all %.4g GB/s of the vector (one node)\n",
-            pack->ntrees, pack->nvlink ? "NVLink alone" : "all links, for NVLink does not connect",
-            pack->algbw);
-    for (uint32_t t = 0; t < pack->ntrees; t++) {
-        const struct pci_pack_tree *tree = &pack->trees[t];
-
-        fprintf(out, "  %2" PRIu32 ": %.4g GB/s, root %" PRIu32 ", depth %" PRIu32 ":", t,
-                tree->gbps, tree->root, tree->depth);
-        for (uint32_t g = 0; g < pack->ngpus; g++) {
-            if (tree->parent[g] >= 0) {
-                fprintf(out, " %" PRIu32 "-%" PRId32, g, tree->parent[g]);
-            }
-        }
-        fputc('\n', out);
-    }
-    fputc('\n', out);
-}
-
 static void bound_print(FILE *out, const char *links, const struct pci_bound *bound)
 {
     if (bound->connected) {
-        fprintf(out, "  %-12s reduce-scatter + allgather %7.4g   packed trees %7.4g\n", links,
+        fprintf(out, "  %-12s reduce-scatter + allgather %7.4g   any trees %7.4g\n", links,
                 bound->ag.gbps, bound->ar.gbps);
     } else {
         fprintf(out, "  %-12s does not connect the GPUs\n", links);
@@ -87,9 +63,9 @@ static void reached_print(FILE *out, const struct topo_machine *machine)
 {
     double n = machine->gpus;
 
-    fprintf(out, "  %-12s ring %.4g, tree %.4g, packed trees %.4g\n", "channels",
+    fprintf(out, "  %-12s ring %.4g, tree %.4g\n", "channels",
             machine->ring.nchannels * machine->ring.bw_intra * n / (2 * (n - 1)),
-            machine->tree.nchannels * machine->tree.bw_intra / 2, machine->pack.algbw);
+            machine->tree.nchannels * machine->tree.bw_intra / 2);
 }
 
 int topo_channels_print(FILE *out, const struct topo_machine *machine)
@@ -99,7 +75,6 @@ int topo_channels_print(FILE *out, const struct topo_machine *machine)
     }
     set_print(out, "Rings", machine, &machine->ring);
     set_print(out, "Trees", machine, &machine->tree);
-    packed_print(out, &machine->pack);
     if (machine->gpus > 1) {
         fputs("Bounds on an allreduce in one node, GB/s of the vector:\n", out);
         bound_print(out, "NVLink", &machine->bounds.nvlink);

@@ -9,15 +9,15 @@
 #include <stdio.h>
 
 /* Name, what it needs computed, default and other formats, one line of help. */
-#define TOPO_COMMANDS(X)                                                                  \
-    X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")          \
-    X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")       \
-    X(channels, "the rings, trees and packed trees, with their bandwidth and its bounds") \
-    X(predict, "microseconds of an allreduce by size, algorithm and protocol")            \
-    X(simulate, "what the start of a job costs one rank: time, bytes gathered, memory")   \
-    X(report, "all of it as JSON")                                                        \
-    X(svg, "a picture of the machine with its links, rings and trees")                    \
-    X(dot, "the machine as a graph for Graphviz")                                         \
+#define TOPO_COMMANDS(X)                                                                \
+    X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")        \
+    X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")     \
+    X(channels, "the rings and trees, with their bandwidth and its bounds")             \
+    X(predict, "microseconds of an allreduce by size, algorithm and protocol")          \
+    X(simulate, "what the start of a job costs one rank: time, bytes gathered, memory") \
+    X(report, "all of it as JSON")                                                      \
+    X(svg, "a picture of the machine with its links, rings and trees")                  \
+    X(dot, "the machine as a graph for Graphviz")                                       \
     X(xml, "the topology in NCCL's file format")
 
 enum topo_command {

@@ -19,15 +19,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/step.h"
+
 /* Values of the choices: V(NAME, text). The first is 0. */
+#define GPURING_VALUE_OF_ALGORITHM(V, name, id, text, help) V(ALGORITHM_##name, text)
 #define GPURING_VALUES_device(V) \
     V(DEVICE_AUTO, "auto") V(DEVICE_CUDA, "cuda") V(DEVICE_HOST, "host") V(DEVICE_OFF, "off")
 #define GPURING_VALUES_algorithm(V) \
     V(ALGORITHM_AUTO, "auto")       \
-    V(ALGORITHM_RING, "ring")       \
-    V(ALGORITHM_TREE, "tree")       \
-    V(ALGORITHM_DIRECT, "direct")   \
-    V(ALGORITHM_PACKED, "packed") V(ALGORITHM_PREVIOUS, "previous")
+    GPURING_ALGORITHMS(GPURING_VALUE_OF_ALGORITHM, V) V(ALGORITHM_PREVIOUS, "previous")
 #define GPURING_VALUES_protocol(V) \
     V(PROTOCOL_AUTO, "auto")       \
     V(PROTOCOL_SIMPLE, "simple") V(PROTOCOL_LL, "ll") V(PROTOCOL_LL128, "ll128")

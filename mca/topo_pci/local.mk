@@ -12,15 +12,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/bounds/graph.c \
     mca/topo_pci/bounds/maxflow.c \
     mca/topo_pci/bounds/maxflow.h \
-    mca/topo_pci/bounds/pack.c \
-    mca/topo_pci/bounds/pack.h \
-    mca/topo_pci/bounds/pack_check.c \
-    mca/topo_pci/bounds/pack_graph.c \
-    mca/topo_pci/bounds/pack_lp.c \
-    mca/topo_pci/bounds/pack_routes.c \
-    mca/topo_pci/bounds/pack_tree.c \
     mca/topo_pci/bounds/pci_bound.h \
-    mca/topo_pci/bounds/pci_pack.h \
     mca/topo_pci/discover/cpu.c \
     mca/topo_pci/discover/discover.c \
     mca/topo_pci/discover/gdr_cuda.c \

@@ -195,9 +195,11 @@ int main(int argc, char **argv)
             for (int rank = 0; rank < NRANKS; rank++) {
                 struct gpuring_channel channel = {
                     .ring = {.prev = 1 - rank, .next = 1 - rank, .index = rank}};
+                struct gpuring_plan_input input = {
+                    .rank = rank, .nranks = NRANKS, .channels = &channel, .nrings = 1};
                 int status =
-                    direct ? gpuring_plan_build_direct(rank, NRANKS, &bench.plans[rank])
-                           : gpuring_plan_build_ring(rank, NRANKS, &channel, 1, &bench.plans[rank]);
+                    gpuring_plan_build(direct ? GPURING_ALGORITHM_DIRECT : GPURING_ALGORITHM_RING,
+                                       &input, &bench.plans[rank]);
 
                 if (status != GPURING_OK) {
                     return 1;

@@ -163,7 +163,7 @@ static const char *const algorithm_names[GPURING_ALGORITHM_COUNT] = {
     [GPURING_ALGORITHM_RING] = "ring",
     [GPURING_ALGORITHM_TREE] = "tree",
     [GPURING_ALGORITHM_DIRECT] = "direct",
-    [GPURING_ALGORITHM_PACKED] = "packed",
+    [GPURING_ALGORITHM_TWO_SHOT] = "two-shot",
 };
 static const char *const protocol_names[GPURING_PROTOCOL_COUNT] = {
     [GPURING_PROTOCOL_SIMPLE] = "Simple",
@@ -291,10 +291,10 @@ static void run_all(void)
         int nranks;
         uint32_t nchannels;
     } shapes[] = {
-        {GPURING_ALGORITHM_RING, 2, 1},   {GPURING_ALGORITHM_RING, 5, 2},
-        {GPURING_ALGORITHM_RING, 8, 4},   {GPURING_ALGORITHM_TREE, 4, 2},
-        {GPURING_ALGORITHM_DIRECT, 2, 1}, {GPURING_ALGORITHM_DIRECT, 6, 1},
-        {GPURING_ALGORITHM_PACKED, 5, 3},
+        {GPURING_ALGORITHM_RING, 2, 1},     {GPURING_ALGORITHM_RING, 5, 2},
+        {GPURING_ALGORITHM_RING, 8, 4},     {GPURING_ALGORITHM_TREE, 4, 2},
+        {GPURING_ALGORITHM_DIRECT, 2, 1},   {GPURING_ALGORITHM_DIRECT, 6, 1},
+        {GPURING_ALGORITHM_TWO_SHOT, 5, 2},
     };
 
     for (int protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {

@@ -91,9 +91,9 @@ check "ranks that disagree: the message has both values" \
 check "ranks that disagree: no hang" test "$status" -ne 124
 
 # An algorithm that this communicator cannot have.
-OMPI_MCA_coll_gpuring_algorithm=packed OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 matrix -n 100 -f 50 -s
+OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 n2 matrix -n 100 -f 50 -s
 check "an algorithm that is not offered: the log says so, once" \
-    test "$(grep -c 'coll_gpuring_algorithm=packed is not offered to' "$work/out")" -eq 1
+    test "$(grep -c 'coll_gpuring_algorithm=two-shot is not offered to' "$work/out")" -eq 1
 adopt_as_one "an algorithm that is not offered"
 
 # Not asked for: not there.

@@ -19,7 +19,7 @@ for case in "azure-ndv2 8 1" "azure-ndv2 16 2" "hgx-h200-vastai 8 1" "hwloc-dgx2
     name=$1 ranks=$2 nodes=$3
     export OMPI_MCA_coll_gpuring_topo_file="$GPURING_TOPOLOGIES/$name.xml"
     export OMPI_MCA_coll_gpuring_graph_dump_file="$work/used.xml"
-    for algorithm in auto ring tree packed; do
+    for algorithm in auto ring tree two-shot; do
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm
         OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s
         adopt_as_one "$name, $ranks ranks on $nodes nodes, algorithm $algorithm"

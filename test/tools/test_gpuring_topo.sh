@@ -111,8 +111,8 @@ run predict -t "$work/two.xml" -g 1
 check "one GPU has nothing to exchange" says "^One GPU"
 run predict -t "$work/two.xml" -n 2
 check "predict shows only what is offered" says "^   bytes .*Ring/Simple.*best$"
-if grep -q Packed "$work/out"; then status=1; fi
-check "and not packed trees, which are for one node" ends 0
+if grep -q Two-shot "$work/out"; then status=1; fi
+check "and not a two-shot exchange, which is for one node" ends 0
 run channels -t "$work/two.xml" -n 2
 if grep -q ' $' "$work/out"; then status=1; fi
 check "no line ends in a blank" ends 0

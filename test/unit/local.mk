@@ -63,10 +63,6 @@ unit_tests += test/unit/test_pci_machines
 test_unit_test_pci_machines_SOURCES = test/unit/test_pci_machines.c test/unit/pci_cube.h
 test_unit_test_pci_machines_LDADD = $(pci_test_libs)
 
-unit_tests += test/unit/test_pci_pack
-test_unit_test_pci_pack_SOURCES = test/unit/test_pci_pack.c test/unit/pci_cube.h
-test_unit_test_pci_pack_LDADD = $(pci_test_libs)
-
 unit_tests += test/unit/test_pci_predict
 test_unit_test_pci_predict_SOURCES = test/unit/test_pci_predict.c
 test_unit_test_pci_predict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)

@@ -85,69 +85,31 @@ static void channel_fill(struct gpuring_channel *channel, int rank, int n, uint3
     }
 }
 
-static struct gpuring_plan *build_channels(enum gpuring_algorithm algorithm, int rank, int n,
-                                           uint32_t nchannels, int *order)
-{
-    struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
-    struct gpuring_plan *plan = NULL;
-    int status;
-
-    assert_non_null(channels);
-    for (uint32_t c = 0; c < nchannels; c++) {
-        channel_fill(&channels[c], rank, n, c, order);
-    }
-    status = algorithm == GPURING_ALGORITHM_RING
-                 ? gpuring_plan_build_ring(rank, n, channels, nchannels, &plan)
-                 : gpuring_plan_build_tree(rank, n, channels, nchannels, &plan);
-    assert_int_equal(status, GPURING_OK);
-    free(channels);
-    return plan;
-}
-
-/* Tree t has weight t + 1 and arity t + 1; tree 2 has weight 0 and carries nothing. */
-static struct gpuring_plan *build_packed(int rank, int n, uint32_t ntrees, int *order)
-{
-    struct gpuring_packed_place *places = calloc(ntrees, sizeof *places);
-    int *children = calloc((size_t) ntrees * (size_t) n, sizeof *children);
-    struct gpuring_plan *plan = NULL;
-
-    assert_non_null(places);
-    assert_non_null(children);
-    for (uint32_t t = 0; t < ntrees; t++) {
-        int *own = children + (size_t) t * (size_t) n, at;
-
-        permute(order, n, t);
-        at = position_of(order, n, rank);
-        places[t].weight = t == 2 ? 0 : t + 1;
-        places[t].up = heap_parent(order, at, (int) t + 1);
-        places[t].ndown = heap_children(order, n, at, (int) t + 1, own);
-        places[t].down = own;
-    }
-    assert_int_equal(gpuring_plan_build_packed(rank, n, places, ntrees, &plan), GPURING_OK);
-    free(places);
-    free(children);
-    return plan;
-}
-
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels)
 {
+    struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
     int *order = calloc((size_t) nranks, sizeof *order);
 
+    assert_non_null(channels);
     assert_non_null(order);
     plans->nranks = nranks;
     plans->plans = calloc((size_t) nranks, sizeof *plans->plans);
     assert_non_null(plans->plans);
     for (int rank = 0; rank < nranks; rank++) {
-        if (algorithm == GPURING_ALGORITHM_DIRECT) {
-            assert_int_equal(gpuring_plan_build_direct(rank, nranks, &plans->plans[rank]),
-                             GPURING_OK);
-        } else if (algorithm == GPURING_ALGORITHM_PACKED) {
-            plans->plans[rank] = build_packed(rank, nranks, nchannels, order);
-        } else {
-            plans->plans[rank] = build_channels(algorithm, rank, nranks, nchannels, order);
+        struct gpuring_plan_input input = {.rank = rank,
+                                           .nranks = nranks,
+                                           .channels = channels,
+                                           .nrings = nchannels,
+                                           .ntrees = nchannels,
+                                           .nstripes = nchannels};
+
+        for (uint32_t c = 0; c < nchannels; c++) {
+            channel_fill(&channels[c], rank, nranks, c, order);
         }
+        assert_int_equal(gpuring_plan_build(algorithm, &input, &plans->plans[rank]), GPURING_OK);
     }
+    free(channels);
     free(order);
 }
 

@@ -14,8 +14,8 @@ struct test_plans {
     struct gpuring_plan **plans; /* [nranks] */
 };
 
-/* Plans of `algorithm` on `nchannels` channels (trees, for packed; ignored by direct); fails the
- * test when a builder refuses. */
+/* Plans of `algorithm` on `nchannels` channels (stripes, for two-shot; ignored by direct); fails
+ * the test when a builder refuses. */
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels);
 void test_plans_free(struct test_plans *plans);

@@ -50,7 +50,7 @@ static const struct shape {
 } shapes[] = {
     {GPURING_ALGORITHM_RING, 2, 1},   {GPURING_ALGORITHM_RING, 4, 1},
     {GPURING_ALGORITHM_TREE, 4, 1},   {GPURING_ALGORITHM_DIRECT, 2, 1},
-    {GPURING_ALGORITHM_DIRECT, 6, 1}, {GPURING_ALGORITHM_PACKED, 3, 2},
+    {GPURING_ALGORITHM_DIRECT, 6, 1}, {GPURING_ALGORITHM_TWO_SHOT, 3, 2},
 };
 
 /* Types of all sizes that a GPU folds. */

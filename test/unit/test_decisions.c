@@ -253,10 +253,12 @@ static void channels_give_valid_plans(void **state)
         assert_int_equal(gpuring_node_map_find(&gathered, &members), 0);
         for (int rank = 0; rank < n; rank++) {
             struct gpuring_channel channels[2];
+            struct gpuring_plan_input input = {
+                .rank = rank, .nranks = n, .channels = channels, .nrings = 2, .ntrees = 2};
 
             gpuring_node_map_channels(&members, rank, 2, channels);
-            assert_int_equal(gpuring_plan_build_ring(rank, n, channels, 2, &plans[0][rank]), 0);
-            assert_int_equal(gpuring_plan_build_tree(rank, n, channels, 2, &plans[1][rank]), 0);
+            assert_int_equal(gpuring_plan_build_ring(&input, &plans[0][rank]), 0);
+            assert_int_equal(gpuring_plan_build_tree(&input, &plans[1][rank]), 0);
         }
         for (int i = 0; i < 2; i++) {
             int status = gpuring_plan_check((const struct gpuring_plan *const *) plans[i], n, 8,

@@ -64,7 +64,7 @@ static void test_all_types(void **state)
         all_types(GPURING_ALGORITHM_TREE, (enum gpuring_protocol) protocol, 4, 2);
         all_types(GPURING_ALGORITHM_DIRECT, (enum gpuring_protocol) protocol, 2, 1);
         all_types(GPURING_ALGORITHM_DIRECT, (enum gpuring_protocol) protocol, 4, 1);
-        all_types(GPURING_ALGORITHM_PACKED, (enum gpuring_protocol) protocol, 5, 3);
+        all_types(GPURING_ALGORITHM_TWO_SHOT, (enum gpuring_protocol) protocol, 5, 3);
     }
 }
 
@@ -112,7 +112,7 @@ static void test_threads(void **state)
     } shapes[] = {
         {GPURING_ALGORITHM_RING, 2, 1},   {GPURING_ALGORITHM_RING, 4, 2},
         {GPURING_ALGORITHM_TREE, 5, 1},   {GPURING_ALGORITHM_DIRECT, 2, 1},
-        {GPURING_ALGORITHM_DIRECT, 4, 1}, {GPURING_ALGORITHM_PACKED, 3, 2},
+        {GPURING_ALGORITHM_DIRECT, 4, 1}, {GPURING_ALGORITHM_TWO_SHOT, 3, 2},
     };
 
     (void) state;

@@ -288,7 +288,7 @@ static void test_whole_stores(void **state)
                  pairs[i].sm[0], pairs[i].sm[1]);
         graph = graph_of(text, NULL);
         assert_int_equal(pci_channels_of_graph(graph, 1, &ring, &tree), 0);
-        assert_int_equal(pci_job_of_graph(graph, 1, &ring, &tree, ring.nchannels, NULL, &job), 0);
+        assert_int_equal(pci_job_of_graph(graph, 1, &ring, &tree, ring.nchannels, &job), 0);
         assert_int_equal(pci_costs_gpu(&costs), 0);
         for (int a = PCI_ALGORITHM_RING; a <= PCI_ALGORITHM_DIRECT; a++) {
             assert_int_equal(isfinite(pci_predict_us(&costs, &job, (enum pci_algorithm) a,

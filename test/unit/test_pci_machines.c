@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Bounds and packed trees of real machines, from their topology files. */
+/* Bounds of real machines, from their topology files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 #include "mca/topo_pci/bounds/pci_bound.h"
-#include "mca/topo_pci/bounds/pci_pack.h"
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_cube.h"
 
@@ -133,61 +131,11 @@ static void test_parts(void **state)
     }
 }
 
-/* Packing finds proven trees: over NVLink at least 0.9 of the bound, elsewhere at least something.
- */
-static void check_packing(const char *file, const struct pci_graph *graph)
-{
-    struct pci_pack pack;
-    struct pci_flow flow;
-    struct pci_bound bound;
-    char why[160];
-
-    assert_int_equal(pci_pack_of_graph(graph, PCI_PACK_TREES, &pack), 0);
-    assert_int_equal(
-        pci_flow_from_graph(graph, pack.nvlink ? PCI_FLOW_NVLINK : PCI_FLOW_ALL, &flow), 0);
-    if (0 != pci_pack_check(&flow, &pack, why, sizeof(why))) {
-        fail_msg("%s: %s", file, why);
-    }
-    assert_int_equal(pci_bound_compute(&flow, &bound), 0);
-    assert_true(pack.ntrees > 0 && pack.algbw <= bound.ar.gbps * (1 + 1e-9));
-    if (pack.nvlink && pack.algbw < 0.9 * bound.ar.gbps) {
-        fail_msg("%s: packed %.4g of %.4g GB/s", file, pack.algbw, bound.ar.gbps);
-    }
-    pci_flow_fini(&flow);
-}
-
-static void test_packed(void **state)
-{
-    DIR *dir = opendir(folder());
-    struct dirent *file;
-
-    (void) state;
-    if (NULL == dir) {
-        print_message("no folder %s; set GPURING_TOPOLOGIES\n", folder());
-        skip();
-    }
-    while (NULL != (file = readdir(dir))) {
-        for (int peer = PCI_PEER_OK; peer <= PCI_PEER_NO_P2P; peer++) {
-            struct pci_graph *graph;
-
-            if (NULL == strstr(file->d_name, ".xml")) {
-                continue;
-            }
-            graph = machine(file->d_name, 0, (enum pci_peer) peer);
-            assert_non_null(graph);
-            check_packing(file->d_name, graph);
-            pci_graph_free(graph);
-        }
-    }
-    assert_int_equal(closedir(dir), 0);
-}
-
-/* One GPU: nothing to exchange, no bound, no tree. */
+/* One GPU: nothing to exchange, no bound. */
 static void test_one_gpu(void **state)
 {
     struct pci_graph *graph = machine("azure-ndv2.xml", 1, PCI_PEER_OK);
     struct pci_bounds bounds;
-    struct pci_pack pack;
 
     (void) state;
     if (NULL == graph) {
@@ -195,9 +143,6 @@ static void test_one_gpu(void **state)
     }
     assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
     assert_false(bounds.all.connected);
-    assert_int_equal(pci_pack_of_graph(graph, PCI_PACK_TREES, &pack), 0);
-    assert_int_equal(pack.ntrees, 0);
-    assert_int_equal(pack.ngpus, 1);
     pci_graph_free(graph);
 }
 
@@ -206,7 +151,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_packed),
         cmocka_unit_test(test_one_gpu),
     };
 

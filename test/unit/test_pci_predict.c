@@ -19,13 +19,13 @@
 
 #include "mca/topo_pci/predict/pci_predict.h"
 
-#define RING   PCI_ALGORITHM_RING
-#define TREE   PCI_ALGORITHM_TREE
-#define DIRECT PCI_ALGORITHM_DIRECT
-#define PACKED PCI_ALGORITHM_PACKED
-#define SIMPLE PCI_PROTOCOL_SIMPLE
-#define LL     PCI_PROTOCOL_LL
-#define LL128  PCI_PROTOCOL_LL128
+#define RING     PCI_ALGORITHM_RING
+#define TREE     PCI_ALGORITHM_TREE
+#define DIRECT   PCI_ALGORITHM_DIRECT
+#define TWO_SHOT PCI_ALGORITHM_TWO_SHOT
+#define SIMPLE   PCI_PROTOCOL_SIMPLE
+#define LL       PCI_PROTOCOL_LL
+#define LL128    PCI_PROTOCOL_LL128
 
 #define CLASS_NAME(id, name) name,
 
@@ -242,7 +242,7 @@ static void test_offers(void **state)
     struct pci_choice choice;
 
     (void) state;
-    assert_true(isinf(pci_predict_us(&costs, &job, PACKED, SIMPLE, 1024)));
+    assert_true(isinf(pci_predict_us(&costs, &job, TWO_SHOT, SIMPLE, 1024)));
     assert_true(isinf(pci_predict_us(&costs, &job, DIRECT, LL, 1024)));
     assert_true(isinf(pci_predict_us(&costs, &job, PCI_ALGORITHM_COUNT, LL, 1024)));
     job.ring.ll128 = false;
@@ -251,13 +251,13 @@ static void test_offers(void **state)
     job.protocols = 1u << LL;
     assert_true(isinf(pci_predict_us(&costs, &job, RING, SIMPLE, 1024)));
     assert_false(isinf(pci_predict_us(&costs, &job, RING, LL, 1024)));
-    assert_int_equal(pci_predict_best(&costs, &job, 1u << PACKED, 1024, &choice), -ENOENT);
+    assert_int_equal(pci_predict_best(&costs, &job, 1u << TWO_SHOT, 1024, &choice), -ENOENT);
     job.ranks = 1;
     assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1024, &choice), -ENOENT);
 }
 
-/* Three GPUs of the mesh: a ring of 20 GB/s each way against packed trees of 40 GB/s. Direct wins
- * where only latency counts. */
+/* Three GPUs, each with 40 GB/s to both others, and rings over half of that. Direct wins where
+ * only latency counts. */
 static void test_choice(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -267,16 +267,13 @@ static void test_choice(void **state)
     (void) state;
     job.ranks = 3;
     job.ring.channels = job.tree.channels = 2;
-    job.packed.algbw = 40;
-    job.packed.depth = 1;
-    job.packed.nvlink = true;
-    job.direct.algbw = 20;
+    job.direct.algbw = 40;
     job.direct.nvlink = true;
     assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1024, &choice), 0);
     assert_int_equal(choice.algorithm, DIRECT);
     assert_int_equal(choice.protocol, LL);
     assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, UINT64_C(1) << 30, &choice), 0);
-    assert_int_equal(choice.algorithm, PACKED);
+    assert_int_equal(choice.algorithm, TWO_SHOT);
     assert_int_equal(choice.protocol, SIMPLE);
     assert_int_equal(choice.channels, 12);
     assert_int_equal(pci_predict_best(&costs, &job, 1u << RING, UINT64_C(1) << 30, &choice), 0);
@@ -319,13 +316,13 @@ static void test_host(void **state)
     assert_int_equal(choice.channels, 1);
     pci_job_shared(PCI_JOB_SHARED_GBPS, 1, 16, &job);
     assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 1 << 20, &choice), 0);
-    assert_int_equal(choice.algorithm, RING);
+    assert_int_equal(choice.algorithm, TWO_SHOT); /* the traffic of a ring, in two hops */
 }
 
 static void test_names(void **state)
 {
     (void) state;
-    assert_string_equal(pci_algorithm_name(PACKED), "packed");
+    assert_string_equal(pci_algorithm_name(TWO_SHOT), "two-shot");
     assert_string_equal(pci_protocol_name(LL128), "ll128");
     assert_null(pci_algorithm_name(PCI_ALGORITHM_COUNT));
     assert_null(pci_protocol_label(PCI_PROTOCOL_COUNT));
@@ -355,12 +352,12 @@ static void test_parse(void **state)
                      0);
     assert_close(costs.hop[RING][LL][PCI_HOP_NVLINK], 0.75, 0);
     assert_close(costs.hop[RING][LL][PCI_HOP_PCI], 1, 0);
-    assert_close(costs.factor[PACKED][SIMPLE][PCI_SPAN_MORE], 0.7, 0);
+    assert_close(costs.factor[TWO_SHOT][SIMPLE][PCI_SPAN_MORE], 0.7, 0);
     assert_close(costs.correction[TREE][LL][11], 2, 0);
     assert_close(costs.correction[TREE][LL][20], 4, 0);
     assert_close(costs.correction[TREE][LL][13], 0.7, 0);
     assert_close(costs.base[TREE][SIMPLE], 3, 0);
-    assert_close(costs.base[PACKED][SIMPLE], 8.4, 0);
+    assert_close(costs.base[TWO_SHOT][SIMPLE], 8.4, 0);
 }
 
 static void test_parse_errors(void **state)

@@ -37,10 +37,10 @@ static void accepts(enum gpuring_algorithm algorithm, int nranks, uint32_t nchan
     test_plans_free(&plans);
 }
 
-static void accepts_all(enum gpuring_algorithm algorithm)
+static void accepts_all(enum gpuring_algorithm algorithm, uint32_t most_channels)
 {
     for (int nranks = 2; nranks <= 64; nranks++) {
-        for (uint32_t nchannels = 1; nchannels <= 16; nchannels++) {
+        for (uint32_t nchannels = 1; nchannels <= most_channels; nchannels++) {
             accepts(algorithm, nranks, nchannels, 2 + nchannels % 7);
         }
     }
@@ -49,19 +49,19 @@ static void accepts_all(enum gpuring_algorithm algorithm)
 static void test_ring(void **state)
 {
     (void) state;
-    accepts_all(GPURING_ALGORITHM_RING);
+    accepts_all(GPURING_ALGORITHM_RING, 16);
 }
 
 static void test_tree(void **state)
 {
     (void) state;
-    accepts_all(GPURING_ALGORITHM_TREE);
+    accepts_all(GPURING_ALGORITHM_TREE, 16);
 }
 
-static void test_packed(void **state)
+static void test_two_shot(void **state)
 {
     (void) state;
-    accepts_all(GPURING_ALGORITHM_PACKED);
+    accepts_all(GPURING_ALGORITHM_TWO_SHOT, 4);
 }
 
 static void test_direct(void **state)
@@ -102,24 +102,34 @@ static void test_lane_range(void **state)
 static void test_bad_arguments(void **state)
 {
     struct gpuring_channel channel = {.ring = {1, 1, 0}, .tree = {{-1, {1, -1, -1}}, {-1, {-1}}}};
-    struct gpuring_packed_place place = {.weight = 0, .up = -1, .ndown = 1, .down = (int[]){1}};
+    struct gpuring_plan_input input = {.rank = 0, .nranks = 1, .channels = &channel};
     struct gpuring_plan *plan = NULL;
 
     (void) state;
-    assert_int_equal(gpuring_plan_build_ring(0, 1, &channel, 1, &plan), GPURING_ERR_ARG);
-    assert_int_equal(gpuring_plan_build_ring(2, 2, &channel, 1, &plan), GPURING_ERR_ARG);
-    assert_int_equal(gpuring_plan_build_ring(0, 2, &channel, 0, &plan), GPURING_ERR_ARG);
-    assert_int_equal(gpuring_plan_build_ring(1, 2, &channel, 1, &plan), GPURING_ERR_ARG);
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) { /* one rank; a rank that is none */
+        enum gpuring_algorithm algorithm = (enum gpuring_algorithm) i;
+
+        input.nrings = input.ntrees = input.nstripes = 1;
+        input.nranks = 1;
+        assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
+        input.nranks = input.rank = 2;
+        assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
+        input.rank = 0;
+        input.nrings = input.ntrees = input.nstripes = 0;
+        if (algorithm != GPURING_ALGORITHM_DIRECT) {
+            assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
+        }
+    }
+    input.nrings = input.ntrees = 1;
+    input.rank = 1;
+    assert_int_equal(gpuring_plan_build_ring(&input, &plan), GPURING_ERR_ARG);
+    input.rank = 0;
     channel.ring.index = 2;
-    assert_int_equal(gpuring_plan_build_ring(0, 2, &channel, 1, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_ring(&input, &plan), GPURING_ERR_ARG);
     memset(channel.tree[1].down, -1, sizeof channel.tree[1].down);
-    assert_int_equal(gpuring_plan_build_tree(0, 2, &channel, 1, &plan), GPURING_ERR_ARG);
-    assert_int_equal(gpuring_plan_build_direct(0, 1, &plan), GPURING_ERR_ARG);
-    assert_int_equal(gpuring_plan_build_direct(0, 1 << 16, &plan), GPURING_ERR_ARG);
-    assert_int_equal(gpuring_plan_build_packed(0, 2, &place, 1, &plan), GPURING_ERR_ARG);
-    place.weight = 1;
-    place.down = (int[]){0};
-    assert_int_equal(gpuring_plan_build_packed(0, 2, &place, 1, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build_tree(&input, &plan), GPURING_ERR_ARG);
+    input.nranks = 1 << 16;
+    assert_int_equal(gpuring_plan_build_direct(&input, &plan), GPURING_ERR_ARG);
     assert_null(plan);
 }
 
@@ -488,7 +498,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring),       cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_packed),     cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_two_shot),   cmocka_unit_test(test_direct),
         cmocka_unit_test(test_lane_range), cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_mutations),  cmocka_unit_test(test_slots),
     };

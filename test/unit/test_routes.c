@@ -170,6 +170,8 @@ static void test_direct(void **state)
 static void test_channels_of_connections(void **state)
 {
     struct gpuring_channel channels[3];
+    struct gpuring_plan_input input = {
+        .nranks = 2, .channels = channels, .nrings = 3, .ntrees = 3, .nstripes = 3};
     struct gpuring_plan *plan = NULL;
 
     (void) state;
@@ -180,15 +182,21 @@ static void test_channels_of_connections(void **state)
             channels[c].tree[t] = (struct gpuring_tree_place){.up = -1, .down = {1, -1, -1}};
         }
     }
-    assert_int_equal(gpuring_plan_build_ring(0, 2, channels, 3, &plan), 0);
+    assert_int_equal(gpuring_plan_build_ring(&input, &plan), 0);
     assert_int_equal(plan->nsends, 3);
     for (uint32_t c = 0; c < 3; c++) {
         assert_int_equal(gpuring_plan_channel(plan, plan->sends[c].key), c);
         assert_int_equal(gpuring_plan_channel(plan, plan->recvs[c].key), c);
     }
     gpuring_plan_free(plan);
-    assert_int_equal(gpuring_plan_build_tree(0, 2, channels, 3, &plan), 0);
+    assert_int_equal(gpuring_plan_build_tree(&input, &plan), 0);
     assert_int_equal(plan->nsends, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i / 2);
+    }
+    gpuring_plan_free(plan);
+    assert_int_equal(gpuring_plan_build_two_shot(&input, &plan), 0);
+    assert_int_equal(plan->nsends, 6); /* of each stripe one part to the owner, one from it */
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i / 2);
     }

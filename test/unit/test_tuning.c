@@ -58,7 +58,7 @@ static void the_first_rule_that_matches_counts(void **state)
         "  allreduce\tbytes=8192- ranks=2 nodes=2 memory=host ring simple # swapped\r\n"
         "allreduce memory=host nodes=2 ranks=2 bytes=4000-9000 tree\n"
         "allreduce memory=cuda nodes=* ranks=4-8 bytes=64 auto ll\n"
-        "allreduce memory=* nodes=3- ranks=* bytes=* packed ll128";
+        "allreduce memory=* nodes=3- ranks=* bytes=* two-shot ll128";
 
     (void) state;
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 2, 2),
@@ -68,9 +68,9 @@ static void the_first_rule_that_matches_counts(void **state)
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1, 2), "none");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 8), "0-63 auto, 64 auto ll, 65- auto");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 9), "none");
-    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000), "* packed ll128");
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000), "* two-shot ll128");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 3, 4),
-                        "0-63 packed ll128, 64 auto ll, 65- packed ll128");
+                        "0-63 two-shot ll128, 64 auto ll, 65- two-shot ll128");
     assert_string_equal(ranges(HEAD, GPURING_TUNING_HOST, 1, 2), "none");
 }
 
@@ -203,7 +203,7 @@ static void what_is_wrong_is_told(void **state)
         {HEAD "allreduce ring", "memory= is missing behind 'allreduce'"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=*", "nothing serves behind 'bytes=*'"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* star",
-         "'star' is no algorithm; known are auto, ring, tree, direct, packed, previous"},
+         "'star' is no algorithm; known are auto, ring, tree, direct, two-shot, previous"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* ring fast",
          "'fast' is no protocol; known are auto, simple, ll, ll128"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* previous ll", "'ll' is one word too"},
@@ -375,7 +375,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     struct gpuring_tuning tuning =
         parse(HEAD "allreduce memory=host nodes=1 ranks=4 bytes=0-99 previous\n"
                    "allreduce memory=host nodes=1 ranks=4 bytes=100-199 ring ll128\n"
-                   "allreduce memory=host nodes=1 ranks=4 bytes=200-299 packed ll\n");
+                   "allreduce memory=host nodes=1 ranks=4 bytes=200-299 two-shot ll\n");
     struct gpuring_tuned *tuned;
     struct gpuring_select_config config;
 
@@ -385,14 +385,14 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 99, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL128);
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_LL128);
-    /* packed is not offered here: the model's */
+    /* two-shot is not offered here: the model's */
     expect(&config, 299, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100000, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
 
     config.algorithm = GPURING_ALGORITHM_DIRECT;
     expect(&config, 50, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL);
     expect(&config, 100, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL128);
-    config.algorithm = GPURING_ALGORITHM_PACKED; /* not offered: as not asked for */
+    config.algorithm = GPURING_ALGORITHM_TWO_SHOT; /* not offered: as not asked for */
     expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     config.algorithm = -1;
     config.protocol = GPURING_PROTOCOL_SIMPLE;

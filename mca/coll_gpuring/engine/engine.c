@@ -22,24 +22,22 @@ void gpuring_engine_fifo(const struct gpuring_engine_config *config,
     fifo->slot_bytes[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
 }
 
+int gpuring_engine_plan(const struct gpuring_engine_config *config,
+                        enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
+{
+    *plan = NULL;
+    return gpuring_select_eligible(algorithm, config->input.nranks, config->nnodes,
+                                   config->algorithm, config->advice)
+               ? gpuring_plan_build(algorithm, &config->input, plan)
+               : GPURING_OK;
+}
+
 static int build_plans(struct gpuring_engine *engine, const struct gpuring_engine_config *config)
 {
-    struct gpuring_plan **plans = engine->plans;
-    int status;
+    int status = GPURING_OK;
 
-    status = gpuring_plan_build_ring(config->rank, config->nranks, config->channels, config->nrings,
-                                     &plans[GPURING_ALGORITHM_RING]);
-    if (status == GPURING_OK) {
-        status = gpuring_plan_build_tree(config->rank, config->nranks, config->channels,
-                                         config->ntrees, &plans[GPURING_ALGORITHM_TREE]);
-    }
-    if (status == GPURING_OK && config->nranks <= GPURING_ENGINE_DIRECT_RANKS) {
-        status = gpuring_plan_build_direct(config->rank, config->nranks,
-                                           &plans[GPURING_ALGORITHM_DIRECT]);
-    }
-    if (status == GPURING_OK && config->packed != NULL && config->packed->count > 0) {
-        status = gpuring_plan_build_packed(config->rank, config->nranks, config->packed->place,
-                                           config->packed->count, &plans[GPURING_ALGORITHM_PACKED]);
+    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
+        status = gpuring_engine_plan(config, (enum gpuring_algorithm) i, &engine->plans[i]);
     }
     return status;
 }
@@ -62,10 +60,10 @@ static uint64_t patience(const struct gpuring_engine_config *config, bool host)
     uint64_t us = (uint64_t) config->patience_us;
 
     if (host) {
-        return config->nnodes == config->nranks ? 1
-               : config->oversubscribed         ? LOOKS_OVERSUBSCRIBED
-               : config->nnodes > 1             ? LOOKS_NETWORK
-                                                : LOOKS;
+        return config->nnodes == config->input.nranks ? 1
+               : config->oversubscribed               ? LOOKS_OVERSUBSCRIBED
+               : config->nnodes > 1                   ? LOOKS_NETWORK
+                                                      : LOOKS;
     }
     return 1000 * (us > 0 ? us : config->shared_gpu ? PATIENCE_SHARED_US : PATIENCE_US);
 }
@@ -98,7 +96,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config = (struct gpuring_select_config){
         .algorithm = config->algorithm,
         .protocol = config->protocol,
-        .nranks = config->nranks,
+        .nranks = config->input.nranks,
         .nnodes = config->nnodes,
         .host = device_ops->kind == GPURING_DEVICE_HOST,
         .chunk_bytes = config->chunk_bytes,

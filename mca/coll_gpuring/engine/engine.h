@@ -40,11 +40,9 @@ struct gpuring_engine {
 
 /* What the ranks agree on before plans are made. */
 struct gpuring_engine_config {
-    int rank, nranks, nnodes;
-    uint32_t nrings, ntrees;
-    const struct gpuring_channel *channels;    /* this rank's places, of the greater number */
+    struct gpuring_plan_input input;
+    int nnodes;
     const struct gpuring_model_choice *advice; /* of the topology, or NULL */
-    const struct gpuring_model_choice_places *packed; /* this rank's, or NULL */
     bool oversubscribed;
     bool shared_gpu;         /* other ranks work with it, too */
     int patience_us;         /* of kernels, 0: by shared_gpu */
@@ -52,8 +50,11 @@ struct gpuring_engine_config {
     uint64_t buffer_bytes, chunk_bytes;
 };
 
-#define GPURING_ENGINE_SLOTS        8  /* of each FIFO */
-#define GPURING_ENGINE_DIRECT_RANKS 16 /* direct plans connect all with all: not beyond this */
+#define GPURING_ENGINE_SLOTS 8 /* of each FIFO */
+
+/* The plan of an algorithm: NULL where the algorithm is not eligible. */
+int gpuring_engine_plan(const struct gpuring_engine_config *config,
+                        enum gpuring_algorithm algorithm, struct gpuring_plan **plan);
 
 /* Plans and FIFO sizes; the transport is added by gpuring_engine_transport. */
 int gpuring_engine_create(const struct gpuring_engine_config *config,

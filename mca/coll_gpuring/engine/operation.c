@@ -114,10 +114,9 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
 {
     static const char *const texts[GPURING_ALGORITHM_COUNT] = {
-        [GPURING_ALGORITHM_RING] = "ring",
-        [GPURING_ALGORITHM_TREE] = "tree",
-        [GPURING_ALGORITHM_DIRECT] = "direct",
-        [GPURING_ALGORITHM_PACKED] = "packed",
+#define ALGORITHM_TEXT(v, name, id, text, help) [GPURING_ALGORITHM_##name] = text,
+        GPURING_ALGORITHMS(ALGORITHM_TEXT, )
+#undef ALGORITHM_TEXT
     };
 
     return texts[algorithm];

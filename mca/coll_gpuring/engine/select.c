@@ -76,6 +76,31 @@ static struct gpuring_tuned_range tuned(const struct gpuring_select_config *conf
     return config->tuned != NULL ? *gpuring_tuned_at(config->tuned, bytes) : nothing;
 }
 
+static bool model_chooses(const struct gpuring_model_choice *advice,
+                          enum gpuring_algorithm algorithm)
+{
+    for (int i = 0; advice != NULL && advice->predicted && i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        if (advice->algorithm[i] == (int) algorithm) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes, int asked,
+                             const struct gpuring_model_choice *advice)
+{
+    switch (algorithm) {
+    case GPURING_ALGORITHM_DIRECT:
+        return nranks <= GPURING_SELECT_DIRECT_RANKS;
+    case GPURING_ALGORITHM_TWO_SHOT:
+        return nranks <= GPURING_SELECT_DIRECT_RANKS && nnodes == 1 &&
+               (asked == (int) algorithm || model_chooses(advice, algorithm));
+    default:
+        return true;
+    }
+}
+
 bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes)
 {
     if (config->algorithm == GPURING_SELECT_PREVIOUS) {

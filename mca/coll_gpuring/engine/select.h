@@ -52,6 +52,16 @@ struct gpuring_selection {
 void gpuring_select(const struct gpuring_select_config *config, uint64_t count, uint32_t type_size,
                     struct gpuring_selection *choice);
 
+/* Direct exchanges connect all with all: not beyond this. */
+#define GPURING_SELECT_DIRECT_RANKS 16
+
+/*
+ * Is there to be a plan of an algorithm? asked: the parameter's algorithm, or -1. Two-shot has many
+ * connections and lanes: it is made where it was asked for, or the cost model chooses it.
+ */
+bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes, int asked,
+                             const struct gpuring_model_choice *advice);
+
 bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes);
 
 /* Is a vector of so many bytes left to the previous component? Asked in every call. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Direct one-shot: one lane, a window is one chunk, two steps:
+ * All ranks exchange directly with all others. A window is one chunk in both forms, and operands
+ * are folded in rank order.
+ *
+ * direct: one shot, one lane, two steps; every rank folds the whole vector:
  *
  *   input > send to all others
  *   recv 0 + .. + input (at the own position) + .. + recv n-1 > output
@@ -9,6 +12,15 @@
  * One hop of latency for n - 1 times the traffic: for small vectors. Nobody waits for a slot before
  * all have what they wait for: the sends of window w need the slots of window w - slots, which
  * their receivers have folded before they sent window w - slots + 1.
+ *
+ * two-shot: a reduce-scatter, then an allgather. Each stripe of the vector has a part for every
+ * rank, which that rank, the part's owner, folds for all:
+ *
+ *   lane of the own part:        recv 0 + .. + input + .. + recv n-1 > output, send to all others
+ *   two lanes of another's part: input > send to the owner;  recv from the owner > output
+ *
+ * Two hops, and 2 (n - 1) / n times the traffic, the least possible. In place is safe though two
+ * lanes touch a chunk: the owner sends it back only after it has folded this rank's input.
  */
 #include <stdlib.h>
 
@@ -16,41 +28,107 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-int gpuring_plan_build_direct(int rank, int nranks, struct gpuring_plan **plan)
+/* 0 and room for the references of the longest step, or an error. */
+static int begin(int rank, int nranks, uint16_t **refs)
 {
-    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, 0, 0);
-    struct gpuring_writer writer;
-    uint16_t *sends, *operands;
-
     if (nranks < 2 || nranks >= (int) GPURING_REF_INPUT || rank < 0 || rank >= nranks) {
-        gpuring_error("no direct plan of %d ranks (rank %d)", nranks, rank);
+        gpuring_error("no direct exchange of %d ranks (rank %d)", nranks, rank);
         return GPURING_ERR_ARG;
     }
-    sends = malloc((size_t) nranks * sizeof *sends);
-    operands = malloc((size_t) nranks * sizeof *operands);
-    if (sends == NULL || operands == NULL) {
-        gpuring_error("out of memory for a direct plan of %d ranks", nranks);
-        free(sends);
-        free(operands);
+    *refs = malloc(2 * (size_t) nranks * sizeof **refs);
+    if (*refs == NULL) {
+        gpuring_error("out of memory for a direct exchange of %d ranks", nranks);
         return GPURING_ERR_NOMEM;
+    }
+    return GPURING_OK;
+}
+
+/* Append destinations: all others, from the next rank on, so that not all write to rank 0 first. */
+static void add_sends(struct gpuring_writer *writer, int rank, int nranks, uint32_t key,
+                      uint16_t *refs)
+{
+    for (int i = 1; i < nranks; i++) {
+        refs[i - 1] = gpuring_writer_send(writer, (rank + i) % nranks, key);
+    }
+}
+
+/* Append operands: what all others send, and the own input, in rank order. */
+static void add_operands(struct gpuring_writer *writer, int rank, int nranks, uint32_t key,
+                         uint16_t *refs)
+{
+    for (int peer = 0; peer < nranks; peer++) {
+        refs[peer] = peer == rank ? GPURING_REF_INPUT : gpuring_writer_recv(writer, peer, key);
+    }
+}
+
+int gpuring_plan_build_direct(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
+{
+    int rank = input->rank, nranks = input->nranks;
+    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, 0, 0);
+    struct gpuring_writer writer;
+    uint16_t *refs;
+    int status = begin(rank, nranks, &refs);
+
+    if (status != GPURING_OK) {
+        return status;
     }
     gpuring_writer_open(&writer, GPURING_ALGORITHM_DIRECT, rank, nranks, 1);
     gpuring_writer_lane_begin(&writer, 0, 1, 1);
-    sends[0] = GPURING_REF_INPUT;
-    operands[rank] = GPURING_REF_INPUT;
-    /* Destinations from the next rank on, so that not all ranks write to rank 0 first. */
-    for (int i = 1; i < nranks; i++) {
-        sends[i] = gpuring_writer_send(&writer, (rank + i) % nranks, key);
+    refs[0] = GPURING_REF_INPUT;
+    add_sends(&writer, rank, nranks, key, refs + 1);
+    gpuring_writer_step(&writer, 0, 0, refs, 1, (size_t) nranks - 1);
+    add_operands(&writer, rank, nranks, key, refs);
+    gpuring_writer_step(&writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks, 0);
+    gpuring_writer_lane_end(&writer);
+    free(refs);
+    return gpuring_writer_finish(&writer, plan);
+}
+
+/* This rank's lanes for one part of a stripe: up to its owner, and down from it. */
+static void add_part(struct gpuring_writer *writer, int rank, int nranks, uint32_t part, int owner,
+                     uint16_t *refs)
+{
+    uint32_t up = gpuring_writer_key(GPURING_ALGORITHM_TWO_SHOT, part, 0);
+    uint32_t down = gpuring_writer_key(GPURING_ALGORITHM_TWO_SHOT, part, 1);
+
+    gpuring_writer_lane_begin(writer, part, part + 1, 1);
+    if (owner == rank) {
+        add_operands(writer, rank, nranks, up, refs);
+        add_sends(writer, rank, nranks, down, refs + nranks);
+        gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks,
+                            (size_t) nranks - 1);
+    } else {
+        refs[0] = GPURING_REF_INPUT;
+        refs[1] = gpuring_writer_send(writer, owner, up);
+        gpuring_writer_step(writer, 0, 0, refs, 1, 1);
+        gpuring_writer_lane_end(writer);
+        gpuring_writer_lane_begin(writer, part, part + 1, 1);
+        refs[0] = gpuring_writer_recv(writer, owner, down);
+        gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, 1, 0);
     }
-    for (int peer = 0; peer < nranks; peer++) {
-        if (peer != rank) {
-            operands[peer] = gpuring_writer_recv(&writer, peer, key);
+    gpuring_writer_lane_end(writer);
+}
+
+int gpuring_plan_build_two_shot(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
+{
+    int rank = input->rank, nranks = input->nranks;
+    struct gpuring_writer writer;
+    uint16_t *refs;
+    int status = input->nstripes > 0 ? begin(rank, nranks, &refs) : GPURING_ERR_ARG;
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    gpuring_writer_open(&writer, GPURING_ALGORITHM_TWO_SHOT, rank, nranks,
+                        (uint64_t) input->nstripes * (uint64_t) nranks);
+    for (uint32_t stripe = 0; stripe < input->nstripes; stripe++) {
+        for (int i = 0; i < nranks; i++) {
+            int owner = (rank + i) % nranks;
+
+            add_part(&writer, rank, nranks, stripe * (uint32_t) nranks + (uint32_t) owner, owner,
+                     refs);
         }
     }
-    gpuring_writer_step(&writer, 0, 0, sends, 1, (size_t) nranks - 1);
-    gpuring_writer_step(&writer, 0, GPURING_STEP_STORE, operands, (size_t) nranks, 0);
-    gpuring_writer_lane_end(&writer);
-    free(sends);
-    free(operands);
+    free(refs);
     return gpuring_writer_finish(&writer, plan);
 }

@@ -39,14 +39,6 @@ struct gpuring_channel {
     struct gpuring_tree_place tree[2]; /* the double binary tree: each carries half of the data */
 };
 
-/* One rank's place in a packed tree: any number of children, a weight common to all ranks. */
-struct gpuring_packed_place {
-    uint32_t weight; /* share of the vector, in units of the sum of all weights */
-    int up;
-    int ndown;
-    const int *down;
-};
-
 /* One end of a connection. */
 struct gpuring_plan_conn {
     int peer;     /* rank of the other end */
@@ -74,20 +66,27 @@ struct gpuring_plan {
     struct gpuring_plan_conn *sends;
 };
 
-/*
- * Builders. Return 0 and a new plan in *plan, or GPURING_ERR_ARG / GPURING_ERR_NOMEM with a log
- * line, *plan untouched. nranks >= 2. Time and memory are O(nranks x channels) per rank.
- */
-int gpuring_plan_build_ring(int rank, int nranks, const struct gpuring_channel *channels,
-                            uint32_t nchannels, struct gpuring_plan **plan);
-int gpuring_plan_build_tree(int rank, int nranks, const struct gpuring_channel *channels,
-                            uint32_t nchannels, struct gpuring_plan **plan);
-/* Every rank sends its vector to every other; folded in rank order, so all get the same bits. */
-int gpuring_plan_build_direct(int rank, int nranks, struct gpuring_plan **plan);
-int gpuring_plan_build_packed(int rank, int nranks, const struct gpuring_packed_place *places,
-                              uint32_t ntrees, struct gpuring_plan **plan);
+/* What builders work from: this rank's places in the channels, and how many of them there are. */
+struct gpuring_plan_input {
+    int rank, nranks;                       /* nranks >= 2 */
+    const struct gpuring_channel *channels; /* the greater number of rings and trees */
+    uint32_t nrings, ntrees;
+    uint32_t nstripes; /* of two-shot: equal cuts of the vector, each with a part for every rank */
+};
 
-/* The channel, or for plans without channels another number, that a connection belongs to. */
+/*
+ * Builders, one for each algorithm (gpuring_plan_build_ring, ...), and the same by number. Return 0
+ * and a new plan in *plan, or GPURING_ERR_ARG / GPURING_ERR_NOMEM with a log line, *plan untouched.
+ * Time and memory are O(nranks x channels) per rank.
+ */
+#define GPURING_PLAN_BUILDER(v, name, id, text, help) \
+    int gpuring_plan_build_##id(const struct gpuring_plan_input *input, struct gpuring_plan **plan);
+GPURING_ALGORITHMS(GPURING_PLAN_BUILDER, )
+#undef GPURING_PLAN_BUILDER
+int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
+                       struct gpuring_plan **plan);
+
+/* The channel that a connection belongs to, or the stripe, for plans without channels. */
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);
 
 void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */

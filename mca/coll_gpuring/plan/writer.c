@@ -17,7 +17,14 @@ uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key)
 {
     uint32_t index = (key & UINT32_C(0xfffffff)) >> 1;
 
-    return plan->algorithm == GPURING_ALGORITHM_TREE ? index / 2 : index; /* two trees a channel */
+    switch (plan->algorithm) {
+    case GPURING_ALGORITHM_TREE:
+        return index / 2; /* two trees a channel */
+    case GPURING_ALGORITHM_TWO_SHOT:
+        return index / (uint32_t) plan->nranks; /* a part for each rank */
+    default:
+        return index;
+    }
 }
 
 static void *no_memory(struct gpuring_writer *writer)

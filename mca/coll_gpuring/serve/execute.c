@@ -50,10 +50,9 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
 static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     static const enum gpuring_pvar by_algorithm[GPURING_ALGORITHM_COUNT] = {
-        [GPURING_ALGORITHM_RING] = GPURING_PVAR_calls_ring,
-        [GPURING_ALGORITHM_TREE] = GPURING_PVAR_calls_tree,
-        [GPURING_ALGORITHM_DIRECT] = GPURING_PVAR_calls_direct,
-        [GPURING_ALGORITHM_PACKED] = GPURING_PVAR_calls_packed,
+#define COUNTER(v, name, id, text, help) [GPURING_ALGORITHM_##name] = GPURING_PVAR_calls_##id,
+        GPURING_ALGORITHMS(COUNTER, )
+#undef COUNTER
     };
     static const enum gpuring_pvar by_protocol[GPURING_PROTOCOL_COUNT] = {
         [GPURING_PROTOCOL_SIMPLE] = GPURING_PVAR_calls_simple,

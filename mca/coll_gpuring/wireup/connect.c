@@ -22,11 +22,12 @@ static void tell_missing(const mca_coll_gpuring_module_t *module,
 
     if (module->rank == 0 && asked >= 0 && asked < GPURING_ALGORITHM_COUNT &&
         !engine->choice_config.offered[asked]) {
-        gpuring_info("coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
-                     "(direct: at most %d ranks; packed: GPUs of a known topology): another one is "
-                     "chosen by size",
-                     gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
-                     GPURING_ENGINE_DIRECT_RANKS);
+        gpuring_info(
+            "coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
+            "(direct and two-shot: at most %d ranks; two-shot: on one node): another one is "
+            "chosen by size",
+            gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
+            GPURING_SELECT_DIRECT_RANKS);
     }
 }
 
@@ -87,7 +88,7 @@ int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
         tell_tuning(module, *engine);
     }
     if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-        status = gpuring_wireup_check_plans(known->layout);
+        status = gpuring_wireup_check_plans(known->layout, known->hellos);
     }
     return status;
 }

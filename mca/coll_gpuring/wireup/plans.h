@@ -7,6 +7,11 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/topology/channels.h"
 
+/* What the plans of `rank` are made from; channels: room for GPURING_MAX_CHANNELS places. */
+struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *layout,
+                                                  const struct gpuring_gathered *hellos, int rank,
+                                                  struct gpuring_channel *channels);
+
 /* Plans and FIFO sizes of `rank`; the transport is still to be added. */
 int gpuring_plans_engine(const struct gpuring_channels *layout,
                          const struct gpuring_gathered *hellos, int rank,

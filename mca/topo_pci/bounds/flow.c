@@ -22,9 +22,6 @@ int pci_flow_init(struct pci_flow *flow, uint32_t ngpus)
 void pci_flow_fini(struct pci_flow *flow)
 {
     free(flow->links);
-    free(flow->routes);
-    free(flow->route_vertices);
-    free(flow->route_loads);
     memset(flow, 0, sizeof(*flow));
 }
 
@@ -78,78 +75,6 @@ int pci_flow_add_duplex(struct pci_flow *flow, uint32_t a, uint32_t b, double gb
     int rc = pci_flow_add_link(flow, a, b, gbps);
 
     return 0 != rc ? rc : pci_flow_add_link(flow, b, a, gbps);
-}
-
-/* Room for one more route of hops+1 vertices. */
-static int routes_grow(struct pci_flow *flow, uint32_t hops)
-{
-    if (flow->nroutes == flow->routes_room) {
-        size_t room = 2 * flow->routes_room + 16;
-        struct pci_flow_route *routes = realloc(flow->routes, room * sizeof(*routes));
-
-        if (NULL == routes) {
-            return -ENOMEM;
-        }
-        flow->routes = routes;
-        flow->routes_room = room;
-    }
-    if (flow->hops_room - flow->nhops < hops + 1u) {
-        size_t room = 2 * flow->hops_room + hops + 64;
-        uint32_t *vertices = realloc(flow->route_vertices, room * sizeof(*vertices));
-        double *loads;
-
-        if (NULL == vertices) {
-            return -ENOMEM;
-        }
-        flow->route_vertices = vertices;
-        loads = realloc(flow->route_loads, room * sizeof(*loads));
-        if (NULL == loads) {
-            return -ENOMEM;
-        }
-        flow->route_loads = loads;
-        flow->hops_room = room;
-    }
-    return 0;
-}
-
-int pci_flow_add_route(struct pci_flow *flow, const uint32_t *vertices, const double *loads,
-                       uint32_t hops)
-{
-    int rc;
-
-    if (0 == hops || vertices[0] >= flow->ngpus || vertices[hops] >= flow->ngpus ||
-        vertices[0] == vertices[hops]) {
-        return -EINVAL;
-    }
-    for (uint32_t i = 0; i < hops; i++) {
-        if (vertices[i] >= flow->nvertices || !(loads[i] > 0) || !isfinite(loads[i])) {
-            return -EINVAL;
-        }
-    }
-    rc = routes_grow(flow, hops);
-    if (0 != rc) {
-        return rc;
-    }
-    memcpy(flow->route_vertices + flow->nhops, vertices, (hops + 1u) * sizeof(*vertices));
-    memcpy(flow->route_loads + flow->nhops, loads, hops * sizeof(*loads));
-    flow->routes[flow->nroutes++] =
-        (struct pci_flow_route){vertices[0], vertices[hops], hops, flow->nhops};
-    flow->nhops += hops + 1u;
-    return 0;
-}
-
-int pci_flow_add_any_route(struct pci_flow *flow, uint32_t a, uint32_t b)
-{
-    int rc;
-
-    if (a >= flow->ngpus || b >= flow->ngpus || a == b) {
-        return -EINVAL;
-    }
-    rc = routes_grow(flow, 0);
-    if (0 == rc) {
-        flow->routes[flow->nroutes++] = (struct pci_flow_route){.a = a, .b = b};
-    }
-    return rc;
 }
 
 static int link_compare(const void *left, const void *right)

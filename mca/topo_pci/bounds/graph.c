@@ -154,48 +154,6 @@ static int extract_links(struct extract *extract)
     return rc;
 }
 
-/* Give a pair its path as route, unless that leads through another GPU or a part that is left out.
- */
-static int extract_route(struct extract *extract, uint32_t a, uint32_t b, uint32_t *vertices,
-                         double *loads)
-{
-    const struct pci_path *path = pci_graph_route(extract->graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b);
-    double overhead = pci_path_pci_load(path);
-
-    if (PCI_PATH_DIS == path->class || 0 == path->hops) {
-        return 0;
-    }
-    vertices[0] = a;
-    for (uint32_t i = 0; i < path->hops; i++) {
-        const struct pci_link *link = path->links[i];
-
-        vertices[i + 1] = extract->vertex_of[link->to->vertex];
-        loads[i] = PCI_LINK_PCI == link->type ? overhead : 1;
-        if (NO_VERTEX == vertices[i + 1] ||
-            (i + 1 < path->hops && PCI_NODE_GPU == link->to->type)) {
-            return pci_flow_add_any_route(extract->flow, a, b);
-        }
-    }
-    return pci_flow_add_route(extract->flow, vertices, loads, path->hops);
-}
-
-static int extract_routes(struct extract *extract)
-{
-    uint32_t ngpus = extract->flow->ngpus;
-    uint32_t *vertices = calloc(pci_graph_vertices(extract->graph) + 1u, sizeof(*vertices));
-    double *loads = calloc(pci_graph_vertices(extract->graph) + 1u, sizeof(*loads));
-    int rc = NULL == vertices || NULL == loads ? -ENOMEM : 0;
-
-    for (uint32_t a = 0; 0 == rc && a < ngpus; a++) {
-        for (uint32_t b = a + 1; 0 == rc && b < ngpus; b++) {
-            rc = extract_route(extract, a, b, vertices, loads);
-        }
-    }
-    free(vertices);
-    free(loads);
-    return rc;
-}
-
 int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
                         struct pci_flow *flow)
 {
@@ -213,9 +171,6 @@ int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope
     free(part);
     if (0 == rc) {
         rc = extract_links(&extract);
-    }
-    if (0 == rc && PCI_FLOW_ALL == scope) {
-        rc = extract_routes(&extract);
     }
     free(extract.vertex_of);
     if (0 != rc) {

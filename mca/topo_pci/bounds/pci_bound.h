@@ -14,15 +14,15 @@
  *
  * (Zhao et al., ForestColl, arXiv 2402.06787).
  *
- * AR, packed trees. Each tree reduces towards its root and broadcasts back. A tree crosses a
- * partition of the GPUs in k parts V_i at least k-1 times and uses both directions of each crossing
- * link:
+ * AR, a set of trees, each with a share of the vector. A tree reduces towards its root and
+ * broadcasts back. A tree crosses a partition of the GPUs in k parts V_i at least k-1 times and
+ * uses both directions of each crossing link:
  *
  *     AR = min over partitions of (sum of cut(V_i) / 2) / (k-1)
  *
  * where cut(V_i) is the least capacity that separates the GPUs V_i from the other GPUs. Without
  * relays, sum of cut(V_i) / 2 is the crossing capacity and AR is reached exactly (Tutte and
- * Nash-Williams; packed trees for GPUs: Wang et al., Blink, arXiv 1910.04940). With relays it is an
+ * Nash-Williams; trees for GPUs: Wang et al., Blink, arXiv 1910.04940). With relays it is an
  * upper limit: sum of cut(V_i) / 2 is what all pairs of parts together can exchange (Lovasz and
  * Cherkassky). A link whose two directions differ counts with the smaller one.
  *
@@ -63,31 +63,12 @@ struct pci_flow_link {
     uint64_t capacity; /* of this direction, in units */
 };
 
-/*
- * The way that traffic between two GPUs has to take, for packed trees: vertices from a to b, and
- * how much each link on it carries per byte (1, or more where the path costs overhead). The reverse
- * traffic takes the same way back.
- */
-struct pci_flow_route {
-    uint32_t a, b;
-    uint32_t hops; /* 0: any way over relays will do */
-    size_t first;  /* of its hops+1 route_vertices, and of its hops route_loads */
-};
-
-/*
- * A network. Parallel links are allowed: their capacities add up. Without any routes, packed
- * trees choose theirs; with routes, only pairs with a route are neighbours in trees.
- */
+/* A network. Parallel links are allowed: their capacities add up. */
 struct pci_flow {
     uint32_t ngpus;
     uint32_t nvertices;
     size_t nlinks, links_room;
-    struct pci_flow_link *links; /* owned, like all below */
-    size_t nroutes, routes_room;
-    struct pci_flow_route *routes;
-    size_t nhops, hops_room;
-    uint32_t *route_vertices;
-    double *route_loads;
+    struct pci_flow_link *links; /* owned */
 };
 
 /* Start a network of ngpus GPUs and no links. Free it with pci_flow_fini().
@@ -107,15 +88,6 @@ int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double 
 /* The same in both directions. */
 int pci_flow_add_duplex(struct pci_flow *flow, uint32_t a, uint32_t b, double gbps);
 
-/* Add the route between the first and the last of hops+1 vertices; loads[i] is for the link between
- * the i-th and the next one. -EINVAL: no hop, ends that are not two GPUs, an unknown vertex, a load
- * that is not positive and finite; -ENOMEM. */
-int pci_flow_add_route(struct pci_flow *flow, const uint32_t *vertices, const double *loads,
-                       uint32_t hops);
-
-/* Let two GPUs be neighbours over whatever way packing finds. -EINVAL: not two GPUs; -ENOMEM. */
-int pci_flow_add_any_route(struct pci_flow *flow, uint32_t a, uint32_t b);
-
 /* What part of a machine a network is made of. */
 enum pci_flow_scope {
     PCI_FLOW_NVLINK, /* NVLink and NVSwitch alone */
@@ -124,16 +96,14 @@ enum pci_flow_scope {
 
 /*
  * The network of a machine's GPUs (all of the graph). NVLink between GPUs to which the driver
- * refuses peer-to-peer is left out. With PCI_FLOW_ALL, routes are the graph's paths, with the
- * overhead of Intel CPUs on peer-to-peer traffic (6/5 on PCI links); pairs whose path leads through
- * another GPU may take any way over relays. Free it with pci_flow_fini(). -EINVAL: no GPU; -E2BIG;
+ * refuses peer-to-peer is left out. Free it with pci_flow_fini(). -EINVAL: no GPU; -E2BIG;
  * -ENOMEM.
  */
 int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
                         struct pci_flow *flow);
 
 /* A copy of a network with parallel links merged, sorted by (from, to), and both directions of each
- * link at the smaller of their two capacities, without routes. Free it with pci_flow_fini().
+ * link at the smaller of their two capacities. Free it with pci_flow_fini().
  * -ENOMEM. */
 int pci_flow_symmetric(const struct pci_flow *flow, struct pci_flow *even);
 

@@ -13,7 +13,7 @@
  *     pci_doc.h        documents: XML and elements; errors
  *     pci_discover.h   this machine -> document (hwloc, /sys, NVML)
  *     pci_channels.h   graph -> ring and tree channels in a node, global rings and trees
- *     pci_bound.h      bounds on what any pattern can reach; pci_pack.h: packed trees
+ *     pci_bound.h      bounds on what any pattern can reach
  *     pci_predict.h    the cost model
  *     pci_render.h     text, JSON and SVG
  *

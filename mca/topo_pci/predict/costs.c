@@ -6,9 +6,9 @@
  * GPU table. Source: the allreduce times that NCCL 2.30.7's model gives for eleven machines of one
  * to four nodes, from which the formula and these figures were worked out (doc/cost-model.md shows
  * how; the tests check each of those times). Limits of generations that those machines do not
- * reach are the per-channel figures that NCCL publishes for its kernels. Direct and packed are our
- * own patterns: direct has the constants of a ring, packed those of a tree, whose kernels do the
- * same work per hop.
+ * reach are the per-channel figures that NCCL publishes for its kernels. Direct and two-shot are
+ * our own patterns: direct has the constants of a ring, two-shot those of a tree, whose kernels do
+ * the same work per hop: the lanes of a part are those of a tree of one hop.
  */
 #include "mca/topo_pci/predict/pci_predict.h"
 
@@ -16,14 +16,14 @@
 
 static const char gpu_table[] =
     "base ring,direct * 8.4 6.6 14\n"
-    "base tree,packed * 8.4 6.8 14\n"
+    "base tree,two-shot * 8.4 6.8 14\n"
 
     "hop ring,direct simple * 3.4 5.7 14\n"
     "hop ring,direct ll * 0.6 1 2.7\n"
     "hop ring,direct ll128 * 1.9 2.5 4\n"
-    "hop tree,packed simple * 4 4 14\n"
-    "hop tree,packed ll * 0.6 1 5\n"
-    "hop tree,packed ll128 * 1.25 1.9 8.5\n"
+    "hop tree,two-shot simple * 4 4 14\n"
+    "hop tree,two-shot ll * 0.6 1 5\n"
+    "hop tree,two-shot ll128 * 1.25 1.9 8.5\n"
     "net_hop simple * 3 6 3\n"
     "net_hop ll,ll128 * 1 2 1\n"
     "plateau * 1.9 1.4 1.4 1.4\n"
@@ -34,9 +34,9 @@ static const char gpu_table[] =
     "factor ring,direct simple * 1\n"
     "factor ring,direct ll * 0.5\n"
     "factor ring,direct ll128 * 0.92\n"
-    "factor tree,packed simple * 0.92\n"
-    "factor tree,packed ll * 0.2421052632\n"
-    "factor tree,packed ll128 * 0.7155555556 0.8625 0.8625\n"
+    "factor tree,two-shot simple * 0.92\n"
+    "factor tree,two-shot ll * 0.2421052632\n"
+    "factor tree,two-shot ll128 * 0.7155555556 0.8625 0.8625\n"
 
     /* LL in all: by generation on one node, by the host processor beyond. */
     "cap * ll * 39 87.7 141 282\n"
@@ -63,18 +63,18 @@ static const char gpu_table[] =
 
     /* What is reached of the bandwidth at 2^n bytes: a tree's pipeline fills late. */
     "correction * * * 1\n"
-    "correction tree,packed simple 0-12 0.9\n"
-    "correction tree,packed simple 13-28"
+    "correction tree,two-shot simple 0-12 0.9\n"
+    "correction tree,two-shot simple 13-28"
     " 0.8 0.7 0.6 0.6 0.5 0.5 0.5 0.5 0.6 0.7 0.8 0.7 0.7 0.8 0.9 0.9\n"
-    "correction tree,packed ll 10-24"
+    "correction tree,two-shot ll 10-24"
     " 0.9 0.8 0.7 0.7 0.7 0.7 0.6 0.5 0.4 0.4 0.5 0.6 0.7 0.8 0.9\n"
-    "correction tree,packed ll128 11-26"
+    "correction tree,two-shot ll128 11-26"
     " 0.9 0.8 0.8 0.8 0.7 0.6 0.6 0.6 0.6 0.6 0.6 0.8 0.9 0.9 0.9 0.9\n"
 
     /* A channel's kernel has 512 (LL128: 640) threads; each wants 64 bytes with Simple, otherwise
      * 8, which a ring's LL wants for each rank. */
     "channel_bytes * simple 32768\n"
-    "channel_bytes tree,direct,packed ll 4096\n"
+    "channel_bytes tree,direct,two-shot ll 4096\n"
     "channel_bytes * ll128 5120\n"
     "channel_rank_bytes ring ll 4096\n";
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* What the cost model must know of a job, from a machine's graph and channels. */
-#include "mca/topo_pci/bounds/pci_pack.h"
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
 
 #include <errno.h>
-#include <string.h>
+#include <math.h>
+#include <stdlib.h>
 
 /* The lowest compute capability: the slowest GPU sets the pace. SAME: all GPUs have it. */
 static int lowest_sm(const struct pci_graph *graph, bool *same)
@@ -71,44 +71,60 @@ static double inter_latency(const struct pci_graph *graph, const struct pci_chan
     return latency;
 }
 
-/* Direct exchange: over NVLink when every pair has it, otherwise over all links. */
-static int add_direct(const struct pci_graph *graph, struct pci_job *job)
+/* What a way loads the links with at 1 GB/s. */
+static void add_load(const struct pci_fabric *fabric, const struct pci_way *way, double *load)
 {
-    static const enum pci_flow_scope scopes[] = {PCI_FLOW_NVLINK, PCI_FLOW_ALL};
+    for (uint32_t i = 0; i < way->count; i++) {
+        const struct pci_use *use = &fabric->uses[way->first + i];
 
-    for (size_t i = 0; i < 2; i++) {
-        struct pci_flow flow;
-        int rc = pci_flow_from_graph(graph, scopes[i], &flow);
-
-        if (0 == rc) {
-            rc = pci_pack_direct_bw(&flow, &job->direct.algbw);
-            pci_flow_fini(&flow);
-        }
-        if (0 != rc) {
-            return rc;
-        }
-        if (job->direct.algbw > 0) {
-            job->direct.nvlink = PCI_FLOW_NVLINK == scopes[i];
-            return 0;
-        }
+        load[use->link] += use->factor;
     }
-    return 0;
 }
 
-static void add_packed(const struct pci_pack *pack, struct pci_job *job)
+/* The direct exchanges: all ways are loaded at once, and the fullest link sets the pace. None where
+ * some pair has no way. */
+static void add_direct(const struct pci_fabric *fabric, double *load, struct pci_job *job)
 {
-    for (uint32_t t = 0; t < pack->ntrees; t++) {
-        uint32_t depth = pack->trees[t].depth;
+    double gbps = INFINITY;
 
-        job->packed.depth = depth > job->packed.depth ? depth : job->packed.depth;
+    job->direct.nvlink = true;
+    for (size_t from = 0; from < fabric->ngpus; from++) {
+        for (size_t to = 0; to < fabric->ngpus; to++) {
+            const struct pci_way *way = &fabric->gpus[from * fabric->ngpus + to];
+
+            if (from != to) {
+                gbps = PCI_PATH_DIS == way->class ? 0 : gbps;
+                job->direct.nvlink = job->direct.nvlink && way->class <= PCI_PATH_NVB;
+                add_load(fabric, way, load);
+            }
+        }
     }
-    job->packed.algbw = pack->algbw;
-    job->packed.nvlink = pack->nvlink;
+    for (uint32_t l = 0; l < fabric->nlinks; l++) {
+        gbps = load[l] > 0 ? fmin(gbps, fabric->capacity[l] / load[l]) : gbps;
+    }
+    job->direct.algbw = isinf(gbps) ? 0 : gbps;
+}
+
+static int find_direct(const struct pci_graph *graph, struct pci_job *job)
+{
+    struct pci_fabric fabric;
+    double *load;
+    int rc = pci_fabric_from_graph(graph, &fabric);
+
+    if (0 != rc) {
+        return rc;
+    }
+    load = calloc(fabric.nlinks + 1u, sizeof(*load));
+    if (NULL != load) {
+        add_direct(&fabric, load, job);
+    }
+    free(load);
+    pci_fabric_fini(&fabric);
+    return NULL != load ? 0 : -ENOMEM;
 }
 
 int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
-                     const struct pci_channels *tree, uint32_t channels,
-                     const struct pci_pack *pack, struct pci_job *job)
+                     const struct pci_channels *tree, uint32_t channels, struct pci_job *job)
 {
     uint32_t ngpus = pci_graph_count(graph, PCI_NODE_GPU);
     struct pci_job result = {.nodes = nodes,
@@ -132,11 +148,8 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
     result.tree = job_graph(tree, sm);
     if (nodes > 1) {
         result.latency_inter = inter_latency(graph, ring);
-    } else if (ngpus >= 2 && ngpus <= PCI_PACK_MAX_GPUS) {
-        rc = add_direct(graph, &result);
-        if (NULL != pack) {
-            add_packed(pack, &result);
-        }
+    } else if (ngpus >= 2) {
+        rc = find_direct(graph, &result);
     }
     if (0 == rc) {
         *job = result;

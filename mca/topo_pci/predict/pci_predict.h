@@ -25,14 +25,13 @@
 #include "mca/topo_pci/graph/pcigraph.h"
 
 struct pci_channels; /* pci_channels.h */
-struct pci_pack;     /* pci_pack.h */
 
 /* Name of the constant, name in files, name in reports. The order is that of the plans. */
 #define PCI_ALGORITHMS(X)         \
     X(RING, "ring", "Ring")       \
     X(TREE, "tree", "Tree")       \
     X(DIRECT, "direct", "Direct") \
-    X(PACKED, "packed", "Packed")
+    X(TWO_SHOT, "two-shot", "Two-shot")
 #define PCI_PROTOCOLS(X)          \
     X(SIMPLE, "simple", "Simple") \
     X(LL, "ll", "LL")             \
@@ -131,26 +130,19 @@ struct pci_job {
     struct pci_job_graph ring, tree;
     double latency_inter; /* us that the NICs add to each hop between nodes */
     struct {
-        double algbw; /* of pci_pack_compute(), on one node */
-        uint32_t depth;
+        double algbw; /* when every GPU sends the vector to every other, on one node */
         bool nvlink;
-    } packed;
-    struct {
-        double algbw; /* of pci_pack_direct_bw(), on one node */
-        bool nvlink;
-    } direct;
+    } direct;           /* of both direct exchanges */
     uint32_t protocols; /* bit mask 1 << pci_protocol of what may be used */
 };
 
 /*
  * Describe a job on identical nodes. channels is the number of global channels after connecting.
- * pack may be NULL: no packed trees. direct is offered when all GPUs of the one node have a way to
- * all others. All protocols are allowed at first.
- * -EINVAL: no node, or no GPU; -E2BIG, -ENOMEM.
+ * The direct exchanges are offered when all GPUs of the one node have a way to all others. All
+ * protocols are allowed at first. -EINVAL: no node, or no GPU; -E2BIG, -ENOMEM.
  */
 int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
-                     const struct pci_channels *tree, uint32_t channels,
-                     const struct pci_pack *pack, struct pci_job *job);
+                     const struct pci_channels *tree, uint32_t channels, struct pci_job *job);
 
 /* Describe ranks that share memory, on the host device: one channel of this bandwidth between any
  * two of them. The host table's factors are for PCI_JOB_SHARED_GBPS. ranks >= 2, nodes >= 1. */

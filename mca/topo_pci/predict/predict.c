@@ -99,9 +99,8 @@ bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
     case PCI_ALGORITHM_TREE:
         return job->tree.channels > 0;
     case PCI_ALGORITHM_DIRECT:
+    case PCI_ALGORITHM_TWO_SHOT:
         return 1 == job->nodes && job->direct.algbw > 0;
-    case PCI_ALGORITHM_PACKED:
-        return 1 == job->nodes && job->packed.algbw > 0;
     default:
         return false;
     }
@@ -118,8 +117,6 @@ static bool protocol_works(const struct pci_job *job, enum pci_algorithm algorit
         return job->ring.ll128;
     case PCI_ALGORITHM_TREE:
         return job->tree.ll128;
-    case PCI_ALGORITHM_PACKED:
-        return job->packed.nvlink;
     default:
         return job->direct.nvlink;
     }
@@ -142,12 +139,8 @@ struct pci_path_hops pci_job_hops(const struct pci_job *job, enum pci_algorithm 
         hops.intra = 2 * (per_node - 1);
         nvlink = job->tree.nvlink;
         break;
-    case PCI_ALGORITHM_PACKED:
-        hops.intra = 2 * job->packed.depth;
-        nvlink = job->packed.nvlink;
-        break;
     default:
-        hops.intra = 1;
+        hops.intra = PCI_ALGORITHM_TWO_SHOT == algorithm ? 2 : 1;
         nvlink = job->direct.nvlink;
         break;
     }
@@ -165,8 +158,8 @@ double pci_job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
         return graph->channels * channel * job->ranks / (2.0 * (job->ranks - 1));
     case PCI_ALGORITHM_TREE: /* inner GPUs pass it up and down the same links */
         return graph->channels * channel / 2;
-    case PCI_ALGORITHM_PACKED:
-        return job->packed.algbw;
+    case PCI_ALGORITHM_TWO_SHOT: /* of the vector's parts each pair moves one there and one back */
+        return job->direct.algbw * job->ranks / 2;
     default:
         return job->direct.algbw;
     }
