@@ -94,7 +94,7 @@ endif
 
 # `make parts_table`: what the channel search reaches on parts of machines; for doc/results/search.md.
 EXTRA_PROGRAMS += test/bench/parts_table
-test_bench_parts_table_SOURCES = test/bench/parts_table.c
+test_bench_parts_table_SOURCES = test/bench/parts_table.c $(pci_proof)
 test_bench_parts_table_LDADD = libpcigraph.la -lm
 .PHONY: parts_table
 parts_table: test/bench/parts_table

@@ -64,10 +64,8 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/render/text.c \
     mca/topo_pci/search/bound.c \
     mca/topo_pci/search/channels.c \
-    mca/topo_pci/search/channels_check.c \
     mca/topo_pci/search/channels_graph.c \
     mca/topo_pci/search/connect.c \
-    mca/topo_pci/search/connect_check.c \
     mca/topo_pci/search/connect_tree.c \
     mca/topo_pci/search/ends.c \
     mca/topo_pci/search/local.c \

@@ -11,6 +11,7 @@
 
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "mca/topo_pci/search/pci_channels.h"
+#include "test/unit/pci_proof.h"
 
 #define MAX_GPUS  16u
 #define MAX_PARTS 260u /* of a machine; of larger ones every so manyth is taken */

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz_pci.h"
 #include "mca/topo_pci/bounds/pci_bound.h"
 #include "mca/topo_pci/bounds/pci_bound.h"
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "mca/topo_pci/search/pci_channels.h"
-#include "mca/topo_pci/search/pci_connect.h"
+#include "test/fuzz/fuzz_pci.h"
+#include "test/unit/pci_proof.h"
 
 #define SEARCH_GPUS 24u /* above, a search is right but slow: fewer inputs a second */
 #define BOUND_GPUS  8u  /* and so are bounds */
@@ -96,7 +96,7 @@ static void check_connect(uint32_t nodes, const struct pci_channels *ring,
     require(!rc || error.text[0], "nodes are not connected, without a message");
     if (!rc) {
         require(!pci_connect_check(&connect, why, sizeof(why)), why);
-        pci_connect_fini(&connect);
+        pci_connect_uniform_fini(&connect);
     }
 }
 

@@ -23,7 +23,7 @@ if ! echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return !d && n; }
 fi
 # shellcheck disable=SC2086,SC2046
 $clang $flags -I"$source" $(pkg-config --cflags expat) -o "$folder/fuzz_pci" \
-    "$source/test/fuzz/fuzz_pci.c" $sources $(pkg-config --libs expat) -lm || exit 1
+    "$source/test/fuzz/fuzz_pci.c" "$source"/test/unit/pci_proof_*.c $sources $(pkg-config --libs expat) -lm || exit 1
 "$folder/fuzz_pci" -max_total_time="$seconds" -timeout=300 -rss_limit_mb=2048 -max_len=16384 \
     -dict="$source/test/fuzz/pci.dict" -artifact_prefix="$folder/findings/" \
     -print_final_stats=1 -verbosity=0 \

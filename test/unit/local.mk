@@ -10,6 +10,7 @@ thread_tests =
 
 core_test_libs = libgpuring_core.la libpcigraph.la $(CMOCKA_LIBS) -lpthread -lm
 pci_test_libs = libpcigraph.la $(CMOCKA_LIBS) -lm
+pci_proof = test/unit/pci_proof_channels.c test/unit/pci_proof_connect.c test/unit/pci_proof.h
 
 unit_tests += test/unit/test_decisions
 test_unit_test_decisions_SOURCES = test/unit/test_decisions.c
@@ -159,12 +160,13 @@ test_unit_test_pci_trim_LDADD = $(pci_test_libs)
 EXTRA_DIST += test/data/topo test/fuzz/corpus test/fuzz/pci.dict test/fuzz/run.sh
 unit_tests += test/unit/test_pci_corpus
 test_unit_test_pci_corpus_SOURCES = test/unit/test_pci_corpus.c test/unit/pci_test.h \
-    test/fuzz/fuzz_pci.c test/fuzz/fuzz_pci.h
+    test/fuzz/fuzz_pci.c test/fuzz/fuzz_pci.h $(pci_proof)
 test_unit_test_pci_corpus_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/test/fuzz
 test_unit_test_pci_corpus_LDADD = $(pci_test_libs)
 
 unit_tests += test/unit/test_pci_examples
-test_unit_test_pci_examples_SOURCES = test/unit/test_pci_examples.c test/unit/pci_test.h
+test_unit_test_pci_examples_SOURCES = test/unit/test_pci_examples.c test/unit/pci_test.h \
+    $(pci_proof)
 test_unit_test_pci_examples_LDADD = $(pci_test_libs)
 
 unit_tests += test/unit/test_pci_paths
@@ -244,7 +246,7 @@ test_unit_test_pci_render_CPPFLAGS = $(AM_CPPFLAGS) $(EXPAT_CPPFLAGS)
 test_unit_test_pci_render_LDADD = $(pci_test_libs) $(EXPAT_LIBS)
 
 unit_tests += test/unit/test_pci_search
-test_unit_test_pci_search_SOURCES = test/unit/test_pci_search.c test/unit/pci_cube.h
+test_unit_test_pci_search_SOURCES = test/unit/test_pci_search.c test/unit/pci_cube.h $(pci_proof)
 test_unit_test_pci_search_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 test_unit_test_pci_search_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 
@@ -253,7 +255,7 @@ test_unit_test_pci_tour_SOURCES = test/unit/test_pci_tour.c
 test_unit_test_pci_tour_LDADD = $(pci_test_libs)
 
 unit_tests += test/unit/test_pci_connect
-test_unit_test_pci_connect_SOURCES = test/unit/test_pci_connect.c
+test_unit_test_pci_connect_SOURCES = test/unit/test_pci_connect.c $(pci_proof)
 test_unit_test_pci_connect_LDADD = $(pci_test_libs)
 
 if GPURING_HAVE_CMOCKA

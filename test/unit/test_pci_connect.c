@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/search/pci_connect.h"
+#include "pci_proof.h"
 
 #define MAX_GPUS     16u
 #define MAX_CHANNELS 4u
@@ -75,7 +75,7 @@ static void test_uniform(void **state)
                 assert_int_equal(connect.agreed.trees, 3);
                 assert_int_equal(connect.agreed.channels, 8);
                 assert_sound(&connect);
-                pci_connect_fini(&connect);
+                pci_connect_uniform_fini(&connect);
             }
         }
     }
@@ -98,7 +98,7 @@ static void test_swap(void **state)
     pci_connect_ring(&connect, 4, 0, &place);
     assert_int_equal(place.index, 7);
     assert_int_equal(place.next, 0);
-    pci_connect_fini(&connect);
+    pci_connect_uniform_fini(&connect);
 }
 
 /* The trees over four and five nodes, drawn by hand. */
@@ -182,7 +182,7 @@ static void test_large(void **state)
             assert_true(known);
         }
     }
-    pci_connect_fini(&connect);
+    pci_connect_uniform_fini(&connect);
 }
 
 /* Depth and "inner once" of the node trees alone, up to sizes that are slow in full. */
@@ -199,20 +199,8 @@ static void test_node_trees_large(void **state)
         assert_int_equal(pci_connect_uniform(&connect, sizes[i], &sample.ring, &sample.tree, NULL),
                          0);
         assert_sound(&connect);
-        pci_connect_fini(&connect);
+        pci_connect_uniform_fini(&connect);
     }
-}
-
-static void test_nodes(void **state)
-{
-    static const uint64_t identities[] = {77, 5, 77, 0, 5, 77};
-    static const uint32_t want[] = {0, 1, 0, 2, 1, 0};
-    uint32_t nodes[6], nnodes;
-
-    (void) state;
-    assert_int_equal(pci_connect_nodes(identities, 6, nodes, &nnodes), 0);
-    assert_int_equal(nnodes, 3);
-    assert_memory_equal(nodes, want, sizeof(want));
 }
 
 /* What other ranks send is not trusted. */
@@ -278,10 +266,10 @@ static void test_check_sees(void **state)
     (void) state;
     sample_make(&sample, 4, PCI_PATTERN_TREE, 0);
     assert_int_equal(pci_connect_uniform(&connect, 3, &sample.ring, &sample.tree, NULL), 0);
-    connect.own[5].node = 2; /* it believes to be elsewhere */
+    ((struct pci_wire *) connect.wires)[5].node = 2; /* it believes to be elsewhere */
     assert_int_equal(pci_connect_check(&connect, why, sizeof(why)), -EINVAL);
     assert_true(strlen(why) > 0);
-    pci_connect_fini(&connect);
+    pci_connect_uniform_fini(&connect);
 }
 
 int main(void)
@@ -290,8 +278,7 @@ int main(void)
         cmocka_unit_test(test_uniform),    cmocka_unit_test(test_swap),
         cmocka_unit_test(test_node_trees), cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_large),      cmocka_unit_test(test_node_trees_large),
-        cmocka_unit_test(test_nodes),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_check_sees),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_check_sees),
     };
     return cmocka_run_group_tests_name("pci_connect", tests, NULL, NULL);
 }

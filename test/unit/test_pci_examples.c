@@ -17,7 +17,7 @@
 
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
-#include "mca/topo_pci/search/pci_connect.h"
+#include "pci_proof.h"
 #include "pci_test.h"
 
 /* Part of the proven limit that every search must reach (in practice it is 0.95 and more). */
@@ -102,7 +102,7 @@ static double search(const char *file, uint32_t mask, uint32_t nodes)
         fail_msg("%s, GPUs %#x, %u nodes: %s", file, mask, nodes, why);
     }
     reached = total(&ring);
-    pci_connect_fini(&connect);
+    pci_connect_uniform_fini(&connect);
     pci_channels_fini(&ring);
     pci_channels_fini(&tree);
     pci_fabric_fini(&fabric);

@@ -18,8 +18,8 @@
 
 #include "mca/topo_pci/bounds/pci_bound.h"
 #include "mca/topo_pci/search/pci_channels.h"
-#include "mca/topo_pci/search/pci_connect.h"
 #include "pci_cube.h"
+#include "pci_proof.h"
 
 /* Steps that no search may exceed; one takes about two nanoseconds. */
 #define MOST_STEPS 40000000u
@@ -143,7 +143,7 @@ static void compare_file(const char *answer)
     if (0 != pci_connect_check(&connect, why, sizeof(why))) {
         fail_msg("%s: %s", answer, why);
     }
-    pci_connect_fini(&connect);
+    pci_connect_uniform_fini(&connect);
     both_fini(&ring, &tree);
     pci_fabric_fini(&fabric);
     pci_graph_free(graph);

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "pci_test.h"
@@ -229,30 +227,6 @@ static void test_build(void **state)
     pci_doc_free(NULL);
 }
 
-static void test_write(void **state)
-{
-    char path[] = "/tmp/test_pci_xml.XXXXXX";
-    struct pci_doc *doc = doc_of_file("nvswitch.xml"), *again;
-    struct pci_error error = {""};
-    char *text = text_of(doc), *other;
-    int fd = mkstemp(path);
-    (void) state;
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(pci_doc_write(doc, path, &error), 0);
-    assert_int_equal(pci_doc_read(path, &again, &error), 0);
-    other = text_of(again);
-    assert_string_equal(text, other);
-    assert_int_equal(pci_doc_write(doc, "/nonexistent/x.xml", &error), -ENOENT);
-    assert_non_null(strstr(error.text, "cannot write"));
-    assert_int_equal(pci_doc_write(doc, "/dev/full", &error), -ENOSPC);
-    unlink(path);
-    free(text);
-    free(other);
-    pci_doc_free(doc);
-    pci_doc_free(again);
-}
-
 /* Two processes see one GPU each of the same machine. */
 static void test_merge(void **state)
 {
@@ -379,12 +353,11 @@ static void test_merge_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_build),
-        cmocka_unit_test(test_write),         cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_template),      cmocka_unit_test(test_merge_many),
-        cmocka_unit_test(test_template_last),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_limits),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_build),
+        cmocka_unit_test(test_merge),      cmocka_unit_test(test_template),
+        cmocka_unit_test(test_merge_many), cmocka_unit_test(test_template_last),
     };
     return cmocka_run_group_tests_name("pci_xml", tests, NULL, NULL);
 }

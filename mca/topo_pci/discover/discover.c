@@ -9,32 +9,7 @@
 #include <string.h>
 
 #include "mca/topo_pci/discover/internal.h"
-
-void disc_message(const struct disc *disc, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    if (!disc->options->message) {
-        return;
-    }
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    disc->options->message(disc->options->message_context, text);
-}
-
-int disc_fail(const struct disc *disc, int code, const char *format, ...)
-{
-    va_list args;
-
-    if (disc->error) {
-        va_start(args, format);
-        vsnprintf(disc->error->text, sizeof(disc->error->text), format, args);
-        va_end(args);
-    }
-    return code;
-}
+#include "mca/topo_pci/xml/doc.h"
 
 /* hwloc's own GPU backends initialise drivers, and some create contexts; its pci backend loads the
  * names of all PCI devices of the world and never frees them, while the linux backend needs only
@@ -79,11 +54,11 @@ static int topology_load(struct disc *disc)
         int reason = errno;
 
         hwloc_topology_destroy(topology);
-        return disc_fail(disc, reason == ENOMEM ? -ENOMEM : -EINVAL,
-                         "hwloc cannot read %s%s%s: %s%s",
-                         input ? input : "the topology of this machine", input ? "=" : "",
-                         input ? getenv(input) : "", strerror(reason),
-                         input ? "; correct or unset the variable" : "");
+        return pci_error_set(disc->error, reason == ENOMEM ? -ENOMEM : -EINVAL,
+                             "hwloc cannot read %s%s%s: %s%s",
+                             input ? input : "the topology of this machine", input ? "=" : "",
+                             input ? getenv(input) : "", strerror(reason),
+                             input ? "; correct or unset the variable" : "");
     }
     disc->topology = topology;
     return 0;
@@ -99,8 +74,9 @@ static int input_check(const struct disc *disc)
         return 0;
     }
     if (disc->options->strict) {
-        return disc_fail(disc, -EINVAL, "hwloc cannot use %s=%s; correct or unset the variable",
-                         input, getenv(input));
+        return pci_error_set(disc->error, -EINVAL,
+                             "hwloc cannot use %s=%s; correct or unset the variable", input,
+                             getenv(input));
     }
     disc_message(disc, "hwloc could not use %s=%s and describes this machine instead", input,
                  getenv(input));

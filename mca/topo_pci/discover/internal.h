@@ -39,9 +39,7 @@ struct disc {
     int nets; /* how many have been listed */
 };
 
-/* Where discovery fails: leaves the text in the caller's error and returns CODE. */
-int disc_fail(const struct disc *disc, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Tells the caller one thing that is missing. */
 void disc_message(const struct disc *disc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 
 enum {
     /* Switches above a device.  A PCI domain has 256 buses, and a switch uses two of them. */
@@ -189,7 +190,7 @@ int disc_pci_element(struct disc *disc, const char *busid, hwloc_obj_t obj,
     if (!parent) {
         numa = numa_find(disc, busid, obj, facts);
         rc = numa ? disc_cpu_element(disc, numa, &parent)
-                  : disc_fail(disc, -EINVAL, "hwloc shows no NUMA node with processors");
+                  : pci_error_set(disc->error, -EINVAL, "hwloc shows no NUMA node with processors");
     }
     while (rc == 0 && depth > 0) {
         char name[PCI_BUSID_SIZE];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* Reading /sys below a root that may be a recorded tree, and what the system can do for RDMA. */
+/* Reading /sys below a root that may be a recorded tree, what the system can do for RDMA, and
+ * messages. */
 
 #include <ctype.h>
 #include <limits.h>
@@ -12,6 +13,20 @@
 
 #include "mca/topo_pci/discover/internal.h"
 #include "mca/topo_pci/xml/pci_file.h"
+
+void disc_message(const struct disc *disc, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    if (!disc->options->message) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    disc->options->message(disc->options->message_context, text);
+}
 
 /* Root and name together; -1 when they do not fit. */
 static int path_make(const char *fsroot, char *path, size_t size, const char *format, va_list args)

@@ -96,3 +96,32 @@ void pci_search_init(struct pci_search *search)
                                   .max_intra = PCI_PATH_SYS,
                                   .max_inter = PCI_PATH_SYS};
 }
+
+bool pci_channel_leg(const struct pci_fabric *fabric, const struct pci_channels *channels,
+                     uint32_t c, uint32_t i, struct pci_leg *leg)
+{
+    uint32_t n = channels->ngpus;
+    const uint32_t *order = channels->intra + (size_t) c * n;
+    const uint32_t *nets = channels->nets[c];
+    bool ring = PCI_PATTERN_RING == channels->pattern;
+    bool balanced = PCI_PATTERN_BALANCED_TREE == channels->pattern && n > 1;
+
+    *leg = (struct pci_leg){.inside = i < n - 1, .part = 1};
+    if (i < n - 1) {
+        leg->way = &fabric->gpus[(size_t) order[i] * n + order[i + 1]];
+        return true;
+    }
+    i -= n - 1;
+    if (1 == channels->nodes || PCI_NO_NET == nets[0]) {
+        leg->inside = true;
+        leg->way = &fabric->gpus[(size_t) order[n - 1] * n + order[0]];
+        return 0 == i && ring && n > 1;
+    }
+    if (0 == i) {
+        leg->way = &fabric->in[(size_t) nets[0] * n + order[0]];
+        return true;
+    }
+    leg->part = balanced ? 0.5 : 1;
+    leg->way = &fabric->out[(size_t) order[ring ? n - 1 : i - 1] * fabric->nnets + nets[1]];
+    return i <= (balanced ? 2u : 1u);
+}

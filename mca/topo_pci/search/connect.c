@@ -4,62 +4,10 @@
 #include "mca/topo_pci/search/pci_connect.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static int refuse(struct pci_error *error, int code,
-                                                        const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    if (NULL != error) {
-        vsnprintf(error->text, sizeof(error->text), format, arguments);
-    }
-    va_end(arguments);
-    return code;
-}
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 33;
-    x *= 0xff51afd7ed558ccdull; /* the finaliser of MurmurHash3 (public domain) */
-    x ^= x >> 33;
-    return x;
-}
-
-int pci_connect_nodes(const uint64_t *identities, uint32_t nranks, uint32_t *nodes,
-                      uint32_t *nnodes)
-{
-    size_t slots = 16;
-    uint32_t *table, count = 0;
-
-    while (slots < 2 * (size_t) nranks) {
-        slots *= 2;
-    }
-    table = calloc(slots, sizeof(*table)); /* rank + 1 of a node's first rank; 0: free */
-    if (NULL == table) {
-        return -ENOMEM;
-    }
-    for (uint32_t rank = 0; rank < nranks; rank++) {
-        size_t slot = mix(identities[rank]) & (slots - 1);
-
-        while (0 != table[slot] && identities[table[slot] - 1] != identities[rank]) {
-            slot = (slot + 1) & (slots - 1);
-        }
-        if (0 == table[slot]) {
-            table[slot] = rank + 1;
-            nodes[rank] = count++;
-        } else {
-            nodes[rank] = nodes[table[slot] - 1];
-        }
-    }
-    free(table);
-    *nnodes = count;
-    return 0;
-}
+#include "mca/topo_pci/xml/doc.h"
 
 /* The positions of a GPU in all channels. */
 static void positions(const struct pci_channels *channels, uint32_t gpu, uint16_t *at)
@@ -111,15 +59,17 @@ static int check_wire(const struct pci_wire *wire, uint32_t rank, uint32_t nrank
                  (0 == wire->cross_nic || (2 == wire->cross_nic && 0 == wire->rings % 2));
 
     if (PCI_WIRE_VERSION != wire->version) {
-        return refuse(error, -EPROTO,
-                      "rank %u speaks version %u of the channel exchange, this process %u; install "
-                      "one version of the component on all nodes",
-                      rank, wire->version, PCI_WIRE_VERSION);
+        return pci_error_set(
+            error, -EPROTO,
+            "rank %u speaks version %u of the channel exchange, this process %u; install "
+            "one version of the component on all nodes",
+            rank, wire->version, PCI_WIRE_VERSION);
     }
     for (size_t i = 0; sound && i < 4; i++) {
         sound = wire->classes[i] < PCI_PATH_CLASS_COUNT && wire->bw[i] > 0;
     }
-    return sound ? 0 : refuse(error, -EPROTO, "rank %u sent channels that make no sense", rank);
+    return sound ? 0
+                 : pci_error_set(error, -EPROTO, "rank %u sent channels that make no sense", rank);
 }
 
 static double least(double a, float b)
@@ -178,7 +128,7 @@ static int group(struct pci_connect *connect, struct pci_error *error)
     connect->first = calloc((size_t) connect->nnodes + 2, sizeof(*connect->first));
     connect->members = calloc(connect->nranks, sizeof(*connect->members));
     if (NULL == connect->first || NULL == connect->members) {
-        return refuse(error, -ENOMEM, "no memory for the ranks of the job");
+        return pci_error_set(error, -ENOMEM, "no memory for the ranks of the job");
     }
     for (uint32_t rank = 0; rank < connect->nranks; rank++) {
         connect->first[connect->wires[rank].node + 2]++;
@@ -204,17 +154,18 @@ static int check_node(const struct pci_connect *connect, uint32_t node, uint32_t
         const struct pci_wire *wire = &connect->wires[rank];
 
         if (wire->count != count || 0 != memcmp(wire, head, offsetof(struct pci_wire, ring))) {
-            return refuse(error, -EPROTO,
-                          "rank %u and rank %u are of node %u, but found different channels; do "
-                          "they see different devices?",
-                          connect->members[begin], rank, node);
+            return pci_error_set(
+                error, -EPROTO,
+                "rank %u and rank %u are of node %u, but found different channels; do "
+                "they see different devices?",
+                connect->members[begin], rank, node);
         }
         for (uint32_t c = 0; c < (uint32_t) head->rings + head->trees; c++) {
             uint32_t at = c < head->rings ? wire->ring[c] : wire->tree[c - head->rings];
             uint32_t mark = c * connect->nnodes + node + 1; /* below 64 x 2^26 */
 
             if (at >= count || seen[(size_t) at * 2 * PCI_CHANNELS_MAX + c] == mark) {
-                return refuse(error, -EPROTO, "rank %u sent a position that is taken", rank);
+                return pci_error_set(error, -EPROTO, "rank %u sent a position that is taken", rank);
             }
             seen[(size_t) at * 2 * PCI_CHANNELS_MAX + c] = mark;
         }
@@ -231,13 +182,13 @@ static int check_nodes(const struct pci_connect *connect, struct pci_error *erro
         uint32_t count = connect->first[node + 1] - connect->first[node];
 
         if (0 == count) {
-            return refuse(error, -EPROTO, "no rank is of node %u", node);
+            return pci_error_set(error, -EPROTO, "no rank is of node %u", node);
         }
         most = count > most ? count : most;
     }
     seen = calloc((size_t) most * 2 * PCI_CHANNELS_MAX, sizeof(*seen));
     if (NULL == seen) {
-        return refuse(error, -ENOMEM, "no memory for the ranks of a node");
+        return pci_error_set(error, -ENOMEM, "no memory for the ranks of a node");
     }
     for (uint32_t node = 0; 0 == rc && node < connect->nnodes; node++) {
         rc = check_node(connect, node, seen, error);
@@ -253,7 +204,7 @@ int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, 
     int rc;
 
     if (0 == nranks || nranks > INT32_MAX) {
-        return refuse(error, -EINVAL, "%u ranks are no job", nranks);
+        return pci_error_set(error, -EINVAL, "%u ranks are no job", nranks);
     }
     rc = agree_all(&result, error);
     if (0 == rc) {
@@ -270,43 +221,8 @@ int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, 
     return 0;
 }
 
-int pci_connect_uniform(struct pci_connect *connect, uint32_t nodes,
-                        const struct pci_channels *ring, const struct pci_channels *tree,
-                        struct pci_error *error)
-{
-    uint32_t count = ring->ngpus, nranks = nodes * count;
-    struct pci_wire *wires;
-    int rc = 0;
-
-    if (0 == nodes || 0 == count || nodes > INT32_MAX / count) {
-        return refuse(error, -EINVAL, "%u nodes of %u GPUs are no job", nodes, count);
-    }
-    wires = calloc(nranks, sizeof(*wires));
-    if (NULL == wires) {
-        return refuse(error, -ENOMEM, "no memory for %u ranks", nranks);
-    }
-    for (uint32_t gpu = 0; 0 == rc && gpu < count; gpu++) {
-        rc = pci_wire_fill(&wires[gpu], 0, gpu, ring, tree);
-    }
-    if (0 != rc) {
-        (void) refuse(error, rc, "the channels of a node do not fit the format");
-    }
-    for (uint32_t rank = count; 0 == rc && rank < nranks; rank++) {
-        wires[rank] = wires[rank % count];
-        wires[rank].node = rank / count;
-    }
-    rc = 0 == rc ? pci_connect_init(connect, wires, nranks, error) : rc;
-    if (0 != rc) {
-        free(wires);
-        return rc;
-    }
-    connect->own = wires;
-    return 0;
-}
-
 void pci_connect_fini(struct pci_connect *connect)
 {
-    free(connect->own);
     free(connect->first);
     free(connect->members);
     memset(connect, 0, sizeof(*connect));

@@ -142,17 +142,15 @@ void pci_channels_fini(struct pci_channels *channels); /* a zeroed one is allowe
 int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
                           struct pci_channels *tree);
 
-/* Widen *INTRA and *INTER to the farthest classes that one channel uses. */
-void pci_channel_classes(const struct pci_fabric *fabric, const struct pci_channels *channels,
-                         uint32_t channel, enum pci_path_class *intra, enum pci_path_class *inter);
+/* A way of a channel: inside the node or not, and what part of the channel's speed it carries. */
+struct pci_leg {
+    const struct pci_way *way;
+    bool inside;
+    double part;
+};
 
-/*
- * Prove channels against their fabric: every channel holds each GPU once, NICs exist where they
- * must, classes are as stated, pairs are swapped under cross_nic 2, and no link carries more than
- * its capacity by the rules above (within 1e-6). -EINVAL with a sentence in WHY (always
- * terminated); -ENOMEM.
- */
-int pci_channels_check(const struct pci_fabric *fabric, const struct pci_channels *channels,
-                       char *why, size_t size);
+/* The I-th way of channel C. False: it has no more. */
+bool pci_channel_leg(const struct pci_fabric *fabric, const struct pci_channels *channels,
+                     uint32_t c, uint32_t i, struct pci_leg *leg);
 
 #endif

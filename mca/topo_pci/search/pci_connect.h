@@ -75,8 +75,7 @@ struct pci_agreed {
 struct pci_connect {
     uint32_t nranks, nnodes;
     struct pci_agreed agreed;
-    const struct pci_wire *wires; /* the caller's, or own */
-    struct pci_wire *own;         /* of pci_connect_uniform() */
+    const struct pci_wire *wires; /* the caller's */
     uint32_t *first;              /* node -> where its ranks begin in members; nnodes + 1 */
     uint32_t *members;            /* ranks, node by node, ascending */
 };
@@ -90,14 +89,6 @@ struct pci_tree_place {
     int32_t up;                     /* rank, -1: the root */
     int32_t down[PCI_CONNECT_DOWN]; /* ranks, then -1 */
 };
-
-/*
- * Number the nodes of a job: ranks with the same identity (say, a hash of the host's name) are of
- * one node; nodes are numbered in the order of their first ranks. NODES has room for NRANKS.
- * Expected time O(ranks). -ENOMEM.
- */
-int pci_connect_nodes(const uint64_t *identities, uint32_t nranks, uint32_t *nodes,
-                      uint32_t *nnodes);
 
 /*
  * Fill in the struct of the rank that uses GPU index GPU of its node's graph. -EINVAL: no such
@@ -114,13 +105,6 @@ int pci_wire_fill(struct pci_wire *wire, uint32_t node, uint32_t gpu,
 int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, uint32_t nranks,
                      struct pci_error *error);
 
-/*
- * A job of NODES equal nodes, one rank for each GPU, in order: for tools and tests. Owns its
- * structs. -EINVAL, -E2BIG: as pci_wire_fill(), or more than INT32_MAX ranks; -ENOMEM.
- */
-int pci_connect_uniform(struct pci_connect *connect, uint32_t nodes,
-                        const struct pci_channels *ring, const struct pci_channels *tree,
-                        struct pci_error *error);
 void pci_connect_fini(struct pci_connect *connect); /* a zeroed one is allowed */
 
 /* A rank's place in ring channel C < agreed.rings; or in tree WHICH (0, 1) of tree channel
@@ -133,13 +117,5 @@ void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t
 /* Parent (-1) and children (-1) of a node in one of the two trees over NNODES nodes. */
 void pci_connect_node_tree(uint32_t nnodes, uint32_t node, uint32_t which, int32_t *up,
                            int32_t down[2]);
-
-/*
- * Prove all rings and trees: each ring visits every rank once and prev, next, index agree; each
- * tree spans all ranks from one root, up and down agree, and between nodes its depth is at most
- * 2 + 1.5 log2(nodes); no node is inner in both trees. O(ranks x channels x ranks of a node). For
- * tests and for check=plans. -EINVAL with a sentence in WHY (always terminated); -ENOMEM.
- */
-int pci_connect_check(const struct pci_connect *connect, char *why, size_t size);
 
 #endif

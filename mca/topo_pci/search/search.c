@@ -295,6 +295,7 @@ static uint32_t split_factor(const struct hunt *hunt, double speed)
 static void describe(const struct pci_fabric *fabric, struct pci_channels *channels, bool nets)
 {
     uint32_t n = channels->ngpus;
+    struct pci_leg leg;
 
     channels->type_intra = PCI_PATH_LOC;
     channels->type_inter = nets ? PCI_PATH_LOC : channels->nodes > 1 ? PCI_PATH_SYS : PCI_PATH_PIX;
@@ -306,7 +307,11 @@ static void describe(const struct pci_fabric *fabric, struct pci_channels *chann
             0 != memcmp(channels->nets[c], channels->nets[0], sizeof(channels->nets[c]))) {
             channels->same_channels = false;
         }
-        pci_channel_classes(fabric, channels, c, &channels->type_intra, &channels->type_inter);
+        for (uint32_t i = 0; pci_channel_leg(fabric, channels, c, i, &leg); i++) {
+            enum pci_path_class *type = leg.inside ? &channels->type_intra : &channels->type_inter;
+
+            *type = leg.way->class > *type ? leg.way->class : *type;
+        }
     }
 }
 

@@ -47,12 +47,10 @@ int pci_doc_read(const char *path, struct pci_doc **doc, struct pci_error *error
 int pci_doc_parse(const void *text, size_t size, struct pci_doc **doc, struct pci_error *error);
 
 /*
- * Writes a document: the same bytes for the same document. pci_doc_format allocates TEXT (ends in
- * NUL, free() it); SIZE (may be NULL) does not count the NUL. pci_doc_write replaces the file at
- * once (rename), so that no reader sees half of it; "-" is standard output.
+ * Writes a document: the same bytes for the same document. Allocates TEXT (ends in NUL, free() it);
+ * SIZE (may be NULL) does not count the NUL.
  */
 int pci_doc_format(const struct pci_doc *doc, char **text, size_t *size, struct pci_error *error);
-int pci_doc_write(const struct pci_doc *doc, const char *path, struct pci_error *error);
 
 /*
  * Merges (fuses) FROM into INTO, e.g. the partial trees of several processes of a host. Elements

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Proof of channels against their fabric; shares no code with the search. */
-#include "mca/topo_pci/search/pci_channels.h"
-
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "test/unit/pci_proof.h"
 
 #define TOLERANCE 1e-6
+
+int pci_proof_refuse(char *why, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, size, format, args);
+    va_end(args);
+    return -EINVAL;
+}
 
 struct check {
     const struct pci_fabric *fabric;
@@ -21,60 +30,11 @@ struct check {
     size_t size;
 };
 
-#define refuse(check, ...) pci_refuse((check)->why, (check)->size, __VA_ARGS__)
+#define refuse(check, ...) pci_proof_refuse((check)->why, (check)->size, __VA_ARGS__)
 
 static bool without_nets(const struct pci_channels *channels)
 {
     return 1 == channels->nodes || PCI_NO_NET == channels->nets[0][0];
-}
-
-/* The ways of a channel, one by one, each with whether it is inside the node and the part of the
- * channel's speed that it carries. False after the last. */
-struct leg {
-    const struct pci_way *way;
-    bool inside;
-    double part;
-};
-
-static bool leg_at(const struct pci_fabric *fabric, const struct pci_channels *channels, uint32_t c,
-                   uint32_t i, struct leg *leg)
-{
-    uint32_t n = channels->ngpus;
-    const uint32_t *order = channels->intra + (size_t) c * n;
-    const uint32_t *nets = channels->nets[c];
-    bool ring = PCI_PATTERN_RING == channels->pattern;
-    bool balanced = PCI_PATTERN_BALANCED_TREE == channels->pattern && n > 1;
-
-    *leg = (struct leg){.inside = i < n - 1, .part = 1};
-    if (i < n - 1) {
-        leg->way = &fabric->gpus[(size_t) order[i] * n + order[i + 1]];
-        return true;
-    }
-    i -= n - 1;
-    if (without_nets(channels)) {
-        leg->inside = true;
-        leg->way = &fabric->gpus[(size_t) order[n - 1] * n + order[0]];
-        return 0 == i && ring && n > 1;
-    }
-    if (0 == i) {
-        leg->way = &fabric->in[(size_t) nets[0] * n + order[0]];
-        return true;
-    }
-    leg->part = balanced ? 0.5 : 1;
-    leg->way = &fabric->out[(size_t) order[ring ? n - 1 : i - 1] * fabric->nnets + nets[1]];
-    return i <= (balanced ? 2u : 1u);
-}
-
-void pci_channel_classes(const struct pci_fabric *fabric, const struct pci_channels *channels,
-                         uint32_t channel, enum pci_path_class *intra, enum pci_path_class *inter)
-{
-    struct leg leg;
-
-    for (uint32_t i = 0; leg_at(fabric, channels, channel, i, &leg); i++) {
-        enum pci_path_class *type = leg.inside ? intra : inter;
-
-        *type = leg.way->class > *type ? leg.way->class : *type;
-    }
 }
 
 static int check_order(struct check *check, uint32_t c)
@@ -126,9 +86,9 @@ static int check_nets(struct check *check, uint32_t c)
 static int check_ways(struct check *check, uint32_t c)
 {
     const struct pci_channels *channels = check->channels;
-    struct leg leg;
+    struct pci_leg leg;
 
-    for (uint32_t i = 0; leg_at(check->fabric, channels, c, i, &leg); i++) {
+    for (uint32_t i = 0; pci_channel_leg(check->fabric, channels, c, i, &leg); i++) {
         double speed = leg.part * (leg.inside ? channels->bw_intra : channels->bw_inter);
         enum pci_path_class type = leg.inside ? channels->type_intra : channels->type_inter;
 

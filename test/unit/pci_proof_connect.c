@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Proof of a job's rings and trees. */
-#include "mca/topo_pci/search/pci_connect.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/internal.h"
+#include "mca/topo_pci/xml/doc.h"
+#include "test/unit/pci_proof.h"
 
 struct check {
     const struct pci_connect *connect;
@@ -20,7 +19,7 @@ struct check {
     size_t size;
 };
 
-#define refuse(check, ...) pci_refuse((check)->why, (check)->size, __VA_ARGS__)
+#define refuse(check, ...) pci_proof_refuse((check)->why, (check)->size, __VA_ARGS__)
 
 /* Walk a ring from the rank of index 0: each step must lead to the next index, and the walk back to
  * its start after all ranks. */
@@ -183,4 +182,43 @@ int pci_connect_check(const struct pci_connect *connect, char *why, size_t size)
     free(check.tree);
     free(check.depth);
     return rc;
+}
+
+int pci_connect_uniform(struct pci_connect *connect, uint32_t nodes,
+                        const struct pci_channels *ring, const struct pci_channels *tree,
+                        struct pci_error *error)
+{
+    uint32_t count = ring->ngpus, nranks = nodes * count;
+    struct pci_wire *wires;
+    int rc = 0;
+
+    if (0 == nodes || 0 == count || nodes > INT32_MAX / count) {
+        return pci_error_set(error, -EINVAL, "%u nodes of %u GPUs are no job", nodes, count);
+    }
+    wires = calloc(nranks, sizeof(*wires));
+    if (NULL == wires) {
+        return pci_error_set(error, -ENOMEM, "no memory for %u ranks", nranks);
+    }
+    for (uint32_t gpu = 0; 0 == rc && gpu < count; gpu++) {
+        rc = pci_wire_fill(&wires[gpu], 0, gpu, ring, tree);
+    }
+    if (0 != rc) {
+        (void) pci_error_set(error, rc, "the channels of a node do not fit the format");
+    }
+    for (uint32_t rank = count; 0 == rc && rank < nranks; rank++) {
+        wires[rank] = wires[rank % count];
+        wires[rank].node = rank / count;
+    }
+    rc = 0 == rc ? pci_connect_init(connect, wires, nranks, error) : rc;
+    if (0 != rc) {
+        free(wires);
+        return rc;
+    }
+    return 0;
+}
+
+void pci_connect_uniform_fini(struct pci_connect *connect)
+{
+    free((void *) connect->wires);
+    pci_connect_fini(connect);
 }
