@@ -87,9 +87,8 @@ if GPURING_HAVE_VERBS
 libgpuring_core_la_CPPFLAGS += $(VERBS_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/complete.c \
-    mca/coll_gpuring/net/verbs/error.c \
     mca/coll_gpuring/net/verbs/failover.c \
-    mca/coll_gpuring/net/verbs/gdr.c \
+    mca/coll_gpuring/net/verbs/flush.c \
     mca/coll_gpuring/net/verbs/lib.c \
     mca/coll_gpuring/net/verbs/lib.h \
     mca/coll_gpuring/net/verbs/link.c \
@@ -97,10 +96,10 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/port.c \
     mca/coll_gpuring/net/verbs/post.c \
     mca/coll_gpuring/net/verbs/rail.c \
+    mca/coll_gpuring/net/verbs/state.c \
     mca/coll_gpuring/net/verbs/verbs.c \
     mca/coll_gpuring/net/verbs/verbs.h \
-    mca/coll_gpuring/net/verbs/watch.c \
-    mca/coll_gpuring/net/verbs/wire.h
+    mca/coll_gpuring/net/verbs/watch.c
 endif
 if GPURING_HAVE_UCX
 libgpuring_core_la_CPPFLAGS += $(UCX_CPPFLAGS)

@@ -2,8 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The data path of the net `ucx`: slots and credits as active messages. Completions and arrivals
- * may come out of order; `done` and `arrived` count what is complete in order, and the masks
- * `*_ahead` remember what is complete beyond that, one bit per slot.
+ * may come out of order; the base counts what is complete in order.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,23 +10,9 @@
 #include "mca/coll_gpuring/net/ucx/ucx.h"
 #include "mca/coll_gpuring/util/status.h"
 
-_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "a bit of a mask per slot");
-
-/* Note that `step` is complete and move the in-order count on. */
-static void complete(uint64_t *count, uint64_t *ahead, uint32_t nslots, uint64_t step)
-{
-    *ahead |= UINT64_C(1) << (step % nslots);
-    while ((*ahead & UINT64_C(1) << (*count % nslots)) != 0) {
-        *ahead &= ~(UINT64_C(1) << (*count % nslots));
-        (*count)++;
-    }
-}
-
 static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)
 {
     struct gpuring_net_link *link = op->link;
-    struct gpuring_ucx_ring *ring = &link->ring[op->header.protocol];
-    struct gpuring_net_count *count = &link->base.count[op->header.protocol];
 
     op->busy = false;
     if (status != UCS_OK) {
@@ -38,11 +23,10 @@ static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)
         return;
     }
     if (link->base.direction == GPURING_NET_SEND) {
-        complete(&count->done, &ring->done_ahead, count->memory.nslots, op->header.step);
+        gpuring_net_base_done(&link->base, op->header.protocol, op->header.step);
     } else {
-        complete(&count->arrived, &ring->arrived_ahead, count->memory.nslots, op->header.step);
+        gpuring_net_base_arrived(&link->base, op->header.protocol, op->header.step);
     }
-    gpuring_net_base_news(&link->base);
 }
 
 static void on_sent(void *request, ucs_status_t status, void *op)
@@ -149,7 +133,6 @@ void gpuring_ucx_abort(struct gpuring_net_link *link, int status)
 static bool header_is_possible(const struct gpuring_net_link *link,
                                const struct gpuring_ucx_header *header, size_t bytes)
 {
-    const struct gpuring_ucx_ring *ring = &link->ring[header->protocol];
     const struct gpuring_net_count *count = &link->base.count[header->protocol];
     uint64_t ahead = header->step - count->arrived;
 
@@ -160,8 +143,8 @@ static bool header_is_possible(const struct gpuring_net_link *link,
         return link->base.direction == GPURING_NET_SEND && bytes == 0;
     }
     return link->base.direction == GPURING_NET_RECV && ahead < count->memory.nslots &&
-           (ring->arrived_ahead & UINT64_C(1) << (header->step % count->memory.nslots)) == 0 &&
-           bytes == header->bytes && bytes <= count->memory.slot_bytes;
+           (count->early >> (header->step % 64) & 1) == 0 && bytes == header->bytes &&
+           bytes <= count->memory.slot_bytes;
 }
 
 /* A slot's bytes: here already, or to be fetched straight into the slot. */

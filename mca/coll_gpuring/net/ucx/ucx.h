@@ -63,11 +63,9 @@ struct gpuring_ucx_op {
     bool busy;
 };
 
-/* Masks have a bit per slot: what is complete beyond the counts of the base, which are in order. */
 struct gpuring_ucx_ring {
     struct gpuring_ucx_op *ops;      /* [nslots] sending: data; receiving: credits */
     struct gpuring_ucx_op *receives; /* [nslots] */
-    uint64_t done_ahead, arrived_ahead;
 };
 
 struct gpuring_ucx_peer {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/wire.h"
+#include "mca/coll_gpuring/net/verbs/verbs.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -19,31 +19,6 @@ static uint64_t nearest(uint64_t known, uint32_t low, int bits)
     return known + ahead - (ahead >> (bits - 1) != 0 ? UINT64_C(1) << bits : 0);
 }
 
-/* Count a step that may come out of turn. */
-static void count_step(uint64_t *early, uint64_t *count, uint64_t step)
-{
-    if (step < *count) {
-        return;
-    }
-    *early |= UINT64_C(1) << (step % 64);
-    while ((*early >> (*count % 64) & 1) != 0) {
-        *early &= ~(UINT64_C(1) << (*count % 64));
-        (*count)++;
-    }
-}
-
-void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step)
-{
-    count_step(&link->early[protocol], &link->base.count[protocol].arrived, step);
-    gpuring_net_base_news(&link->base);
-}
-
-void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step)
-{
-    count_step(&link->early[protocol], &link->base.count[protocol].done, step);
-    gpuring_net_base_news(&link->base);
-}
-
 /* Every send of the rail before number `until` is done. */
 static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                        uint64_t until)
@@ -52,7 +27,7 @@ static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail 
         const struct gpuring_verbs_sent *sent = &rail->sent[rail->sq_done++ % link->send_room];
 
         if (sent->kind == GPURING_VERBS_DATA) {
-            gpuring_verbs_slot_done(link, sent->protocol, sent->step);
+            gpuring_net_base_done(&link->base, sent->protocol, sent->step);
         }
     }
     if (rail->sq_done < rail->sq_data && rail->sq_asked <= rail->sq_done &&
@@ -78,14 +53,14 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
     if (count->memory.slots == NULL || wire > count->memory.slot_bytes ||
         (step >= count->arrived && step - count->arrived >= count->memory.nslots)) {
         impossible(link, rail);
-    } else if (step < count->arrived || (link->early[protocol] >> (step % 64) & 1) != 0) {
+    } else if (step < count->arrived || (count->early >> (step % 64) & 1) != 0) {
         impossible(link, rail); /* it may have overwritten what is being read */
     } else {
         count->size[step % count->memory.nslots] = wire;
         if (rail->flush_qp != NULL) {
             gpuring_verbs_flush(link, rail, protocol, step, wire);
         } else {
-            gpuring_verbs_slot_arrived(link, protocol, step);
+            gpuring_net_base_arrived(&link->base, protocol, step);
         }
     }
 }
@@ -211,7 +186,6 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
             sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);
         }
     }
-    gpuring_verbs_rail_drained(link, rail);
 }
 
 int gpuring_verbs_completions(struct gpuring_net *net)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What happens when a rail of a link of the net `verbs` has failed; verbs.h has the plan of it.
+ * What is done after a rail of a link has failed (net/verbs/state.c); verbs.h has the plan of it.
  * Everything said to the peer may be said twice, for the rail that carried it may fail as well.
  */
 #include <string.h>
@@ -14,69 +14,10 @@
 /* How long what had arrived may take to come out; then the queue pair is destroyed. */
 #define DRAIN_NS UINT64_C(1000000000)
 
-static bool has_failed(const struct gpuring_verbs_rail *rail)
-{
-    return rail->state == GPURING_VERBS_DRAINING || rail->state == GPURING_VERBS_DOWN;
-}
-
-static void start_recovery(struct gpuring_net_link *link)
-{
-    gpuring_verbs_net(link)->recovering += !link->recovering;
-    link->recovering = true;
-}
-
 static void stop_recovery(struct gpuring_net_link *link)
 {
     gpuring_verbs_net(link)->recovering -= link->recovering;
     link->recovering = false;
-}
-
-/* Whatever was told over this rail may not have arrived. */
-static void forget_told(struct gpuring_net_link *link, unsigned on)
-{
-    for (unsigned r = 0; r < link->nrails; r++) {
-        link->rail[r].told = link->rail[r].told && link->rail[r].told_on != on;
-    }
-}
-
-void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                             const char *what, const char *remedy)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    const struct gpuring_verbs_rail *other;
-
-    if (rail->state != GPURING_VERBS_UP || link->base.status != GPURING_OK) {
-        return;
-    }
-    rail->state = GPURING_VERBS_DRAINING;
-    rail->failed_ns = gpuring_now_ns();
-    if (gpuring_verbs.modify_qp(rail->qp, &attr, IBV_QP_STATE) != 0) {
-        gpuring_debug("%s: a failed queue pair of device %s does not leave its state",
-                      link->base.net->host, rail->port->adapter->name);
-    }
-    other = gpuring_verbs_first_up(link);
-    if (other == NULL) {
-        if (!link->peer_closed) {
-            gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
-        }
-        return;
-    }
-    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
-                 "%s; it goes on by "
-                 "device %s port %d",
-                 link->base.net->host, link->base.peer_name, rail->port->adapter->name,
-                 rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
-    forget_told(link, (unsigned) (rail - link->rail));
-    start_recovery(link);
-    gpuring_verbs_rail_drained(link, rail);
-}
-
-void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
-{
-    if (rail->state == GPURING_VERBS_DRAINING && rail->receives == 0 &&
-        (rail->flush_qp == NULL || gpuring_verbs_flush_last(link, rail))) {
-        rail->state = GPURING_VERBS_DOWN;
-    }
 }
 
 static void fail_refused(struct gpuring_net_link *link)
@@ -107,9 +48,9 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
 
     fail_refused(link); /* the peer is ready, we are not told yet */
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
-    if (has_failed(lost)) {
+    if (gpuring_verbs_has_failed(lost)) {
         lost->peer_told = true;
-        start_recovery(link);
+        gpuring_verbs_start_recovery(link);
     }
 }
 
@@ -153,7 +94,8 @@ static bool peer_has(const struct gpuring_verbs_rail *lost, const struct gpuring
 static int tell_arrived(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on,
                         unsigned protocol)
 {
-    uint64_t arrived = link->base.count[protocol].arrived, early = link->early[protocol];
+    uint64_t arrived = link->base.count[protocol].arrived;
+    uint64_t early = link->base.count[protocol].early;
     unsigned turn = arrived % 64;
     int status =
         gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, protocol, arrived);
@@ -205,7 +147,7 @@ static void collect(struct gpuring_net_link *link, struct gpuring_verbs_rail *lo
             continue;
         }
         if (closed || peer_has(lost, sent)) {
-            gpuring_verbs_slot_done(link, sent->protocol, sent->step);
+            gpuring_net_base_done(&link->base, sent->protocol, sent->step);
         } else {
             link->again[sent->protocol] |= UINT64_C(1) << (sent->step % 64);
         }
@@ -242,10 +184,14 @@ static bool repeat(struct gpuring_net_link *link)
 }
 
 /* One lost rail, as far as it goes now. True when nothing is left to do. */
-static bool settle(struct gpuring_net_link *link, unsigned r, uint64_t now)
+static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
 {
     struct gpuring_verbs_rail *lost = &link->rail[r], *on = gpuring_verbs_first_up(link);
 
+    if (lost->state == GPURING_VERBS_DRAINING && lost->receives == 0 &&
+        (lost->flush_qp == NULL || gpuring_verbs_flush_last(link, lost))) {
+        lost->state = GPURING_VERBS_DOWN;
+    }
     if (lost->state == GPURING_VERBS_DRAINING && now - lost->failed_ns > DRAIN_NS) {
         /* A device that is gone gives nothing back. Without its queue pair it reaches nothing. */
         if (lost->flush_qp != NULL) {
@@ -273,25 +219,28 @@ static bool settle(struct gpuring_net_link *link, unsigned r, uint64_t now)
 void gpuring_verbs_give_up(struct gpuring_net_link *link)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
-        if (has_failed(&link->rail[r]) && !link->rail[r].repeated) {
+        if (gpuring_verbs_has_failed(&link->rail[r]) && !link->rail[r].repeated) {
             collect(link, &link->rail[r]);
         }
     }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         for (; link->again[p] != 0; link->again[p] &= link->again[p] - 1) {
-            gpuring_verbs_slot_done(link, p, step_of(link, p));
+            gpuring_net_base_done(&link->base, p, step_of(link, p));
         }
     }
 }
 
 bool gpuring_verbs_recovery_due(const struct gpuring_net *net)
 {
-    for (uint32_t i = 0; net->recovering > 0 && i < net->base.nlinks; i++) {
-        const struct gpuring_net_link *link =
-            (const struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
+    const struct gpuring_net_link *link;
 
-        for (unsigned r = 0; link != NULL && link->recovering && r < link->nrails; r++) {
-            if (has_failed(&link->rail[r]) && !link->rail[r].told) {
+    if (net->recovering == 0) {
+        return false;
+    }
+    GPURING_VERBS_EACH_LINK(net, link)
+    {
+        for (unsigned r = 0; link->recovering && r < link->nrails; r++) {
+            if (gpuring_verbs_has_failed(&link->rail[r]) && !link->rail[r].told) {
                 return true;
             }
         }
@@ -301,27 +250,25 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net)
 
 void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now)
 {
-    bool settled = true;
+    bool done = true;
 
     if (!link->recovering) {
         return;
     }
     for (unsigned r = 0; r < link->nrails; r++) {
-        settled = (!has_failed(&link->rail[r]) || settle(link, r, now)) && settled;
+        done = (!gpuring_verbs_has_failed(&link->rail[r]) || go_on(link, r, now)) && done;
     }
-    if (link->base.status != GPURING_OK || link->peer_closed || (repeat(link) && settled)) {
+    if (link->base.status != GPURING_OK || link->peer_closed || (repeat(link) && done)) {
         stop_recovery(link);
     }
 }
 
 void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now)
 {
-    for (uint32_t i = 0; net->recovering > 0 && i < net->base.nlinks; i++) {
-        struct gpuring_net_link *link =
-            (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
+    struct gpuring_net_link *link;
 
-        if (link != NULL) {
-            gpuring_verbs_recover(link, now);
-        }
+    GPURING_VERBS_EACH_LINK(net, link)
+    {
+        gpuring_verbs_recover(link, now);
     }
 }

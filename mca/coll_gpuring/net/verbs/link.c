@@ -83,13 +83,7 @@ static void fill_handle(struct gpuring_net_link *link)
     for (unsigned r = 0; r < link->nrails; r++) {
         const struct gpuring_verbs_rail *rail = &link->rail[r];
 
-        handle->rail[r] = (struct gpuring_verbs_address){.qpn = rail->qp->qp_num,
-                                                         .psn = rail->psn,
-                                                         .rkey = rail->mr->mr->rkey,
-                                                         .lid = rail->port->lid,
-                                                         .mtu = (uint8_t) rail->port->mtu,
-                                                         .link_layer = rail->port->link_layer};
-        memcpy(handle->rail[r].gid, rail->port->gid.raw, sizeof handle->rail[r].gid);
+        handle->rail[r] = gpuring_verbs_rail_address(rail, rail->qp);
     }
 }
 

@@ -11,6 +11,31 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+/* By dma-buf or by the kernel's peer memory, if it is a GPU's; NULL with errno. *tried: for the
+ * error's text. */
+static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapter,
+                                      const struct gpuring_net_memory *memory, const char **tried)
+{
+    const struct gpuring_net_device_memory *device = memory->device;
+    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+    *tried = device == NULL ? "memory" : "GPU memory (peer memory)";
+    if (device != NULL && device->flush) {
+        access |= IBV_ACCESS_REMOTE_READ;
+    }
+    if (device != NULL && device->dmabuf >= 0 && gpuring_verbs.reg_dmabuf_mr != NULL) {
+        struct ibv_mr *mr = gpuring_verbs.reg_dmabuf_mr(
+            adapter->pd, device->dmabuf_offset, memory->bytes, (uint64_t) (uintptr_t) memory->base,
+            device->dmabuf, access);
+
+        if (mr != NULL) {
+            return mr;
+        }
+        *tried = "GPU memory (dma-buf, then peer memory)";
+    }
+    return gpuring_verbs.reg_mr(adapter->pd, memory->base, memory->bytes, access);
+}
+
 static int registration_failed(const struct gpuring_net *net,
                                const struct gpuring_verbs_adapter *adapter, size_t bytes,
                                const char *tried, int error)
@@ -48,7 +73,7 @@ int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
             gpuring_error("out of memory for a memory registration");
             return GPURING_ERR_NOMEM;
         }
-        mr->mr = gpuring_verbs_register(adapter, memory, &tried);
+        mr->mr = register_memory(adapter, memory, &tried);
         if (mr->mr == NULL) {
             int error = errno;
 
@@ -133,4 +158,38 @@ void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_
     }
     gpuring_verbs.destroy_cq(cq->cq);
     free(cq);
+}
+
+/* One port's device. */
+static int try_port(const struct gpuring_net *net, const struct gpuring_verbs_port *port,
+                    const struct gpuring_net_memory *memory)
+{
+    const char *tried;
+    struct ibv_mr *mr = register_memory(port->adapter, memory, &tried);
+
+    if (mr == NULL) {
+        gpuring_info("[no-gdr] device %s of %s does not reach the GPU's memory, so data go through the "
+                     "host's: %s: %s; is the kernel module nvidia-peermem loaded, or do the kernel "
+                     "and the driver support dma-buf?",
+                     port->adapter->name, net->base.host, tried, strerror(errno));
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    gpuring_verbs.dereg_mr(mr);
+    return GPURING_OK;
+}
+
+int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
+                                const struct gpuring_net_memory *memory)
+{
+    int status = GPURING_OK;
+
+    if (device < 0 || device >= net->devices.count || memory->device == NULL) {
+        return GPURING_ERR_ARG;
+    }
+    /* Also by the spares of a link on it. */
+    for (int i = 0; i <= net->config.verbs_spares && status == GPURING_OK; i++) {
+        status = try_port(net, &net->ports[(device + i) % net->devices.count], memory);
+    }
+    net->devices.device[device].gdr = status == GPURING_OK;
+    return status;
 }

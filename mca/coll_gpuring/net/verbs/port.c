@@ -152,8 +152,8 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
 
 static void adapter_close(struct gpuring_verbs_adapter *adapter)
 {
-    if (adapter->sink != NULL) {
-        gpuring_verbs.dereg_mr(adapter->sink);
+    if (adapter->discard != NULL) {
+        gpuring_verbs.dereg_mr(adapter->discard);
     }
     if (adapter->channel != NULL) {
         gpuring_verbs.destroy_comp_channel(adapter->channel);

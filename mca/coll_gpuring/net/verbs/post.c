@@ -5,18 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/wire.h"
+#include "mca/coll_gpuring/net/verbs/verbs.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define ASK_EVERY     4    /* sends: how many may pass unreported while a report is awaited */
 #define ASK_BYTES     8192 /* what a slot holds for which a report costs nothing */
 #define RECEIVE_BATCH 64
 #define IDLE_NS       UINT64_C(1000000000)
-uint64_t gpuring_verbs_flush_id(const struct gpuring_net_link *link,
-                                const struct gpuring_verbs_rail *rail)
-{
-    return gpuring_verbs_id(link, rail, VERBS_ID_FLUSH);
-}
 
 int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                            unsigned count)
@@ -36,16 +31,6 @@ int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_r
         count -= batch;
     }
     return error;
-}
-
-struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link)
-{
-    for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].state == GPURING_VERBS_UP) {
-            return &link->rail[r];
-        }
-    }
-    return NULL;
 }
 
 /* For the next slot: the lanes in turn; when none is left, a spare. */
@@ -260,16 +245,15 @@ static void probe_rails(struct gpuring_net_link *link, uint64_t now, bool slept)
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
 {
     bool slept = now - net->watched_ns > 2 * IDLE_NS; /* nobody polled: silence means nothing */
+    struct gpuring_net_link *link;
 
     if (now - net->watched_ns < IDLE_NS / 4) {
         return;
     }
     net->watched_ns = now;
-    for (uint32_t i = 0; i < net->base.nlinks; i++) {
-        struct gpuring_net_link *link =
-            (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
-
-        if (link != NULL && link->connected && link->base.user != NULL && !link->peer_closed &&
+    GPURING_VERBS_EACH_LINK(net, link)
+    {
+        if (link->connected && link->base.user != NULL && !link->peer_closed &&
             link->base.status == GPURING_OK) {
             probe_rails(link, now, slept);
         }

@@ -43,20 +43,114 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
     return GPURING_OK;
 }
 
-static int initialise_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+/* 0 or an errno. */
+static int initialise_qp(const struct gpuring_verbs_rail *rail, struct ibv_qp *qp, int access)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .port_num = rail->port->number,
                                .pkey_index = rail->port->pkey_index,
-                               .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE};
-    int error = gpuring_verbs.modify_qp(
-        rail->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+                               .qp_access_flags = (unsigned) access};
 
-    if (error != 0) {
-        return rail_error(link, rail, "initialise a queue pair", error);
+    return gpuring_verbs.modify_qp(
+        qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static void fill_address(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                         const struct gpuring_verbs_address *peer, struct ibv_ah_attr *address)
+{
+    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
+
+    address->dlid = peer->lid;
+    address->sl = (uint8_t) config->verbs_service_level;
+    address->port_num = rail->port->number;
+    /* Ethernet always routes by GID; InfiniBand only when the subnets differ. */
+    if (peer->link_layer == IBV_LINK_LAYER_ETHERNET ||
+        memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
+        address->is_global = 1;
+        memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
+        address->grh.sgid_index = rail->port->gid_index;
+        address->grh.hop_limit = 255;
+        address->grh.traffic_class = (uint8_t) config->verbs_traffic_class;
     }
-    error = gpuring_verbs_receives(link, rail, link->receive_room);
-    return error != 0 ? rail_error(link, rail, "post receives", error) : GPURING_OK;
+}
+
+/* From "initialised" to "ready to send", with so many reads under way. 0 or an errno. */
+static int connect_qp(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                      struct ibv_qp *qp, const struct gpuring_verbs_address *peer, uint8_t reads)
+{
+    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
+    int timeout = config->verbs_timeout, retry = config->verbs_retry_count, error;
+    struct ibv_qp_attr receive = {.qp_state = IBV_QPS_RTR,
+                                  .path_mtu = rail->port->mtu < (enum ibv_mtu) peer->mtu
+                                                  ? rail->port->mtu
+                                                  : (enum ibv_mtu) peer->mtu,
+                                  .dest_qp_num = peer->qpn,
+                                  .rq_psn = peer->psn,
+                                  .max_dest_rd_atomic = reads,
+                                  .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
+    struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
+                               .timeout =
+                                   (uint8_t) (timeout >= 0 ? timeout : GPURING_VERBS_TIMEOUT),
+                               .retry_cnt = (uint8_t) (retry >= 0 ? retry : GPURING_VERBS_RETRY),
+                               .rnr_retry = GPURING_VERBS_RNR_RETRY,
+                               .sq_psn = rail->psn,
+                               .max_rd_atomic = reads};
+
+    fill_address(link, rail, peer, &receive.ah_attr);
+    error = gpuring_verbs.modify_qp(qp, &receive,
+                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                        IBV_QP_MIN_RNR_TIMER);
+    return error != 0 ? error
+                      : gpuring_verbs.modify_qp(qp, &send,
+                                                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                                    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                                    IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
+                                                        const struct ibv_qp *qp)
+{
+    struct gpuring_verbs_address address = {.qpn = qp->qp_num,
+                                            .psn = rail->psn,
+                                            .rkey = rail->mr->mr->rkey,
+                                            .lid = rail->port->lid,
+                                            .mtu = (uint8_t) rail->port->mtu,
+                                            .link_layer = rail->port->link_layer};
+
+    memcpy(address.gid, rail->port->gid.raw, sizeof address.gid);
+    return address;
+}
+
+/* For flushing what NICs wrote to a GPU (net/verbs/flush.c): a queue pair that is connected with
+ * itself, and a byte to read to. */
+static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
+{
+    static uint64_t discard; /* of all adapters; what is read is of no interest */
+    struct gpuring_verbs_adapter *adapter = rail->port->adapter;
+    struct gpuring_verbs_address self;
+    struct ibv_qp_init_attr attr = {
+        .send_cq = rail->cq->cq,
+        .recv_cq = rail->cq->cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    int error;
+
+    if (adapter->discard == NULL) {
+        adapter->discard =
+            gpuring_verbs.reg_mr(adapter->pd, &discard, sizeof discard, IBV_ACCESS_LOCAL_WRITE);
+    }
+    if (adapter->discard != NULL) {
+        rail->flush_qp = gpuring_verbs.create_qp(adapter->pd, &attr);
+    }
+    error = rail->flush_qp == NULL ? errno
+                                   : initialise_qp(rail, rail->flush_qp, IBV_ACCESS_REMOTE_READ);
+    if (error == 0) {
+        self = gpuring_verbs_rail_address(rail, rail->flush_qp);
+        error = connect_qp(link, rail, rail->flush_qp, &self, 1);
+    }
+    return error != 0 ? rail_error(link, rail, "prepare for flushing GPU memory", error)
+                      : GPURING_OK;
 }
 
 int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
@@ -65,7 +159,7 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
     unsigned number = (unsigned) (rail - link->rail);
-    int status;
+    int status, error;
 
     rail->port = port;
     /* Where the peer starts counting packets; any 24 bits that differ from rail to rail. */
@@ -86,75 +180,23 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
     }
     if (status == GPURING_OK && memory->device != NULL && memory->device->flush &&
         link->base.direction == GPURING_NET_RECV) {
-        status = gpuring_verbs_flush_create(link, rail);
+        status = create_flush_qp(link, rail);
     }
-    return status == GPURING_OK ? initialise_qp(link, rail) : status;
-}
-
-void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
-                                const struct gpuring_verbs_rail *rail,
-                                const struct gpuring_verbs_address *peer,
-                                struct ibv_ah_attr *address)
-{
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
-
-    address->dlid = peer->lid;
-    address->sl = (uint8_t) config->verbs_service_level;
-    address->port_num = rail->port->number;
-    /* Ethernet always routes by GID; InfiniBand only when the subnets differ. */
-    if (peer->link_layer == IBV_LINK_LAYER_ETHERNET ||
-        memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
-        address->is_global = 1;
-        memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
-        address->grh.sgid_index = rail->port->gid_index;
-        address->grh.hop_limit = 255;
-        address->grh.traffic_class = (uint8_t) config->verbs_traffic_class;
+    if (status != GPURING_OK) {
+        return status;
     }
-}
-
-static int ready_to_receive(const struct gpuring_net_link *link,
-                            const struct gpuring_verbs_rail *rail,
-                            const struct gpuring_verbs_address *peer)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-                               .path_mtu = rail->port->mtu < (enum ibv_mtu) peer->mtu
-                                               ? rail->port->mtu
-                                               : (enum ibv_mtu) peer->mtu,
-                               .dest_qp_num = peer->qpn,
-                               .rq_psn = peer->psn,
-                               .max_dest_rd_atomic = 0,
-                               .min_rnr_timer = GPURING_VERBS_RNR_TIMER};
-
-    gpuring_verbs_address_fill(link, rail, peer, &attr.ah_attr);
-    return gpuring_verbs.modify_qp(rail->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                       IBV_QP_MIN_RNR_TIMER);
-}
-
-static int ready_to_send(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail)
-{
-    const struct gpuring_net_config *config = &gpuring_verbs_net(link)->config;
-    int timeout = config->verbs_timeout, retry = config->verbs_retry_count;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
-                               .timeout =
-                                   (uint8_t) (timeout >= 0 ? timeout : GPURING_VERBS_TIMEOUT),
-                               .retry_cnt = (uint8_t) (retry >= 0 ? retry : GPURING_VERBS_RETRY),
-                               .rnr_retry = GPURING_VERBS_RNR_RETRY,
-                               .sq_psn = rail->psn,
-                               .max_rd_atomic = 0};
-
-    return gpuring_verbs.modify_qp(rail->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    error = initialise_qp(rail, rail->qp, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (error == 0) {
+        error = gpuring_verbs_receives(link, rail, link->receive_room);
+    }
+    return error != 0 ? rail_error(link, rail, "initialise a queue pair", error) : GPURING_OK;
 }
 
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     const struct gpuring_verbs_address *peer = &link->peer.rail[rail - link->rail];
-    int error = ready_to_receive(link, rail, peer);
+    int error = connect_qp(link, rail, rail->qp, peer, 0);
 
-    error = error != 0 ? error : ready_to_send(link, rail);
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;
         rail->active_ns = gpuring_now_ns();

@@ -88,7 +88,7 @@ struct gpuring_verbs_adapter {
     struct ibv_device_attr attr;
     struct gpuring_verbs_cq *cqs;
     struct gpuring_verbs_mr *mrs;
-    struct ibv_mr *sink; /* where flushing reads go; NULL until one is needed */
+    struct ibv_mr *discard; /* where flushing reads go; NULL until one is needed */
     char name[64];
 };
 
@@ -159,7 +159,7 @@ struct gpuring_verbs_rail {
     bool peer_told; /* the peer has told us */
     bool repeated;  /* sending: what it had not brought is in link->again */
     unsigned told_on;
-    /* Slots in a GPU's memory that need flushing (net/verbs/gdr.c): bits step % 64 of what has
+    /* Slots in a GPU's memory that need flushing (net/verbs/flush.c): bits step % 64 of what has
      * arrived since the last flush began, and before. */
     struct ibv_qp *flush_qp; /* connected with itself; NULL: not needed */
     uint64_t landed[GPURING_PROTOCOL_COUNT], flushing[GPURING_PROTOCOL_COUNT];
@@ -184,11 +184,10 @@ struct gpuring_net_link {
     bool peer_closed; /* BYE has come */
     bool recovering;  /* a rail's failure is not dealt with yet */
     /* By bits step % 64; at most nslots steps, which are fewer, are under way. */
-    uint64_t early[GPURING_PROTOCOL_COUNT]; /* done or arrived out of turn */
     uint64_t again[GPURING_PROTOCOL_COUNT]; /* sending: to be repeated */
     uint64_t head[GPURING_PROTOCOL_COUNT];  /* receiving: the last credit given, or to be */
 };
-_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "bits of early and again");
+_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "bits of again");
 
 struct gpuring_net {
     struct gpuring_net_base base;
@@ -205,6 +204,46 @@ struct gpuring_net {
 static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
 {
     return (struct gpuring_net *) link->base.net;
+}
+
+/* Each link of the net, in the body of a loop. */
+#define GPURING_VERBS_EACH_LINK(net, link)                        \
+    for (uint32_t each_ = 0; each_ < (net)->base.nlinks; each_++) \
+        if (((link) = (struct gpuring_net_link *) (net)->base.links[each_]) != NULL)
+
+static inline bool gpuring_verbs_has_failed(const struct gpuring_verbs_rail *rail)
+{
+    return rail->state >= GPURING_VERBS_DRAINING;
+}
+
+/* Parts of the immediate values that are drawn above. */
+#define VERBS_IMM_CONTROL      3u
+#define VERBS_IMM_STEP_BITS    16
+#define VERBS_IMM_PAIR_BITS    14 /* of data: the head of the pair, above the step */
+#define VERBS_IMM_HEAD_BITS    30
+#define VERBS_IMM_NUMBER_BITS  22
+#define VERBS_IMM_KIND_AT      27
+#define VERBS_IMM_RAIL_AT      24
+#define VERBS_IMM_PROTOCOL_AT  22
+#define VERBS_LOW(value, bits) ((uint32_t) (value) & ((UINT32_C(1) << (bits)) - 1))
+
+_Static_assert(GPURING_PROTOCOL_COUNT <= VERBS_IMM_CONTROL, "two bits of the immediate value");
+_Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
+
+/*
+ * Work request ids:  | place of the link in the table | rail | receive | flush | bits of a number |
+ *                     63                            32 31  29 28        27      26              0
+ */
+#define VERBS_ID_RAIL_AT 29
+#define VERBS_ID_RECEIVE (UINT64_C(1) << 28)
+#define VERBS_ID_FLUSH   (UINT64_C(1) << 27)
+#define VERBS_ID_NUMBER  (VERBS_ID_FLUSH - 1)
+
+static inline uint64_t gpuring_verbs_id(const struct gpuring_net_link *link,
+                                        const struct gpuring_verbs_rail *rail, uint64_t low)
+{
+    return (link->base.id & UINT32_MAX) << 32 | (uint64_t) (rail - link->rail) << VERBS_ID_RAIL_AT |
+           low;
 }
 
 /* net/verbs/port.c: what there is */
@@ -234,20 +273,21 @@ int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *
                          unsigned entries, struct gpuring_verbs_cq **cq);
 void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_cq *cq,
                           unsigned entries);
+int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
+                                const struct gpuring_net_memory *memory);
 
-/* net/verbs/rail.c: the life of a queue pair. These leave the parts that there are to rail_release.
- */
+/* net/verbs/rail.c: the life of a queue pair. What create has made when it fails is released by
+ * rail_release. */
 int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               struct gpuring_verbs_port *port,
                               const struct gpuring_net_memory *memory);
-/* An address as the device wants it. */
-void gpuring_verbs_address_fill(const struct gpuring_net_link *link,
-                                const struct gpuring_verbs_rail *rail,
-                                const struct gpuring_verbs_address *peer,
-                                struct ibv_ah_attr *address);
+/* What the peer connects its queue pair with. */
+struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
+                                                        const struct ibv_qp *qp);
 /* Connect with the peer's rail of the same number. 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+
 /* net/verbs/post.c: what is posted */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes, bool more, uint64_t head);
@@ -259,8 +299,6 @@ void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now);
 /* Send nothing, of which a report comes. */
 void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* The first rail that is up, or NULL. */
-struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
 /* Post a slot (again), a credit, or a control message; as the net's post does. */
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                             uint64_t step, uint32_t bytes, bool more);
@@ -283,23 +321,8 @@ int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_r
 /* net/verbs/complete.c: what has completed */
 /* Take what has completed; returns how much. */
 int gpuring_verbs_completions(struct gpuring_net *net);
-/* The slot of this step has left. */
-void gpuring_verbs_slot_done(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
-/* The slot of this step has arrived and can be seen. */
-void gpuring_verbs_slot_arrived(struct gpuring_net_link *link, unsigned protocol, uint64_t step);
 
-/*
- * net/verbs/gdr.c: slots in a GPU's memory. Written after the specifications and tested with
- * devices of our own only; it has never run on hardware.
- */
-/* The registration, by dma-buf or by the kernel's peer memory; NULL with errno. *tried: for the
- * error's text. */
-struct ibv_mr *gpuring_verbs_register(const struct gpuring_verbs_adapter *adapter,
-                                      const struct gpuring_net_memory *memory, const char **tried);
-int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
-                                const struct gpuring_net_memory *memory);
-/* For a receiving rail: what flushing needs. */
-int gpuring_verbs_flush_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
+/* net/verbs/flush.c: slots in a GPU's memory */
 /* A slot has landed: flush it, now or with the next ones. */
 void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                          unsigned protocol, uint64_t step, uint32_t bytes);
@@ -311,16 +334,8 @@ bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verb
 /* The last flush of a rail failed: what the peer takes for arrived is lost. */
 void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
                                 const struct gpuring_verbs_rail *rail);
-/* The id of a flush's work request. */
-uint64_t gpuring_verbs_flush_id(const struct gpuring_net_link *link,
-                                const struct gpuring_verbs_rail *rail);
 
 /* net/verbs/failover.c */
-/* The rail has failed for this reason: go on by another, or the link has failed. */
-void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                             const char *what, const char *remedy);
-/* A receive, or a flush, of a rail that is not up may have been the last to come back. */
-void gpuring_verbs_rail_drained(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 /* ARRIVED, EARLY and LOST; on: the rail that brought it. What is said twice, by several rails, may
  * come in any order, and all of it is true: it is added up. */
 void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
@@ -338,11 +353,17 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net);
 void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
 void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);
 
-/* net/verbs/error.c */
-void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
-                             int status, const char *what, const char *remedy);
+/* net/verbs/state.c: the state of rails and links that fail */
+/* The first rail that is up, or NULL. */
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
+void gpuring_verbs_start_recovery(struct gpuring_net_link *link);
+/* The rail has failed for this reason: the link goes on by another, or has failed. */
+void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                             const char *what, const char *remedy);
 void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                                 const struct ibv_wc *wc);
+void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                             int status, const char *what, const char *remedy);
 /* What a user can do about a completion's status, and whether another path may be better. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
 bool gpuring_verbs_path_failed(enum ibv_wc_status status);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What a failed connection says: both hosts, device, port, status, remedy. */
+/*
+ * Rails and links that fail: their state, and what is said of it: both hosts, device, port, status,
+ * remedy. Only the state changes here, in the midst of whatever found the failure; what follows
+ * from it is done in the next pass (net/verbs/failover.c).
+ */
 #include <stdio.h>
 
 #include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -74,19 +79,25 @@ bool gpuring_verbs_path_failed(enum ibv_wc_status status)
     return (size_t) status >= STATUS_COUNT || statuses[status].path;
 }
 
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP) {
+            return &link->rail[r];
+        }
+    }
+    return NULL;
+}
+
 /* The peer's probes and sends then get no answer any more, and it learns of the failure too. */
-static void stop_answering(struct gpuring_net_link *link)
+static void stop_answering(const struct gpuring_net_link *link,
+                           const struct gpuring_verbs_rail *rail)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-    for (unsigned r = 0; r < link->nrails && link->connected; r++) {
-        struct gpuring_verbs_rail *rail = &link->rail[r];
-
-        if (rail->state == GPURING_VERBS_UP &&
-            gpuring_verbs.modify_qp(rail->qp, &attr, IBV_QP_STATE) != 0) {
-            gpuring_debug("%s: a failed queue pair of device %s does not leave its state",
-                          link->base.net->host, rail->port->adapter->name);
-        }
+    if (gpuring_verbs.modify_qp(rail->qp, &attr, IBV_QP_STATE) != 0) {
+        gpuring_debug("%s: a failed queue pair of device %s does not leave its state",
+                      link->base.net->host, rail->port->adapter->name);
     }
 }
 
@@ -100,7 +111,7 @@ static void failed_before(const struct gpuring_net_link *link,
     for (unsigned r = 0; r < link->nrails; r++) {
         const struct gpuring_verbs_rail *rail = &link->rail[r];
 
-        if (rail != last && rail->state >= GPURING_VERBS_DRAINING && used < size) {
+        if (rail != last && gpuring_verbs_has_failed(rail) && used < size) {
             used += (size_t) snprintf(text + used, size - used, "%s device %s port %d",
                                       used == 0 ? ", after" : ",", rail->port->adapter->name,
                                       rail->port->number);
@@ -116,13 +127,57 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
     if (link->base.status != GPURING_OK) {
         return;
     }
-    stop_answering(link);
+    for (unsigned r = 0; r < link->nrails && link->connected; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP) {
+            stop_answering(link, &link->rail[r]);
+        }
+    }
     failed_before(link, rail, before, sizeof before);
     gpuring_net_base_fail(
         &link->base, status,
         "[verbs-failed] verbs connection from %s to %s, device %s port %d, failed%s: %s; %s",
         link->base.net->host, link->base.peer_name, rail->port->adapter->name, rail->port->number,
         before, what, remedy);
+}
+
+void gpuring_verbs_start_recovery(struct gpuring_net_link *link)
+{
+    gpuring_verbs_net(link)->recovering += !link->recovering;
+    link->recovering = true;
+}
+
+/* Whatever was told over this rail may not have arrived. */
+static void forget_told(struct gpuring_net_link *link, unsigned on)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        link->rail[r].told = link->rail[r].told && link->rail[r].told_on != on;
+    }
+}
+
+void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                             const char *what, const char *remedy)
+{
+    const struct gpuring_verbs_rail *other;
+
+    if (rail->state != GPURING_VERBS_UP || link->base.status != GPURING_OK) {
+        return;
+    }
+    rail->state = GPURING_VERBS_DRAINING;
+    rail->failed_ns = gpuring_now_ns();
+    stop_answering(link, rail);
+    other = gpuring_verbs_first_up(link);
+    if (other == NULL) {
+        if (!link->peer_closed) {
+            gpuring_verbs_link_fail(link, rail, GPURING_ERR_NET, what, remedy);
+        }
+        return;
+    }
+    gpuring_warn("[verbs-failover] verbs connection from %s to %s: device %s port %d failed: %s; "
+                 "%s; it goes on by device %s port %d",
+                 link->base.net->host, link->base.peer_name, rail->port->adapter->name,
+                 rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
+    forget_told(link, (unsigned) (rail - link->rail));
+    gpuring_verbs_start_recovery(link);
 }
 
 void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
