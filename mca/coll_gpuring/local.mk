@@ -51,14 +51,11 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/first_chunk.c \
     mca/coll_gpuring/transport/health.c \
     mca/coll_gpuring/transport/internal.h \
-    mca/coll_gpuring/transport/offsets.c \
     mca/coll_gpuring/transport/peer.c \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \
     mca/coll_gpuring/transport/remote.c \
     mca/coll_gpuring/transport/slots.c \
-    mca/coll_gpuring/transport/status_page.c \
-    mca/coll_gpuring/transport/status_page.h \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \
     mca/coll_gpuring/transport/transport.h

@@ -27,7 +27,7 @@ int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
 int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
                        struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                        enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes,
-                       const struct gpuring_net_device_memory *gpu)
+                       const struct gpuring_device_nic *gpu)
 {
     const size_t page = (size_t) sysconf(_SC_PAGESIZE);
     size_t counters = GPURING_PROTOCOL_COUNT *

@@ -42,7 +42,7 @@ int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
 int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
                        struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                        enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes,
-                       const struct gpuring_net_device_memory *memory);
+                       const struct gpuring_device_nic *memory);
 /* Exchange handles between two ends of the same process and give both to their proxies. */
 int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const char *sender_name,
                  struct lane_end *receiver, struct gpuring_net *receiver_net,

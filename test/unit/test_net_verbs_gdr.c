@@ -16,16 +16,16 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"
 
-static const struct gpuring_net_device_memory with_dmabuf = {.dmabuf = FAKE_DMABUF},
-                                              without = {.dmabuf = -1},
-                                              flushed = {.dmabuf = FAKE_DMABUF, .flush = true};
+static const struct gpuring_device_nic with_dmabuf = {.dmabuf = FAKE_DMABUF},
+                                       without = {.dmabuf = -1},
+                                       flushed = {.dmabuf = FAKE_DMABUF, .flush = true};
 
 static void test_registration(void **state)
 {
     static uint8_t memory[65536];
     const struct {
         bool peer_memory, dmabuf;
-        const struct gpuring_net_device_memory *device;
+        const struct gpuring_device_nic *device;
         int status;
         unsigned dmabufs;
     } cases[] = {{true, true, &with_dmabuf, GPURING_OK, 1},
@@ -157,7 +157,7 @@ static void test_failing_calls(void **state)
 
     (void) state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        const struct gpuring_net_device_memory device = {.dmabuf = -1, .flush = true};
+        const struct gpuring_device_nic device = {.dmabuf = -1, .flush = true};
         struct gpuring_net *net;
         struct lane_end end;
 

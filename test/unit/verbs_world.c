@@ -74,8 +74,7 @@ void world_open(struct world *world, const struct fake_device *devices, int ndev
 }
 
 void world_open_in(struct world *world, int ndevices, int nlinks,
-                   const struct gpuring_net_config *given,
-                   const struct gpuring_net_device_memory *gpu)
+                   const struct gpuring_net_config *given, const struct gpuring_device_nic *gpu)
 {
     const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
     struct gpuring_net_config config = given != NULL ? *given : world_defaults;

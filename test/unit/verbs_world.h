@@ -47,8 +47,7 @@ void world_open(struct world *world, const struct fake_device *devices, int ndev
                 const struct gpuring_net_config *config);
 /* With slots in a GPU's memory; the caller has reset the devices. */
 void world_open_in(struct world *world, int ndevices, int nlinks,
-                   const struct gpuring_net_config *config,
-                   const struct gpuring_net_device_memory *gpu);
+                   const struct gpuring_net_config *config, const struct gpuring_device_nic *gpu);
 /* Nothing is left, and the devices saw nothing wrong. */
 void world_close(struct world *world);
 

@@ -62,10 +62,10 @@ struct gpuring_device_handle {
 };
 _Static_assert(sizeof(struct gpuring_device_handle) == 80, "travels between ranks");
 
-/* What a network device must know of memory that it is to reach directly. */
+/* Memory of a GPU that network devices reach directly (GPUDirect RDMA). */
 struct gpuring_device_nic {
     int dmabuf; /* a descriptor that stands for the memory, of the caller to close; -1: none */
-    bool flush; /* what a network device wrote need not be there yet when it says so */
+    bool flush; /* what a device wrote is there for the GPU only after the device has read */
 };
 
 struct gpuring_device_ops {

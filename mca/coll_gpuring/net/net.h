@@ -41,6 +41,7 @@
 
 #include "gpuring_config.h"
 #include "kernels/fifo.h"
+#include "mca/coll_gpuring/device/device.h"
 
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
@@ -62,18 +63,11 @@ struct gpuring_net_ring {
     uint64_t slot_bytes;
     uint32_t nslots;
 };
-/* What a net must know of slots that lie in a GPU's memory (GPUDirect RDMA). */
-struct gpuring_net_device_memory {
-    int dmabuf;             /* descriptor that stands for the memory; -1: none */
-    uint64_t dmabuf_offset; /* of the memory's beginning */
-    bool flush;             /* what a NIC wrote is there for the GPU only after the NIC has read */
-};
 struct gpuring_net_memory {
     void *base; /* the allocation that holds all rings: what must be registered */
     size_t bytes;
     struct gpuring_net_ring ring[GPURING_PROTOCOL_COUNT];
-    const struct gpuring_net_device_memory
-        *device; /* NULL: host memory; read by link_create only */
+    const struct gpuring_device_nic *device; /* NULL: host memory; read by link_create only */
 };
 
 enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };

@@ -52,7 +52,7 @@ static uint32_t count_conns(const struct gpuring_transport *transport, int peer)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         count += transport->conns[i].peer == peer;
     }
     return count;
@@ -86,7 +86,7 @@ static int build_letter(const struct gpuring_transport *transport,
     if (peer->remote) {
         status = add_process_handle(transport, blob, &at, room, &header);
     }
-    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
         struct gpuring_blob_entry told = {.end = (uint16_t) conn->end,
                                           .plan = (uint16_t) conn->plan,

@@ -65,7 +65,7 @@ static int begin(struct gpuring_transport *transport)
 
     gpuring_transport_begin(transport);
     gpuring_remote_ready(transport);
-    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
         if (conn->remote && conn->end == GPURING_END_SEND) {
@@ -112,7 +112,7 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
 
 static int look_at_all(struct gpuring_transport *transport, const struct gpuring_conn **which)
 {
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
         int status = conn->remote ? look(transport, conn) : GPURING_OK;
 

@@ -68,12 +68,22 @@ const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_trans
     return &transport->page->abort;
 }
 
+/* Stop the owner of the page; the first status wins. */
+static void abort_page(struct gpuring_status_page *page, int status)
+{
+    uint32_t running = 0;
+
+    /* Partner: the executors' acquire load of work->abort and gpuring_transport_health. */
+    __atomic_compare_exchange_n(&page->abort, &running, (uint32_t) -status, 0, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+}
+
 void gpuring_transport_abort(struct gpuring_transport *transport, int status)
 {
-    gpuring_status_page_abort(transport->page, status);
+    abort_page(transport->page, status);
     for (int i = 0; i < transport->npeers; i++) {
         if (transport->peers[i].page != NULL) {
-            gpuring_status_page_abort(transport->peers[i].page, status);
+            abort_page(transport->peers[i].page, status);
         }
     }
     gpuring_remote_abort(transport, status);
@@ -126,9 +136,19 @@ bool gpuring_transport_shares_core(const struct gpuring_transport *transport)
 
 void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t call, bool on_gpu)
 {
-    /* Release: pairs with gpuring_status_page_on_hosts. */
+    /* Release: pairs with on_hosts_at. */
     __atomic_store_n(on_gpu ? &transport->page->on_gpu : &transport->page->on_hosts, call,
                      __ATOMIC_RELEASE);
+}
+
+/* Did the owner give host buffers to this call? */
+static bool on_hosts_at(const struct gpuring_status_page *page, uint64_t call)
+{
+    /* Acquire: pairs with gpuring_transport_note_call, so that on_gpu is no older. */
+    uint64_t on_hosts = __atomic_load_n(&page->on_hosts, __ATOMIC_ACQUIRE);
+    uint64_t on_gpu = __atomic_load_n(&page->on_gpu, __ATOMIC_RELAXED);
+
+    return on_hosts == call || (on_hosts > call && on_gpu < call);
 }
 
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call)
@@ -136,7 +156,7 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
     for (int i = 0; i < transport->npeers; i++) {
         const struct gpuring_peer *peer = &transport->peers[i];
 
-        if (peer->page != NULL && gpuring_status_page_on_hosts(peer->page, call)) {
+        if (peer->page != NULL && on_hosts_at(peer->page, call)) {
             return peer->rank;
         }
     }
@@ -147,12 +167,31 @@ void gpuring_transport_peer_state(const struct gpuring_transport *transport, int
                                   size_t size)
 {
     const struct gpuring_peer *known = gpuring_transport_peer(transport, peer);
+    unsigned long long operation;
 
     if (known == NULL || known->page == NULL) {
         snprintf(text, size, "unknown (it is on another node)");
         return;
     }
-    gpuring_status_page_text(known->page, text, size);
+    operation = __atomic_load_n(&known->page->operation, __ATOMIC_RELAXED);
+    switch (__atomic_load_n(&known->page->activity, __ATOMIC_RELAXED)) {
+    case GPURING_ACTIVITY_OUTSIDE:
+        if (operation == 0) {
+            snprintf(text, size, "has not entered any operation yet");
+        } else {
+            snprintf(text, size, "is outside, its last operation was %llu", operation);
+        }
+        break;
+    case GPURING_ACTIVITY_RUNNING:
+        snprintf(text, size, "is in operation %llu", operation);
+        break;
+    case GPURING_ACTIVITY_FAILED:
+        snprintf(text, size, "failed in operation %llu", operation);
+        break;
+    default:
+        snprintf(text, size, "has freed the communicator after operation %llu", operation);
+        break;
+    }
 }
 
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)

@@ -35,13 +35,35 @@
 
 enum gpuring_end { GPURING_END_RECV, GPURING_END_SEND };
 
-/* Byte offsets within a block; a part that does not exist has offset 0 of no meaning. */
-struct gpuring_block_layout {
-    size_t head; /* of protocol 0; further ones follow */
-    size_t tail;
+/* Byte offsets within a block that has slots; heads are where a block begins. */
+struct gpuring_block {
+    size_t tail; /* of protocol 0; further ones follow */
     size_t slots[GPURING_PROTOCOL_COUNT];
-    size_t bytes; /* of the whole block, a multiple of GPURING_TRANSPORT_PAGE or of 128 */
+    size_t bytes; /* of the whole block, a multiple of GPURING_TRANSPORT_PAGE */
 };
+#define GPURING_HEADS_BYTES (GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_head))
+
+/*
+ * The status page: one per rank and communicator, in host memory that the ranks of the node map.
+ * A peer reads there what this rank is doing, and stops it through the abort word.
+ *
+ *   0         16      20    24          32         36     40         48       56         60     64
+ *   | id[2]   | abort | pid | operation | activity | core | on_hosts | on_gpu | mappings | unused |
+ */
+struct gpuring_status_page {
+    uint64_t id[2];     /* of the wire-up; constant after creation */
+    uint32_t abort;     /* written by anyone with release, polled by the executor (acquire) */
+    uint32_t pid;       /* constant after creation */
+    uint64_t operation; /* written by the owner (relaxed), read by peers for messages only */
+    uint32_t activity;  /* likewise */
+    uint32_t core;      /* likewise: where it last entered an operation, + 1; 0: not known */
+    /* Numbers of the last calls on this communicator with host buffers and with GPU buffers, as all
+     * ranks count them; written by the owner, on_hosts with release after an earlier on_gpu. */
+    uint64_t on_hosts, on_gpu;
+    uint32_t mappings; /* peers that have the owner's device memory mapped; see region.c */
+    uint32_t unused;
+};
+_Static_assert(sizeof(struct gpuring_status_page) == 64, "shared between processes");
 
 struct gpuring_remote_end; /* remote.c */
 
@@ -94,8 +116,9 @@ struct gpuring_transport {
     int nplans;
 
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
-    uint32_t nrecvs, nsends;
+    uint32_t nrecvs, nsends, nconns;
     uint32_t nremote;
+    struct gpuring_block block[2]; /* of connections inside the node, and between nodes */
     struct gpuring_recv *recvs[GPURING_PROTOCOL_COUNT];      /* [nrecvs] each, as connected */
     struct gpuring_send *sends[GPURING_PROTOCOL_COUNT];      /* [nsends] each */
     struct gpuring_recv *exec_recvs[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
@@ -138,21 +161,6 @@ void gpuring_region_give_back(struct gpuring_transport *transport);
 /* Free what no peer has mapped any more. */
 void gpuring_region_look(void);
 
-/* layout.c: pure functions */
-void gpuring_channels_peer_recv(const struct gpuring_fifo_config *fifo,
-                                struct gpuring_block_layout *layout);
-void gpuring_channels_peer_send(const struct gpuring_fifo_config *fifo,
-                                struct gpuring_block_layout *layout);
-void gpuring_channels_remote(const struct gpuring_fifo_config *fifo,
-                             struct gpuring_block_layout *layout);
-/* Fill one protocol's end from a block; room == 0: the protocol is not offered. */
-struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block,
-                                             const struct gpuring_block_layout *layout,
-                                             unsigned protocol);
-struct gpuring_fifo_head *gpuring_block_head(uint8_t *block,
-                                             const struct gpuring_block_layout *layout,
-                                             unsigned protocol);
-
 /* peer.c: connections inside the node */
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
                          const uint8_t *blob, size_t bytes);
@@ -182,21 +190,16 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
 /* slots.c: where the slots of connections between nodes lie */
-/* Choose, take device memory, and give each end its place: offset and direct. */
-int gpuring_slots_create(struct gpuring_transport *transport,
-                         const struct gpuring_block_layout *layout);
+/* Choose, take device memory, and give each end its room: offset and direct. */
+int gpuring_slots_create(struct gpuring_transport *transport);
 /* All ends are created: gives back what only that needed. */
 void gpuring_slots_created(struct gpuring_transport *transport);
-/* What the net is told of an end's memory; *device is kept by the caller as long. */
-void gpuring_slots_describe(const struct gpuring_transport *transport,
-                            const struct gpuring_conn *conn,
-                            const struct gpuring_block_layout *layout,
-                            struct gpuring_net_device_memory *device,
-                            struct gpuring_net_memory *memory);
+/* What the net has to know of an end's memory. */
+struct gpuring_net_memory gpuring_slots_describe(const struct gpuring_transport *transport,
+                                                 const struct gpuring_conn *conn);
 /* The slots of a protocol. */
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
-                          const struct gpuring_conn *conn,
-                          const struct gpuring_block_layout *layout, unsigned protocol);
+                          const struct gpuring_conn *conn, unsigned protocol);
 /* To or from slots, wherever they lie; done when it returns. */
 int gpuring_slots_copy(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        void *to, const void *from, size_t bytes);
@@ -205,14 +208,11 @@ void gpuring_slots_destroy(struct gpuring_transport *transport);
 /* tables.c: steps and connections where the executors read them */
 int gpuring_tables_upload(struct gpuring_transport *transport);
 void gpuring_tables_unload(struct gpuring_transport *transport);
-
-/* Fill the executor's view of an end whose block(s) are known. */
-void gpuring_conn_bind_recv(struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                            uint8_t *own_block, const struct gpuring_block_layout *layout,
-                            uint8_t *head_block, const struct gpuring_block_layout *head_layout);
-void gpuring_conn_bind_send(struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                            uint8_t *slots_block, const struct gpuring_block_layout *layout,
-                            uint8_t *own_block, const struct gpuring_block_layout *own_layout);
+/* Offsets in blocks whose tails begin there. */
+struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, size_t tail);
+/* Fill the executor's view of an end; the block with slots and tails, and that with heads. */
+void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                       uint8_t *slots_block, uint8_t *heads_block);
 
 /* transport.c */
 void gpuring_transport_rename(struct gpuring_transport *transport);

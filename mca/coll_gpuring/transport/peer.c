@@ -16,19 +16,14 @@
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                     const uint8_t *blob, size_t bytes, uint64_t region_bytes)
 {
-    struct gpuring_block_layout layout;
+    size_t needed = conn->end == GPURING_END_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
     struct gpuring_blob_entry entry;
     int status = gpuring_blob_find(transport, conn, blob, bytes, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
-    if (conn->end == GPURING_END_RECV) {
-        gpuring_channels_peer_send(&transport->config.fifo, &layout);
-    } else {
-        gpuring_channels_peer_recv(&transport->config.fifo, &layout);
-    }
-    if (entry.offset > region_bytes || layout.bytes > region_bytes - entry.offset) {
+    if (entry.offset > region_bytes || needed > region_bytes - entry.offset) {
         gpuring_error("rank %d announced a buffer outside of its memory: all ranks must load the "
                       "same version of coll/gpuring",
                       conn->peer);
@@ -92,7 +87,7 @@ int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_pee
         peer->staged_handle = header.staged;
         status = map_page(transport, peer, &header);
     }
-    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
             status = find_end(transport, &transport->conns[i], blob, bytes, header.region.size);
         }
@@ -105,20 +100,17 @@ static void bind_end(struct gpuring_transport *transport, const struct gpuring_c
     const struct gpuring_peer *peer = gpuring_transport_peer(transport, conn->peer);
     uint8_t *own = (peer->stages ? transport->staged : transport->region) + conn->offset;
     uint8_t *other = (peer->stages ? peer->staged : peer->region) + conn->peer_offset;
-    struct gpuring_block_layout recv_layout, send_layout;
 
-    gpuring_channels_peer_recv(&transport->config.fifo, &recv_layout);
-    gpuring_channels_peer_send(&transport->config.fifo, &send_layout);
     if (conn->end == GPURING_END_RECV) {
-        gpuring_conn_bind_recv(transport, conn, own, &recv_layout, other, &send_layout);
+        gpuring_conn_bind(transport, conn, own, other);
     } else {
-        gpuring_conn_bind_send(transport, conn, other, &recv_layout, own, &send_layout);
+        gpuring_conn_bind(transport, conn, other, own);
     }
 }
 
 void gpuring_peer_bind(struct gpuring_transport *transport)
 {
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         if (!transport->conns[i].remote) {
             bind_end(transport, &transport->conns[i]);
         }

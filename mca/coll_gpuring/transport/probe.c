@@ -232,7 +232,6 @@ static int read_blocks(const struct gpuring_transport *transport, void **blocks)
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_device_ops *ops = config->device_ops;
     size_t bytes = (size_t) transport->nlocal * GPURING_PROBE_BLOCK;
-    struct gpuring_stream *stream = NULL;
     int status;
 
     *blocks = NULL;
@@ -240,17 +239,9 @@ static int read_blocks(const struct gpuring_transport *transport, void **blocks)
         return GPURING_OK;
     }
     status = ops->alloc_pinned(config->device, bytes, blocks);
-    if (status == GPURING_OK) {
-        status = ops->stream_create(config->device, &stream);
-    }
-    if (status == GPURING_OK) {
-        status = ops->copy(stream, *blocks, transport->region, bytes);
-    }
-    if (status == GPURING_OK) {
-        status = ops->synchronize(stream);
-    }
-    ops->stream_destroy(stream);
-    return status;
+    return status == GPURING_OK
+               ? gpuring_device_copy(ops, config->device, *blocks, transport->region, bytes)
+               : status;
 }
 
 static bool arrived(const struct gpuring_transport *transport, const uint8_t *blocks,

@@ -11,20 +11,21 @@
 #include <time.h>
 
 #include "mca/coll_gpuring/transport/internal.h"
+#include "mca/coll_gpuring/util/list.h"
 
 #define NAP_NS 100000L
 
 struct kept {
+    struct gpuring_list node;
     const struct gpuring_device_ops *ops;
     struct gpuring_device *device;
     void *region;
     struct gpuring_device *host; /* of the page, for it alone */
     struct gpuring_status_page *page;
-    struct kept *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
-static struct kept *all;
+static struct gpuring_list all = GPURING_LIST_INIT(all);
 
 void gpuring_region_mapped(struct gpuring_status_page *page, int change)
 {
@@ -57,8 +58,7 @@ void gpuring_region_give_back(struct gpuring_transport *transport)
                               .host = transport->host,
                               .page = transport->page};
         pthread_mutex_lock(&lock);
-        kept->next = all;
-        all = kept;
+        gpuring_list_append(&all, &kept->node);
         pthread_mutex_unlock(&lock);
         transport->page = NULL;
         transport->own_host = false;
@@ -66,9 +66,28 @@ void gpuring_region_give_back(struct gpuring_transport *transport)
     transport->region = NULL;
 }
 
-static void give_back(struct kept *kept)
+/* The next one that no peer has mapped; NULL: there is none. */
+static struct kept *take_unmapped(void)
 {
-    kept->ops->free(kept->device, kept->region);
+    struct kept *kept, *found = NULL;
+
+    pthread_mutex_lock(&lock);
+    GPURING_LIST_EACH(kept, &all, struct kept, node)
+    {
+        if (!still_mapped(kept->page)) {
+            found = kept;
+            break;
+        }
+    }
+    if (found != NULL) {
+        gpuring_list_remove(&found->node);
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void free_page(struct kept *kept)
+{
     gpuring_device_host.free(kept->host, kept->page);
     gpuring_device_host.close(kept->host);
     free(kept);
@@ -76,44 +95,27 @@ static void give_back(struct kept *kept)
 
 void gpuring_region_look(void)
 {
-    struct kept **link = &all, *unmapped = NULL;
+    struct kept *kept;
 
-    pthread_mutex_lock(&lock);
-    while (*link != NULL) {
-        struct kept *kept = *link;
-
-        if (still_mapped(kept->page)) {
-            link = &kept->next;
-        } else {
-            *link = kept->next;
-            kept->next = unmapped;
-            unmapped = kept;
-        }
-    }
-    pthread_mutex_unlock(&lock);
-    while (unmapped != NULL) {
-        struct kept *next = unmapped->next;
-
-        give_back(unmapped);
-        unmapped = next;
+    while ((kept = take_unmapped()) != NULL) {
+        kept->ops->free(kept->device, kept->region);
+        free_page(kept);
     }
 }
 
 void gpuring_transport_finish(unsigned int milliseconds)
 {
     long naps = (long) milliseconds * (1000000L / NAP_NS);
+    struct kept *kept;
 
     gpuring_region_look();
-    for (; all != NULL && naps > 0; naps--) {
+    for (; !gpuring_list_empty(&all) && naps > 0; naps--) {
         (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         gpuring_region_look();
     }
-    while (all != NULL) { /* a process died with it, or hangs: the end of this one frees it */
-        struct kept *kept = all;
-
-        all = kept->next;
-        gpuring_device_host.free(kept->host, kept->page);
-        gpuring_device_host.close(kept->host);
-        free(kept);
+    /* A process died with it, or hangs: the end of this one frees it. */
+    while ((kept = GPURING_LIST_FIRST(&all, struct kept, node)) != NULL) {
+        gpuring_list_remove(&kept->node);
+        free_page(kept);
     }
 }

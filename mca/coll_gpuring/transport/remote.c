@@ -23,12 +23,10 @@ struct gpuring_remote_end {
     const struct gpuring_net_ops *ops;
 };
 
-static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
-                      const struct gpuring_block_layout *layout)
+static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    struct gpuring_net_device_memory device;
-    struct gpuring_net_memory memory;
+    const struct gpuring_net_memory memory = gpuring_slots_describe(transport, conn);
     enum gpuring_net_direction direction =
         conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV;
     int status;
@@ -38,7 +36,6 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
         gpuring_error("out of memory for a network connection");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_slots_describe(transport, conn, layout, &device, &memory);
     status = config->net_ops->link_create(config->net, conn->net_device, direction, &memory,
                                           &conn->link->link);
     if (status != GPURING_OK) {
@@ -53,7 +50,6 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
 int gpuring_remote_create(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    struct gpuring_block_layout layout;
     void *region = NULL;
     int status;
 
@@ -65,8 +61,7 @@ int gpuring_remote_create(struct gpuring_transport *transport)
                       "coll_gpuring_net is none, or no network was found");
         return GPURING_ERR_UNSUPPORTED;
     }
-    gpuring_channels_remote(&config->fifo, &layout);
-    status = gpuring_slots_create(transport, &layout);
+    status = gpuring_slots_create(transport);
     if (status != GPURING_OK) {
         return status;
     }
@@ -75,9 +70,9 @@ int gpuring_remote_create(struct gpuring_transport *transport)
         return status;
     }
     transport->net_region = region;
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         if (transport->conns[i].remote) {
-            status = create_end(transport, &transport->conns[i], &layout);
+            status = create_end(transport, &transport->conns[i]);
             if (status != GPURING_OK) {
                 return status;
             }
@@ -92,16 +87,16 @@ int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size
     return conn->link->ops->link_handle(conn->link->link, handle, bytes);
 }
 
-static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_conn *conn,
-                         const struct gpuring_block_layout *layout)
+static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_fifo_config *fifo = &transport->config.fifo;
     uint8_t *block = transport->net_region + conn->offset;
     struct gpuring_proxy_rings rings;
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        rings.tail[p] = gpuring_block_tail(block, layout, p);
-        rings.head[p] = gpuring_block_head(block, layout, p);
+        rings.tail[p] =
+            (struct gpuring_fifo_tail *) (void *) (block + transport->block[1].tail) + p;
+        rings.head[p] = (struct gpuring_fifo_head *) (void *) block + p;
         rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots : 0;
     }
     return gpuring_proxy_add(transport->config.proxy, conn->link->ops, conn->link->link,
@@ -113,7 +108,6 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
                        struct gpuring_conn *conn, const uint8_t *blob, size_t bytes,
                        const struct gpuring_blob_header *header)
 {
-    struct gpuring_block_layout layout;
     struct gpuring_blob_entry entry;
     uint8_t *block = transport->net_region + conn->offset;
     char name[GPURING_HOSTNAME_BYTES + 32];
@@ -129,13 +123,8 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_channels_remote(&transport->config.fifo, &layout);
-    if (conn->end == GPURING_END_RECV) {
-        gpuring_conn_bind_recv(transport, conn, block, &layout, block, &layout);
-    } else {
-        gpuring_conn_bind_send(transport, conn, block, &layout, block, &layout);
-    }
-    return give_to_proxy(transport, conn, &layout);
+    gpuring_conn_bind(transport, conn, block, block);
+    return give_to_proxy(transport, conn);
 }
 
 /* How many connections of this end go before `conn` among those of its plan with its peer. */
@@ -143,7 +132,7 @@ static uint32_t place_of(const struct gpuring_transport *transport, const struct
 {
     uint32_t place = 0;
 
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *other = &transport->conns[i];
 
         place += other->peer == conn->peer && other->plan == conn->plan &&
@@ -159,7 +148,7 @@ static uint32_t place_of(const struct gpuring_transport *transport, const struct
 static void pair_ends(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
     const struct gpuring_conn *conns = transport->conns;
-    uint32_t count = transport->nrecvs + transport->nsends;
+    uint32_t count = transport->nconns;
 
     for (uint32_t s = 0; s < count; s++) {
         uint32_t place = conns[s].peer == peer->rank && conns[s].end == GPURING_END_SEND
@@ -187,7 +176,7 @@ int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_p
     }
     peer->pid = header.pid;
     memcpy(peer->hostname, header.hostname, sizeof peer->hostname);
-    for (uint32_t i = 0; status == GPURING_OK && i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
             status = connect_end(transport, peer, &transport->conns[i], blob, bytes, &header);
         }
@@ -200,7 +189,7 @@ int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_p
 
 void gpuring_remote_ready(struct gpuring_transport *transport)
 {
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_remote_end *end = transport->conns[i].link;
 
         if (end != NULL && end->ops->link_ready != NULL) {
@@ -211,7 +200,7 @@ void gpuring_remote_ready(struct gpuring_transport *transport)
 
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size)
 {
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
         if (conn->link != NULL && conn->link->proxied != NULL) {
@@ -229,7 +218,7 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
 
 void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 {
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
         if (conn->link != NULL && conn->link->proxied != NULL) {
@@ -242,7 +231,7 @@ void gpuring_remote_destroy(struct gpuring_transport *transport)
 {
     double until = gpuring_now() + REMOVE_SECONDS;
 
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_remote_end *end = transport->conns[i].link;
 
         if (end != NULL) {

@@ -32,9 +32,9 @@ static int choose_device(const struct gpuring_transport *transport, const struct
                                     gpuring_plan_channel(plan, conn->key), direction_of(conn));
 }
 
-static size_t slots_bytes(const struct gpuring_block_layout *layout)
+static size_t slots_bytes(const struct gpuring_block *block)
 {
-    return layout->bytes - layout->slots[0];
+    return block->bytes - block->slots[0];
 }
 
 /* Are this kind of device and this net able to work together at all? */
@@ -52,18 +52,12 @@ static bool wanted(const struct gpuring_transport *transport, const struct gpuri
            config->net_direct(config->net_direct_context, conn->net_device, direction_of(conn));
 }
 
-static struct gpuring_net_device_memory told(const struct gpuring_transport *transport)
-{
-    return (struct gpuring_net_device_memory){.dmabuf = transport->direct_nic.dmabuf,
-                                              .flush = transport->direct_nic.flush};
-}
-
 /* Does the connection's network device take the region? Each is asked once. */
 static bool reached(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
-    const struct gpuring_net_device_memory device = told(transport);
-    const struct gpuring_net_memory memory = {
-        .base = transport->direct_region, .bytes = transport->direct_bytes, .device = &device};
+    const struct gpuring_net_memory memory = {.base = transport->direct_region,
+                                              .bytes = transport->direct_bytes,
+                                              .device = &transport->direct_nic};
 
     for (const struct gpuring_conn *other = transport->conns; other < conn; other++) {
         if (other->net_device == conn->net_device && wanted(transport, other)) {
@@ -95,10 +89,10 @@ static int allocate(struct gpuring_transport *transport, size_t bytes)
     return status;
 }
 
-int gpuring_slots_create(struct gpuring_transport *transport,
-                         const struct gpuring_block_layout *layout)
+int gpuring_slots_create(struct gpuring_transport *transport)
 {
-    struct gpuring_conn *end = transport->conns + transport->nrecvs + transport->nsends;
+    const struct gpuring_block *block = &transport->block[1];
+    struct gpuring_conn *end = transport->conns + transport->nconns;
     uint8_t *next;
     size_t count = 0, at = 0;
     int status;
@@ -108,7 +102,7 @@ int gpuring_slots_create(struct gpuring_transport *transport,
         conn->net_device = conn->remote ? choose_device(transport, conn) : 0;
         count += wanted(transport, conn);
     }
-    status = count > 0 ? allocate(transport, count * slots_bytes(layout)) : GPURING_OK;
+    status = count > 0 ? allocate(transport, count * slots_bytes(block)) : GPURING_OK;
     if (status != GPURING_OK) {
         return status;
     }
@@ -117,12 +111,12 @@ int gpuring_slots_create(struct gpuring_transport *transport,
         if (transport->direct_region != NULL && wanted(transport, conn) &&
             reached(transport, conn)) {
             conn->direct = next;
-            next += slots_bytes(layout);
+            next += slots_bytes(block);
             transport->ndirect++;
         }
         if (conn->remote) {
             conn->offset = at;
-            at += conn->direct != NULL ? layout->slots[0] : layout->bytes;
+            at += conn->direct != NULL ? block->slots[0] : block->bytes;
         }
     }
     transport->net_region_bytes = at;
@@ -155,36 +149,34 @@ void gpuring_slots_created(struct gpuring_transport *transport)
 }
 
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
-                          const struct gpuring_conn *conn,
-                          const struct gpuring_block_layout *layout, unsigned protocol)
+                          const struct gpuring_conn *conn, unsigned protocol)
 {
-    return conn->direct != NULL ? conn->direct + (layout->slots[protocol] - layout->slots[0])
-                                : transport->net_region + conn->offset + layout->slots[protocol];
+    const struct gpuring_block *block = &transport->block[1];
+
+    return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
+                                : transport->net_region + conn->offset + block->slots[protocol];
 }
 
-void gpuring_slots_describe(const struct gpuring_transport *transport,
-                            const struct gpuring_conn *conn,
-                            const struct gpuring_block_layout *layout,
-                            struct gpuring_net_device_memory *device,
-                            struct gpuring_net_memory *memory)
+struct gpuring_net_memory gpuring_slots_describe(const struct gpuring_transport *transport,
+                                                 const struct gpuring_conn *conn)
 {
     const struct gpuring_fifo_config *fifo = &transport->config.fifo;
+    struct gpuring_net_memory memory =
+        conn->direct != NULL ? (struct gpuring_net_memory){.base = transport->direct_region,
+                                                           .bytes = transport->direct_bytes,
+                                                           .device = &transport->direct_nic}
+                             : (struct gpuring_net_memory){.base = transport->net_region,
+                                                           .bytes = transport->net_region_bytes};
 
-    *device = told(transport);
-    *memory = conn->direct != NULL
-                  ? (struct gpuring_net_memory){.base = transport->direct_region,
-                                                .bytes = transport->direct_bytes,
-                                                .device = device}
-                  : (struct gpuring_net_memory){.base = transport->net_region,
-                                                .bytes = transport->net_region_bytes};
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         if (fifo->slot_bytes[p] > 0) {
-            memory->ring[p] =
-                (struct gpuring_net_ring){.slots = gpuring_slots_of(transport, conn, layout, p),
+            memory.ring[p] =
+                (struct gpuring_net_ring){.slots = gpuring_slots_of(transport, conn, p),
                                           .slot_bytes = fifo->slot_bytes[p],
                                           .nslots = fifo->nslots};
         }
     }
+    return memory;
 }
 
 int gpuring_slots_copy(struct gpuring_transport *transport, const struct gpuring_conn *conn,

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Steps and connections, put where the executors read them fast (device.h: upload). */
+/*
+ * What executors read of a transport: steps, and connections with their places in the blocks
+ * (internal.h), both put where that is fast (device.h: upload).
+ */
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/transport/internal.h"
@@ -90,5 +93,60 @@ void gpuring_tables_unload(struct gpuring_transport *transport)
         }
         free(ends->steps);
         free(ends->refs);
+    }
+}
+
+static size_t round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, size_t tail)
+{
+    struct gpuring_block block = {
+        .tail = tail, .bytes = tail + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
+
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
+        block.bytes = block.slots[p] + (size_t) fifo->nslots * fifo->slot_bytes[p];
+    }
+    block.bytes = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
+    return block;
+}
+
+void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                       uint8_t *slots_block, uint8_t *heads_block)
+{
+    const struct gpuring_fifo_config *fifo = &transport->config.fifo;
+    const struct gpuring_block *block = &transport->block[conn->remote];
+    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
+
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        uint64_t step = conn->remote && p == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
+        struct gpuring_send end = {
+            .slots =
+                conn->remote ? gpuring_slots_of(transport, conn, p) : slots_block + block->slots[p],
+            .tail = (struct gpuring_fifo_tail *) (void *) (slots_block + block->tail) + p,
+            .head = (struct gpuring_fifo_head *) (void *) heads_block + p,
+            .slot_bytes = fifo->slot_bytes[p],
+            .nslots = fifo->nslots,
+            .local = conn->remote,
+            .step = step,
+            .seen = step,
+        };
+
+        if (conn->end == GPURING_END_SEND) {
+            transport->sends[p][ends->first_send + conn->index] = end;
+        } else {
+            transport->recvs[p][ends->first_recv + conn->index] =
+                (struct gpuring_recv){.slots = end.slots,
+                                      .tail = end.tail,
+                                      .head = end.head,
+                                      .slot_bytes = end.slot_bytes,
+                                      .nslots = end.nslots,
+                                      .local = end.local,
+                                      .step = step,
+                                      .seen = step};
+        }
     }
 }

@@ -44,24 +44,23 @@ static uint32_t add_ends(struct gpuring_transport *transport, int plan, enum gpu
 
 static int allocate_tables(struct gpuring_transport *transport)
 {
-    uint32_t total = 0;
     bool ok = true;
 
     for (int plan = 0; plan < transport->nplans; plan++) {
         transport->nrecvs += transport->plans[plan]->nrecvs;
         transport->nsends += transport->plans[plan]->nsends;
     }
-    total = transport->nrecvs + transport->nsends;
-    transport->conns = calloc(total + 1, sizeof *transport->conns);
-    transport->peers = calloc(total + 1, sizeof *transport->peers);
+    transport->nconns = transport->nrecvs + transport->nsends;
+    transport->conns = calloc(transport->nconns + 1, sizeof *transport->conns);
+    transport->peers = calloc(transport->nconns + 1, sizeof *transport->peers);
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         transport->recvs[p] = calloc(transport->nrecvs + 1, sizeof *transport->recvs[p]);
         transport->sends[p] = calloc(transport->nsends + 1, sizeof *transport->sends[p]);
         ok = ok && transport->recvs[p] != NULL && transport->sends[p] != NULL;
     }
     if (!ok || transport->conns == NULL || transport->peers == NULL) {
-        gpuring_error("out of memory for %u connections", total);
-        transport->nrecvs = transport->nsends = 0; /* there is no list of them to be destroyed */
+        gpuring_error("out of memory for %u connections", transport->nconns);
+        transport->nconns = 0; /* there is no list of them to be destroyed */
         return GPURING_ERR_NOMEM;
     }
     return GPURING_OK;
@@ -93,7 +92,7 @@ static int compare_peers(const void *a, const void *b)
 /* The distinct ranks at the other ends, sorted. */
 static void list_peers(struct gpuring_transport *transport)
 {
-    uint32_t total = transport->nrecvs + transport->nsends;
+    uint32_t total = transport->nconns;
     int kept = 0;
 
     for (uint32_t i = 0; i < total; i++) {
@@ -147,16 +146,16 @@ static int find_places(struct gpuring_transport *transport)
 /* Give every connection of this node its block; slots.c does that for the others. */
 static void place_blocks(struct gpuring_transport *transport)
 {
-    struct gpuring_block_layout recv, send;
     size_t at = transport->probes && transport->nlocal > 1
                     ? (size_t) transport->nlocal * GPURING_PROBE_BLOCK
                     : 0;
 
-    gpuring_channels_peer_recv(&transport->config.fifo, &recv);
-    gpuring_channels_peer_send(&transport->config.fifo, &send);
-    for (uint32_t i = 0; i < transport->nrecvs + transport->nsends; i++) {
+    transport->block[0] = gpuring_block_make(&transport->config.fifo, 0);
+    transport->block[1] = gpuring_block_make(&transport->config.fifo, GPURING_HEADS_BYTES);
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
-        size_t bytes = conn->end == GPURING_END_RECV ? recv.bytes : send.bytes;
+        size_t bytes =
+            conn->end == GPURING_END_RECV ? transport->block[0].bytes : GPURING_HEADS_BYTES;
 
         if (conn->remote) {
             transport->nremote++;

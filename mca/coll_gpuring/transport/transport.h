@@ -9,7 +9,7 @@
  * shared memory for the host device, CUDA IPC for GPUs) or, where GPUs do not reach each other,
  * through host memory that both map; peers of other nodes through a net and the proxy
  * (transport/remote.c). Each rank also has a status page in host memory that its peers
- * of the node map: what it is doing, and the abort word (transport/status_page.h).
+ * of the node map: what it is doing, and the abort word (internal.h).
  *
  * Order of calls: create, letter, (they travel), connect, the probe if there is one, then bind as
  * often as wanted, destroy.
@@ -28,9 +28,16 @@
 #include "mca/coll_gpuring/net/net.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/plan/plan.h"
-#include "mca/coll_gpuring/transport/status_page.h"
 
 struct gpuring_transport;
+
+/* What a rank is doing, as its peers see it. */
+enum gpuring_activity {
+    GPURING_ACTIVITY_OUTSIDE, /* in no operation; `operation` is the last one finished */
+    GPURING_ACTIVITY_RUNNING, /* in `operation` */
+    GPURING_ACTIVITY_FAILED,  /* `operation` failed; this rank serves no more */
+    GPURING_ACTIVITY_CLOSED,  /* the communicator was freed here */
+};
 
 /* Room of the FIFOs, equal on all ranks (compared in AllGather 1). */
 struct gpuring_fifo_config {

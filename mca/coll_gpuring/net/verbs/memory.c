@@ -16,7 +16,7 @@
 static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapter,
                                       const struct gpuring_net_memory *memory, const char **tried)
 {
-    const struct gpuring_net_device_memory *device = memory->device;
+    const struct gpuring_device_nic *device = memory->device;
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
     *tried = device == NULL ? "memory" : "GPU memory (peer memory)";
@@ -24,9 +24,9 @@ static struct ibv_mr *register_memory(const struct gpuring_verbs_adapter *adapte
         access |= IBV_ACCESS_REMOTE_READ;
     }
     if (device != NULL && device->dmabuf >= 0 && gpuring_verbs.reg_dmabuf_mr != NULL) {
-        struct ibv_mr *mr = gpuring_verbs.reg_dmabuf_mr(
-            adapter->pd, device->dmabuf_offset, memory->bytes, (uint64_t) (uintptr_t) memory->base,
-            device->dmabuf, access);
+        struct ibv_mr *mr = gpuring_verbs.reg_dmabuf_mr(adapter->pd, 0, memory->bytes,
+                                                        (uint64_t) (uintptr_t) memory->base,
+                                                        device->dmabuf, access);
 
         if (mr != NULL) {
             return mr;
