@@ -9,7 +9,10 @@ dist_userdoc_DATA = doc/user/failures.md doc/user/gpu-buffers.md doc/user/instal
 dist_doc_DATA += doc/cost-model.md
 
 # For developers: in the source only.
-EXTRA_DIST += doc/local.mk doc/parameters.py doc/HACKING
+EXTRA_DIST += doc/local.mk doc/parameters.py doc/hacking/checklists.md doc/hacking/device.md \
+    doc/hacking/glossary.md doc/hacking/net.md doc/hacking/open-mpi.md doc/hacking/plans.md \
+    doc/hacking/serve.md doc/hacking/stage.md doc/hacking/testing.md doc/hacking/topology.md \
+    doc/hacking/tour.md doc/hacking/wireup.md
 EXTRA_DIST += doc/results/kernels.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \
     doc/results/communicators.md doc/results/faults.md doc/results/ucx.md doc/results/verbs.md \

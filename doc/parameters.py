@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""Writes doc/user/parameters.md from the tables in params.h and pvars.h.
+"""Writes doc/user/parameters.md from the tables in params.h and pvars.h, by the C preprocessor.
 
 parameters.py [PAGE]: writes PAGE (default: doc/user/parameters.md; "-": standard output).
 """
 import os
 import re
+import shlex
+import subprocess
 import sys
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -40,10 +42,29 @@ MPI_T tools read them. All count from MPI_Init in this process, except those mar
 """
 
 
-def source(path):
+def definitions(path, seen):
+    """The lines #define and #undef of a header and, before them, of those of ours it includes."""
+    if path in seen or path.endswith("compat.h"):
+        return []
+    seen.add(path)
     with open(os.path.join(TOP, path), encoding="utf-8") as file:
         text = file.read().replace("\\\n", " ")
-    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+    found = []
+    for line in re.sub(r"/\*.*?\*/", " ", text, flags=re.S).split("\n"):
+        include = re.match(r'# *include "(.*)"', line)
+        if include:
+            found += definitions(include.group(1), seen)
+        elif re.match(r"# *(define|undef) ", line):
+            found.append(line)
+    return found
+
+
+def expand(lines, macro):
+    """What the C preprocessor makes of a macro after these lines."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    done = subprocess.run(compiler + ["-E", "-P", "-w", "-x", "c", "-"], check=True,
+                          input="\n".join(lines + ["@", macro]), capture_output=True, text=True)
+    return done.stdout.split("@", 1)[1]
 
 
 def entries(text, kinds):
@@ -71,11 +92,6 @@ def entries(text, kinds):
     return found
 
 
-def definition(text, name):
-    """What a macro of the source stands for, up to the end of its (joined) line."""
-    return re.search(r"# *define +%s\b(?:\([^)]*\))?(.*)" % re.escape(name), text).group(1)
-
-
 def size(number):
     for unit, name in UNITS:
         if number >= unit and number % unit == 0:
@@ -83,34 +99,32 @@ def size(number):
     return str(number)
 
 
-def row(text, entry):
-    def number(value):
-        return int(value if re.match(r"-?\d", value) else definition(text, value))
-
+def row(lines, entry):
     kind, name, default, level, scope = entry[:5]
     if kind == "CHOICE":
-        values = [value[2] for value in entries(definition(text, "GPURING_VALUES_" + entry[5]), "V")]
+        values = entries(expand(lines, "GPURING_VALUES_%s(V)" % entry[5]), ["V"])
+        values = [value[2] for value in values]
         default = values[int(default)]
         allowed = " ".join(values)
     elif kind == "TEXT":
         allowed = ""
     else:
         show = size if kind == "SIZE" else str
-        default = show(number(default))
-        allowed = "%s .. %s" % (show(number(entry[5])), show(number(entry[6])))
+        default = show(int(default))
+        allowed = "%s .. %s" % (show(int(entry[5])), show(int(entry[6])))
     equal = {"SHARED": "yes", "LOCAL": ""}[scope]
     return "| `%s` | %s | %s | %s | %s | %s |\n" % (name, default, allowed, level, equal, entry[-1])
 
 
 def page():
-    params, pvars = source(PARAMS), source(PVARS)
-    table = definition(params, "GPURING_PARAMS")
-    text = HEAD
-    text += "".join(row(params, entry) for entry in entries(table, ["INT", "SIZE", "CHOICE", "TEXT"]))
-    text += PVAR_HEAD
+    lines = definitions(PARAMS, set())
+    table = entries(expand(lines, "GPURING_PARAMS(INT, SIZE, CHOICE, TEXT)"),
+                    ["INT", "SIZE", "CHOICE", "TEXT"])
+    text = HEAD + "".join(row(lines, entry) for entry in table) + PVAR_HEAD
+    lines = definitions(PVARS, set())
     for name, note in (("GPURING_PVARS", ""), ("GPURING_NET_PVARS", ""),
                        ("GPURING_LEVEL_PVARS", " (level)")):
-        for entry in entries(definition(pvars, name), "X"):
+        for entry in entries(expand(lines, name + "(X)"), ["X"]):
             text += "| `%s` | %s%s |\n" % (entry[1], entry[2], note)
     return text
 
