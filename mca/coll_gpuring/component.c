@@ -12,7 +12,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/eligible.h"
-#include "mca/coll_gpuring/serve/queue.h"
+#include "mca/coll_gpuring/serve/progress.h"
 #include "mca/coll_gpuring/stage/request.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
@@ -46,7 +46,7 @@ static int component_open(void)
 /* Modules of communicators that the program leaked are gone by now, too. */
 static int component_close(void)
 {
-    gpuring_queue_close();
+    gpuring_progress_close();
     gpuring_stage_requests_close();
     if (gpuring_process.modules != NULL) {
         gpuring_warn("communicators are still alive when the component is closed: their "

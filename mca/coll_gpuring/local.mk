@@ -125,6 +125,13 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/tuning_ranges.c \
     mca/coll_gpuring/params.h \
     mca/coll_gpuring/params_default.c \
+    mca/coll_gpuring/module_state.h \
+    mca/coll_gpuring/serve/decide.c \
+    mca/coll_gpuring/serve/decide.h \
+    mca/coll_gpuring/serve/persistent_order.c \
+    mca/coll_gpuring/serve/persistent_order.h \
+    mca/coll_gpuring/serve/queue.c \
+    mca/coll_gpuring/serve/queue.h \
     mca/coll_gpuring/serve/verify.c \
     mca/coll_gpuring/serve/verify.h \
     mca/coll_gpuring/topology/channel_exchange.c \
@@ -158,9 +165,7 @@ mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/calls/allreduce.c \
-    mca/coll_gpuring/calls/allreduce_init.c \
     mca/coll_gpuring/calls/calls.h \
-    mca/coll_gpuring/calls/iallreduce.c \
     mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
@@ -175,7 +180,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
     mca/coll_gpuring/module_state.c \
-    mca/coll_gpuring/module_state.h \
     mca/coll_gpuring/oob/exchange.c \
     mca/coll_gpuring/oob/exchange.h \
     mca/coll_gpuring/oob/letters.c \
@@ -192,22 +196,16 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/request.h \
     mca/coll_gpuring/serve/buffer_mismatch.c \
     mca/coll_gpuring/serve/buffer_mismatch.h \
-    mca/coll_gpuring/serve/delegate.c \
-    mca/coll_gpuring/serve/delegate.h \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/eligible.h \
     mca/coll_gpuring/serve/execute.c \
     mca/coll_gpuring/serve/execute.h \
     mca/coll_gpuring/serve/fallback_allreduce.c \
     mca/coll_gpuring/serve/fallback_allreduce.h \
-    mca/coll_gpuring/serve/left.c \
-    mca/coll_gpuring/serve/left.h \
     mca/coll_gpuring/serve/memory_agreement.c \
     mca/coll_gpuring/serve/memory_agreement.h \
-    mca/coll_gpuring/serve/persistent_order.c \
-    mca/coll_gpuring/serve/persistent_order.h \
-    mca/coll_gpuring/serve/queue.c \
-    mca/coll_gpuring/serve/queue.h \
+    mca/coll_gpuring/serve/progress.c \
+    mca/coll_gpuring/serve/progress.h \
     mca/coll_gpuring/serve/request.c \
     mca/coll_gpuring/serve/request.h \
     mca/coll_gpuring/serve/serve.c \

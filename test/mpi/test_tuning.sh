@@ -33,7 +33,7 @@ OMPI_MCA_coll_gpuring_verbose=1 mpi 120 2 n2 tuning
 check "the log says which sizes are left, and to whom" \
     says "rank 0 of 2: tuning file $file, host memory, 2 node\(s\), 2 ranks: 0-999 previous, 1000- ring \(bytes; previous is coll/[a-z]+\)"
 check "and the reason of a call that is left" \
-    says 'calls are handed on: the tuning file, or coll_gpuring_algorithm, leaves the size'
+    says 'calls are delegated .*\[tuned\]'
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 n2 tuning
 adopt_as_one "with coll_gpuring_check=data"
 

@@ -1,58 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* MPI_Allreduce. */
+/*
+ * MPI_Allreduce, MPI_Iallreduce and MPI_Allreduce_init (MPIX_ in Open MPI 4.1): describe the call,
+ * decide what becomes of it, and run it, queue it, or delegate it.
+ */
 #include "mca/coll_gpuring/calls/calls.h"
-#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/buffer_mismatch.h"
-#include "mca/coll_gpuring/serve/delegate.h"
+#include "mca/coll_gpuring/serve/eligible.h"
 #include "mca/coll_gpuring/serve/execute.h"
-#include "mca/coll_gpuring/serve/left.h"
-#include "mca/coll_gpuring/serve/memory_agreement.h"
+#include "mca/coll_gpuring/serve/progress.h"
+#include "mca/coll_gpuring/serve/request.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/pipeline.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Not at once: behind others, to be agreed on, not wired up yet, or with a check. *reason: why it
- * is to be handed on, if it is. */
-static int allreduce_queued(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                            enum gpuring_reason *reason)
+/* Is it known that no buffer of a delegated call is on a GPU, so that nobody needs to look? */
+static bool on_host(enum gpuring_reason reason, const struct gpuring_call *call)
 {
-    struct gpuring_item item = {.call = *call, .may_hand_on = true};
-    int status;
-
-    if (module->state == GPURING_STATE_FAILED) {
-        return module->failure;
-    }
-    gpuring_queue_push(module, &item);
-    status = gpuring_queue_wait(module, &item);
-    *reason = item.handed_on ? gpuring_agree_reason(&item)
-              : item.left    ? GPURING_REASON_LEFT
-                             : GPURING_REASON_DEAD;
-    return status;
+    return reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER ||
+           (reason == GPURING_REASON_TUNED && !gpuring_call_on_gpu(call));
 }
 
-/* Its outcome, or GPURING_ITEM_FALL_BACK and the reason. */
-static int allreduce_run(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                         enum gpuring_reason *reason)
-{
-    int status;
-
-    if (!call->agree && gpuring_left(module, call)) {
-        *reason = GPURING_REASON_LEFT;
-        status = GPURING_ITEM_FALL_BACK;
-    } else if (gpuring_execute_at_once(module, call)) {
-        status = gpuring_execute_blocking(module, call);
-    } else {
-        status = allreduce_queued(module, call, reason);
-    }
-    gpuring_left_settle(module);
-    return status;
-}
-
-/* No buffer of this rank is on a GPU: without another look at them. */
-static int allreduce_on_hosts(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
+/* A blocking call without GPU buffers; where they are large, other ranks may send it in chunks. */
+static int allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-
     uint64_t number = gpuring_stage_calls(self);
 
     return gpuring_pipeline_large(self, rcount, rtype)
@@ -62,33 +35,134 @@ static int allreduce_on_hosts(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
                      GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm));
 }
 
-int mca_coll_gpuring_allreduce(const void *sbuf, void *rbuf, gpuring_count_t count,
-                               struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                               struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
+/* An eligible blocking call: its outcome. *reason: NONE, or why it is to be delegated. */
+static int allreduce_serve(mca_coll_gpuring_module_t *self, const struct gpuring_call *call,
+                           enum gpuring_reason *reason)
+{
+    struct gpuring_circumstances known = gpuring_serve_look(self, call, GPURING_FORM_BLOCKING);
+    int status = GPURING_OK;
+
+    switch (gpuring_decide(&known, reason)) {
+    case GPURING_RUN:
+        status = gpuring_execute_blocking(self, call);
+        break;
+    case GPURING_WAIT:
+        status = gpuring_progress_call(self, call, GPURING_FORM_BLOCKING, reason);
+        break;
+    case GPURING_REFUSE:
+        status = self->failure;
+        break;
+    default: /* delegated */
+        break;
+    }
+    if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
+        *reason = GPURING_REASON_MIXED; /* the other ranks wait there */
+    }
+    self->serve->all_ready = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE) != NULL;
+    return status;
+}
+
+int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    enum gpuring_reason reason;
+    enum gpuring_reason reason = GPURING_REASON_NO_DRIVER;
     struct gpuring_call call;
-    int status = GPURING_OK, handed_on;
+    int status = GPURING_OK, delegated;
 
-    if (!gpuring_eligible_any()) {
-        gpuring_buffer_mismatch_skip(self);
-        gpuring_delegate_count(self, GPURING_REASON_NO_DRIVER);
-        return allreduce_on_hosts(sbuf, rbuf, count, dtype, op, comm, module);
+    self->calls++;
+    if (gpuring_eligible_any()) {
+        reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
+        gpuring_buffer_mismatch_note(self, reason, &call);
     }
-    reason = gpuring_eligible_reduction(sbuf, rbuf, count, dtype, op, &call);
-    gpuring_buffer_mismatch_note(self, reason, &call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
-        status = allreduce_run(self, &call, &reason);
-        if (OPAL_LIKELY(status != GPURING_ITEM_FALL_BACK && status != GPURING_ERR_MIXED)) {
-            return gpuring_compat_error(status);
+        status = allreduce_serve(self, &call, &reason);
+        if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
+            return OPAL_LIKELY(status == GPURING_OK) ? MPI_SUCCESS : gpuring_compat_error(status);
         }
     }
-    gpuring_delegate_count(self, reason);
-    if (reason == GPURING_REASON_MEMORY ||
-        (reason == GPURING_REASON_LEFT && !gpuring_call_on_gpu(&call))) {
-        return allreduce_on_hosts(sbuf, rbuf, count, dtype, op, comm, module);
+    gpuring_serve_delegated(self, reason);
+    if (on_host(reason, &call)) {
+        return allreduce_on_host(GPURING_VALUES_REDUCTION, comm, module);
     }
-    handed_on = gpuring_pipeline_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
-    return status == GPURING_ERR_MIXED ? gpuring_compat_error(status) : handed_on;
+    delegated = gpuring_pipeline_allreduce(GPURING_VALUES_REDUCTION, comm, module);
+    return status == GPURING_OK ? delegated : gpuring_compat_error(status);
+}
+
+int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOCKING)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    enum gpuring_reason reason = GPURING_REASON_NO_DRIVER;
+    struct gpuring_circumstances known;
+    struct gpuring_call call;
+
+    /* Such a call has no place in the order of calls: it is not counted, and delegated to the
+     * previous component, for which non-blocking calls are apart from blocking ones. */
+    if (OPAL_UNLIKELY(gpuring_compat_internal(rcount, rtype, op))) {
+        return gpuring_stage_iallreduce(GPURING_VALUES_REDUCTION, comm, request, module);
+    }
+    self->calls++;
+    if (gpuring_eligible_any()) {
+        reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
+        gpuring_buffer_mismatch_note(self, reason, &call);
+    }
+    if (reason == GPURING_REASON_NONE) {
+        known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
+        switch (gpuring_decide(&known, &reason)) {
+        case GPURING_DELEGATE:
+            break;
+        case GPURING_REFUSE:
+            return gpuring_compat_error(self->failure);
+        default:
+            return gpuring_serve_start(self, &call, request);
+        }
+    }
+    gpuring_serve_delegated(self, reason);
+    return on_host(reason, &call)
+               ? GPURING_CALL_PREVIOUS(self, iallreduce, GPURING_VALUES_REDUCTION, comm, request)
+               : gpuring_stage_iallreduce(GPURING_VALUES_REDUCTION, comm, request, module);
+}
+
+/* Are calls of some size delegated? Equal on all ranks, or the wire-up finds out. */
+static bool delegates_sizes(void)
+{
+    return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS ||
+           gpuring_tuning_leaves(&gpuring_process.tuning);
+}
+
+/* The _init of a persistent call may wait, so that the ranks know whether they delegate its size.
+ * What fails then is returned by the calls. */
+static void connect_if_tuned(mca_coll_gpuring_module_t *self, const struct gpuring_call *call)
+{
+    enum gpuring_reason reason;
+
+    if (!call->agree && !self->serve->all_ready && delegates_sizes()) {
+        (void) gpuring_progress_call(self, call, GPURING_FORM_CONNECT, &reason);
+        self->serve->all_ready = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE) != NULL;
+    }
+}
+
+int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PERSISTENT)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+    enum gpuring_reason reason = GPURING_REASON_NO_DRIVER;
+    struct gpuring_circumstances known;
+    struct gpuring_call call;
+
+    self->staging.calls++;
+    if (gpuring_eligible_any()) {
+        reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
+    }
+    if (reason == GPURING_REASON_NONE) {
+        connect_if_tuned(self, &call);
+        known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
+        if (gpuring_decide(&known, &reason) != GPURING_DELEGATE) {
+            return gpuring_serve_init(self, &call, request);
+        }
+    }
+    gpuring_serve_delegated(self, reason);
+    return reason == GPURING_REASON_NO_DRIVER
+               ? GPURING_CALL_PREVIOUS(self, allreduce_init, GPURING_VALUES_REDUCTION, comm, info,
+                                       request)
+               : gpuring_stage_allreduce_init(GPURING_VALUES_REDUCTION, comm, info, request,
+                                              module);
 }

@@ -4,16 +4,12 @@
 
 #include <stdio.h>
 
-#include "mca/coll_gpuring/engine/engine.h"
-#include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
-#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Calls are counted where their buffers decide who serves them. */
-static bool counted(void)
+/* Do the buffers of a call decide who serves it? */
+static bool buffers_decide(void)
 {
     return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
            gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
@@ -24,42 +20,36 @@ void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpurin
 {
     /* Partner: after_tried in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
-    uint64_t number = ++module->calls;
+    struct gpuring_serve *serve = module->serve;
 
-    if (!counted()) {
-        call->number = 0;
+    call->number = buffers_decide() ? module->calls : 0;
+    if (call->number == 0) {
         return;
     }
-    call->number = number;
     if (reason == GPURING_REASON_NONE) {
-        module->serve->on_gpu = number;
+        serve->on_gpu = call->number;
     }
     if (engine == NULL) {
-        return; /* no status page yet: what is told first of all then is the last call on a GPU */
+        return; /* no status page yet; its first entry will be the last call on a GPU */
     }
     if (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) {
-        gpuring_transport_note_call(engine->transport, module->serve->on_gpu, true);
+        gpuring_transport_note_call(engine->transport, serve->on_gpu, true);
     }
     if (reason == GPURING_REASON_MEMORY) {
-        gpuring_transport_note_call(engine->transport, number, false);
+        gpuring_transport_note_call(engine->transport, call->number, false);
     }
-}
-
-void gpuring_buffer_mismatch_skip(mca_coll_gpuring_module_t *module)
-{
-    module->calls++;
 }
 
 int gpuring_buffer_mismatch_look(const mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_item *next = module->serve->queue.head;
-    uint64_t number = !module->serve->queue.telling ? module->engine->call
-                      : next != NULL                ? next->call.number
-                                                    : 0;
+    const struct gpuring_queue *queue = &module->serve->queue;
+    const struct gpuring_item *next = gpuring_queue_next(queue);
+    uint64_t number = !queue->gathering ? module->engine->call
+                      : next != NULL    ? next->call.number
+                                        : 0;
     char mine[16], theirs[16], text[256];
-    int rank;
+    int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transport, number) : -1;
 
-    rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transport, number) : -1;
     if (rank < 0) {
         return GPURING_OK;
     }

@@ -9,20 +9,8 @@
 
 #include "kernels/types.h"
 #include "mca/coll_gpuring/memory_kind.h"
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
-
-const char *gpuring_reason_text(enum gpuring_reason reason)
-{
-    static const char *const texts[] = {
-#define REASON_TEXT(name, text) text,
-        GPURING_REASONS(REASON_TEXT)
-#undef REASON_TEXT
-    };
-
-    return texts[reason];
-}
 
 /*
  * The MPI types by representation: T(handle, class). The size comes from the handle, so that one

@@ -14,28 +14,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/engine/call.h"
-
-/* Why a call is not served: X(NAME, text for the log). */
-#define GPURING_REASONS(X)                                                                        \
-    X(NONE, "served")                                                                             \
-    X(TYPE, "the datatype is not a predefined one that is reduced")                               \
-    X(OP, "the operation is user-defined, or MPI does not define it for the datatype")            \
-    X(MEMORY, "the buffers are in host memory and coll_gpuring_device is not host")               \
-    X(NO_DRIVER, "nobody has loaded a CUDA driver into this process: buffers are in host memory") \
-    X(MIXED, "not all ranks have a buffer on a GPU")                                              \
-    X(HOST_TYPE, "the buffers are on a GPU, which does not reduce the datatype")                  \
-    X(DEAD, "the communicator could not be wired up")                                             \
-    X(LEFT, "the tuning file, or coll_gpuring_algorithm, leaves the size to the previous "        \
-            "component")
-
-enum gpuring_reason {
-#define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
-    GPURING_REASONS(GPURING_REASON_ENUM)
-#undef GPURING_REASON_ENUM
-        GPURING_REASON_COUNT
-};
-
-const char *gpuring_reason_text(enum gpuring_reason reason);
+#include "mca/coll_gpuring/serve/decide.h"
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */
 void gpuring_eligible_init(void);

@@ -5,26 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/engine/engine.h"
-#include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
-#include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/serve/verify.h"
-#include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* The second path of an item under coll_gpuring_check=data. */
-struct gpuring_run_check {
+/* Of an item under coll_gpuring_check=data: to run it again, by the fallback. */
+struct gpuring_check {
     struct gpuring_call call; /* with the copied input */
-    uint8_t *input;           /* as it was before the operation */
+    uint8_t *input;           /* as it was before the operation; then the result */
     uint8_t *expected;
     double *scale; /* NULL: results must be equal */
-    bool running;  /* the operation is done, the second path runs */
 };
 
 #define LOOKS_PER_CORE 16 /* vain looks between questions whether a peer shares our core */
@@ -71,15 +64,6 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
                   (unsigned long long) module->engine->operation, (unsigned long long) call->count,
                   gpuring_algorithm_text(module->engine->choice.algorithm),
                   gpuring_protocol_text(module->engine->choice.protocol));
-}
-
-bool gpuring_execute_at_once(const mca_coll_gpuring_module_t *module,
-                             const struct gpuring_call *call)
-{
-    return OPAL_LIKELY(module->state == GPURING_STATE_READY &&
-                       gpuring_queue_empty(&module->serve->queue) && !call->agree &&
-                       !gpuring_persistent_open(&module->serve->queue) &&
-                       gpuring_params.check != GPURING_PARAM_CHECK_DATA);
 }
 
 /* After the first vain poll: keep MPI moving, look after the watchdog, let others have the core. */
@@ -156,66 +140,66 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
     return end_operation(module, call, status);
 }
 
-/* Keep the input for the second path: the operation may overwrite it. */
+void gpuring_execute_discard(struct gpuring_item *item)
+{
+    struct gpuring_check *check = item->check;
+
+    if (check != NULL) {
+        item->check = NULL;
+        free(check->input);
+        free(check->expected);
+        free(check->scale);
+        free(check);
+    }
+}
+
+/* Keep the input for the fallback: the operation may overwrite it. */
 static int check_prepare(struct gpuring_item *item)
 {
-    size_t bytes = item->call.count * item->call.element_size;
-    struct gpuring_run_check *check = calloc(1, sizeof *check);
+    const struct gpuring_call *call = &item->call;
+    bool rounds = gpuring_verify_rounds(call->type, call->op);
+    size_t bytes = call->count * call->element_size;
+    struct gpuring_check *check = calloc(1, sizeof *check);
 
-    if (check == NULL) {
-        return GPURING_ERR_NOMEM;
-    }
     item->check = check;
-    check->call = item->call;
-    check->input = malloc(bytes);
-    check->expected = malloc(bytes);
-    if (gpuring_verify_rounds(item->call.type, item->call.op)) {
-        check->scale = malloc(item->call.count * sizeof *check->scale);
+    if (check != NULL) {
+        check->call = *call;
+        check->call.input = check->input = malloc(bytes);
+        check->expected = malloc(bytes);
+        check->scale = rounds ? malloc(call->count * sizeof *check->scale) : NULL;
     }
-    if (check->input == NULL || check->expected == NULL ||
-        (check->scale == NULL && gpuring_verify_rounds(item->call.type, item->call.op))) {
+    if (check == NULL || check->input == NULL || check->expected == NULL ||
+        (rounds && check->scale == NULL)) {
         gpuring_error("out of memory for coll_gpuring_check=data: it needs three times the vector");
         return GPURING_ERR_NOMEM;
     }
-    check->call.input = check->input;
-    return gpuring_process_copy(check->input, item->call.input, bytes);
-}
-
-void gpuring_execute_discard(struct gpuring_item *item)
-{
-    if (item->check != NULL) {
-        free(item->check->input);
-        free(item->check->expected);
-        free(item->check->scale);
-        free(item->check);
-        item->check = NULL;
-    }
+    return gpuring_process_copy(check->input, call->input, bytes);
 }
 
 static void report_wrong(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                         const void *found, const void *expected, uint64_t at)
+                         const struct gpuring_check *check, uint64_t at)
 {
     char pid[16], where[512], module_text[256], element[24], count[24], is[64], should[64];
 
     gpuring_module_text(module, module_text, sizeof module_text);
-    snprintf(where, sizeof where, "%s, operation %llu (%s of %s by %s, %s)", module_text,
-             (unsigned long long) module->engine->operation, gpuring_op_info(call->op)->name,
-             gpuring_type_info(call->type)->name,
+    snprintf(where, sizeof where, "%s, MPI_Allreduce, operation %llu (%s of %s by %s, %s)",
+             module_text, (unsigned long long) module->engine->operation,
+             gpuring_op_info(call->op)->name, gpuring_type_info(call->type)->name,
              gpuring_algorithm_text(module->engine->choice.algorithm),
              gpuring_protocol_text(module->engine->choice.protocol));
     snprintf(pid, sizeof pid, "%d", (int) getpid());
     snprintf(element, sizeof element, "%llu", (unsigned long long) at);
     snprintf(count, sizeof count, "%llu", (unsigned long long) call->count);
-    gpuring_verify_text(expected, at, call->type, should, sizeof should);
-    gpuring_verify_text(found, at, call->type, is, sizeof is);
+    gpuring_verify_text(check->expected, at, call->type, should, sizeof should);
+    gpuring_verify_text(check->input, at, call->type, is, sizeof is);
     gpuring_compat_help("wrong data", gpuring_process.hostname, pid, where, element, count, should,
                         is);
 }
 
-/* Compare; of a wrong result, the second path's is stored. */
-static int check_compare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+/* Compare; a wrong result is replaced by that of the fallback. */
+static int check_compare(mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
 {
-    struct gpuring_run_check *check = item->check;
+    const struct gpuring_check *check = item->check;
     size_t bytes = item->call.count * item->call.element_size;
     uint64_t at;
     int status = gpuring_process_copy(check->input, item->call.output, bytes);
@@ -228,41 +212,51 @@ static int check_compare(mca_coll_gpuring_module_t *module, struct gpuring_item 
     if (at == item->call.count) {
         return GPURING_OK;
     }
-    report_wrong(module, &item->call, check->input, check->expected, at);
+    report_wrong(module, &item->call, check, at);
     status = gpuring_process_copy(item->call.output, check->expected, bytes);
     return status != GPURING_OK ? status : GPURING_ERR_DATA;
 }
 
-static int run_check(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+static int check_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
+    struct gpuring_fallback_allreduce *fallback = module->serve->fallback;
     int status;
 
-    if (!item->check->running) {
-        item->check->running = true;
-        item->simple = module->serve->fallback;
-        gpuring_fallback_allreduce_start(item->simple, &item->check->call, item->check->scale);
+    if (item->phase != GPURING_PHASE_CHECKING) {
+        gpuring_item_enter(item, GPURING_PHASE_CHECKING);
+        gpuring_fallback_allreduce_start(fallback, &item->check->call, item->check->scale);
     }
-    status = gpuring_fallback_allreduce_progress(item->simple, item->check->expected);
+    status = gpuring_fallback_allreduce_progress(fallback, item->check->expected);
     return status == GPURING_OK ? check_compare(module, item) : status;
+}
+
+static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    int status = GPURING_OK;
+
+    gpuring_item_enter(item, GPURING_PHASE_RUNNING);
+    if (gpuring_params.check == GPURING_PARAM_CHECK_DATA) {
+        status = check_prepare(item);
+        if (status != GPURING_OK) {
+            gpuring_execute_fail(module, status);
+            return status;
+        }
+    }
+    return gpuring_operation_start(module->engine, &item->call);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     int status = GPURING_OK;
 
-    if (item->check != NULL && item->started && item->check->running) {
-        return run_check(module, item);
+    if (item->phase == GPURING_PHASE_CHECKING) {
+        return check_progress(module, item);
     }
-    if (!item->started) {
-        item->started = true;
-        if (gpuring_params.check == GPURING_PARAM_CHECK_DATA) {
-            status = check_prepare(item);
-            if (status != GPURING_OK) {
-                gpuring_execute_fail(module, status);
-                return status;
-            }
+    if (item->phase != GPURING_PHASE_RUNNING) {
+        status = item_start(module, item);
+        if (module->state != GPURING_STATE_READY) {
+            return status;
         }
-        status = gpuring_operation_start(module->engine, &item->call);
     }
     if (status == GPURING_OK) {
         status = gpuring_operation_poll(module->engine, &item->call);
@@ -271,5 +265,5 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
         return GPURING_AGAIN;
     }
     status = end_operation(module, &item->call, status);
-    return status == GPURING_OK && item->check != NULL ? run_check(module, item) : status;
+    return status == GPURING_OK && item->check != NULL ? check_progress(module, item) : status;
 }

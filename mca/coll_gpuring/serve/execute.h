@@ -4,24 +4,18 @@
 #ifndef GPURING_SERVE_EXECUTE_H
 #define GPURING_SERVE_EXECUTE_H
 
-#include "mca/coll_gpuring/serve/eligible.h"
-
 struct mca_coll_gpuring_module_t;
+struct gpuring_call;
 struct gpuring_item;
 
-/* True if a call may run at once: wired up, nothing queued, nothing to agree on, no check of data
- * asked for. */
-bool gpuring_execute_at_once(const struct mca_coll_gpuring_module_t *module,
-                             const struct gpuring_call *call);
-
-/* Run it; returns 0 or the error, with which the module has failed. */
+/* Run a call at once; returns 0 or the error, with which the module has failed. */
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call);
 
-/* Move the head of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
+/* Move the next item of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
 int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
-/* The module fails; what ran of it has stopped when this returns. */
+/* The module fails; what the engine ran has stopped when this returns. */
 void gpuring_execute_fail(struct mca_coll_gpuring_module_t *module, int status);
 
 /* Forget what an item keeps for its check. */

@@ -22,7 +22,7 @@ struct gpuring_fallback_allreduce {
     uint64_t piece; /* elements at once */
     uint64_t done;  /* elements finished */
     double *scale;  /* NULL, or the magnitudes of all elements */
-    void *staged;   /* this rank's piece */
+    void *mine;     /* this rank's piece */
     bool gathering;
 };
 
@@ -37,10 +37,10 @@ struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(
     return created;
 }
 
-void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *simple,
+void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
                                       const struct gpuring_call *call, double *scale)
 {
-    int nranks = gpuring_exchange_ranks(simple->exchange);
+    int nranks = gpuring_exchange_ranks(fallback->exchange);
     uint64_t bytes = ALL_BYTES / (uint64_t) nranks;
 
     if (bytes > ONE_BYTES) {
@@ -49,24 +49,24 @@ void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *simple,
     if (bytes < call->element_size) {
         bytes = call->element_size;
     }
-    simple->nranks = nranks;
-    simple->call = *call;
-    simple->scale = scale;
-    simple->done = 0;
-    simple->gathering = false;
-    simple->piece = bytes / call->element_size;
-    simple->staged = malloc(bytes);
-    if (simple->staged == NULL) {
-        gpuring_error("out of memory for the simple path");
-        gpuring_exchange_fail(simple->exchange, GPURING_ERR_NOMEM);
+    fallback->nranks = nranks;
+    fallback->call = *call;
+    fallback->scale = scale;
+    fallback->done = 0;
+    fallback->gathering = false;
+    fallback->piece = bytes / call->element_size;
+    fallback->mine = malloc(bytes);
+    if (fallback->mine == NULL) {
+        gpuring_error("out of memory for the fallback of an allreduce");
+        gpuring_exchange_fail(fallback->exchange, GPURING_ERR_NOMEM);
     }
 }
 
-static uint64_t piece_count(const struct gpuring_fallback_allreduce *simple)
+static uint64_t piece_count(const struct gpuring_fallback_allreduce *fallback)
 {
-    uint64_t rest = simple->call.count - simple->done;
+    uint64_t rest = fallback->call.count - fallback->done;
 
-    return rest < simple->piece ? rest : simple->piece;
+    return rest < fallback->piece ? rest : fallback->piece;
 }
 
 /*
@@ -74,56 +74,57 @@ static uint64_t piece_count(const struct gpuring_fallback_allreduce *simple)
  * those of Open MPI 4.1 compute REAL*16 as long double, and with op/avx sums of short integers
  * saturate instead of wrapping.
  */
-static void fold(const struct gpuring_fallback_allreduce *simple,
+static void fold(const struct gpuring_fallback_allreduce *fallback,
                  const struct gpuring_gathered *blocks)
 {
-    gpuring_fold_fn op = gpuring_fold_table_base[simple->call.type][simple->call.op];
+    gpuring_fold_fn op = gpuring_fold_table_base[fallback->call.type][fallback->call.op];
     uint8_t *sum = blocks->data + blocks->offsets[0];
 
-    for (int rank = 0; rank < simple->nranks && simple->scale != NULL; rank++) {
-        gpuring_verify_scale(simple->scale + simple->done, gpuring_gathered_block(blocks, rank),
-                             piece_count(simple), simple->call.type, simple->call.op, rank == 0);
+    for (int rank = 0; rank < fallback->nranks && fallback->scale != NULL; rank++) {
+        gpuring_verify_scale(fallback->scale + fallback->done, gpuring_gathered_block(blocks, rank),
+                             piece_count(fallback), fallback->call.type, fallback->call.op,
+                             rank == 0);
     }
-    for (int rank = 1; rank < simple->nranks; rank++) {
-        op(sum, NULL, sum, gpuring_gathered_block(blocks, rank), piece_count(simple));
+    for (int rank = 1; rank < fallback->nranks; rank++) {
+        op(sum, NULL, sum, gpuring_gathered_block(blocks, rank), piece_count(fallback));
     }
 }
 
 /* Give this rank's piece; without one, its failure. */
-static void piece_start(struct gpuring_fallback_allreduce *simple, size_t offset, size_t bytes)
+static void piece_start(struct gpuring_fallback_allreduce *fallback, size_t offset, size_t bytes)
 {
-    if (simple->staged != NULL) {
-        int status = gpuring_process_copy(simple->staged,
-                                          (const uint8_t *) simple->call.input + offset, bytes);
+    if (fallback->mine != NULL) {
+        int status = gpuring_process_copy(fallback->mine,
+                                          (const uint8_t *) fallback->call.input + offset, bytes);
 
         if (status != GPURING_OK) {
-            gpuring_exchange_fail(simple->exchange, status);
+            gpuring_exchange_fail(fallback->exchange, status);
         }
     }
-    gpuring_exchange_gather(simple->exchange, simple->staged, bytes);
-    simple->gathering = true;
+    gpuring_exchange_gather(fallback->exchange, fallback->mine, bytes);
+    fallback->gathering = true;
 }
 
 /* All pieces are here, unless a rank failed: add them up. */
-static int piece_finish(struct gpuring_fallback_allreduce *simple, uint8_t *output, size_t bytes)
+static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *output, size_t bytes)
 {
-    struct gpuring_gathered blocks = gpuring_exchange_take(simple->exchange);
+    struct gpuring_gathered blocks = gpuring_exchange_take(fallback->exchange);
     int status = GPURING_OK;
 
-    simple->gathering = false;
-    if (gpuring_exchange_troubled(simple->exchange)) {
+    fallback->gathering = false;
+    if (gpuring_exchange_troubled(fallback->exchange)) {
         return GPURING_OK;
     }
-    for (int rank = 0; rank < simple->nranks && status == GPURING_OK; rank++) {
+    for (int rank = 0; rank < fallback->nranks && status == GPURING_OK; rank++) {
         status = blocks.sizes[rank] == bytes ? GPURING_OK : GPURING_ERR_PEER;
     }
     if (status == GPURING_OK) {
-        fold(simple, &blocks);
+        fold(fallback, &blocks);
         status = gpuring_process_copy(output, gpuring_gathered_block(&blocks, 0), bytes);
     }
     gpuring_gathered_clear(&blocks);
     if (status != GPURING_OK) {
-        gpuring_exchange_fail(simple->exchange, status);
+        gpuring_exchange_fail(fallback->exchange, status);
     }
     return status;
 }
@@ -132,49 +133,45 @@ static int piece_finish(struct gpuring_fallback_allreduce *simple, uint8_t *outp
  * A rank that fails takes part to the end: the others know it after the next piece. After the last
  * one there is none; then the next call of this communicator tells them.
  */
-int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *simple, void *output)
+int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallback, void *output)
 {
     int own = GPURING_OK;
 
-    while (simple->done < simple->call.count) {
-        size_t offset = simple->done * simple->call.element_size;
-        size_t bytes = piece_count(simple) * simple->call.element_size;
+    while (fallback->done < fallback->call.count) {
+        size_t offset = fallback->done * fallback->call.element_size;
+        size_t bytes = piece_count(fallback) * fallback->call.element_size;
         int status;
 
-        if (!simple->gathering) {
-            piece_start(simple, offset, bytes);
+        if (!fallback->gathering) {
+            piece_start(fallback, offset, bytes);
         }
-        status = gpuring_exchange_progress(simple->exchange);
+        status = gpuring_exchange_progress(fallback->exchange);
         if (status != GPURING_OK) {
             return status;
         }
-        own = piece_finish(simple, (uint8_t *) output + offset, bytes);
-        status = gpuring_exchange_failure(simple->exchange, NULL);
+        own = piece_finish(fallback, (uint8_t *) output + offset, bytes);
+        status = gpuring_exchange_failure(fallback->exchange, NULL);
         if (status != GPURING_OK) {
-            gpuring_exchange_forget(simple->exchange);
+            gpuring_exchange_forget(fallback->exchange);
             return status;
         }
-        simple->done += bytes / simple->call.element_size;
+        fallback->done += bytes / fallback->call.element_size;
     }
-    return own != GPURING_OK || !gpuring_exchange_troubled(simple->exchange) ? own
-                                                                             : GPURING_ERR_ABORTED;
+    return own != GPURING_OK || !gpuring_exchange_troubled(fallback->exchange)
+               ? own
+               : GPURING_ERR_ABORTED;
 }
 
-void gpuring_fallback_allreduce_stop(struct gpuring_fallback_allreduce *simple)
+void gpuring_fallback_allreduce_stop(struct gpuring_fallback_allreduce *fallback)
 {
-    if (simple != NULL) {
-        free(simple->staged);
-        simple->staged = NULL;
+    if (fallback != NULL) {
+        free(fallback->mine);
+        fallback->mine = NULL;
     }
 }
 
-void gpuring_fallback_allreduce_free(struct gpuring_fallback_allreduce *simple)
+void gpuring_fallback_allreduce_free(struct gpuring_fallback_allreduce *fallback)
 {
-    gpuring_fallback_allreduce_stop(simple);
-    free(simple);
-}
-
-int gpuring_fallback_allreduce_awaits(const struct gpuring_fallback_allreduce *simple)
-{
-    return simple->gathering ? gpuring_exchange_awaits(simple->exchange) : -1;
+    gpuring_fallback_allreduce_stop(fallback);
+    free(fallback);
 }

@@ -4,7 +4,7 @@
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/exchange.h"
-#include "mca/coll_gpuring/serve/serve.h"
+#include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -16,31 +16,26 @@ int gpuring_agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_ite
     uint64_t seen;
     int status;
 
-    if (!item->agreeing) {
-        item->agreeing = true;
+    if (item->phase < GPURING_PHASE_AGREEING) {
+        gpuring_item_enter(item, GPURING_PHASE_AGREEING);
         gpuring_exchange_agree(exchange, gpuring_call_on_gpu(&item->call) ? ON_GPU : NOT_ON_GPU);
     }
     status = gpuring_exchange_progress(exchange);
     if (status != GPURING_OK) {
         return status;
     }
-    item->agreeing = false;
+    gpuring_item_enter(item, GPURING_PHASE_AGREED);
     status = gpuring_exchange_failure(exchange, NULL);
     if (status != GPURING_OK) {
         gpuring_exchange_forget(exchange);
         return status;
     }
     seen = gpuring_exchange_agreed(exchange);
+    item->reason = seen == ON_GPU       ? GPURING_REASON_NONE
+                   : seen == NOT_ON_GPU ? GPURING_REASON_MEMORY
+                                        : GPURING_REASON_MIXED;
     gpuring_trace("agreed: %s ranks have a buffer on a GPU", seen == ON_GPU       ? "all"
                                                              : seen == NOT_ON_GPU ? "no"
                                                                                   : "some");
-    item->handed_on = (seen & NOT_ON_GPU) != 0;
-    item->mixed = seen == (ON_GPU | NOT_ON_GPU);
-    item->agreed = true;
     return GPURING_OK;
-}
-
-enum gpuring_reason gpuring_agree_reason(const struct gpuring_item *item)
-{
-    return item->mixed ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
 }

@@ -7,21 +7,14 @@
 #ifndef GPURING_SERVE_MEMORY_AGREEMENT_H
 #define GPURING_SERVE_MEMORY_AGREEMENT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "mca/coll_gpuring/serve/eligible.h"
-
 struct mca_coll_gpuring_module_t;
 struct gpuring_item;
 
 /*
- * Move the agreement of the queue's head on, with the queue's lock held. 0: item->agreed is set,
- * and item->handed_on if the ranks cannot all work on GPUs; GPURING_AGAIN, or an error.
+ * Move the agreement of the queue's next item on, with the queue's lock held. 0: its phase is
+ * AGREED, and its reason is not NONE if the ranks cannot all work on GPUs; GPURING_AGAIN, or an
+ * error.
  */
 int gpuring_agree_progress(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
-
-/* Why an item that they agreed about is handed on. */
-enum gpuring_reason gpuring_agree_reason(const struct gpuring_item *item);
 
 #endif

@@ -4,18 +4,11 @@
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/oob/exchange.h"
-#include "mca/coll_gpuring/serve/serve.h"
-#include "mca/coll_gpuring/util/gathered.h"
-#include "mca/coll_gpuring/util/log.h"
-#include "mca/coll_gpuring/util/status.h"
-
-/* What a rank tells: words, of which there are as many as it has calls to name. */
+/* A rank's report: words, of which there are as many as it has calls to name. */
 enum {
     MADE,  /* how many persistent calls it has made */
     LIVE,  /* how many of them it has not freed */
-    CALLS, /* the numbers of those that it has started; 0: the next call in the common order */
+    CALLS, /* the numbers of those that it has started, ascending; 0: its next item */
 };
 
 uint32_t gpuring_persistent_make(struct gpuring_queue *queue)
@@ -24,7 +17,7 @@ uint32_t gpuring_persistent_make(struct gpuring_queue *queue)
 
     pthread_mutex_lock(&queue->lock);
     number = queue->made + 1;
-    __atomic_store_n(&queue->made, number, __ATOMIC_RELAXED);
+    __atomic_store_n(&queue->made, number, __ATOMIC_RELAXED); /* partner: .._persistent_exist */
     queue->live++;
     pthread_mutex_unlock(&queue->lock);
     return number;
@@ -37,29 +30,23 @@ void gpuring_persistent_free(struct gpuring_queue *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Take a started call out of those that wait for their turn; NULL: there is no such. */
-static struct gpuring_item *take(struct gpuring_queue *queue, uint32_t number)
+bool gpuring_persistent_ordered(const struct gpuring_queue *queue)
 {
-    struct gpuring_item **link = &queue->started, *item;
+    const struct gpuring_item *next = gpuring_queue_next(queue);
 
-    while (*link != NULL && (*link)->persistent != number) {
-        link = &(*link)->next;
-    }
-    item = *link;
-    if (item != NULL) {
-        __atomic_store_n(link, item->next, __ATOMIC_RELAXED); /* partner: gpuring_queue_empty */
-    }
-    return item;
+    return next != NULL && (next->phase >= GPURING_PHASE_NEXT || next->made <= queue->gone);
 }
 
-static void put_first(struct gpuring_queue *queue, struct gpuring_item *item)
+size_t gpuring_persistent_words(const struct gpuring_queue *queue)
 {
-    item->placed = true;
-    item->next = queue->head;
-    if (queue->tail == &queue->head) {
-        queue->tail = &item->next;
+    size_t words = CALLS + (gpuring_queue_next(queue) != NULL);
+    const struct gpuring_item *item;
+
+    GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
+    {
+        words++;
     }
-    __atomic_store_n(&queue->head, item, __ATOMIC_RELEASE);
+    return words;
 }
 
 static int ascending(const void *a, const void *b)
@@ -69,137 +56,101 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Tell the others. Without memory this rank takes part as one that failed. */
-static void begin(mca_coll_gpuring_module_t *module)
+void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words)
 {
-    struct gpuring_queue *queue = &module->serve->queue;
-    size_t words = CALLS;
-    uint32_t *block;
+    const struct gpuring_item *item;
+    size_t used = CALLS;
 
-    for (const struct gpuring_item *item = queue->started; item != NULL; item = item->next) {
-        words++;
+    words[MADE] = queue->made;
+    words[LIVE] = queue->live;
+    GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
+    {
+        words[used++] = item->persistent;
     }
-    words += queue->head != NULL;
-    block = malloc(words * sizeof *block);
-    if (block == NULL) {
-        gpuring_error("out of memory to tell the other ranks which calls were started");
-        gpuring_exchange_fail(module->exchange, GPURING_ERR_NOMEM);
-        gpuring_exchange_gather(module->exchange, NULL, 0);
-        return;
+    if (gpuring_queue_next(queue) != NULL) {
+        words[used++] = 0;
     }
-    block[MADE] = queue->made;
-    block[LIVE] = queue->live;
-    words = CALLS;
-    for (const struct gpuring_item *item = queue->started; item != NULL; item = item->next) {
-        block[words++] = item->persistent;
-    }
-    if (queue->head != NULL) {
-        block[words++] = 0;
-    }
-    qsort(block + CALLS, words - CALLS, sizeof *block, ascending);
-    gpuring_exchange_gather(module->exchange, block, words * sizeof *block);
-    free(block);
+    qsort(words + CALLS, used - CALLS, sizeof *words, ascending);
 }
 
-static bool all_have(const struct gpuring_gathered *gathered, uint32_t number)
+static bool all_have(const struct gpuring_gathered *reports, uint32_t number)
 {
-    for (int r = 0; r < gathered->nranks; r++) {
-        const uint32_t *block = gpuring_gathered_block(gathered, r);
-        size_t words = gathered->sizes[r] / sizeof *block;
+    for (int r = 0; r < reports->nranks; r++) {
+        const uint32_t *words = gpuring_gathered_block(reports, r);
+        size_t count = reports->sizes[r] / sizeof *words;
 
-        if (words < CALLS ||
-            bsearch(&number, block + CALLS, words - CALLS, sizeof *block, ascending) == NULL) {
+        if (count < CALLS ||
+            bsearch(&number, words + CALLS, count - CALLS, sizeof *words, ascending) == NULL) {
             return false;
         }
     }
     return true;
 }
 
-/* No call that was made before is there any more: order is what it was without them. */
-static bool all_gone(const struct gpuring_gathered *gathered, uint32_t made)
+/* No call that was made before is there any more: the order is what it was without them. */
+static bool all_gone(const struct gpuring_gathered *reports, uint32_t made)
 {
-    for (int r = 0; r < gathered->nranks; r++) {
-        const uint32_t *block = gpuring_gathered_block(gathered, r);
+    for (int r = 0; r < reports->nranks; r++) {
+        const uint32_t *words = gpuring_gathered_block(reports, r);
 
-        if (gathered->sizes[r] < CALLS * sizeof *block || block[MADE] != made || block[LIVE] != 0) {
+        if (reports->sizes[r] < CALLS * sizeof *words || words[MADE] != made || words[LIVE] != 0) {
             return false;
         }
     }
     return true;
 }
 
-/* What all ranks have started goes to the head, in the order of the numbers, and the next call of
- * the common order behind it. What has been started here since the gathering began waits. */
-static void place(mca_coll_gpuring_module_t *module, const struct gpuring_gathered *gathered)
+static struct gpuring_item *find(const struct gpuring_queue *queue, uint32_t number)
 {
-    struct gpuring_queue *queue = &module->serve->queue;
-    const uint32_t *block = gpuring_gathered_block(gathered, module->rank);
     struct gpuring_item *item;
 
-    for (size_t i = gathered->sizes[module->rank] / sizeof *block; i-- > CALLS;) {
-        if (!all_have(gathered, block[i])) {
+    GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
+    {
+        if (item->persistent == number) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+static void put_first(struct gpuring_queue *queue, struct gpuring_item *item)
+{
+    gpuring_list_remove(&item->node);
+    gpuring_list_prepend(&queue->items, &item->node);
+    gpuring_item_enter(item, GPURING_PHASE_NEXT);
+}
+
+/* From the last one to the first, as each is put in front of the others. */
+void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,
+                              int rank)
+{
+    const uint32_t *words = gpuring_gathered_block(reports, rank);
+    struct gpuring_item *common = gpuring_queue_next(queue);
+
+    for (size_t i = reports->sizes[rank] / sizeof *words; i-- > CALLS;) {
+        if (!all_have(reports, words[i])) {
             continue;
         }
-        if (block[i] != 0) {
-            item = take(queue, block[i]);
-            put_first(queue, item);
+        if (words[i] != 0) {
+            put_first(queue, find(queue, words[i]));
         } else {
-            item = queue->head;
-            while (item->placed) {
-                item = item->next;
-            }
-            item->placed = true;
+            gpuring_item_enter(common, GPURING_PHASE_NEXT);
         }
     }
-    if (all_gone(gathered, block[MADE])) {
-        __atomic_store_n(&queue->gone, block[MADE],
-                         __ATOMIC_RELAXED); /* partner: gpuring_persistent_open */
+    if (all_gone(reports, words[MADE])) {
+        __atomic_store_n(&queue->gone, words[MADE], __ATOMIC_RELAXED); /* .._persistent_exist */
     }
 }
 
-/* All end with the module's failure. */
-static void place_all(struct gpuring_queue *queue)
+void gpuring_persistent_order_all(struct gpuring_queue *queue)
 {
-    while (queue->started != NULL) {
-        put_first(queue, take(queue, queue->started->persistent));
-    }
-    if (queue->head != NULL) {
-        queue->head->placed = true;
-    }
-}
+    struct gpuring_item *item;
 
-int gpuring_persistent_progress(mca_coll_gpuring_module_t *module)
-{
-    struct gpuring_queue *queue = &module->serve->queue;
-    struct gpuring_gathered gathered;
-    int status;
-
-    if (queue->head != NULL && (queue->head->placed || queue->head->made <= queue->gone)) {
-        return GPURING_OK;
+    while ((item = GPURING_LIST_FIRST(&queue->unordered, struct gpuring_item, node)) != NULL) {
+        put_first(queue, item);
     }
-    if (module->state == GPURING_STATE_FAILED) {
-        place_all(queue);
-        return GPURING_OK;
+    item = gpuring_queue_next(queue);
+    if (item != NULL && item->phase < GPURING_PHASE_NEXT) {
+        gpuring_item_enter(item, GPURING_PHASE_NEXT);
     }
-    if (!queue->telling) {
-        queue->telling = true;
-        begin(module);
-    }
-    status = gpuring_exchange_progress(module->exchange);
-    if (status != GPURING_OK) {
-        return status;
-    }
-    queue->telling = false;
-    status = gpuring_exchange_failure(module->exchange, NULL);
-    if (status != GPURING_OK) {
-        gpuring_exchange_forget(module->exchange);
-        return status;
-    }
-    gathered = gpuring_exchange_take(module->exchange);
-    if (gathered.nranks == 0) { /* a failure on the way, which others may know later */
-        return GPURING_ERR_NOMEM;
-    }
-    place(module, &gathered);
-    gpuring_gathered_clear(&gathered);
-    return queue->head != NULL && queue->head->placed ? GPURING_OK : GPURING_AGAIN;
 }

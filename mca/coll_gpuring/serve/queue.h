@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Operations of one communicator that wait for their turn: non-blocking and persistent ones,
- * blocking ones that find others before them, all that the ranks must agree on first, and all that
- * come before the communicator is wired up. They run one after the other, in the order of the
- * calls, which MPI requires to be the same on all ranks; but persistent calls, which each rank
- * starts in an order of its own, in that which the ranks make out (persistent_order.h). Different
- * communicators' queues are independent.
+ * Calls of one communicator that wait for their turn: non-blocking and persistent ones, blocking
+ * ones that find others before them, all that the ranks must agree on first, and all that come
+ * before the communicator is wired up. They run one after the other, in the order of the calls,
+ * which MPI requires to be the same on all ranks; only persistent calls, which each rank starts in
+ * an order of its own, wait apart until the ranks know which of them is next (persistent_order.h).
  *
- * The queue is moved on by whoever waits for one of its items, and by a progress callback in
- * opal_progress for the others.
+ *     items      next <-> ... <-> last        in the common order
+ *     unordered  persistent calls whose turn is not known
+ *
+ * This file keeps the calls; progress.h moves them on. No MPI.
  */
 #ifndef GPURING_SERVE_QUEUE_H
 #define GPURING_SERVE_QUEUE_H
@@ -18,71 +19,74 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mca/coll_gpuring/compat.h"
-#include "mca/coll_gpuring/serve/eligible.h"
-#include "mca/coll_gpuring/util/backoff.h"
+#include "mca/coll_gpuring/engine/call.h"
+#include "mca/coll_gpuring/serve/decide.h"
+#include "mca/coll_gpuring/util/list.h"
 
-struct mca_coll_gpuring_module_t;
-struct gpuring_fallback_allreduce;
+struct gpuring_check;
 
-/* Special outcome of an item whose caller may hand the call to the previous module itself. */
-#define GPURING_ITEM_FALL_BACK 2
+/* In this order; of the middle ones a call takes those that it needs. */
+enum gpuring_phase {
+    GPURING_PHASE_QUEUED,
+    GPURING_PHASE_NEXT,     /* all ranks know that its turn is next */
+    GPURING_PHASE_AGREEING, /* the ranks agree on where its buffers are */
+    GPURING_PHASE_AGREED,
+    GPURING_PHASE_RUNNING,  /* on the engine */
+    GPURING_PHASE_CHECKING, /* on the fallback, to compare the results */
+    GPURING_PHASE_FALLBACK, /* on the fallback alone */
+    GPURING_PHASE_DONE,
+};
 
 struct gpuring_item {
-    struct gpuring_item *next;
+    struct gpuring_list node;
     struct mca_coll_gpuring_module_t *module;
     struct gpuring_call call;
-    ompi_request_t *request; /* NULL: the caller waits */
-    bool may_hand_on;        /* .. and can call the previous module, as all ranks do */
-    bool wires;              /* nothing to run: it waits for the wire-up */
-    uint32_t persistent;     /* the number of a persistent call; 0: none, its place is among all */
-    uint32_t made;           /* how many persistent calls were made before it */
-    bool placed;             /* the ranks know that it comes next, see persistent_order.h */
-    int status;              /* outcome; valid once done */
-    int done;                /* set (release) by the finisher, read (acquire) by the waiter */
-    bool started;            /* the engine or the simple path runs it */
-    bool agreeing;           /* call.agree: an agreement is under way */
-    bool agreed;             /* .. the ranks have agreed */
-    bool handed_on;          /* they agreed that no engine can run it */
-    bool mixed;              /* .. for some ranks have a buffer on a GPU, others none */
-    bool left;               /* it is handed on for the size is left to the previous module */
-    struct gpuring_fallback_allreduce *simple;
-    struct gpuring_run_check *check; /* coll_gpuring_check=data: the second path, see execute.c */
+    enum gpuring_form form;
+    void (*complete)(struct gpuring_item *item); /* NULL: a thread waits for phase DONE */
+    uint32_t persistent;         /* the number of a persistent call; 0: it is none */
+    uint32_t made;               /* how many persistent calls were made before it was queued */
+    enum gpuring_phase phase;    /* DONE is written with release, and waited for with acquire */
+    int status;                  /* the outcome: of the call, if it was served; */
+    enum gpuring_reason reason;  /* .. or why it was not */
+    struct gpuring_check *check; /* coll_gpuring_check=data, see execute.c */
 };
 
 struct gpuring_queue {
-    pthread_mutex_t lock; /* guards the list, the items' state and the module's state */
-    struct gpuring_item *head, **tail;
-    struct gpuring_item
-        *started;        /* persistent calls that wait for their turn, see persistent_order.h */
+    pthread_mutex_t lock; /* guards all but `length`, the items' phases and the module's state */
+    struct gpuring_list items, unordered;
+    uint32_t length;     /* of both; atomic, see gpuring_queue_empty */
     uint32_t made, live; /* persistent calls: made so far; not yet freed */
     uint32_t gone;       /* so many of the first ones are freed on all ranks */
-    bool telling;        /* the ranks tell each other what they have started */
+    bool gathering;      /* the ranks tell each other which persistent calls they have started */
     uint64_t finished;   /* items so far */
-    uint64_t progress;   /* of the module when a thread last left it; atomic, for pauses */
-    bool listed;         /* the progress callback looks at this queue */
-    struct gpuring_backoff pause; /* of the callback */
-    struct mca_coll_gpuring_module_t *next_listed;
 };
 
-void gpuring_queue_init(struct gpuring_queue *queue);
-/* The module goes: no callback looks at its queue any more. */
-void gpuring_queue_destroy(struct mca_coll_gpuring_module_t *module);
-
-/* Partner: item_finish. Who sees an empty queue sees all that its last item did. */
-static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
+/* A waiting thread may read the phase meanwhile. */
+static inline void gpuring_item_enter(struct gpuring_item *item, enum gpuring_phase phase)
 {
-    return __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE) == NULL &&
-           __atomic_load_n(&queue->started, __ATOMIC_RELAXED) == NULL;
+    __atomic_store_n(&item->phase, phase, __ATOMIC_RELAXED);
 }
 
-/* Append; item->call, module and request are set. Items with a request keep the communicator. */
-void gpuring_queue_push(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
+void gpuring_queue_init(struct gpuring_queue *queue);
+void gpuring_queue_fini(struct gpuring_queue *queue);
 
-/* Move on until the item is done; returns its status. */
-int gpuring_queue_wait(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
+/* Partner: gpuring_queue_finish. Who sees an empty queue sees all that its last item did. */
+static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
+{
+    return __atomic_load_n(&queue->length, __ATOMIC_ACQUIRE) == 0;
+}
 
-/* At close: no callback any more. */
-void gpuring_queue_close(void);
+/* Add an item whose call, form, module, complete and persistent are set. Takes the lock. */
+void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item);
+
+/* The next item in the common order; NULL: only unordered ones, or none. With the lock. */
+struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);
+
+/* Move the next item to the list `finished`, with its status. With the lock. */
+void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpuring_list *finished);
+
+/* Tell those that wait for finished items. Without any lock: a callback may run a user's code, or
+ * free the communicator. */
+void gpuring_queue_complete(struct gpuring_list *finished);
 
 #endif

@@ -2,9 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/serve/request.h"
 
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/request.h"
-#include "mca/coll_gpuring/serve/persistent_order.h"
+#include "mca/coll_gpuring/serve/progress.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/log.h"
 
@@ -25,11 +24,22 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
-static void request_push(gpuring_request_t *self)
+/* May end in a user's callback, or free the communicator. */
+static void request_complete(struct gpuring_item *item)
 {
+    gpuring_request_t *self = GPURING_LIST_ENTRY(item, gpuring_request_t, item);
+    struct ompi_communicator_t *comm = item->module->comm;
+
+    self->super.super.req_status.MPI_ERROR = gpuring_compat_error(item->status);
+    ompi_request_complete(&self->super.super, true);
+    OBJ_RELEASE(comm);
+}
+
+static void request_start(gpuring_request_t *self)
+{
+    OBJ_RETAIN(self->item.module->comm); /* until it is complete */
     gpuring_request_activate(&self->super.super);
-    self->item.request = &self->super.super;
-    gpuring_queue_push(self->item.module, &self->item);
+    gpuring_progress_start(&self->item);
 }
 
 /* MPI_Start and MPI_Startall. */
@@ -41,7 +51,7 @@ static int request_restart(size_t count, ompi_request_t **requests)
         if (gpuring_request_active(&self->super.super)) {
             return MPI_ERR_REQUEST;
         }
-        request_push(self);
+        request_start(self);
     }
     return OMPI_SUCCESS;
 }
@@ -53,15 +63,21 @@ static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
     gpuring_request_t *self = OBJ_NEW(gpuring_request_t);
 
     if (self == NULL) {
-        gpuring_error("[no-request] out of memory for a request: MPI_%s returns an MPI error, and "
-                      "other ranks that make this call wait for this one (coll_gpuring_timeout "
-                      "bounds that)",
+        gpuring_error("[no-request] out of memory for the request of an MPI_%s, which returns an "
+                      "error; other ranks that make the call wait for this one "
+                      "(coll_gpuring_timeout bounds that). Give the process more memory",
                       persistent ? "Allreduce_init" : "Iallreduce");
         return NULL;
     }
     gpuring_request_construct(&self->super, module->comm, persistent, request_free,
                               request_restart);
-    self->item = (struct gpuring_item){.call = *call, .module = module};
+    self->item = (struct gpuring_item){
+        .module = module,
+        .call = *call,
+        .form = GPURING_FORM_REQUEST,
+        .complete = request_complete,
+        .persistent = persistent ? gpuring_persistent_make(&module->serve->queue) : 0,
+    };
     return self;
 }
 
@@ -74,7 +90,7 @@ int gpuring_serve_start(mca_coll_gpuring_module_t *module, const struct gpuring_
         return MPI_ERR_NO_MEM;
     }
     *request = &self->super.super;
-    request_push(self);
+    request_start(self);
     return OMPI_SUCCESS;
 }
 
@@ -86,7 +102,6 @@ int gpuring_serve_init(mca_coll_gpuring_module_t *module, const struct gpuring_c
     if (self == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    self->item.persistent = gpuring_persistent_make(&module->serve->queue);
     *request = &self->super.super;
     return OMPI_SUCCESS;
 }

@@ -4,10 +4,11 @@
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/oob/exchange.h"
 #include "mca/coll_gpuring/oob/message.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
+#include "mca/coll_gpuring/serve/progress.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
@@ -19,6 +20,7 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
         return GPURING_ERR_NOMEM;
     }
     gpuring_queue_init(&serve->queue);
+    serve->module = module;
     module->serve = serve;
     module->exchange = gpuring_exchange_create();
     serve->fallback = gpuring_fallback_allreduce_create(module->exchange);
@@ -37,10 +39,23 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     if (serve == NULL) {
         return;
     }
-    gpuring_queue_destroy(module);
+    gpuring_progress_forget(serve);
+    gpuring_queue_fini(&serve->queue);
     gpuring_wireup_free(module->wireup);
     gpuring_fallback_allreduce_free(serve->fallback);
     gpuring_exchange_free(module->exchange);
     free(serve);
     module->serve = NULL;
+}
+
+void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_reason reason)
+{
+    char text[256];
+
+    module->logged_reasons |= UINT32_C(1) << reason;
+    if (gpuring_log_enabled(GPURING_LOG_INFO)) {
+        gpuring_module_text(module, text, sizeof text);
+        gpuring_info("%s: calls are delegated to other components: %s", text,
+                     gpuring_reason_text(reason));
+    }
 }

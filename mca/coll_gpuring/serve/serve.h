@@ -4,18 +4,27 @@
 #ifndef GPURING_SERVE_SERVE_H
 #define GPURING_SERVE_SERVE_H
 
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/serve/watchdog.h"
+#include "mca/coll_gpuring/util/backoff.h"
 
 struct gpuring_fallback_allreduce;
-struct mca_coll_gpuring_module_t;
 
 struct gpuring_serve {
+    struct mca_coll_gpuring_module_t *module;
     struct gpuring_queue queue;
+    struct gpuring_list node;     /* of those that have work for the progress callback */
+    struct gpuring_backoff pause; /* of that callback */
+    uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
     struct gpuring_fallback_allreduce *fallback;
     uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.h */
-    bool settled;    /* a call has passed after which all ranks are READY; see left.h */
+    bool all_ready;  /* a blocking call has passed after which all ranks are READY */
 };
 
 /*
@@ -25,5 +34,48 @@ struct gpuring_serve {
  */
 int gpuring_serve_open(struct mca_coll_gpuring_module_t *module);
 void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
+
+/* Log a reason of delegated calls that was not logged before. */
+void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);
+
+/* Count a call that is delegated; the first of each reason on a communicator is logged. */
+static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *module,
+                                           enum gpuring_reason reason)
+{
+    gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
+    if (OPAL_UNLIKELY((module->logged_reasons & UINT32_C(1) << reason) == 0)) {
+        gpuring_serve_log_reason(module, reason);
+    }
+}
+
+/*
+ * What is known of an eligible call.
+ *
+ * The ranks can tell whether a size is delegated when they are wired up: they have compared their
+ * rules then, and know the number of nodes. Blocking calls wait for that in the queue. A rank that
+ * is wired up may not delegate a non-blocking call which another one had to queue; so it does only
+ * behind a blocking call, which has the same place in the order of calls on all ranks and found all
+ * of them wired up. With coll_gpuring_agree=always only blocking calls are delegated by size: the
+ * others do not know what buffers the other ranks have.
+ */
+static inline struct gpuring_circumstances gpuring_serve_look(
+    const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+    enum gpuring_form form)
+{
+    /* Partner: after_tried in wireup.c. */
+    const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
+    const struct gpuring_serve *serve = module->serve;
+
+    return (struct gpuring_circumstances){
+        .form = form,
+        .state = module->state,
+        .reason = GPURING_REASON_NONE,
+        .must_agree = call->agree,
+        .tuned = engine != NULL && (form == GPURING_FORM_BLOCKING || serve->all_ready) &&
+                 gpuring_select_leaves(&engine->choice_config, call->count * call->element_size),
+        .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
+                gpuring_params.check == GPURING_PARAM_CHECK_DATA,
+    };
+}
 
 #endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What becomes of a call: asked when it is made, and again when it is the next of its queue. A pure
+ * function of what is known of the call and the module; no MPI.
+ *
+ * All ranks must decide alike on each call. They do, because the answer depends on what MPI makes
+ * equal on all ranks (type, operation, count), on where the buffers are (coll_gpuring_agree), and
+ * on what the ranks learn together: the end of the wire-up, or an agreement. A blocking call can
+ * wait for these, in the queue. A non-blocking one cannot: once it has a request it can no longer
+ * be delegated (oob/exchange.h), and is run by serve/fallback_allreduce.h where the engine cannot.
+ */
+#ifndef GPURING_SERVE_DECIDE_H
+#define GPURING_SERVE_DECIDE_H
+
+#include <stdbool.h>
+
+#include "mca/coll_gpuring/module_state.h"
+
+/* Why a call is not served: X(NAME, code and text for the log). */
+#define GPURING_REASONS(X)                                                                       \
+    X(NONE, "[served] served")                                                                   \
+    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")               \
+    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "        \
+          "datatype")                                                                            \
+    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "     \
+              "host")                                                                            \
+    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "     \
+                 "host memory")                                                                  \
+    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                              \
+    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype") \
+    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")              \
+    X(TUNED, "[tuned] the tuning file, or coll_gpuring_algorithm, delegates calls of this size")
+
+enum gpuring_reason {
+#define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
+    GPURING_REASONS(GPURING_REASON_ENUM)
+#undef GPURING_REASON_ENUM
+        GPURING_REASON_COUNT
+};
+
+const char *gpuring_reason_text(enum gpuring_reason reason);
+
+enum gpuring_form {
+    GPURING_FORM_BLOCKING,
+    GPURING_FORM_NONBLOCKING, /* or the _init of a persistent call: it has no request yet */
+    GPURING_FORM_REQUEST,     /* it has one */
+    GPURING_FORM_CONNECT,     /* no call: waits until the module is wired up */
+};
+
+enum gpuring_decision {
+    GPURING_RUN,       /* now, by the engine */
+    GPURING_WAIT,      /* in the queue: for calls before it, an agreement, or the wire-up */
+    GPURING_DELEGATE,  /* the previous module runs it; staged if a buffer is on a GPU */
+    GPURING_FALL_BACK, /* this module runs it, without the engine */
+    GPURING_REFUSE,    /* the module has failed: the call returns that error */
+};
+
+/* What is known of a call. */
+struct gpuring_circumstances {
+    enum gpuring_form form;
+    enum gpuring_state state;   /* of the module */
+    enum gpuring_reason reason; /* not NONE: the call is not eligible, or the ranks agreed so */
+    bool must_agree;            /* the ranks have not agreed yet on where the buffers are */
+    bool tuned;                 /* its size is delegated, which all ranks know */
+    bool busy;                  /* other calls come before it, or it is to be checked */
+};
+
+/* *reason: why it is delegated, or falls back; unchanged else. */
+enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
+                                     enum gpuring_reason *reason);
+
+#endif

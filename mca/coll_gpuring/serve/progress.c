@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/serve/progress.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/serve/execute.h"
+#include "mca/coll_gpuring/serve/fallback_allreduce.h"
+#include "mca/coll_gpuring/serve/memory_agreement.h"
+#include "mca/coll_gpuring/serve/serve.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
+
+/* Those whose queues have items with requests; under its lock. */
+static struct {
+    pthread_mutex_t lock;
+    struct gpuring_list serves;
+    bool registered;
+} working = {.lock = PTHREAD_MUTEX_INITIALIZER, .serves = GPURING_LIST_INIT(working.serves)};
+
+/* Tell the others what was started here. Without memory this rank takes part as one that failed. */
+static void report_started(mca_coll_gpuring_module_t *module)
+{
+    const struct gpuring_queue *queue = &module->serve->queue;
+    size_t words = gpuring_persistent_words(queue);
+    uint32_t *report = malloc(words * sizeof *report);
+
+    if (report == NULL) {
+        gpuring_error("out of memory: cannot tell other ranks which persistent calls were started");
+        gpuring_exchange_fail(module->exchange, GPURING_ERR_NOMEM);
+        gpuring_exchange_gather(module->exchange, NULL, 0);
+        return;
+    }
+    gpuring_persistent_report(queue, report);
+    gpuring_exchange_gather(module->exchange, report, words * sizeof *report);
+    free(report);
+}
+
+/* 0: the next item may go on; GPURING_AGAIN; or an error with which the module is to fail. */
+static int order_progress(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_queue *queue = &module->serve->queue;
+    struct gpuring_gathered reports;
+    int status;
+
+    if (gpuring_persistent_ordered(queue)) {
+        return GPURING_OK;
+    }
+    if (module->state == GPURING_STATE_FAILED) {
+        gpuring_persistent_order_all(queue);
+        return GPURING_OK;
+    }
+    if (!queue->gathering) {
+        queue->gathering = true;
+        report_started(module);
+    }
+    status = gpuring_exchange_progress(module->exchange);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    queue->gathering = false;
+    status = gpuring_exchange_failure(module->exchange, NULL);
+    if (status != GPURING_OK) {
+        gpuring_exchange_forget(module->exchange);
+        return status;
+    }
+    reports = gpuring_exchange_take(module->exchange);
+    if (reports.nranks == 0) { /* a failure on the way, which others may know later */
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_persistent_order(queue, &reports, module->rank);
+    gpuring_gathered_clear(&reports);
+    return gpuring_persistent_ordered(queue) ? GPURING_OK : GPURING_AGAIN;
+}
+
+static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
+                                    struct gpuring_item *item)
+{
+    struct gpuring_circumstances known = gpuring_serve_look(module, &item->call, item->form);
+
+    known.reason = item->reason;
+    known.must_agree = item->call.agree && item->phase < GPURING_PHASE_AGREED;
+    known.busy = false;
+    return gpuring_decide(&known, &item->reason);
+}
+
+/* What an item waits for when no call is before it. */
+static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    if (item->call.agree && item->phase < GPURING_PHASE_AGREED) {
+        return gpuring_agree_progress(module, item);
+    }
+    if (module->state == GPURING_STATE_UNWIRED) {
+        gpuring_wireup_start(module, &item->call);
+    }
+    return gpuring_wireup_progress(module);
+}
+
+static int fall_back(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    struct gpuring_fallback_allreduce *fallback = module->serve->fallback;
+
+    if (item->phase != GPURING_PHASE_FALLBACK) {
+        gpuring_item_enter(item, GPURING_PHASE_FALLBACK);
+        gpuring_serve_delegated(module, item->reason);
+        gpuring_fallback_allreduce_start(fallback, &item->call, NULL);
+    }
+    return gpuring_fallback_allreduce_progress(fallback, item->call.output);
+}
+
+/* Move the next item on: its status, or GPURING_AGAIN. */
+static int next_progress(mca_coll_gpuring_module_t *module)
+{
+    enum gpuring_decision decision;
+    struct gpuring_item *item;
+    int status = order_progress(module);
+
+    if (status != GPURING_OK) {
+        if (status != GPURING_AGAIN) {
+            gpuring_execute_fail(module, status);
+        }
+        return GPURING_AGAIN;
+    }
+    item = gpuring_queue_next(&module->serve->queue);
+    while ((decision = decide(module, item)) == GPURING_WAIT) {
+        status = prepare(module, item);
+        if (status != GPURING_OK) {
+            return status;
+        }
+    }
+    switch (decision) {
+    case GPURING_RUN:
+        return gpuring_execute_item(module, item);
+    case GPURING_FALL_BACK:
+        return fall_back(module, item);
+    case GPURING_REFUSE:
+        return module->failure;
+    default:
+        return GPURING_OK; /* delegated, by the thread that waits */
+    }
+}
+
+static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_list *finished)
+{
+    struct gpuring_item *item = gpuring_queue_next(&serve->queue);
+
+    if (item->phase >= GPURING_PHASE_CHECKING) {
+        gpuring_fallback_allreduce_stop(serve->fallback);
+    }
+    gpuring_execute_discard(item);
+    gpuring_queue_finish(&serve->queue, status, finished);
+}
+
+/* Move a queue on as far as it goes; the number of items finished. */
+static int queue_progress(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_serve *serve = module->serve;
+    struct gpuring_list finished;
+    int count = 0;
+
+    if (pthread_mutex_trylock(&serve->queue.lock) != 0) {
+        return 0; /* another thread is at it */
+    }
+    gpuring_list_init(&finished);
+    while (!gpuring_queue_empty(&serve->queue)) {
+        enum gpuring_state before = module->state;
+        int status = next_progress(module);
+
+        if (status != GPURING_AGAIN) {
+            finish_next(serve, status, &finished);
+            count++;
+        } else if (module->state == before) {
+            status = gpuring_watchdog_look(module);
+            if (status == GPURING_OK) {
+                break;
+            }
+            gpuring_execute_fail(module, status);
+        }
+    }
+    /* With an empty queue a thread may run a call at once, see gpuring_queue_finish. */
+    if (!gpuring_queue_empty(&serve->queue)) {
+        __atomic_store_n(&serve->progress, gpuring_watchdog_progress(module), __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&serve->queue.lock);
+    gpuring_queue_complete(&finished);
+    return count;
+}
+
+/* The first one that has work; it goes behind the others. With the lock. */
+static struct gpuring_serve *take_turn(void)
+{
+    struct gpuring_serve *serve;
+
+    while ((serve = GPURING_LIST_FIRST(&working.serves, struct gpuring_serve, node)) != NULL) {
+        gpuring_list_remove(&serve->node);
+        if (!gpuring_queue_empty(&serve->queue)) {
+            gpuring_list_append(&working.serves, &serve->node);
+            return serve;
+        }
+    }
+    return NULL;
+}
+
+/* Called by opal_progress, by several threads at once. One queue a call, in turn: it may finish a
+ * communicator's last item and free it. */
+static int progress_callback(void)
+{
+    struct ompi_communicator_t *comm = NULL;
+    struct gpuring_serve *serve;
+    int count;
+
+    if (__atomic_load_n(&working.serves.next, __ATOMIC_RELAXED) == &working.serves ||
+        pthread_mutex_trylock(&working.lock) != 0) {
+        return 0;
+    }
+    serve = take_turn();
+    if (serve != NULL) {
+        comm = serve->module->comm;
+        OBJ_RETAIN(comm);
+    }
+    pthread_mutex_unlock(&working.lock);
+    if (serve == NULL) {
+        return 0;
+    }
+    count = queue_progress(serve->module);
+    if (count == 0 && GPURING_YIELD_WHEN_IDLE) {
+        gpuring_backoff_nap(&serve->pause, __atomic_load_n(&serve->progress, __ATOMIC_RELAXED));
+    }
+    OBJ_RELEASE(comm);
+    return count;
+}
+
+void gpuring_progress_start(struct gpuring_item *item)
+{
+    struct gpuring_serve *serve = item->module->serve;
+
+    gpuring_queue_add(&serve->queue, item);
+    pthread_mutex_lock(&working.lock);
+    if (!gpuring_list_linked(&serve->node)) {
+        gpuring_list_append(&working.serves, &serve->node);
+    }
+    if (!working.registered) {
+        working.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
+    }
+    pthread_mutex_unlock(&working.lock);
+    queue_progress(serve->module);
+}
+
+int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          enum gpuring_form form, enum gpuring_reason *reason)
+{
+    struct gpuring_item item = {.module = module, .call = *call, .form = form};
+    struct gpuring_backoff pause = {.vain = 0};
+
+    gpuring_queue_add(&module->serve->queue, &item);
+    /* Partner: gpuring_queue_complete. */
+    while (__atomic_load_n(&item.phase, __ATOMIC_ACQUIRE) != GPURING_PHASE_DONE) {
+        queue_progress(module);
+        opal_progress();
+        gpuring_backoff(&pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
+    }
+    *reason = item.reason;
+    return item.status;
+}
+
+void gpuring_progress_forget(struct gpuring_serve *serve)
+{
+    pthread_mutex_lock(&working.lock);
+    gpuring_list_remove(&serve->node);
+    pthread_mutex_unlock(&working.lock);
+}
+
+void gpuring_progress_close(void)
+{
+    pthread_mutex_lock(&working.lock);
+    if (working.registered) {
+        opal_progress_unregister(progress_callback);
+        working.registered = false;
+    }
+    pthread_mutex_unlock(&working.lock);
+}
