@@ -3,8 +3,6 @@
 
 /* Host identity and NUMA node of this process. */
 
-#ifndef _GNU_SOURCE
-#endif
 #include <dlfcn.h>
 #include <glob.h>
 #include <sched.h>
@@ -13,18 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/topo_pci/topo_pci_place.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
-/* FNV-1a, 64 bits; constants: Fowler, Noll, Vo (draft-eastlake-fnv). */
 static uint64_t text_hash(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-
-    for (; *text; text++) {
-        hash = (hash ^ (unsigned char) *text) * 0x100000001b3u;
-    }
-    return hash;
+    return gpuring_hash_bytes(GPURING_HASH_START, text, strlen(text));
 }
 
 /* The first line of PATH without its end.  Returns 0 when there is none, or it is empty. */

@@ -12,6 +12,14 @@
 #define CUBE_GPUS      8u
 #define CUBE_LINK_GBPS 20.0
 
+/* A link in both directions. */
+static inline int flow_add_duplex(struct pci_flow *flow, uint32_t a, uint32_t b, double gbps)
+{
+    int rc = pci_flow_add_link(flow, a, b, gbps);
+
+    return 0 != rc ? rc : pci_flow_add_link(flow, b, a, gbps);
+}
+
 static const struct {
     uint32_t a, b, links;
 } cube_links[] = {
@@ -34,7 +42,7 @@ static inline int cube_flow(struct pci_flow *flow, unsigned mask)
         uint32_t a = number[cube_links[i].a], b = number[cube_links[i].b];
 
         if (UINT32_MAX != a && UINT32_MAX != b) {
-            rc = pci_flow_add_duplex(flow, a, b, CUBE_LINK_GBPS * cube_links[i].links);
+            rc = flow_add_duplex(flow, a, b, CUBE_LINK_GBPS * cube_links[i].links);
         }
     }
     return rc;

@@ -101,7 +101,7 @@ static void test_switch(void **state)
         assert_int_equal(pci_flow_init(&flow, n), 0);
         assert_int_equal(pci_flow_add_relay(&flow, &relay), 0);
         for (uint32_t g = 0; g < n; g++) {
-            assert_int_equal(pci_flow_add_duplex(&flow, g, relay, 240), 0);
+            assert_int_equal(flow_add_duplex(&flow, g, relay, 240), 0);
         }
         bound = bound_of(&flow);
         assert_near(bound.ag.gbps, 240.0 * n / (n - 1) / 2);
@@ -123,9 +123,9 @@ static void test_two_sockets(void **state)
     assert_int_equal(pci_flow_add_relay(&flow, &cpu[0]), 0);
     assert_int_equal(pci_flow_add_relay(&flow, &cpu[1]), 0);
     for (uint32_t g = 0; g < 8; g++) {
-        assert_int_equal(pci_flow_add_duplex(&flow, g, cpu[g / 4], 12), 0);
+        assert_int_equal(flow_add_duplex(&flow, g, cpu[g / 4], 12), 0);
     }
-    assert_int_equal(pci_flow_add_duplex(&flow, cpu[0], cpu[1], 5), 0);
+    assert_int_equal(flow_add_duplex(&flow, cpu[0], cpu[1], 5), 0);
     bound = bound_of(&flow);
     assert_near(bound.ag.gbps, 8 * (5.0 / 4) / 2);
     assert_near(bound.ar.gbps, 5);
@@ -279,7 +279,7 @@ static void test_overflow(void **state)
     (void) state;
     assert_int_equal(pci_flow_init(&flow, PCI_FLOW_MAX_VERTICES), 0);
     for (uint32_t v = 1; v < PCI_FLOW_MAX_VERTICES; v++) {
-        assert_int_equal(pci_flow_add_duplex(&flow, 0, v, PCI_FLOW_MAX_GBPS), 0);
+        assert_int_equal(flow_add_duplex(&flow, 0, v, PCI_FLOW_MAX_GBPS), 0);
     }
     assert_int_equal(pci_bound_compute(&flow, &bound), -ERANGE);
     pci_flow_fini(&flow);
@@ -296,7 +296,7 @@ static void test_disconnected(void **state)
     bound = bound_of(&flow);
     assert_false(bound.connected);
     assert_int_equal(bound.ar.num, 0);
-    assert_int_equal(pci_flow_add_duplex(&flow, 0, 1, 20), 0);
+    assert_int_equal(flow_add_duplex(&flow, 0, 1, 20), 0);
     bound = bound_of(&flow);
     assert_false(bound.connected);
     assert_int_equal(bound.ag.num, 0);

@@ -187,9 +187,6 @@ static void test_two_functions(void **state)
     assert_attribute(pci_doc_find(doc, "net", "name", "mlx5_0"), "port", "1");
     assert_attribute(second, "port", "2");
     assert_inside(pci_elem_parent(second), "pci", "busid", "0000:1a:00.0");
-    options.base = doc; /* once more: all is there */
-    doc = discover_at(root, options);
-    assert_int_equal(count_of(doc, "net"), 2);
     pci_doc_free(doc);
     fake_root_remove(root);
 }
@@ -358,9 +355,6 @@ static void test_chip_to_chip(void **state)
     assert_int_equal(pci_graph_build(doc, NULL, &graph, &error), 0);
     assert_int_equal(pci_graph_route(graph, PCI_NODE_GPU, 0, PCI_NODE_CPU, 0)->class, PCI_PATH_C2C);
     pci_graph_free(graph);
-    options.base = doc; /* what the document has already is left as it is */
-    assert_ptr_equal(discover_at(root, options), doc);
-    assert_int_equal(count_of(doc, "c2c"), 1);
     pci_doc_free(doc);
     pci_nvml_close(nvml);
     fake_root_remove(root);
@@ -409,47 +403,6 @@ static void test_hidden_pci(void **state)
     assert_non_null(strstr(messages, "NUMA node of PCI device 0000:65:00.0 is not visible"));
     pci_doc_free(doc);
     pci_nvml_close(nvml);
-    fake_root_remove(root);
-}
-
-/* A virtual machine's template has the PCI tree of the host; gpu and net are filled in. */
-static void test_template(void **state)
-{
-    static const char text[] =
-        "<system version=\"1\"><cpu numaid=\"0\" affinity=\"f\" arch=\"x86_64\" "
-        "vendor=\"AuthenticAMD\"><pci busid=\"FFFF:FF:01.0\" class=\"0x060400\" "
-        "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><pci busid=\"0000:19:00.0\" "
-        "class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"/>"
-        "<pci busid=\"0000:1A:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" "
-        "link_width=\"16\"/></pci></cpu></system>";
-    char *root = machine_new("4: ACTIVE");
-    struct pci_discover_options options = {0};
-    struct pci_error error = {""};
-    struct pci_doc *doc;
-    struct pci_elem *elem;
-
-    (void) state;
-    assert_int_equal(pci_doc_parse(text, sizeof(text) - 1, &options.base, &error), 0);
-    doc = discover_at(root, options);
-    assert_ptr_equal(doc, options.base);
-    elem = pci_doc_find(doc, "pci", "busid", "0000:19:00.0");
-    assert_inside(elem, "pci", "busid", "FFFF:FF:01.0");
-    assert_attribute(elem, "link_speed", "32.0 GT/s PCIe");
-    assert_attribute(pci_elem_child(elem, "gpu"), "dev", "0");
-    assert_null(pci_doc_find(doc, "pci", "busid", "0000:17:00.0"));
-    /* The bus id in other letters is the same device. */
-    elem = pci_doc_find(doc, "net", "name", "mlx5_0");
-    assert_inside(pci_elem_parent(elem), "pci", "busid", "0000:1A:00.0");
-    /* What the template lacks is added. */
-    elem = pci_doc_find(doc, "pci", "busid", "0000:65:00.0");
-    assert_inside(elem, "cpu", "numaid", "1");
-    /* Once more changes nothing. */
-    options.base = doc;
-    doc = discover_at(root, options);
-    assert_int_equal(count_of(doc, "gpu"), 2);
-    assert_int_equal(count_of(doc, "net"), 1);
-    assert_int_equal(count_of(doc, "cpu"), 2);
-    pci_doc_free(doc);
     fake_root_remove(root);
 }
 
@@ -587,9 +540,9 @@ int main(void)
         cmocka_unit_test(test_virtual_interface), cmocka_unit_test(test_nvlinks_of_driver),
         cmocka_unit_test(test_p2p_status),        cmocka_unit_test(test_nvml_missing),
         cmocka_unit_test(test_chip_to_chip),      cmocka_unit_test(test_gdr_of_driver),
-        cmocka_unit_test(test_hidden_pci),        cmocka_unit_test(test_template),
-        cmocka_unit_test(test_hwloc_xml),         cmocka_unit_test(test_synthetic),
-        cmocka_unit_test(test_unreadable_input),  cmocka_unit_test(test_this_machine),
+        cmocka_unit_test(test_hidden_pci),        cmocka_unit_test(test_hwloc_xml),
+        cmocka_unit_test(test_synthetic),         cmocka_unit_test(test_unreadable_input),
+        cmocka_unit_test(test_this_machine),
     };
 
     unsetenv("HWLOC_XMLFILE");

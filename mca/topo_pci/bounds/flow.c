@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/topo_pci/xml/doc.h"
+
 int pci_flow_init(struct pci_flow *flow, uint32_t ngpus)
 {
     if (0 == ngpus) {
@@ -34,23 +36,9 @@ int pci_flow_add_relay(struct pci_flow *flow, uint32_t *vertex)
     return 0;
 }
 
-static int links_grow(struct pci_flow *flow)
-{
-    size_t room = 0 == flow->links_room ? 32 : 2 * flow->links_room;
-    struct pci_flow_link *links = realloc(flow->links, room * sizeof(*links));
-
-    if (NULL == links) {
-        return -ENOMEM;
-    }
-    flow->links = links;
-    flow->links_room = room;
-    return 0;
-}
-
 int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double gbps)
 {
     uint64_t capacity;
-    int rc;
 
     if (from >= flow->nvertices || to >= flow->nvertices || from == to || !(gbps >= 0.0) ||
         gbps > PCI_FLOW_MAX_GBPS) {
@@ -60,21 +48,12 @@ int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double 
     if (0 == capacity) {
         return 0;
     }
-    if (flow->nlinks == flow->links_room) {
-        rc = links_grow(flow);
-        if (0 != rc) {
-            return rc;
-        }
+    if (0 != pci_array_reserve(&flow->links, &flow->links_room, flow->nlinks + 1,
+                               sizeof(*flow->links))) {
+        return -ENOMEM;
     }
     flow->links[flow->nlinks++] = (struct pci_flow_link){from, to, capacity};
     return 0;
-}
-
-int pci_flow_add_duplex(struct pci_flow *flow, uint32_t a, uint32_t b, double gbps)
-{
-    int rc = pci_flow_add_link(flow, a, b, gbps);
-
-    return 0 != rc ? rc : pci_flow_add_link(flow, b, a, gbps);
 }
 
 static int link_compare(const void *left, const void *right)

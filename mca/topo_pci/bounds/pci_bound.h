@@ -85,9 +85,6 @@ int pci_flow_add_relay(struct pci_flow *flow, uint32_t *vertex);
  * unknown vertex, from == to, capacity negative or above PCI_FLOW_MAX_GBPS; -ENOMEM. */
 int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double gbps);
 
-/* The same in both directions. */
-int pci_flow_add_duplex(struct pci_flow *flow, uint32_t a, uint32_t b, double gbps);
-
 /* What part of a machine a network is made of. */
 enum pci_flow_scope {
     PCI_FLOW_NVLINK, /* NVLink and NVSwitch alone */

@@ -69,8 +69,7 @@ static int input_check(const struct disc *disc)
 {
     const char *input = input_name();
 
-    if (!input || disc->options->topology || !hwloc_topology_is_thissystem(disc->topology) ||
-        getenv("HWLOC_THISSYSTEM")) {
+    if (!input || !hwloc_topology_is_thissystem(disc->topology) || getenv("HWLOC_THISSYSTEM")) {
         return 0;
     }
     if (disc->options->strict) {
@@ -112,16 +111,9 @@ int pci_discover(const struct pci_discover_options *options, struct pci_doc **do
 {
     static const struct pci_discover_options none;
     struct disc disc = {.options = options ? options : &none, .error = error};
-    int rc = 0;
+    int rc = topology_load(&disc);
 
-    disc.topology = disc.options->topology;
-    disc.doc = disc.options->base;
-    if (!disc.topology) {
-        rc = topology_load(&disc);
-    }
-    if (rc == 0 && !disc.doc) {
-        rc = pci_doc_new(&disc.doc, error);
-    }
+    rc = rc ? rc : pci_doc_new(&disc.doc, error);
     rc = rc ? rc : input_check(&disc);
     if (rc == 0) {
         fsroot_find(&disc);
@@ -130,10 +122,10 @@ int pci_discover(const struct pci_discover_options *options, struct pci_doc **do
     }
     if (rc == 0) {
         *doc = disc.doc;
-    } else if (!disc.options->base) {
+    } else {
         pci_doc_free(disc.doc);
     }
-    if (!disc.options->topology && disc.topology) {
+    if (disc.topology) {
         hwloc_topology_destroy(disc.topology);
     }
     return rc;

@@ -3,8 +3,6 @@
 
 /* Network devices: ports of verbs devices, and IP interfaces. */
 
-#ifndef _GNU_SOURCE
-#endif
 #include <ctype.h>
 #include <dirent.h>
 #include <ifaddrs.h>
@@ -16,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "mca/topo_pci/discover/internal.h"
+#include "mca/topo_pci/xml/doc.h"
 
 enum {
     PORTS_MAX = 255,        /* of a verbs device: the port number is 8 bits */
@@ -29,7 +28,6 @@ struct net {
     const char *name;
     long speed; /* Mb/s */
     int port;
-    int lone; /* the device has no other port */
     unsigned long long guid;
     int maxconn;
     int gdr;
@@ -55,23 +53,6 @@ static int nic_element(struct disc *disc, const char *busid, hwloc_obj_t obj, st
     return rc;
 }
 
-/* Whether the document to complete lists this port already. NCCL's files count the ports of all
- * functions of a card, so that the only port of a device may have any number. */
-static int net_listed(const struct disc *disc, const struct net *net)
-{
-    struct pci_elem *elem = NULL;
-
-    while ((elem = pci_doc_next(disc->doc, elem, "net")) != NULL) {
-        const char *name = pci_elem_get(elem, "name"), *port = pci_elem_get(elem, "port");
-
-        if (name && strcmp(name, net->name) == 0 &&
-            (!port || net->lone || atoi(port) == net->port)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* How many ports other functions of the card, which have its GUID, already gave the NIC. */
 static int ports_before(const struct pci_elem *nic, const struct net *net)
 {
@@ -90,14 +71,9 @@ static int ports_before(const struct pci_elem *nic, const struct net *net)
 static int net_add(struct disc *disc, const char *busid, hwloc_obj_t obj, const struct net *net)
 {
     struct pci_elem *nic, *elem;
-    int before;
-    int rc = 0;
+    int rc = nic_element(disc, busid, obj, &nic);
+    int before = rc ? 0 : ports_before(nic, net);
 
-    if (net_listed(disc, net)) {
-        return 0;
-    }
-    rc = nic_element(disc, busid, obj, &nic);
-    before = rc ? 0 : ports_before(nic, net);
     rc = rc ? rc : pci_elem_add(disc->doc, nic, "net", &elem);
     rc = rc ? rc : pci_elem_setf(elem, "name", "%s", net->name);
     rc = rc ? rc : pci_elem_setf(elem, "dev", "%d", disc->nets++);
@@ -140,19 +116,19 @@ struct device {
 
 struct devices {
     struct device *list;
-    size_t count;
+    size_t count, room;
 };
 
 static int devices_add(struct devices *devices, const char *name, hwloc_obj_t osdev)
 {
-    struct device *more = realloc(devices->list, (devices->count + 1) * sizeof(*more));
+    struct device *device;
 
-    if (!more) {
+    if (pci_array_reserve(&devices->list, &devices->room, devices->count + 1, sizeof(*device))) {
         return -ENOMEM;
     }
-    devices->list = more;
-    snprintf(more[devices->count].name, sizeof(more->name), "%s", name);
-    more[devices->count++].osdev = osdev;
+    device = &devices->list[devices->count++];
+    snprintf(device->name, sizeof(device->name), "%s", name);
+    device->osdev = osdev;
     return 0;
 }
 
@@ -318,7 +294,6 @@ static int verbs_device_add(struct disc *disc, const struct device *device)
             struct net net = {.name = device->name,
                               .speed = port_speed(disc, device->name, port),
                               .port = port,
-                              .lone = !port_exists(disc, device, port == 1 ? 2 : 1),
                               .guid = device_guid(disc, device),
                               .maxconn = MAXCONN_VERBS,
                               .gdr = gdr};
@@ -332,17 +307,16 @@ static int verbs_device_add(struct disc *disc, const struct device *device)
 static int verbs_add(struct disc *disc)
 {
     struct devices devices;
-    int before = disc->nets, rc = devices_find(disc, "infiniband", &devices);
+    int rc = devices_find(disc, "infiniband", &devices);
 
     for (size_t i = 0; rc == 0 && i < devices.count; i++) {
         rc = verbs_device_add(disc, &devices.list[i]);
     }
-    if (rc == 0 && devices.count > 0 && disc->nets == before) {
-        disc_message(
-            disc,
-            "none of the %zu verbs devices has an active port that is not listed yet; check "
-            "the cables and ibv_devinfo",
-            devices.count);
+    if (rc == 0 && devices.count > 0 && disc->nets == 0) {
+        disc_message(disc,
+                     "none of the %zu verbs devices has an active port; check "
+                     "the cables and ibv_devinfo",
+                     devices.count);
     }
     free(devices.list);
     return rc;
@@ -409,12 +383,8 @@ static int interfaces_add(struct disc *disc)
 int disc_nets(struct disc *disc)
 {
     enum pci_discover_nets which = disc->options->nets;
-    struct pci_elem *elem = NULL;
     int rc = 0;
 
-    while ((elem = pci_doc_next(disc->doc, elem, "net")) != NULL) {
-        disc->nets++;
-    }
     if (which == PCI_NETS_AUTO || which == PCI_NETS_VERBS || which == PCI_NETS_BOTH) {
         rc = verbs_add(disc);
     }

@@ -147,9 +147,6 @@ static int links_of_row(struct disc *disc, struct pci_elem *gpu, const char *bus
 static int links_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *busid,
                         const struct hwloc_distances_s *matrix)
 {
-    if (pci_elem_child(gpu, "nvlink")) {
-        return 0; /* the template tells */
-    }
     if (disc->options->hooks.nvlink) {
         return links_of_driver(disc, gpu, busid);
     }
@@ -164,8 +161,7 @@ static int c2c_of_gpu(struct disc *disc, struct pci_elem *gpu, const char *busid
     struct pci_elem *elem;
     int rc;
 
-    if (pci_elem_child(gpu, "c2c") || !hooks->c2c ||
-        hooks->c2c(hooks->context, busid, &facts) <= 0 || facts.count == 0) {
+    if (!hooks->c2c || hooks->c2c(hooks->context, busid, &facts) <= 0 || facts.count == 0) {
         return 0;
     }
     rc = pci_elem_add(disc->doc, gpu, "c2c", &elem);

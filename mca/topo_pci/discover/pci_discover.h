@@ -4,18 +4,20 @@
 #define TOPO_PCI_DISCOVER_PCI_DISCOVER_H
 
 /*
- * Discovery of this machine: the same document that a topology file gives (pcigraph.h).
+ * Discovery of this machine: the same document that a topology file gives (pci_doc.h).
  *
- * What is found   NUMA nodes with processors (cpu), PCI switches (pci), NVIDIA GPUs (gpu) with
- * their NVLinks (nvlink), verbs devices and IP interfaces (nic, net). Sources         hwloc for the
- * tree (and with it HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT), /sys for what hwloc does not
- * tell (maximum link speed, port rates, GUIDs), hooks for what only a driver knows (see pci_nvml.h
- * and pci_cuda.h). What is hidden  A container may lack parts of /sys: what is not visible is left
- * out, what cannot be placed goes to the first NUMA node, and a message says so. PCI switches One
- * pci element a switch, named by its upstream port; root ports and downstream ports are left out.
- * That is how NCCL writes its files. Ownership       The caller frees the document; hooks and
- * strings stay the caller's. Threads         Reentrant with different documents. Returns         0,
- * -EINVAL (an input that hwloc cannot read; the message names it), -ENOMEM.
+ *   - What is found: NUMA nodes with processors (cpu), PCI switches (pci), NVIDIA GPUs (gpu) with
+ *     their NVLinks (nvlink), verbs devices and IP interfaces (nic, net).
+ *   - Sources: hwloc for the tree (and with it HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT),
+ * /sys for what hwloc does not report (maximum link speed, port rates, GUIDs), hooks for what only
+ * a driver knows (pci_nvml.h, pci_cuda.h).
+ *   - What is hidden: a container may lack parts of /sys. What is not visible is left out, what has
+ * no known NUMA node goes to the first one, and a message says so.
+ *   - PCI switches: one pci element a switch, named by its upstream port; root ports and downstream
+ *     ports are left out. That is how NCCL writes its files.
+ *
+ * The caller frees the document; hooks and strings stay the caller's. Reentrant.
+ * Returns 0, -EINVAL (an input that hwloc cannot read; the message names it), -ENOMEM.
  */
 
 #include <stdarg.h>
@@ -85,13 +87,8 @@ enum pci_discover_nets {
 };
 
 struct pci_discover_options {
-    /* A document to complete (a virtual machine's template): PCI elements that it has are used as
-     * they are, what it lacks is added.  NULL: a new document. */
-    struct pci_doc *base;
     enum pci_discover_nets nets;
     struct pci_discover_hooks hooks;
-    /* A loaded hwloc_topology_t, or NULL to load one. */
-    void *topology;
     /* Where /sys is found, e.g. "" or a recorded tree; NULL: as hwloc does. */
     const char *fsroot;
     /* Called with one line for each thing that is missing; NULL: silent. */
@@ -102,8 +99,7 @@ struct pci_discover_options {
     bool strict;
 };
 
-/* Discovers.  OPTIONS may be NULL.  *DOC is the base or a new document; after a failure the base
- * may have been completed in part. */
+/* Discovers.  OPTIONS may be NULL. */
 int pci_discover(const struct pci_discover_options *options, struct pci_doc **doc,
                  struct pci_error *error);
 

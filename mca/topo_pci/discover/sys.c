@@ -47,32 +47,41 @@ static int path_make(const char *fsroot, char *path, size_t size, const char *fo
     return more < 0 || (size_t) more >= size - (size_t) used ? -1 : 0;
 }
 
-int disc_sys_line(const struct disc *disc, char *line, size_t size, const char *format, ...)
+static int line_read(const struct disc *disc, char *line, size_t size, const char *format,
+                     va_list args) __attribute__((format(printf, 4, 0)));
+
+static int line_read(const struct disc *disc, char *line, size_t size, const char *format,
+                     va_list args)
 {
     char path[PATH_MAX];
+
+    return path_make(disc->fsroot, path, sizeof(path), format, args) == 0
+               ? pci_file_line(path, line, size)
+               : -1;
+}
+
+int disc_sys_line(const struct disc *disc, char *line, size_t size, const char *format, ...)
+{
     va_list args;
     int rc;
 
     va_start(args, format);
-    rc = path_make(disc->fsroot, path, sizeof(path), format, args);
+    rc = line_read(disc, line, size, format, args);
     va_end(args);
-    return rc == 0 ? pci_file_line(path, line, size) : -1;
+    return rc;
 }
 
 long disc_sys_number(const struct disc *disc, long otherwise, const char *format, ...)
 {
-    char path[PATH_MAX], line[DISC_LINE], *end;
+    char line[DISC_LINE], *end = line;
     va_list args;
-    long value;
-    int rc;
+    long value = 0;
 
     va_start(args, format);
-    rc = path_make(disc->fsroot, path, sizeof(path), format, args);
-    va_end(args);
-    if (rc != 0 || pci_file_line(path, line, sizeof(line)) != 0) {
-        return otherwise;
+    if (line_read(disc, line, sizeof(line), format, args) == 0) {
+        value = strtol(line, &end, 0);
     }
-    value = strtol(line, &end, 0);
+    va_end(args);
     return end == line ? otherwise : value;
 }
 

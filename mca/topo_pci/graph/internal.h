@@ -11,10 +11,6 @@
 
 #define PCI_NONE UINT32_MAX
 
-/* Fills WHY (of SIZE bytes, or 0) and returns -EINVAL: what a proof says of what is wrong. */
-int pci_refuse(char *why, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* A link with what the public part does not tell. */
 struct pci_edge {
     struct pci_link link; /* first: a pci_link is a pci_edge */

@@ -203,16 +203,6 @@ uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint3
     return n;
 }
 
-uint32_t pci_graph_local_gpus(const struct pci_graph *graph, uint32_t net, uint32_t *gpus)
-{
-    uint32_t n = 0;
-    if (graph->local.gpus && net < graph->nodes[PCI_NODE_NET].count) {
-        const uint32_t *list = gpus_of(settled(graph), net, &n);
-        memcpy(gpus, list, n * sizeof(*gpus));
-    }
-    return n;
-}
-
 int pci_graph_local_net(const struct pci_graph *graph, uint32_t gpu, uint32_t channel)
 {
     return graph->local.nets && gpu < graph->nodes[PCI_NODE_GPU].count

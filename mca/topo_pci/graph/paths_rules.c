@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Rules on paths. Links alone do not tell where traffic may go:
- *     P2P  direct GPU to GPU traffic ends at a class (p2p_level) and at the driver's refusal;
- * beyond, data goes through memory of the CPU nearest to the receiver; GDR  a NIC reaches GPU
- * memory only if both can and are near (gdr_level); else through the CPU; PXN  a GPU far from a NIC
- * hands its data over NVLink to a GPU that is near to it; P2C  on machines whose GPUs hang on the
- * CPU chip to chip, a NIC of that CPU is near. The levels and the order of the rules are those of
- * NCCL 2.30.7.
+ * Rules on paths. Links alone do not say where traffic may go. In this order:
+ *   - P2P: direct GPU to GPU traffic ends at a class (p2p_level) and at the driver's refusal;
+ * beyond, data goes through memory of the CPU nearest to the receiver.
+ *   - P2C: on machines whose GPUs hang on the CPU chip to chip, a NIC of that CPU is near.
+ *   - PXN: a GPU far from a NIC sends over NVLink through a GPU that is near to it.
+ *   - GDR: a NIC reaches GPU memory only if both can and are near (gdr_level); else through the
+ * CPU. The levels and the order of the rules are those of NCCL 2.30.7.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -272,11 +272,10 @@ int pci_graph_pxn(const struct pci_graph *graph, uint32_t gpu, uint32_t net);
 int pci_graph_local_cpu(const struct pci_graph *graph, uint32_t gpu);
 
 /*
- * The nets (GPUs) that are best for a GPU (net): most bandwidth, then nearest class. NETS (GPUS)
- * has room for as many as the graph has; the return value is how many there are.
+ * The nets that are best for a GPU: most bandwidth, then nearest class. NETS has room for as many
+ * as the graph has; the return value is how many there are.
  */
 uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint32_t *nets);
-uint32_t pci_graph_local_gpus(const struct pci_graph *graph, uint32_t net, uint32_t *gpus);
 
 /* The net that a GPU uses on a channel, spreading GPUs over their local nets; -1: none. */
 int pci_graph_local_net(const struct pci_graph *graph, uint32_t gpu, uint32_t channel);

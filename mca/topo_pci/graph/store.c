@@ -12,15 +12,6 @@
 
 #define PCI_REMARKS_MAX 64u
 
-int pci_refuse(char *why, size_t size, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, size, format, args);
-    va_end(args);
-    return -EINVAL;
-}
-
 void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
 {
     char *text;

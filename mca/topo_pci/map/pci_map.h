@@ -5,18 +5,16 @@
 
 /*
  * Mapping of a communication graph (a Cartesian grid, or any weighted graph) onto processes of
- * which only the place is known: a host, and a domain (a NUMA node or a GPU's root complex) in that
- * host.
+ * which only the location is known: a host, and a domain (a NUMA node or a GPU's root complex) in
+ * that host. The topo/pci component renumbers ranks with it; nothing here knows of MPI.
  *
- * Purpose    The topo/pci component renumbers ranks with it; nothing here knows of MPI.
- * Method     Candidate placements (the identity, a tiling of the grid by blocks of one host's size,
- * a recursive bisection, a greedy growth) are compared by what they cut; the best one is improved
- * by swaps of two nodes.  The identity is a candidate, so a result is never worse. Determinism The
- * same input gives the same output on every process: no clock, no random number, no address enters.
- * Processes may therefore compute it each for itself. Ownership  All arrays belong to the caller.
- * Threads    Reentrant; no state is kept.
- * Returns    0, -EINVAL for a graph or a grid that is not well formed, -ENOMEM.
- * Cost       O((nodes + edges) log nodes) time and O(nodes + edges) memory.
+ * Candidate placements (the identity, a tiling of the grid by blocks of one host's size, a
+ * recursive bisection, a greedy growth) are compared by what they cut; the best one is improved by
+ * swaps of two nodes. The identity is a candidate, so a result is never worse. The same input gives
+ * the same output on every process: no clock, no random number, no address enters.
+ *
+ * All arrays belong to the caller. Reentrant. Returns 0, -EINVAL for a graph or a grid that is not
+ * well formed, -ENOMEM. O((nodes + edges) log nodes) time and O(nodes + edges) memory.
  */
 
 #include <stddef.h>

@@ -79,20 +79,22 @@ enum pci_host { PCI_HOSTS(PCI_ENUM) PCI_HOST_COUNT };
 
 #define PCI_SIZE_COUNT 40 /* sizes by their binary logarithm */
 
-/* The tables: name in files, member, dimensions from the outermost on, meaning. */
+/* The tables: name in files, member, dimensions from the outermost on, meaning. Dimensions:
+ * algorithm, protocol, kind of hop, span, generation, vendor of the host processor, logarithm of
+ * the size. */
 #define PCI_COST_TABLES(X)                                                                       \
-    X("base", base, (A, P), "us of a call before anything moves")                                \
-    X("hop", hop, (A, P, H), "us per hop")                                                       \
-    X("factor", factor, (A, P, S), "share of the channels' bandwidth that a protocol can use")   \
-    X("cap", cap, (A, P, G), "most GB/s in all on one node; 0: no limit")                        \
-    X("net_cap", net_cap, (A, P, V, S), "most GB/s in all on several nodes; 0: no limit")        \
-    X("channel_cap", channel_cap, (A, P, G, S), "most GB/s of one channel; 0: no limit")         \
-    X("correction", correction, (A, P, L), "share of the bandwidth reached at 2^n bytes")        \
-    X("channel_bytes", channel_bytes, (A, P), "bytes that a further channel needs")              \
-    X("channel_rank_bytes", channel_rank_bytes, (A, P), "bytes that it needs for each rank")     \
-    X("net_hop", net_hop, (P, V), "us: least of a ring's hop inside a node, on several nodes")   \
-    X("plateau", plateau, (G), "times longer are a Simple ring's hops with data, several nodes") \
-    X("chain_tree", chain_tree, (S), "share of the bandwidth when a tree's chain starts at its NIC")
+    X("base", base, "AP", "us of a call before anything moves")                                  \
+    X("hop", hop, "APH", "us per hop")                                                           \
+    X("factor", factor, "APS", "share of the channels' bandwidth that a protocol can use")       \
+    X("cap", cap, "APG", "most GB/s in all on one node; 0: no limit")                            \
+    X("net_cap", net_cap, "APVS", "most GB/s in all on several nodes; 0: no limit")              \
+    X("channel_cap", channel_cap, "APGS", "most GB/s of one channel; 0: no limit")               \
+    X("correction", correction, "APL", "share of the bandwidth reached at 2^n bytes")            \
+    X("channel_bytes", channel_bytes, "AP", "bytes that a further channel needs")                \
+    X("channel_rank_bytes", channel_rank_bytes, "AP", "bytes that it needs for each rank")       \
+    X("net_hop", net_hop, "PV", "us: least of a ring's hop inside a node, on several nodes")     \
+    X("plateau", plateau, "G", "times longer are a Simple ring's hops with data, several nodes") \
+    X("chain_tree", chain_tree, "S", "share of the bandwidth when a tree's chain starts at its NIC")
 
 struct pci_costs {
     double base[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];

@@ -28,72 +28,48 @@ static const char *const hosts[] = {PCI_HOSTS(NAME)};
 
 /* A dimension; without names its indices are numbers. */
 struct dimension {
+    char letter; /* in PCI_COST_TABLES */
     const char *title;
     const char *const *names;
     unsigned count;
 };
 
-#define DIM_A                                        \
-    {                                                \
-        "algorithm", algorithms, PCI_ALGORITHM_COUNT \
-    }
-#define DIM_P                                     \
-    {                                             \
-        "protocol", protocols, PCI_PROTOCOL_COUNT \
-    }
-#define DIM_H                              \
-    {                                      \
-        "kind of hop", hops, PCI_HOP_COUNT \
-    }
-#define DIM_S                                    \
-    {                                            \
-        "number of nodes", spans, PCI_SPAN_COUNT \
-    }
-#define DIM_G                                           \
-    {                                                   \
-        "generation", generations, PCI_GENERATION_COUNT \
-    }
-#define DIM_V                                   \
-    {                                           \
-        "host processor", hosts, PCI_HOST_COUNT \
-    }
-#define DIM_L                        \
-    {                                \
-        "size", NULL, PCI_SIZE_COUNT \
-    }
-
-#define PICK_DIMS(_1, _2, _3, _4, picked, ...) picked
-#define DIMS1(a) \
-    {            \
-        DIM_##a  \
-    }
-#define DIMS2(a, b)      \
-    {                    \
-        DIM_##a, DIM_##b \
-    }
-#define DIMS3(a, b, c)            \
-    {                             \
-        DIM_##a, DIM_##b, DIM_##c \
-    }
-#define DIMS4(a, b, c, d)                  \
-    {                                      \
-        DIM_##a, DIM_##b, DIM_##c, DIM_##d \
-    }
-#define DIMS(...)                                            \
-    PICK_DIMS(__VA_ARGS__, DIMS4, DIMS3, DIMS2, DIMS1, none) \
-    (__VA_ARGS__)
+static const struct dimension dimensions[] = {
+    {'A', "algorithm", algorithms, PCI_ALGORITHM_COUNT},
+    {'P', "protocol", protocols, PCI_PROTOCOL_COUNT},
+    {'H', "kind of hop", hops, PCI_HOP_COUNT},
+    {'S', "number of nodes", spans, PCI_SPAN_COUNT},
+    {'G', "generation", generations, PCI_GENERATION_COUNT},
+    {'V', "host processor", hosts, PCI_HOST_COUNT},
+    {'L', "size", NULL, PCI_SIZE_COUNT},
+};
 
 struct table {
     const char *name;
     size_t offset; /* of the member, an array of doubles without gaps */
     size_t bytes;
-    struct dimension dims[TABLE_DIMS]; /* unused ones have count 0 */
+    const char *dims; /* letters of dimensions */
 };
 
 #define TABLE(name, member, dims, meaning) \
-    {name, offsetof(struct pci_costs, member), sizeof(((struct pci_costs *) 0)->member), DIMS dims},
+    {name, offsetof(struct pci_costs, member), sizeof(((struct pci_costs *) 0)->member), dims},
 static const struct table tables[] = {PCI_COST_TABLES(TABLE)};
 #define TABLE_COUNT (sizeof(tables) / sizeof(tables[0]))
+
+static unsigned table_dims(const struct table *table)
+{
+    return (unsigned) strlen(table->dims);
+}
+
+static const struct dimension *table_dim(const struct table *table, unsigned d)
+{
+    const struct dimension *dim = dimensions;
+
+    while (dim->letter != table->dims[d]) {
+        dim++;
+    }
+    return dim;
+}
 
 /* One line taken apart, and where to complain. */
 struct line {
@@ -223,22 +199,12 @@ static int parse_values(const struct line *line, unsigned first, double *values)
     return 0;
 }
 
-static unsigned table_dims(const struct table *table)
-{
-    unsigned ndims = 0;
-
-    while (ndims < TABLE_DIMS && table->dims[ndims].count > 0) {
-        ndims++;
-    }
-    return ndims;
-}
-
 /* Split the flat number of an element into its indices. */
 static void element_indices(const struct table *table, size_t element, unsigned *indices)
 {
     for (unsigned d = table_dims(table); d-- > 0;) {
-        indices[d] = (unsigned) (element % table->dims[d].count);
-        element /= table->dims[d].count;
+        indices[d] = (unsigned) (element % table_dim(table, d)->count);
+        element /= table_dim(table, d)->count;
     }
 }
 
@@ -296,7 +262,7 @@ static int parse_line(const struct line *line, struct pci_costs *costs)
         return complain(line, "'%s' takes %u indices and a value", table->name, ndims);
     }
     for (unsigned d = 0; d < ndims; d++) {
-        rc = parse_index(line, &table->dims[d], line->words[1 + d], &masks[d]);
+        rc = parse_index(line, table_dim(table, d), line->words[1 + d], &masks[d]);
         if (0 != rc) {
             return rc;
         }
@@ -305,7 +271,7 @@ static int parse_line(const struct line *line, struct pci_costs *costs)
     selected = (unsigned) __builtin_popcountll(masks[ndims - 1]);
     if (1 != nvalues && nvalues != selected) {
         return complain(line, "%u values for %u of %s", nvalues, selected,
-                        table->dims[ndims - 1].title);
+                        table_dim(table, ndims - 1)->title);
     }
     rc = parse_values(line, ndims + 1, values);
     if (0 == rc) {
@@ -366,7 +332,7 @@ static int write_element(FILE *file, const struct table *table, size_t element, 
     }
     element_indices(table, element, indices);
     for (unsigned d = 0; rc >= 0 && d < table_dims(table); d++) {
-        const struct dimension *dim = &table->dims[d];
+        const struct dimension *dim = table_dim(table, d);
 
         rc = NULL == dim->names ? fprintf(file, " %u", indices[d])
                                 : fprintf(file, " %s", dim->names[indices[d]]);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/topo_pci/xml/doc.h"
+
 #define PCI_NAME(id, name) [PCI_PATTERN_##id] = name,
 static const char *const pattern_names[] = {PCI_PATTERNS(PCI_NAME)};
 #undef PCI_NAME
@@ -66,15 +68,9 @@ int pci_fabric_use(struct pci_fabric *fabric, struct pci_way *way, uint32_t link
     if (link >= fabric->nlinks || !(factor > 0)) {
         return -EINVAL;
     }
-    if (fabric->nuses == fabric->uses_room) {
-        size_t room = 0 == fabric->uses_room ? 256 : 2 * fabric->uses_room;
-        struct pci_use *uses = realloc(fabric->uses, room * sizeof(*uses));
-
-        if (NULL == uses) {
-            return -ENOMEM;
-        }
-        fabric->uses = uses;
-        fabric->uses_room = room;
+    if (0 != pci_array_reserve(&fabric->uses, &fabric->uses_room, fabric->nuses + 1,
+                               sizeof(*fabric->uses))) {
+        return -ENOMEM;
     }
     fabric->uses[fabric->nuses++] = (struct pci_use){.link = link, .factor = factor};
     way->count++;

@@ -60,6 +60,15 @@ static struct pci_elem *counterpart(const struct pci_elem *parent, const struct 
     return child;
 }
 
+/* Whether ELEM is ABOVE or below it. */
+static bool is_above(const struct pci_elem *above, const struct pci_elem *elem)
+{
+    while (elem && elem != above) {
+        elem = elem->parent;
+    }
+    return elem;
+}
+
 /* The same PCI device below PLACE, at any depth. */
 static struct pci_elem *device_below(const struct pci_doc *doc, const struct pci_elem *place,
                                      const struct pci_elem *elem)
@@ -69,14 +78,7 @@ static struct pci_elem *device_below(const struct pci_doc *doc, const struct pci
         return NULL;
     }
     while ((found = pci_doc_next(doc, found, "pci"))) {
-        const struct pci_elem *up = found->parent;
-        if (!same_value(found, elem, "busid")) {
-            continue;
-        }
-        while (up && up != place) {
-            up = up->parent;
-        }
-        if (up) {
+        if (same_value(found, elem, "busid") && is_above(place, found->parent)) {
             return found;
         }
     }
@@ -104,14 +106,6 @@ struct merging {
     /* Where the element of FROM at each level went. */
     struct pci_elem *place[PCI_DOC_MAX_DEPTH + 1];
 };
-
-static bool is_above(const struct pci_elem *above, const struct pci_elem *elem)
-{
-    while (elem && elem != above) {
-        elem = elem->parent;
-    }
-    return elem;
-}
 
 /*
  * The device ELEM elsewhere below the CPU of PLACE: INTO did not see the switch at PLACE, FROM did,
