@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "gpuring-topo-job.h"
 #include "mca/coll_gpuring/params.h"
@@ -37,14 +36,6 @@ struct rank_state {
     struct pci_wire *wires;
     struct gpuring_channels layout;
 };
-
-static double cpu_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return 1e3 * (double) now.tv_sec + 1e-6 * (double) now.tv_nsec;
-}
 
 static double resident_mib(void)
 {
@@ -122,7 +113,7 @@ static int hellos_consume(struct rank_state *state)
     int rank, parameter, rc;
     size_t bytes;
     uint8_t *records = hellos_make(state->job, figures->ranks, &bytes);
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
 
     if (!records ||
         gpuring_gathered_take(&state->hellos, (int) figures->ranks, records, bytes) != 0) {
@@ -136,7 +127,7 @@ static int hellos_consume(struct rank_state *state)
     if (rc == 0 && state->members.nnodes != (int) figures->nodes) {
         rc = -EPROTO;
     }
-    figures->compare_ms = cpu_ms() - since;
+    figures->compare_ms = topo_cpu_ms() - since;
     figures->hello_bytes = bytes;
     return rc;
 }
@@ -163,11 +154,11 @@ static void views_count(struct topo_figures *figures, const struct gpuring_mates
 static int views_consume(struct rank_state *state)
 {
     struct gpuring_mates mates = gpuring_mates_of(&state->hellos, &state->members, state->rank);
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
     int rc = errno_of(
         gpuring_node_topology_unite(&mates, state->job->views, &state->doc, &state->from_file));
 
-    state->figures->views_ms = cpu_ms() - since;
+    state->figures->views_ms = topo_cpu_ms() - since;
     views_count(state->figures, &mates);
     return rc;
 }
@@ -175,7 +166,7 @@ static int views_consume(struct rank_state *state)
 static int offer_make(struct rank_state *state)
 {
     const struct topo_options *options = state->job->machine->options;
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
     int rc = 0;
 
     if (state->doc) {
@@ -183,7 +174,7 @@ static int offer_make(struct rank_state *state)
             &state->hellos, &state->members, state->rank, state->doc, state->from_file,
             options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, &state->offer, &state->advice));
     }
-    state->figures->search_ms = cpu_ms() - since;
+    state->figures->search_ms = topo_cpu_ms() - since;
     return rc;
 }
 
@@ -211,7 +202,7 @@ static int offers_consume(struct rank_state *state)
     struct gpuring_gathered offers = {0};
     size_t bytes;
     uint8_t *records = offers_make(state->job, figures->ranks, &bytes);
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
     bool advised = false;
     int rc;
 
@@ -226,7 +217,7 @@ static int offers_consume(struct rank_state *state)
         gpuring_channels_init(&state->layout, &state->members, state->wires,
                               advised ? &state->advice : NULL);
     }
-    figures->connect_ms = cpu_ms() - since;
+    figures->connect_ms = topo_cpu_ms() - since;
     figures->wire_bytes = bytes;
     figures->engine = state->layout.engine;
     figures->rings = state->layout.nrings;
@@ -310,7 +301,7 @@ static int service_make(struct rank_state *state)
 {
     struct gpuring_device *device = NULL;
     struct gpuring_engine *service = NULL;
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
     int rc = errno_of(gpuring_device_host.open(&device));
 
     if (rc != 0) {
@@ -318,7 +309,7 @@ static int service_make(struct rank_state *state)
     }
     rc = errno_of(gpuring_plans_engine(&state->layout, &state->hellos, state->rank,
                                        &gpuring_device_host, device, &service));
-    state->figures->plan_ms = cpu_ms() - since;
+    state->figures->plan_ms = topo_cpu_ms() - since;
     if (rc == 0) {
         rc = plans_count(state, service);
     }

@@ -97,7 +97,7 @@ static void final_tree(const struct topo_machine *machine, uint32_t c, uint32_t 
 json_t *topo_json_final(const struct topo_machine *machine)
 {
     const struct pci_agreed *agreed = &machine->connect.agreed;
-    uint32_t half = machine->channels / PCI_CONNECT_TREES;
+    uint32_t half = agreed->channels / PCI_CONNECT_TREES;
     json_t *rings, *ups, *downs;
 
     if (!machine->searched || agreed->rings == 0 || agreed->trees == 0) {
@@ -110,13 +110,13 @@ json_t *topo_json_final(const struct topo_machine *machine)
     rings = json_array();
     ups = json_array();
     downs = json_array();
-    for (uint32_t i = 0; i < machine->channels; i++) {
+    for (uint32_t i = 0; i < agreed->channels; i++) {
         uint32_t c = i % half;
 
         json_array_append_new(rings, final_ring(machine, c % agreed->rings));
         final_tree(machine, c % agreed->trees, i / half, ups, downs);
     }
-    return json_pack("{s:i,s:o,s:o,s:o}", "nChannels", (int) machine->channels, "rings", rings,
+    return json_pack("{s:i,s:o,s:o,s:o}", "nChannels", (int) agreed->channels, "rings", rings,
                      "treeUp", ups, "treeDown", downs);
 }
 

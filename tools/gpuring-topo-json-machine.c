@@ -3,6 +3,7 @@
 
 /* The machine as JSON: processors, GPUs, nets and the paths between them. */
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,20 +52,17 @@ static struct pci_elem *net_element(const struct pci_doc *doc, int dev)
 
 /* The text of the file where it has one, so that reports can be compared with it. */
 static void net_text_set(json_t *object, const char *key, const struct pci_elem *elem,
-                         const char *attribute, const char *format, unsigned long long otherwise)
+                         const char *attribute, const char *format, uint64_t otherwise)
+    __attribute__((format(printf, 5, 0)));
+
+static void net_text_set(json_t *object, const char *key, const struct pci_elem *elem,
+                         const char *attribute, const char *format, uint64_t otherwise)
 {
     const char *text = elem ? pci_elem_get(elem, attribute) : NULL;
     char made[32];
 
-    if (!text) {
-        if (format[1] == 'x') {
-            snprintf(made, sizeof(made), "0x%llx", otherwise);
-        } else {
-            snprintf(made, sizeof(made), "%llu", otherwise);
-        }
-        text = made;
-    }
-    json_object_set_new(object, key, json_string(text));
+    snprintf(made, sizeof(made), format, otherwise);
+    json_object_set_new(object, key, json_string(text ? text : made));
 }
 
 /* Whether an earlier net is the same device: one that is attached to several CPUs. */
@@ -93,11 +91,11 @@ json_t *topo_json_nets(const struct topo_machine *machine)
             continue;
         }
         object = json_pack("{s:i,s:s}", "dev", net->dev, "name", net->name);
-        net_text_set(object, "speedMbps", elem, "speed", "%u",
-                     (unsigned long long) (net->bw * 8000 + 0.5));
-        net_text_set(object, "port", elem, "port", "%u", (unsigned long long) net->port);
-        net_text_set(object, "guid", elem, "guid", "%x", net->guid);
-        net_text_set(object, "gdr", elem, "gdr", "%u", net->gdr ? 1 : 0);
+        net_text_set(object, "speedMbps", elem, "speed", "%" PRIu64,
+                     (uint64_t) (net->bw * 8000 + 0.5));
+        net_text_set(object, "port", elem, "port", "%" PRIu64, (uint64_t) net->port);
+        net_text_set(object, "guid", elem, "guid", "0x%" PRIx64, net->guid);
+        net_text_set(object, "gdr", elem, "gdr", "%" PRIu64, net->gdr ? 1 : 0);
         json_array_append_new(list, object);
     }
     return list;

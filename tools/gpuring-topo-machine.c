@@ -12,7 +12,7 @@
 #include "gpuring-topo-machine.h"
 #include "mca/topo_pci/discover/pci_discover.h"
 
-static double cpu_ms(void)
+double topo_cpu_ms(void)
 {
     struct timespec now;
 
@@ -23,7 +23,7 @@ static double cpu_ms(void)
 /* The milliseconds since *SINCE, which becomes now. */
 static double lap(double *since)
 {
-    double now = cpu_ms(), spent = now - *since;
+    double now = topo_cpu_ms(), spent = now - *since;
 
     *since = now;
     return spent;
@@ -112,7 +112,7 @@ static int graph_build(struct topo_machine *machine, struct pci_error *error)
 {
     const struct topo_options *options = machine->options;
     struct pci_path_rules rules;
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
     const char *remark;
     int rc;
 
@@ -174,7 +174,7 @@ static int channels_search(struct topo_machine *machine, uint32_t nodes)
 {
     struct pci_fabric fabric;
     struct pci_search search;
-    double since = cpu_ms();
+    double since = topo_cpu_ms();
     int rc = pci_fabric_from_graph(machine->graph, &fabric);
 
     if (rc != 0) {
@@ -235,33 +235,23 @@ static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
     uint32_t nodes = machine->options->nodes;
     int rc = wires_make(machine, nodes, &machine->wires);
 
-    rc =
-        rc ? rc : pci_connect_init(&machine->connect, machine->wires, nodes * machine->gpus, error);
-    if (rc == 0) {
-        const struct pci_agreed *agreed = &machine->connect.agreed;
-
-        machine->channels =
-            PCI_CONNECT_TREES * (agreed->rings > agreed->trees ? agreed->rings : agreed->trees);
-    }
-    return rc;
+    return rc ? rc
+              : pci_connect_init(&machine->connect, machine->wires, nodes * machine->gpus, error);
 }
 
 static int all_search(struct topo_machine *machine, struct pci_error *error)
 {
-    double since;
     uint32_t nodes = machine->options->nodes;
-    int rc;
+    int rc = channels_search(machine, nodes);
+    double since = topo_cpu_ms();
 
-    rc = channels_search(machine, nodes);
-
-    since = cpu_ms();
     rc = rc ? rc : nodes_connect(machine, error);
     machine->times.connect = lap(&since);
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);
     machine->times.bounds = lap(&since);
     return rc ? rc
-              : pci_job_of_graph(machine->graph, machine->options->nodes, &machine->ring,
-                                 &machine->tree, machine->channels, &machine->job);
+              : pci_job_of_graph(machine->graph, nodes, &machine->ring, &machine->tree,
+                                 machine->connect.agreed.channels, &machine->job);
 }
 
 int topo_machine_search(struct topo_machine *machine)

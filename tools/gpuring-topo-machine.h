@@ -38,7 +38,6 @@ struct topo_machine {
     struct pci_channels ring, tree;
     struct pci_wire *wires; /* of all ranks: what they would tell each other */
     struct pci_connect connect;
-    uint32_t channels; /* after connecting: rings, and trees in two halves */
     struct pci_bounds bounds;
     struct pci_costs costs;
     struct pci_job job;
@@ -52,6 +51,9 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
 
 /* Searches channels, computes bounds, prepares the cost model. */
 int topo_machine_search(struct topo_machine *machine);
+
+/* CPU time of this process. */
+double topo_cpu_ms(void);
 
 void topo_machine_free(struct topo_machine *machine);
 
