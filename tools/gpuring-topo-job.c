@@ -225,7 +225,7 @@ static int offers_consume(struct rank_state *state)
     return rc;
 }
 
-/* ---- Plans, and what neighbours are told ---- */
+/* ---- Plans, and the letters to neighbours ---- */
 
 static uint64_t plan_bytes(const struct gpuring_plan *plan)
 {
@@ -360,7 +360,7 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     state_free(&state);
 }
 
-/* ---- What the ranks of a node would tell ---- */
+/* ---- What the ranks of a node would send ---- */
 
 /* Leaves the GPU at this place in the document alone. */
 static void doc_narrow(struct pci_doc *doc, uint32_t place)

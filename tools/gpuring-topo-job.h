@@ -28,7 +28,7 @@ struct topo_figures {
     double memory_mib; /* most that was resident, above the start */
 };
 
-/* What the ranks of one node would tell, prepared outside of what is measured. */
+/* What the ranks of one node would send, prepared outside of what is measured. */
 struct topo_job {
     const struct topo_machine *machine;
     uint32_t nodes;

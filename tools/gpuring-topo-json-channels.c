@@ -104,7 +104,7 @@ json_t *topo_json_final(const struct topo_machine *machine)
         return json_null();
     }
     if (machine->connect.nranks > FINAL_RANKS_MAX) {
-        topo_message("\"final\" is left out of reports on more than %d ranks", FINAL_RANKS_MAX);
+        topo_message("\"final\" is not part of reports on more than %d ranks", FINAL_RANKS_MAX);
         return json_null();
     }
     rings = json_array();

@@ -9,8 +9,7 @@
 
 #include "gpuring-topo.h"
 #include "mca/topo_pci/bounds/pci_bound.h"
-#include "mca/topo_pci/discover/pci_cuda.h"
-#include "mca/topo_pci/discover/pci_nvml.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 #include "mca/topo_pci/graph/pcigraph.h"
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
@@ -36,7 +35,7 @@ struct topo_machine {
     uint32_t gpus;
     /* From here on: when there is a GPU, and only after topo_machine_search. */
     struct pci_channels ring, tree;
-    struct pci_wire *wires; /* of all ranks: what they would tell each other */
+    struct pci_wire *wires; /* of all ranks: what they would send to each other */
     struct pci_connect connect;
     struct pci_bounds bounds;
     struct pci_costs costs;
@@ -45,8 +44,8 @@ struct topo_machine {
     struct topo_times times;
 };
 
-/* Reads or discovers the machine and builds its graph.  Returns an exit status; a message tells
- * why. */
+/* Reads or discovers the machine and builds its graph.  Returns an exit status, after a message on
+ * failure. */
 int topo_machine_load(const struct topo_options *options, struct topo_machine *machine);
 
 /* Searches channels, computes bounds, prepares the cost model. */

@@ -50,7 +50,7 @@ static void help_print(void)
         "  -m, --model FILE       constants of the cost model\n"
         "  -f, --format text|json how to print (default text; report is always JSON)\n"
         "  -o, --output FILE      write there instead of standard output\n"
-        "  -v, --verbose          say what was left out or assumed\n"
+        "  -v, --verbose          report what was omitted or assumed\n"
         "  -h, --help             this text\n"
         "  -V, --version          the version\n"
         "\nExit status: 0 fine, 1 the machine, a file or the output failed, 2 wrong usage.\n"

@@ -3,7 +3,7 @@
 
 /*
  * What the start of a large job costs one rank (gpuring-topo-job.h).  Each job runs in a process of
- * its own, so that its memory can be told from that of the others.
+ * its own, so that its memory is measured alone.
  */
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static void text_head(FILE *out, const struct topo_machine *machine)
             " GPUs): MiB gathered, KiB of letters, CPU ms, memory\n",
             machine->name, machine->gpus);
     fprintf(out, "%7s %8s %6s %6s %10s %10s %9s %9s %10s %9s %9s %10s %9s %9s %6s %6s %11s\n",
-            "nodes", "ranks", "rings", "trees", "who MiB", "chans MiB", "views KiB", "told KiB",
+            "nodes", "ranks", "rings", "trees", "who MiB", "chans MiB", "views KiB", "sent KiB",
             "compare ms", "views ms", "search ms", "connect ms", "plans ms", "plans MiB", "conns",
             "peers", "memory MiB");
 }

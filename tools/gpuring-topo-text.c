@@ -99,7 +99,7 @@ static void size_text(uint64_t bytes, char *text, size_t size)
     snprintf(text, size, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, units[unit]);
 }
 
-/* Does the job offer this at all? Columns of what it does not offer are left out. */
+/* Does the job offer this at all? Other columns are omitted. */
 static bool offered(const struct topo_machine *machine, int algorithm, int protocol)
 {
     return isfinite(pci_predict_us(&machine->costs, &machine->job, (enum pci_algorithm) algorithm,

@@ -52,7 +52,7 @@ struct topo_options {
 /* Exit statuses. */
 enum {
     TOPO_EXIT_OK = 0,
-    TOPO_EXIT_FAILURE = 1, /* the machine, a file or the output: a message tells */
+    TOPO_EXIT_FAILURE = 1, /* the machine, a file or the output: see the message */
     TOPO_EXIT_USAGE = 2,   /* the command line */
 };
 

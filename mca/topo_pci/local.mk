@@ -23,9 +23,8 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/discover/nvlink.c \
     mca/topo_pci/discover/nvlink_nvml.c \
     mca/topo_pci/discover/pci.c \
-    mca/topo_pci/discover/pci_cuda.h \
     mca/topo_pci/discover/pci_discover.h \
-    mca/topo_pci/discover/pci_nvml.h \
+    mca/topo_pci/discover/pci_driver.h \
     mca/topo_pci/discover/sys.c \
     mca/topo_pci/graph/build.c \
     mca/topo_pci/graph/connect.c \

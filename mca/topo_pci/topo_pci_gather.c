@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* What the ranks of a communicator tell each other. */
+/* What the ranks of a communicator exchange. */
 
 #include "mca/topo_pci/topo_pci.h"
 

@@ -232,7 +232,7 @@ struct adjacency {
     int outdegree;
     int weighted_in;
     int weighted_out;
-    int *numbers; /* sources, their weights, targets, their weights; absent weights are left out */
+    int *numbers; /* sources, their weights, targets, their weights; absent weights are omitted */
 };
 
 enum {
@@ -292,7 +292,7 @@ static int integers_exchange(ompi_communicator_t *comm, const int *out, size_t o
 
 /*
  * ORDERED has the processes in their new order.  Node r of the graph was described by old rank r
- * and is from now on rank r of ORDERED: every process sends what it was told to the rank of its old
+ * and is from now on rank r of ORDERED: every process sends its arguments to the rank of its old
  * number.
  */
 static int adjacency_move(ompi_communicator_t *ordered, int old_rank, const struct adjacency *mine,

@@ -21,9 +21,8 @@
 
 #include "fake_sysfs.h"
 #include "mca/topo_pci/discover/internal.h"
-#include "mca/topo_pci/discover/pci_cuda.h"
 #include "mca/topo_pci/discover/pci_discover.h"
-#include "mca/topo_pci/discover/pci_nvml.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 
 #define BRIDGE 0x060400
 #define GPU    0x030200

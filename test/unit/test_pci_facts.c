@@ -15,7 +15,7 @@
 
 #include "fake_sysfs.h"
 #include "mca/topo_pci/discover/internal.h"
-#include "mca/topo_pci/discover/pci_cuda.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 #include "mca/topo_pci/discover/pci_discover.h"
 
 static void assert_link(double bandwidth, const char *speed, int width)

@@ -11,9 +11,8 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
-#include "mca/topo_pci/discover/pci_cuda.h"
 #include "mca/topo_pci/discover/pci_discover.h"
-#include "mca/topo_pci/discover/pci_nvml.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 
 static struct {
     pthread_mutex_t lock;

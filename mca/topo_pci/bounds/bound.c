@@ -133,8 +133,8 @@ static int ag_compute(const struct pci_flow *flow, struct pci_ratio *bound)
  * (Dilworth truncation): GPU by GPU, x(i) is the least q cut(S) - p - x(S \ {i}) over the sets S of
  * GPUs 0..i that hold i; then the minimum is the sum of all x, and the partition is made of the
  * least sets, merged where they meet. Each x(i) is one minimum cut: source -> i (infinite), j ->
- * sink (infinite) for j > i, and for j < i the weight x(j) as an edge source -> j when j is welcome
- * in S (x(j) > 0), j -> sink when it is not.
+ * sink (infinite) for j > i, and for j < i the weight x(j) as an edge source -> j when x(j) > 0, so
+ * that S gains by j, and j -> sink otherwise.
  */
 struct ar_search {
     const struct pci_flow *flow; /* with equal directions */
@@ -175,13 +175,13 @@ static void ar_set_capacities(struct ar_search *ar, uint32_t i)
 /* One greedy step: x(i), and the parts that its set joins. */
 static void ar_step(struct ar_search *ar, uint32_t i)
 {
-    int64_t welcome = 0;
+    int64_t gain = 0;
 
     for (uint32_t v = 0; v < i; v++) {
-        welcome += ar->x[v] > 0 ? ar->x[v] : 0;
+        gain += ar->x[v] > 0 ? ar->x[v] : 0;
     }
     ar_set_capacities(ar, i);
-    ar->x[i] = pci_maxflow_run(&ar->mf, ar->source, ar->sink) - welcome - (int64_t) ar->capacity;
+    ar->x[i] = pci_maxflow_run(&ar->mf, ar->source, ar->sink) - gain - (int64_t) ar->capacity;
     ar->block[i] = i;
     for (uint32_t v = 0; v < i; v++) {
         if (pci_maxflow_source_side(&ar->mf, v) && ar->block[v] != ar->block[i]) {

@@ -85,7 +85,7 @@ static int number_set(struct pci_elem *cpu, const char *key, const char *text)
     return text ? pci_elem_setf(cpu, key, "%ld", strtol(text, NULL, 0)) : 0;
 }
 
-/* The processor's kind, as far as the topology tells. */
+/* The processor's kind, as far as it is known. */
 static int cpu_kind_set(struct disc *disc, hwloc_obj_t numa, struct pci_elem *cpu)
 {
     hwloc_obj_t package = package_of(disc, numa);
@@ -100,7 +100,7 @@ static int cpu_kind_set(struct disc *disc, hwloc_obj_t numa, struct pci_elem *cp
     }
     rc = arch ? pci_elem_setf(cpu, "arch", "%s", arch_of(arch)) : 0;
     if (!vendor && model && strncmp(model, "POWER", 5) == 0) {
-        vendor = model; /* POWER names no vendor; its model ("POWER9 ...") is what tells */
+        vendor = model; /* POWER names no vendor; its model ("POWER9 ...") does */
     }
     if (rc == 0 && vendor) {
         rc = pci_elem_setf(cpu, "vendor", "%s", vendor);

@@ -26,7 +26,7 @@ static void backends_refuse(hwloc_topology_t topology)
     }
 }
 
-/* What hwloc was told to read instead of this machine, for messages. */
+/* What hwloc reads instead of this machine, for messages. */
 static const char *input_name(void)
 {
     static const char *const variables[] = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT"};

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "mca/topo_pci/discover/pci_cuda.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 
 enum {
     CUDA_OK = 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* GPUs: those that a driver tells, or all of NVIDIA's display controllers. */
+/* GPUs: those that a driver reports, or all of NVIDIA's display controllers. */
 
 #include <string.h>
 
@@ -59,7 +59,7 @@ static int gpus_of_driver(struct disc *disc)
             return count;
         }
         if (disc_busid_normalise(facts.busid, facts.busid) != 0) {
-            disc_message(disc, "the driver gives GPU %u the bus id \"%s\", which is none; left out",
+            disc_message(disc, "the driver gives GPU %u the bus id \"%s\", which is none; ignored",
                          index, facts.busid);
             continue;
         }

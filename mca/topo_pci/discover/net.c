@@ -263,7 +263,7 @@ static long port_speed(const struct disc *disc, const char *device, int port)
         strtod(line, NULL) <= 0) {
         disc_message(disc,
                      "the rate of port %d of %s is not visible; taken as 10 Gb/s (a topology file "
-                     "can tell better)",
+                     "can state it)",
                      port, device);
         return SPEED_UNKNOWN;
     }

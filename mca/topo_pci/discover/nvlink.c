@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * NVLink elements of the GPUs: what the driver's hook tells, else the matrix of bandwidths that
- * hwloc recorded in an XML file. Chip-to-chip elements: what the driver's hook tells.
+ * NVLink elements of the GPUs: what the driver's hook reports, else the matrix of bandwidths that
+ * hwloc recorded in an XML file. Chip-to-chip elements: what the driver's hook reports.
  */
 
 #include <errno.h>
@@ -21,8 +21,8 @@ static const char *const class_of_kind[] = {
     [PCI_NVLINK_CPU] = "0x068001",
 };
 
-/* Inside a virtual machine the switches are not visible as PCI devices: a far end that is neither
- * told by the driver nor shown by the system is one of them. */
+/* Inside a virtual machine the switches are not visible as PCI devices: a far end that neither
+ * the driver nor the system knows is one of them. */
 static const char *target_class(const struct disc *disc, const struct pci_nvlink_facts *link,
                                 char *line)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/discover/pci_nvml.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 
 typedef struct nvml_device *nvml_device_t;
 
@@ -132,8 +132,8 @@ int pci_nvml_open(const char *library, struct pci_nvml **result, char *message, 
     rc = nvml->library ? functions_find(nvml, &missing) : -ENOENT;
     if (rc == -ELIBBAD) {
         snprintf(message, size,
-                 "%s lacks %s: the NVIDIA driver is too old; NVLinks are not detected (a topology "
-                 "file can tell them)",
+                 "%s lacks %s: the NVIDIA driver is too old; NVLinks are not detected (name a "
+                 "topology file that has them)",
                  library, missing);
     }
     if (rc == 0) {

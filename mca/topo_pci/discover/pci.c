@@ -79,8 +79,8 @@ static int speed_less(const char *a, const char *b)
     return strtod(a, NULL) < strtod(b, NULL);
 }
 
-/* Maximum speed and width of the link, the lesser of its two ends.  What /sys hides, hwloc may tell
- * (as it runs now), or the driver. */
+/* Maximum speed and width of the link, the lesser of its two ends.  What /sys hides, hwloc may
+ * report (as it runs now), or the driver. */
 static void link_find(const struct disc *disc, const char *busid, hwloc_obj_t obj,
                       const struct pci_gpu_facts *facts, char *speed, int *width)
 {
@@ -161,7 +161,7 @@ static hwloc_obj_t numa_find(const struct disc *disc, const char *busid, hwloc_o
     if (!obj && numa && hwloc_get_nbobjs_by_type(disc->topology, HWLOC_OBJ_NUMANODE) > 1) {
         disc_message(disc,
                      "the NUMA node of PCI device %s is not visible; taken as node %u (a topology "
-                     "file can tell better)",
+                     "file can state it)",
                      busid, numa->os_index);
     }
     return numa;

@@ -10,7 +10,7 @@
  *     their NVLinks (nvlink), verbs devices and IP interfaces (nic, net).
  *   - Sources: hwloc for the tree (and with it HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT),
  * /sys for what hwloc does not report (maximum link speed, port rates, GUIDs), hooks for what only
- * a driver knows (pci_nvml.h, pci_cuda.h).
+ * a driver knows (pci_driver.h).
  *   - What is hidden: a container may lack parts of /sys. What is not visible is left out, what has
  * no known NUMA node goes to the first one, and a message says so.
  *   - PCI switches: one pci element a switch, named by its upstream port; root ports and downstream
@@ -28,7 +28,7 @@
 /* "0000:3b:00.0", or with a long domain "10000:00:00.0", and the end. */
 #define PCI_BUSID_SIZE 20
 
-/* What a driver tells about one GPU; -1 (or an empty text): unknown. */
+/* What a driver reports about one GPU; -1 (or an empty text): unknown. */
 struct pci_gpu_facts {
     char busid[PCI_BUSID_SIZE];
     int sm;         /* 10 x major + minor of the compute capability */
@@ -64,7 +64,8 @@ struct pci_c2c_facts {
  */
 struct pci_discover_hooks {
     void *context;
-    /* The INDEX-th GPU, from 0.  When there is such a hook, only the GPUs it tells are listed. */
+    /* The INDEX-th GPU, from 0.  When there is such a hook, only the GPUs that it reports are
+     * listed. */
     int (*gpu)(void *context, unsigned index, struct pci_gpu_facts *facts);
     /* The INDEX-th active NVLink, from 0, of the GPU at BUSID. */
     int (*nvlink)(void *context, const char *busid, unsigned index, struct pci_nvlink_facts *facts);
@@ -72,7 +73,7 @@ struct pci_discover_hooks {
     int (*p2p)(void *context, const char *a, const char *b);
     /* The chip-to-chip links of the GPU at BUSID. */
     int (*c2c)(void *context, const char *busid, struct pci_c2c_facts *facts);
-    /* Sets gdr and dmabuf of the facts of the GPU at BUSID; see pci_cuda.h. */
+    /* Sets gdr and dmabuf of the facts of the GPU at BUSID; see pci_driver.h. */
     void *gdr_context;
     int (*gdr)(void *gdr_context, const char *busid, struct pci_gpu_facts *facts);
 };

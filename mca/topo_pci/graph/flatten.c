@@ -14,7 +14,7 @@
 /*
  * The generation of a two-level switch, 0 for other devices. A device is vendor, device, subsystem
  * vendor and subsystem device; the last 12 bits vary. Generation 4 has the same number on both
- * levels, generation 5 tells them apart (LEVEL 0 and 1).
+ * levels, generation 5 has one number for each (LEVEL 0 and 1).
  */
 static int generation(uint64_t device, uint64_t level)
 {
@@ -25,7 +25,7 @@ static int generation(uint64_t device, uint64_t level)
     return family == (UINT64_C(0x1000c03010000000) | level << 12) ? 5 : 0;
 }
 
-/* Hands the devices below SUB to TOP and removes SUB. */
+/* Moves the devices below SUB to TOP and removes SUB. */
 static int absorb(struct pci_graph *graph, struct pci_node *top, struct pci_node *sub,
                   struct pci_error *error)
 {

@@ -11,14 +11,14 @@
 
 #define PCI_NONE UINT32_MAX
 
-/* A link with what the public part does not tell. */
+/* A link with its private part. */
 struct pci_edge {
     struct pci_link link; /* first: a pci_link is a pci_edge */
     uint64_t count;       /* parallel NVLinks; 0: bw was given as such */
     double unit;          /* GB/s of one of them */
 };
 
-/* A node with what the public part does not tell. */
+/* A node with its private part. */
 struct pci_vertex {
     struct pci_node node; /* first: a pci_node is a pci_vertex */
     size_t links_capacity;

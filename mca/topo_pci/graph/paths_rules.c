@@ -205,7 +205,7 @@ static void cap_class(struct pci_path *path, enum pci_path_class class)
 
 /*
  * A NIC of the CPU that a GPU hangs on chip to chip is nearer than any other way through a CPU, if
- * it is among the best ones of the GPU: slower NICs are left to other GPUs and relays. NETS has
+ * it is among the best ones of the GPU: slower NICs are for other GPUs and relays. NETS has
  * room for all.
  */
 static void apply_p2c(struct pci_graph *graph, uint32_t gpu, int cpu, uint32_t *nets)

@@ -5,7 +5,7 @@
  * the widest among those.
  *
  * One breadth-first search outward from each destination, level by level: a node takes the first
- * of the widest ways from the level before. Since a level is settled before the next one starts,
+ * of the widest ways from the level before. Since a level is complete before the next one starts,
  * the ways back are simply the predecessors. A GPU forwards only NVLink traffic to a GPU, and only
  * as the first node next to the destination: at most one GPU is in between (class NVB). The
  * bandwidth is that of the links walked outward, i.e. against the direction of the path.

@@ -22,7 +22,7 @@ void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
         return;
     }
     if (graph->nremarks == PCI_REMARKS_MAX - 1) {
-        format = "more remarks are left out";
+        format = "more remarks are omitted";
     }
     va_start(args, format);
     int n = vasprintf(&text, format, args);
@@ -154,7 +154,7 @@ static int link_push(struct pci_node *from, struct pci_node *to, enum pci_link_t
 }
 
 /* Moves the link at PLACE forward, past the links with less bandwidth. */
-static void link_settle(struct pci_node *node, uint32_t place)
+static void link_sort(struct pci_node *node, uint32_t place)
 {
     struct pci_link *link = node->links[place];
     while (place && node->links[place - 1]->bw < link->bw) {
@@ -188,7 +188,7 @@ int pci_link_add(struct pci_node *from, struct pci_node *to, enum pci_link_type 
                              "link from %s to %s of %g GB/s: above what any link has (%g)",
                              from->busid, to->busid, edge->link.bw, PCI_BW_MAX);
     }
-    link_settle(from, place);
+    link_sort(from, place);
     return 0;
 }
 
@@ -198,7 +198,7 @@ int pci_link_join(struct pci_node *from, struct pci_node *to, enum pci_link_type
     int rc = link_push(from, to, type, error);
     if (!rc) {
         from->links[from->nlinks - 1]->bw = bw;
-        link_settle(from, from->nlinks - 1);
+        link_sort(from, from->nlinks - 1);
     }
     return rc;
 }

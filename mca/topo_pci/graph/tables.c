@@ -83,7 +83,7 @@ double pci_bw_of_nvlink(int sm)
     if (sm >= 60 && sm < 70) {
         return 18.0;
     }
-    return 20.0; /* sm70, sm80, and whatever does not tell */
+    return 20.0; /* sm70, sm80, unknown */
 }
 
 double pci_bw_between_cpus(const struct pci_cpu *cpu)

@@ -5,7 +5,7 @@
  *     us = base + sum over kinds k of hops(k) x hop(k) + (bytes / link bandwidth) x 1/factor,
  * so that the relative errors' squares are minimised by normal equations of at most five unknowns.
  * An unknown that comes out negative has no place in the samples: it is set to zero and the others
- * are solved again. When the numbers of hops do not tell base and hop apart, the latency in the
+ * are solved again. When the numbers of hops do not determine base and hop, the latency in the
  * table is scaled as a whole.
  */
 #include "mca/topo_pci/predict/pci_predict.h"

@@ -45,7 +45,7 @@ static void node_write(FILE *out, const struct pci_node *node)
     fprintf(out, "\", shape=%s];\n", shape_of(node->type));
 }
 
-/* Both directions of a link are one line; their bandwidths are told apart when they differ. */
+/* Both directions of a link are one line; both bandwidths are written where they differ. */
 static void link_write(FILE *out, const struct pci_link *link)
 {
     if (link->type == PCI_LINK_LOC || link->from->vertex > link->to->vertex) {

@@ -28,7 +28,7 @@ static uint32_t endpoint_count(const struct pci_graph *graph)
     return pci_graph_count(graph, PCI_NODE_GPU) + pci_graph_count(graph, PCI_NODE_NET);
 }
 
-/* Whether device numbers tell GPUs apart: those of several hosts begin anew on each. */
+/* Whether device numbers are unique: those of several hosts begin at 0 on each. */
 static int devices_differ(const struct pci_graph *graph)
 {
     uint32_t gpus = pci_graph_count(graph, PCI_NODE_GPU);

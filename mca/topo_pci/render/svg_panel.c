@@ -3,7 +3,7 @@
 
 /*
  * A panel: the GPUs on a circle, each ring or tree in its colour, and what the colours mean.  More
- * of them than can be told apart on one circle get a small circle each.
+ * of them than can be distinguished on one circle get a small circle each.
  */
 
 #include <errno.h>

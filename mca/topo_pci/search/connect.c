@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What ranks tell each other, and the rings that follow. */
+/* What ranks send to each other, and the rings that follow. */
 #include "mca/topo_pci/search/pci_connect.h"
 
 #include <errno.h>
@@ -142,7 +142,7 @@ static int group(struct pci_connect *connect, struct pci_error *error)
     return 0;
 }
 
-/* Do the ranks of a node have different positions in every channel, and tell the same otherwise? */
+/* Do the ranks of a node have different positions in every channel, and agree in all else? */
 static int check_node(const struct pci_connect *connect, uint32_t node, uint32_t *seen,
                       struct pci_error *error)
 {

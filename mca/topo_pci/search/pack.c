@@ -11,7 +11,7 @@
 #define STEEP_FIRST  12.0
 #define SWEEPS       8u    /* how often every channel is laid again */
 #define LOSS         1e-4  /* sets that differ by less count as equal */
-#define PROVE_GPUS   32u   /* of more GPUs, only every so manyth set has its limit proven */
+#define PROVE_GPUS   32u   /* of more GPUs, only sets of 2^k channels have their limit proven */
 #define CHANNEL_GAIN 0.002 /* each further channel must gain this much */
 
 int layout_init(struct layout *layout, uint32_t n)
@@ -77,7 +77,7 @@ static void load_all(struct problem *problem, const struct layout *layout)
     }
 }
 
-/* Is this close enough to the limit? Demands sink as steps are spent. */
+/* Is this close enough to the limit? The more steps are spent, the less is demanded. */
 static bool good(const struct problem *problem, double value)
 {
     double spent = (double) (problem->steps - problem->first_step) /

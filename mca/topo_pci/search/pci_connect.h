@@ -40,7 +40,7 @@
 #define PCI_CONNECT_TREES 2u /* trees of a channel */
 
 /*
- * What a rank tells all others, in the byte order of the host (all hosts of a job have one):
+ * What a rank sends to all others, in the byte order of the host (all hosts of a job have one):
  *
  *    0       2       4  5  6  7  8         12      16
  *    version count   ri tr pa cr classes   node    speeds: 4 floats

@@ -260,7 +260,7 @@ static void elem_link(struct pci_elem *elem, struct pci_elem *parent)
 
 int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
 {
-    uint32_t deepest = elem->depth, sink = parent->depth + 1 - elem->depth;
+    uint32_t deepest = elem->depth, down = parent->depth + 1 - elem->depth;
     const struct pci_elem *end = elem;
     while (end && !end->next) {
         end = end->parent;
@@ -269,11 +269,11 @@ int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
     for (const struct pci_elem *below = elem; below != end; below = after(below)) {
         deepest = below->depth > deepest ? below->depth : deepest;
     }
-    if (deepest + sink > PCI_DOC_MAX_DEPTH) {
+    if (deepest + down > PCI_DOC_MAX_DEPTH) {
         return -E2BIG;
     }
     for (struct pci_elem *below = elem; below != end; below = after(below)) {
-        below->depth += sink; /* modulo 2^32: upwards as well */
+        below->depth += down; /* modulo 2^32, so also upwards */
     }
     elem_unlink(elem);
     elem_link(elem, parent);

@@ -11,7 +11,7 @@
 
 #include "mca/topo_pci/xml/doc.h"
 
-/* Kinds of elements and the attributes that tell two of a kind apart; a missing one matches all. */
+/* Kinds of elements and the attributes that identify one of a kind; a missing one matches all. */
 static const struct {
     const char *name;
     const char *keys[3];
