@@ -22,9 +22,9 @@ bad_files() { # MEBIBYTES
     [ ! -r "$work/bad/unreadable" ] || ln -sf /proc/sys/vm/compact_memory "$work/bad/unreadable"
     cat >"$work/bad/list" <<LIST
 missing bad/missing: No such file or directory
-pipe bad/pipe: .not-a-file. 
-folder bad/folder: .not-a-file. 
-device bad/device: .not-a-file. 
+pipe bad/pipe: .not-a-file.
+folder bad/folder: .not-a-file.
+device bad/device: .not-a-file.
 large bad/large: .too-long. is longer than $1 MiB
 unreadable bad/unreadable: Permission denied
 broken bad/broken: cannot be read: Input/output error

@@ -53,6 +53,15 @@ EXTRA_DIST += \
     test/quickstart.sh \
     test/setup.sh
 
+# The component with results that test/mutation.sh makes wrong.
+EXTRA_LTLIBRARIES += test/mutation/mca_coll_gpuring.la
+test_mutation_mca_coll_gpuring_la_SOURCES = test/mutation.c
+test_mutation_mca_coll_gpuring_la_LDFLAGS = $(mca_coll_gpuring_la_LDFLAGS) -rpath /nowhere \
+    -Wl,--wrap=gpuring_work_run_host
+test_mutation_mca_coll_gpuring_la_LIBADD = \
+    $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
+test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la
+
 # `make exec_bench`: times of the host executor alone; not a test.
 EXTRA_PROGRAMS = test/bench/exec_bench
 test_bench_exec_bench_SOURCES = test/bench/exec_bench.c

@@ -82,7 +82,7 @@ int perf_compare(struct perf_bench *bench)
     }
     why = status < 0 ? NULL : why_not(status);
     if (why != NULL && bench->rank == 0) {
-        perf_message("--compare: %s", why);
+        perf_message("[cannot-compare] --compare: %s", why);
     }
     if (status >= 0 && !perf_all_well(why == NULL)) {
         status = 1;

@@ -88,7 +88,7 @@ static int parse_bytes(const char *option, const char *text, size_t *bytes)
     uint64_t value;
 
     if (argument_bytes(&at, &value) != 0 || *at != '\0' || value > SIZE_MAX) {
-        perf_message("%s %s: not a number of bytes", option, text);
+        perf_message("[bad-option] %s %s: not a number of bytes", option, text);
         return -1;
     }
     *bytes = (size_t) value;
@@ -100,7 +100,7 @@ static int parse_count(const char *option, const char *text, int least, int *cou
     uint64_t value;
 
     if (argument_whole(text, (uint64_t) least, 100000000, &value) != 0) {
-        perf_message("%s %s: give a whole number from %d on", option, text, least);
+        perf_message("[bad-option] %s %s: give a whole number from %d on", option, text, least);
         return -1;
     }
     *count = (int) value;
@@ -113,7 +113,7 @@ static int parse_factor(const char *text, double *factor)
 
     *factor = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(*factor) || *factor <= 1.0) {
-        perf_message("--factor %s: give a number above 1", text);
+        perf_message("[bad-option] --factor %s: give a number above 1", text);
         return -1;
     }
     return 0;
@@ -147,7 +147,7 @@ static int check_list(const char *option, const char *list, bool (*known)(const 
 
         snprintf(entry, sizeof entry, "%.*s", (int) length, at);
         if (length == 0 || length >= sizeof entry || (strcmp(entry, "all") != 0 && !known(entry))) {
-            perf_message("%s %s: '%s' is not known (see --help)", option, list, entry);
+            perf_message("[bad-option] %s %s: '%s' is not known (see --help)", option, list, entry);
             return -1;
         }
     }
@@ -223,7 +223,7 @@ static int select_memory(const char *name, enum perf_memory *memory)
     } else if (strcmp(name, "cuda") == 0) {
         *memory = PERF_MEMORY_CUDA;
     } else {
-        perf_message("--memory %s: host or cuda", name);
+        perf_message("[bad-option] --memory %s: host or cuda", name);
         return -1;
     }
     return 0;
@@ -233,7 +233,8 @@ static int select_collective(const char *name, struct perf_options *options)
 {
     options->collective = perf_collective_find(name);
     if (options->collective == NULL) {
-        perf_message("--collective %s: not known, or not in this MPI (see --help)", name);
+        perf_message("[bad-option] --collective %s: not known, or not in this MPI (see --help)",
+                     name);
         return -1;
     }
     return 0;
@@ -337,7 +338,7 @@ static int apply(int option, const char *value, bool speaker, struct perf_option
         }
         return 1;
     default:
-        perf_message("try --help");
+        perf_message("[bad-option] try --help");
         return -1;
     }
 }
@@ -349,28 +350,29 @@ static int check_together(const struct perf_options *options)
     const char *turns = options->tune != NULL ? "--tuning" : options->compare ? "--compare" : NULL;
 
     if (options->min_bytes > options->max_bytes) {
-        perf_message("--begin is above --end");
+        perf_message("[bad-option] --begin is above --end");
         return -1;
     }
     if (options->in_place && options->collective->shape == PERF_BCAST) {
-        perf_message("--in-place: MPI_Bcast has one buffer anyway");
+        perf_message("[bad-option] --in-place: MPI_Bcast has one buffer anyway");
         return -1;
     }
     if (turns != NULL && (strcmp(options->collective->name, "allreduce") != 0 ||
                           options->ntypes != 1 || options->nops != 1)) {
-        perf_message("%s measures allreduce, with one type and one operation", turns);
+        perf_message("[option-conflict] %s measures allreduce, with one type and one operation",
+                     turns);
         return -1;
     }
     if (options->rounds > PERF_MAX_ROUNDS) {
-        perf_message("--rounds %d: give %d at most", options->rounds, PERF_MAX_ROUNDS);
+        perf_message("[bad-option] --rounds %d: give %d at most", options->rounds, PERF_MAX_ROUNDS);
         return -1;
     }
     if (options->tune != NULL && options->compare) {
-        perf_message("--tuning and --compare: give one of them");
+        perf_message("[option-conflict] --tuning and --compare: give one of them");
         return -1;
     }
     if (turns != NULL && options->json != NULL) {
-        perf_message("%s and --json: give one of them", turns);
+        perf_message("[option-conflict] %s and --json: give one of them", turns);
         return -1;
     }
     for (size_t t = 0; t < options->ntypes && !any; t++) {
@@ -379,7 +381,7 @@ static int check_together(const struct perf_options *options)
         }
     }
     if (!any) {
-        perf_message("MPI allows none of these operations on these types");
+        perf_message("[option-conflict] MPI allows none of these operations on these types");
         return -1;
     }
     return 0;
@@ -409,7 +411,7 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
         status = apply(option, optarg, speaker, options);
     }
     if (status == 0 && optind < argc) {
-        perf_message("'%s' is not an option (see --help)", argv[optind]);
+        perf_message("[bad-option] '%s' is not an option (see --help)", argv[optind]);
         status = -1;
     }
     if (status == 0) {

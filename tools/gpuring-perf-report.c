@@ -101,7 +101,7 @@ static int try_json(const char *path)
     FILE *file = fopen(path, "a");
 
     if (file == NULL || fclose(file) != 0) {
-        perf_message("cannot write %s: %s", path, strerror(errno));
+        perf_message("[cannot-write] cannot write %s: %s", path, strerror(errno));
         return -1;
     }
     return 0;
@@ -250,7 +250,8 @@ static int write_json(struct perf_report *report)
         status = json_dump_file(report->document, path, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
     }
     if (status != 0) {
-        perf_message("cannot write %s: %s", path, errno != 0 ? strerror(errno) : "no JSON");
+        perf_message("[cannot-write] cannot write %s: %s", path,
+                     errno != 0 ? strerror(errno) : "no JSON");
     }
     return status;
 }
@@ -269,7 +270,7 @@ int perf_report_close(struct perf_report *report)
         status = write_json(report);
     }
     if (fflush(stdout) != 0) {
-        perf_message("cannot write the results: %s", strerror(errno));
+        perf_message("[cannot-write] cannot write the results: %s", strerror(errno));
         status = -1;
     }
     json_decref(report->rows);

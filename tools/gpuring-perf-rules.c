@@ -56,7 +56,7 @@ static int open_new(struct perf_rules *file)
     snprintf(file->new_path, room, "%s.%ld", file->path, (long) getpid());
     file->new_file = fopen(file->new_path, "w");
     if (file->new_file == NULL) {
-        perf_message("cannot write %s: %s", file->new_path, strerror(errno));
+        perf_message("[cannot-write] cannot write %s: %s", file->new_path, strerror(errno));
         return -1;
     }
     return 0;
@@ -143,7 +143,7 @@ int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *
     failed = fclose(file->new_file) != 0 || failed;
     file->new_file = NULL;
     if (failed || rename(file->new_path, file->path) != 0) {
-        perf_message("cannot write %s: %s", file->path, strerror(errno));
+        perf_message("[cannot-write] cannot write %s: %s", file->path, strerror(errno));
         (void) unlink(file->new_path);
         perf_rules_close(file);
         return -1;

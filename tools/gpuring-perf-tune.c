@@ -201,7 +201,7 @@ static bool can_tune(const struct tune *tune)
               "and two ranks";
     }
     if (why != NULL && tune->bench->rank == 0) {
-        perf_message("--tuning: %s", why);
+        perf_message("[cannot-tune] --tuning: %s", why);
     }
     return why == NULL;
 }

@@ -360,8 +360,9 @@ static bool bench_open(struct perf_bench *bench)
     bench->slowest = calloc((size_t) bench->max_iterations, sizeof *bench->slowest);
     if (bench->send == NULL || bench->recv == NULL || bench->host == NULL || bench->times == NULL ||
         bench->slowest == NULL) {
-        perf_message("rank %d: out of memory for buffers of %zu bytes; try a smaller --end",
-                     bench->rank, room);
+        perf_message(
+            "[no-memory] rank %d: out of memory for buffers of %zu bytes; try a smaller --end",
+            bench->rank, room);
         return false;
     }
     (void) perf_counters_open();
@@ -427,7 +428,7 @@ int main(int argc, char **argv)
     parsed = perf_options_parse(argc, argv, rank == 0, &options);
     if (parsed == 0 && options.root >= nranks) {
         if (rank == 0) {
-            perf_message("--root %d: there are %d ranks", options.root, nranks);
+            perf_message("[bad-option] --root %d: there are %d ranks", options.root, nranks);
         }
         parsed = -1;
     }

@@ -44,10 +44,10 @@ while read -r file pattern; do
     with "a tuning file: $file" "$pattern" --mca coll_gpuring_tuning_file "$work/bad/$file"
 done <"$work/bad/list"
 : >"$work/empty"
-with "an empty tuning file" "empty, line 1: no line 'gpuring-tuning 1', with which a tuning file begins" \
+with "an empty tuning file" 'empty, line 1: \[bad-version\]' \
     --mca coll_gpuring_tuning_file "$work/empty"
 printf 'gpuring-tuning 1\n\0\n' >"$work/zero"
-with "a tuning file with a zero byte" 'zero, line 2: byte 0x00 is no text; write the file anew in ASCII' \
+with "a tuning file with a zero byte" 'zero, line 2: \[not-text\] byte 0x00' \
     --mca coll_gpuring_tuning_file "$work/zero"
 
 with "a dump into a missing folder" 'nowhere' --mca coll_gpuring_topo_dump_file "$work/nowhere/t.xml"

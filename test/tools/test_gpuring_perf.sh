@@ -90,31 +90,31 @@ refused() { # PATTERN ARGS...
     check "refused: $* ($pattern)" \
         test "$status" -eq 2 -a "$(grep -Ec -- "^gpuring-perf: $pattern" "$work/out")" -eq 1
 }
-refused '--collective gather: not known' -c gather
-refused '--begin 1T: not a number of bytes' -b 1T
-refused '--end -4: not a number of bytes' -e -4
-refused '--begin is above --end' -b 1M
-refused '--factor 1: give a number above 1' -f 1
-refused '--step x: not a number' -i x
-refused "--type float,quad: 'quad' is not known" -d float,quad
-refused "--op sum,: '' is not known" -o sum,
-refused 'MPI allows none of these operations on these types' -d float -o band
-refused '--root 1: there are 1 ranks' -c bcast -r 1
-refused '--iterations 0: give a whole number from 1 on' -n 0
-refused '--warmup many: give a whole number' -w many
-refused '--memory disk: host or cuda' -m disk
-refused '--in-place: MPI_Bcast has one buffer' -c bcast -p
-refused "'64' is not an option" 64
-refused 'try --help' --nonsense
-refused 'cannot write .*/nowhere/x.json: No such file' -j "$work/nowhere/x.json"
+refused '\[bad-option\] --collective gather:' -c gather
+refused '\[bad-option\] --begin 1T:' -b 1T
+refused '\[bad-option\] --end -4:' -e -4
+refused '\[bad-option\] --begin is above --end' -b 1M
+refused '\[bad-option\] --factor 1:' -f 1
+refused '\[bad-option\] --step x:' -i x
+refused "\[bad-option\] --type float,quad: 'quad'" -d float,quad
+refused "\[bad-option\] --op sum,: ''" -o sum,
+refused '\[option-conflict\] MPI' -d float -o band
+refused '\[bad-option\] --root 1:' -c bcast -r 1
+refused '\[bad-option\] --iterations 0:' -n 0
+refused '\[bad-option\] --warmup many:' -w many
+refused '\[bad-option\] --memory disk:' -m disk
+refused '\[bad-option\] --in-place: MPI_Bcast' -c bcast -p
+refused "\[bad-option\] '64'" 64
+refused '\[bad-option\] try --help' --nonsense
+refused '\[cannot-write\] .*/nowhere/x.json: No such file' -j "$work/nowhere/x.json"
 check "a file that cannot be written is told before anything is measured" silent '^ *[0-9]'
-refused 'rank 0: out of memory for buffers of [0-9]* bytes; try a smaller --end' -e 900000G
+refused '\[no-memory\] rank 0: .*--end' -e 900000G
 perf 2 "" -c bcast -r 2
 check "a root that is no rank: told once, status 2" \
-    test "$status" -eq 2 -a "$(grep -c 'root 2: there are 2 ranks' "$work/out")" -eq 1
+    test "$status" -eq 2 -a "$(grep -c '\[bad-option\] --root 2:' "$work/out")" -eq 1
 if [ -c /dev/full ]; then
     # shellcheck disable=SC2086
     run 60 sh -c "'$perf' -b 8 -e 8 $quick >/dev/full"
-    check "a full disk is told" sh -c "[ $status -eq 2 ] && grep -q 'cannot write the results' '$work/out'"
+    check "a full disk is told" sh -c "[ $status -eq 2 ] && grep -q '\[cannot-write\]' '$work/out'"
 fi
 finish

@@ -47,16 +47,16 @@ refused() { # PATTERN TEXT: of the last run
     check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
 }
 compare 2 "" -c bcast
-refused "--compare measures allreduce" "another collective"
+refused '\[option-conflict\] --compare' "another collective"
 compare 2 "" -d float,double
-refused "with one type" "several types"
+refused '\[option-conflict\] --compare' "several types"
 compare 2 "" -j "$work/json"
-refused "--compare and --json: give one of them" "--json, too"
+refused '\[option-conflict\] --compare and --json' "--json, too"
 compare 2 "" --tuning "$work/tuning"
-refused "--tuning and --compare: give one of them" "--tuning, too"
+refused '\[option-conflict\] --tuning and --compare' "--tuning, too"
 compare 1 ""
-refused "there is nothing to compare" "one rank"
+refused '\[cannot-compare\]' "one rank"
 # shellcheck disable=SC2086
 run 60 "$MPIRUN" -n 2 --mca coll '^gpuring' "$perf" --compare $quick
-refused "coll/gpuring is not loaded; run with --mca coll_gpuring_priority 90" "without the component"
+refused '\[cannot-compare\] .*coll_gpuring_priority' "without the component"
 finish

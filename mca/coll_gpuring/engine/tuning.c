@@ -65,14 +65,15 @@ static int split(struct line *line, const char *text, size_t length)
     line->words = 0;
     length = comment != NULL ? (size_t) (comment - text) : length;
     if (length > GPURING_TUNING_MAX_LINE) {
-        return complain(line, "the line has more than %d characters; a rule needs fewer",
+        return complain(line,
+                        "[line-length] the line has more than %d characters; a rule needs fewer",
                         GPURING_TUNING_MAX_LINE);
     }
     for (size_t i = 0; i < length; i++) {
         bool blank = isspace((unsigned char) text[i]);
 
         if (!blank && (text[i] < '!' || text[i] > '~')) {
-            return complain(line, "byte 0x%02x is no text; write the file anew in ASCII",
+            return complain(line, "[not-text] byte 0x%02x is no text; write the file anew in ASCII",
                             (unsigned char) text[i]);
         }
         line->text[i] = blank ? ' ' : text[i];
@@ -83,10 +84,11 @@ static int split(struct line *line, const char *text, size_t length)
             continue;
         }
         if (line->words == MAX_WORDS) {
-            return complain(line,
-                            "'%s' is one word too many; a rule ends with previous, or with "
-                            "an algorithm and a protocol",
-                            word);
+            return complain(
+                line,
+                "[extra-word] '%s' is one word too many; a rule ends with previous, or with "
+                "an algorithm and a protocol",
+                word);
         }
         line->word[line->words++] = word;
     }
@@ -145,7 +147,7 @@ static int parse_memory(const struct line *line, const char *word, const char *v
     int memory = find_name(memories, value);
 
     if (memory < 0 && strcmp(value, "*") != 0) {
-        return complain(line, "'%s': memory is host, cuda or *", word);
+        return complain(line, "[bad-memory] '%s': memory is host, cuda or *", word);
     }
     rule->memories = memory < 0 ? (1u << GPURING_TUNING_MEMORIES) - 1 : 1u << memory;
     return 0;
@@ -171,19 +173,21 @@ static int parse_condition(const struct line *line, const char *word, unsigned *
             continue;
         }
         if ((*seen & conditions[i].bit) != 0) {
-            return complain(line, "'%s' stands there twice; leave one out", word);
+            return complain(line, "[twice] '%s' stands there twice; leave one out", word);
         }
         *seen |= conditions[i].bit;
         if (conditions[i].span == NULL) {
             return parse_memory(line, word, word + length, rule);
         }
         if (!parse_span(word + length, conditions[i].span)) {
-            return complain(line, "'%s' is no number; give N, N-M with N not above M, N- or *",
-                            word);
+            return complain(
+                line, "[bad-range] '%s' is no number; give N, N-M with N not above M, N- or *",
+                word);
         }
         return 0;
     }
-    return complain(line, "'%s' is no condition; memory, nodes, ranks and bytes are", word);
+    return complain(
+        line, "[bad-condition] '%s' is no condition; memory, nodes, ranks and bytes are", word);
 }
 
 /* previous, or ALGORITHM [PROTOCOL]. */
@@ -195,21 +199,23 @@ static int parse_server(const struct line *line, unsigned at, struct gpuring_tun
     rule->protocol = GPURING_PARAM_PROTOCOL_AUTO;
     if (rule->algorithm < 0) {
         list_names(algorithms, NULL, known, sizeof known);
-        return complain(line, "'%s' is no algorithm; known are %s", line->word[at], known);
+        return complain(line, "[bad-algorithm] '%s' is no algorithm; known are %s", line->word[at],
+                        known);
     }
     if (at + 1 == line->words) {
         return 0;
     }
     if (rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS || at + 2 < line->words) {
         return complain(line,
-                        "'%s' is one word too many; previous has no protocol, and an "
+                        "[extra-word] '%s' is one word too many; previous has no protocol, and an "
                         "algorithm has one",
                         line->word[line->words - 1]);
     }
     rule->protocol = find_name(protocols, line->word[at + 1]);
     if (rule->protocol < 0) {
         list_names(protocols, NULL, known, sizeof known);
-        return complain(line, "'%s' is no protocol; known are %s", line->word[at + 1], known);
+        return complain(line, "[bad-protocol] '%s' is no protocol; known are %s",
+                        line->word[at + 1], known);
     }
     return 0;
 }
@@ -220,7 +226,8 @@ static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
 
     *rule = (struct gpuring_tuning_rule){.memories = 0};
     if (strcmp(line->word[0], "allreduce") != 0) {
-        return complain(line, "'%s' is no collective that can be tuned; allreduce is",
+        return complain(line,
+                        "[bad-collective] '%s' is no collective that can be tuned; allreduce is",
                         line->word[0]);
     }
     while (at < line->words && strchr(line->word[at], '=') != NULL) {
@@ -229,7 +236,8 @@ static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
         }
     }
     if (seen != HAS_ALL) {
-        return complain(line, "%s= is missing behind '%s'; give *, if it is to match all",
+        return complain(line,
+                        "[no-condition] %s= is missing behind '%s'; give *, if it is to match all",
                         !(seen & HAS_MEMORY)  ? "memory"
                         : !(seen & HAS_NODES) ? "nodes"
                         : !(seen & HAS_RANKS) ? "ranks"
@@ -237,7 +245,8 @@ static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
                         line->word[at - 1]);
     }
     if (at == line->words) {
-        return complain(line, "nothing serves behind '%s'; add previous, or an algorithm",
+        return complain(line,
+                        "[no-algorithm] nothing serves behind '%s'; add previous, or an algorithm",
                         line->word[at - 1]);
     }
     return parse_server(line, at, rule);
@@ -265,11 +274,12 @@ static int parse_version(const char *text, size_t length, bool *found, char *err
     *found = status == 0 && cut.words > 0;
     if (*found && (strcmp(cut.word[0], "gpuring-tuning") != 0 || cut.words != 2 ||
                    strcmp(cut.word[1], "1") != 0)) {
-        return complain(&cut,
-                        "'%s': the first line of a tuning file is '%s' (other versions are "
-                        "unknown here)",
-                        cut.word[cut.words > 1 && strcmp(cut.word[0], "gpuring-tuning") == 0],
-                        GPURING_TUNING_VERSION_LINE);
+        return complain(
+            &cut,
+            "[bad-version] '%s': the first line of a tuning file is '%s' (other versions are "
+            "unknown here)",
+            cut.word[cut.words > 1 && strcmp(cut.word[0], "gpuring-tuning") == 0],
+            GPURING_TUNING_VERSION_LINE);
     }
     return status;
 }
@@ -292,7 +302,8 @@ static int parse_lines(const char *text, size_t bytes, struct gpuring_tuning *tu
             return status;
         }
         if (status > 0 && tuning->count == GPURING_TUNING_MAX_RULES) {
-            snprintf(error, size, "more than %d rules; join ranges", GPURING_TUNING_MAX_RULES);
+            snprintf(error, size, "[too-many-rules] more than %d rules; join ranges",
+                     GPURING_TUNING_MAX_RULES);
             return GPURING_ERR_ARG;
         }
         if (status > 0) {
@@ -301,7 +312,7 @@ static int parse_lines(const char *text, size_t bytes, struct gpuring_tuning *tu
         text = next != NULL ? next + 1 : end;
     }
     if (!version) {
-        snprintf(error, size, "no line '%s', with which a tuning file begins",
+        snprintf(error, size, "[bad-version] no line '%s', with which a tuning file begins",
                  GPURING_TUNING_VERSION_LINE);
         return GPURING_ERR_ARG;
     }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Linked into a copy of the component in place of the host executor's entry (ld --wrap): it runs the
+ * executor, and then changes the lowest bit of one byte of the result. Which byte is the environment
+ * variable GPURING_MUTATION: `first`, `last` (the first of the last element) or `beyond` (one past
+ * 64 KiB of vectors that are so long); without it the results stay right.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/work.h"
+#include "mca/coll_gpuring/util/status.h"
+
+int __real_gpuring_work_run_host(struct gpuring_work *work);
+int __wrap_gpuring_work_run_host(struct gpuring_work *work);
+
+static uint64_t result_bytes(const struct gpuring_work *work, uint64_t element)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        uint64_t end = (work->lanes[i].first + work->lanes[i].count) * element;
+
+        bytes = end > bytes ? end : bytes;
+    }
+    return bytes;
+}
+
+int __wrap_gpuring_work_run_host(struct gpuring_work *work)
+{
+    const char *mutation = getenv("GPURING_MUTATION");
+    uint64_t element = gpuring_type_info(work->type)->size, bytes, at = UINT64_MAX;
+    int status = __real_gpuring_work_run_host(work);
+
+    if (mutation == NULL || status != GPURING_OK) {
+        return status;
+    }
+    bytes = result_bytes(work, element);
+    if (strcmp(mutation, "first") == 0) {
+        at = 0;
+    } else if (strcmp(mutation, "last") == 0) {
+        at = bytes - element;
+    } else if (strcmp(mutation, "beyond") == 0) {
+        at = 65544;
+    }
+    if (at < bytes) {
+        ((uint8_t *) work->output)[at] ^= 1;
+    }
+    return status;
+}
