@@ -317,7 +317,7 @@ static void files_are_named_in_messages(void **state)
     assert_true(descriptor >= 0);
     assert_int_equal(write(descriptor, HEAD "some\n", sizeof HEAD + 4), sizeof HEAD + 4);
     assert_int_equal(gpuring_tuning_read(path, &tuning, error, sizeof error), GPURING_ERR_ARG);
-    snprintf(expected, sizeof expected, "%s, line 2: 'some' is no collective", path);
+    snprintf(expected, sizeof expected, "%s, line 2: [bad-collective] 'some'", path);
     assert_non_null(strstr(error, expected));
     assert_int_equal(lseek(descriptor, 0, SEEK_SET), 0);
     assert_int_equal(write(descriptor, HEAD "#    \n", sizeof HEAD + 5), sizeof HEAD + 5);
