@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Linked into a copy of the component in place of the host executor's entry (ld --wrap): it runs the
- * executor, and then changes the lowest bit of one byte of the result. Which byte is the environment
- * variable GPURING_MUTATION: `first`, `last` (the first of the last element) or `beyond` (one past
- * 64 KiB of vectors that are so long); without it the results stay right.
+ * Linked into a copy of the component in place of the host executor's entry (ld --wrap): it runs
+ * the executor, and then changes the lowest bit of one byte of the result. Which byte is the
+ * environment variable GPURING_MUTATION: `first`, `last` (the first of the last element) or
+ * `beyond` (one past 64 KiB of vectors that are so long); without it the results stay right.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@ test_gpu_gpu_lanes_LDADD = libgpuring_core.la -lpthread -lm
 test_gpu_gpu_bench_SOURCES = test/gpu/gpu_bench.c $(gpu_sources)
 test_gpu_gpu_bench_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_bench_LDADD = libgpuring_core.la -lpthread -lm
-test_gpu_gpu_allreduce_SOURCES = test/gpu/gpu_allreduce.c $(gpu_sources) $(mpi_harness)
+test_gpu_gpu_allreduce_SOURCES = test/gpu/gpu_allreduce.c $(gpu_sources)
 test_gpu_gpu_allreduce_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
-test_gpu_gpu_allreduce_LDADD = libgpuring_core.la $(MPI_LIBS) -lpthread -lm
+test_gpu_gpu_allreduce_LDADD = libgpuring_core.la $(mpi_test_libs) -lm
 endif

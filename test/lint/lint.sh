@@ -139,6 +139,17 @@ files '^doc/.*\.(md|py)$' | while IFS= read -r file; do
 done >>"$found"
 verdict "README has at most 130 lines, and the distribution all of doc/"
 
+# A message that a test looks for begins with a code in brackets, "[no-peer] ...": tests look for the
+# code and for values, not for prose.
+{
+    files '^test/.*\.sh$' | xargs grep -ohE '\\\[[a-z][a-z0-9-]+\\\]'
+    files '^test/.*\.[ch]$' | xargs grep -ohE '"\[[a-z][a-z0-9-]+\]'
+} | tr -d '"[\\]' | sort -u | while IFS= read -r code; do
+    files '^(mca|kernels|tools|test/(standin|unit/net_mock))' | xargs grep -qF "[$code]" ||
+        echo "tests look for [$code], with which no message begins"
+done >"$found"
+verdict "the codes that tests look for are those of messages"
+
 # No wildcards in the build: a source that nobody lists is dead.
 files 'local\.mk$' | xargs cat >"$found.names"
 files '^(mca|kernels|tools|test)/.*\.(c|h|cu|sh)$' | while IFS= read -r file; do

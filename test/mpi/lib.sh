@@ -26,6 +26,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-test.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 checks=0
+started=$(date +%s)
 
 ok() { # TEXT
     checks=$((checks + 1))
@@ -51,7 +52,8 @@ check() { # TEXT COMMAND...: passes if the command does
     if "$@"; then ok "$check_text"; else not_ok "$check_text"; fi
 }
 
-finish() {
+finish() { # check.sh shows the longest
+    echo "# took $(($(date +%s) - started)) s"
     echo "1..$checks"
     exit 0
 }

@@ -11,128 +11,128 @@ test_mpi_topo_pci_check_SOURCES = test/mpi/topo_pci_check.c
 test_mpi_topo_pci_check_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_topo_pci_check_LDADD = $(MPI_LIBS)
 
-# The programs of the component's tests share one harness.
-mpi_harness = \
+# The programs of the component's tests share one harness, which is compiled once.
+check_LTLIBRARIES += test/mpi/libharness.la
+test_mpi_libharness_la_SOURCES = \
     test/mpi/buffers.c test/mpi/harness.c test/mpi/harness.h test/mpi/types.c \
     tools/gpuring-perf-memory.c tools/gpuring-perf.h
+test_mpi_libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+mpi_test_libs = test/mpi/libharness.la $(MPI_LIBS) -lpthread -ldl
 
 mpi_test_programs += test/mpi/matrix
-test_mpi_matrix_SOURCES = test/mpi/matrix.c $(mpi_harness)
+test_mpi_matrix_SOURCES = test/mpi/matrix.c
 test_mpi_matrix_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_matrix_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_matrix_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/semantics
-test_mpi_semantics_SOURCES = test/mpi/semantics.c $(mpi_harness)
+test_mpi_semantics_SOURCES = test/mpi/semantics.c
 test_mpi_semantics_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_semantics_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_semantics_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/nonblocking
-test_mpi_nonblocking_SOURCES = test/mpi/nonblocking.c $(mpi_harness)
+test_mpi_nonblocking_SOURCES = test/mpi/nonblocking.c
 test_mpi_nonblocking_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_nonblocking_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/churn
-test_mpi_churn_SOURCES = test/mpi/churn.c $(mpi_harness)
+test_mpi_churn_SOURCES = test/mpi/churn.c
 test_mpi_churn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_churn_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_churn_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/threads
-test_mpi_threads_SOURCES = test/mpi/threads.c $(mpi_harness)
+test_mpi_threads_SOURCES = test/mpi/threads.c
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_threads_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_threads_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/processes
-test_mpi_processes_SOURCES = test/mpi/processes.c $(mpi_harness)
+test_mpi_processes_SOURCES = test/mpi/processes.c
 test_mpi_processes_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_processes_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_processes_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/staged
 test_mpi_staged_SOURCES = \
     test/mpi/staged.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_data.c \
-    test/mpi/staged_data.h test/mpi/staged_places.c test/mpi/staged_places.h $(mpi_harness)
+    test/mpi/staged_data.h test/mpi/staged_places.c test/mpi/staged_places.h
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_staged_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/staged_cases
-test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c $(mpi_harness)
+test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_cases_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_staged_cases_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/staged_together
 test_mpi_staged_together_SOURCES = \
     test/mpi/staged_together.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_places.c \
-    test/mpi/staged_places.h test/mpi/standin_find.c test/mpi/standin_find.h \
-    $(mpi_harness)
+    test/mpi/staged_places.h test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_staged_together_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_together_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_staged_together_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/staged_void
 test_mpi_staged_void_SOURCES = \
     test/mpi/staged_void.c test/mpi/staged.h test/mpi/late_notices.c test/mpi/late_notices.h \
-    test/mpi/standin_find.c test/mpi/standin_find.h \
-    $(mpi_harness)
+    test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_staged_void_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_void_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_staged_void_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/staged_large
 test_mpi_staged_large_SOURCES = \
     test/mpi/staged_large.c test/mpi/staged_large.h test/mpi/staged_large_calls.c \
     test/mpi/staged_large_trouble.c test/mpi/staged.h test/mpi/staged_calls.c \
-    test/mpi/staged_data.c test/mpi/staged_data.h test/mpi/scarce.h \
-    $(mpi_harness)
+    test/mpi/staged_data.c test/mpi/staged_data.h test/mpi/scarce.h
 test_mpi_staged_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_large_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_staged_large_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/idle
-test_mpi_idle_SOURCES = test/mpi/idle.c $(mpi_harness)
+test_mpi_idle_SOURCES = test/mpi/idle.c
 test_mpi_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_idle_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_idle_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/mixed
 test_mpi_mixed_SOURCES = \
-    test/mpi/mixed.c test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
+    test/mpi/mixed.c test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_mixed_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_mixed_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/tuning
-test_mpi_tuning_SOURCES = test/mpi/tuning.c $(mpi_harness)
+test_mpi_tuning_SOURCES = test/mpi/tuning.c
 test_mpi_tuning_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_tuning_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_tuning_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/soak
-test_mpi_soak_SOURCES = test/mpi/soak.c $(mpi_harness)
+test_mpi_soak_SOURCES = test/mpi/soak.c
 test_mpi_soak_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_soak_LDADD = $(MPI_LIBS) -lpthread
+test_mpi_soak_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/soak_staged
 test_mpi_soak_staged_SOURCES = \
     test/mpi/soak_staged.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_data.c \
-    test/mpi/staged_data.h test/mpi/staged_places.c test/mpi/staged_places.h $(mpi_harness)
+    test/mpi/staged_data.h test/mpi/staged_places.c test/mpi/staged_places.h
 test_mpi_soak_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_soak_staged_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_soak_staged_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/absent
-test_mpi_absent_SOURCES = test/mpi/absent.c $(mpi_harness)
+test_mpi_absent_SOURCES = test/mpi/absent.c
 test_mpi_absent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_absent_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_absent_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/descriptors
-test_mpi_descriptors_SOURCES = test/mpi/descriptors.c $(mpi_harness)
+test_mpi_descriptors_SOURCES = test/mpi/descriptors.c
 test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_descriptors_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_descriptors_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/failures
-test_mpi_failures_SOURCES = test/mpi/failures.c test/mpi/scarce.h $(mpi_harness)
+test_mpi_failures_SOURCES = test/mpi/failures.c test/mpi/scarce.h
 test_mpi_failures_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_failures_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_failures_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/shortage
 test_mpi_shortage_SOURCES = \
     test/mpi/shortage.c test/mpi/shortage.h test/mpi/shortage_each.c test/mpi/scarce.h \
     test/mpi/staged.h test/mpi/staged_calls.c \
-    test/mpi/staged_places.c test/mpi/staged_places.h $(mpi_harness)
+    test/mpi/staged_places.c test/mpi/staged_places.h
 test_mpi_shortage_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_shortage_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_shortage_LDADD = $(mpi_test_libs)
 
 # Preloaded by test_failures.sh and test_shortage.sh.
 check_LTLIBRARIES += test/mpi/scarce.la
@@ -143,31 +143,31 @@ test_mpi_scarce_la_LIBADD = -ldl
 mpi_test_programs += test/mpi/standin_faults
 test_mpi_standin_faults_SOURCES = \
     test/mpi/standin_faults.c test/mpi/standin_trial.c test/mpi/standin_trial.h \
-    test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
+    test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_standin_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_standin_faults_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_standin_faults_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/leaked
-test_mpi_leaked_SOURCES = test/mpi/leaked.c $(mpi_harness)
+test_mpi_leaked_SOURCES = test/mpi/leaked.c
 test_mpi_leaked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_leaked_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_leaked_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/driver_calls
 test_mpi_driver_calls_SOURCES = \
-    test/mpi/driver_calls.c test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
+    test/mpi/driver_calls.c test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_driver_calls_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_driver_calls_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/contexts
 test_mpi_contexts_SOURCES = \
-    test/mpi/contexts.c test/mpi/standin_find.c test/mpi/standin_find.h $(mpi_harness)
+    test/mpi/contexts.c test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_contexts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_contexts_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_contexts_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/large
-test_mpi_large_SOURCES = test/mpi/large.c $(mpi_harness)
+test_mpi_large_SOURCES = test/mpi/large.c
 test_mpi_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_large_LDADD = $(MPI_LIBS) -lpthread -ldl
+test_mpi_large_LDADD = $(mpi_test_libs)
 
 mpi_test_scripts += \
     test/mpi/test_churn.sh \

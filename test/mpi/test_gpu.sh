@@ -28,9 +28,10 @@ adopt_as_one "3 ranks on 2 GPUs: non-blocking and persistent"
 
 export GPURING_STANDIN_PROTECT=0
 use_gpus 1
-for ranks in 2 3 5; do
-    mpi 120 "$ranks" matrix -n $small -s
-    adopt_as_one "$ranks ranks on one GPU: all types and operations, counts $small"
+for sample in "2 1" "3 5" "5 11"; do
+    ranks=${sample% *} every=${sample#* }
+    mpi 120 "$ranks" matrix -n $small -f "$every" -s
+    adopt_as_one "$ranks ranks on one GPU: one of $every types and operations, counts $small"
 done
 use_gpus 4
 for layout in "4 1" "4 2" "5 3"; do
@@ -42,12 +43,14 @@ use_gpus 2
 for algorithm in ring tree direct; do
     for protocol in simple ll ll128; do
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
-        for layout in "8 1" "5 2"; do
-            ranks=${layout% *} nodes=${layout#* }
-            mpi 120 "$ranks" "n$nodes" matrix -n $small,20000,70001 -f 97 -s
-            adopt_as_one "$algorithm, $protocol, $ranks ranks on $nodes nodes and 2 GPUs"
-        done
+        mpi 120 5 n2 matrix -n $small,20000,70001 -f 97 -s
+        adopt_as_one "$algorithm, $protocol, 5 ranks on 2 nodes and 2 GPUs"
     done
+done
+for pair in "ring simple" "tree ll" "direct ll128"; do
+    export OMPI_MCA_coll_gpuring_algorithm="${pair% *}" OMPI_MCA_coll_gpuring_protocol="${pair#* }"
+    mpi 120 8 matrix -n $small,20000,70001 -f 97 -s
+    adopt_as_one "$pair, 8 ranks on 2 GPUs"
 done
 unset OMPI_MCA_coll_gpuring_algorithm
 

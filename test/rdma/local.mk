@@ -13,12 +13,12 @@ test_rdma_net_pair_SOURCES = \
 test_rdma_net_pair_LDADD = libgpuring_core.la -lpthread -lm
 
 check_PROGRAMS += test/rdma/steady test/rdma/idle
-test_rdma_steady_SOURCES = test/rdma/steady.c $(mpi_harness)
+test_rdma_steady_SOURCES = test/rdma/steady.c
 test_rdma_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_rdma_steady_LDADD = $(MPI_LIBS) -lpthread
-test_rdma_idle_SOURCES = test/rdma/idle.c $(mpi_harness)
+test_rdma_steady_LDADD = $(mpi_test_libs)
+test_rdma_idle_SOURCES = test/rdma/idle.c
 test_rdma_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_rdma_idle_LDADD = $(MPI_LIBS) -lpthread
+test_rdma_idle_LDADD = $(mpi_test_libs)
 
 # Preloaded into processes whose device is to fail.
 if GPURING_HAVE_VERBS

@@ -28,7 +28,7 @@ check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
 check "the device has sent the data" test $(($(packets) - before)) -gt 100
 
 # What a bad network does to packets is mended below verbs; the data stay right.
-for trouble in 'loss 1%' 'delay 2ms 1ms' 'duplicate 5%' 'delay 1ms reorder 25% 50%'; do
+for trouble in 'loss 1%' 'delay 1ms 500us duplicate 5% reorder 25% 50%'; do
     # shellcheck disable=SC2086
     tc qdisc add dev eth0 root netem $trouble
     pairs 200 --timeout 15 --slot-bytes 4096 check 10

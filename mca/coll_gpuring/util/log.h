@@ -3,7 +3,8 @@
 /*
  * Logging of the core. The glue installs a sink that writes lines of the shape
  * `host:pid:rank [dev] gpuring INFO text`; without a sink (unit tests, tools) lines go to stderr.
- * The function that first detects an error logs it, once, with cause and remedy.
+ * The function that first detects an error logs it, once, with cause and remedy. A message that a
+ * test looks for begins with a code in brackets, "[no-peer] ..."; the code stays when words change.
  *
  * Threads: every function may be called from any thread; gpuring_log_set from one at a time.
  */
