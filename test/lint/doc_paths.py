@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""doc_paths.py: prints each path that the documentation names and that does not exist.
+"""doc_paths.py: prints each path, and each code of a message, that the documentation names and
+that does not exist.
 
 A path is what stands in `backquotes` and has a slash, or the ending of a source file, and what a
 link points to. Paths begin at the top of the tree, at a component's folder or at the page's own; a
 pattern (*, {a,b}) must match something. <name> in a path stands for what does not exist yet, and
-a first folder in CAPITALS for one of the reader's.
+a first folder in CAPITALS for one of the reader's. A code is `[like-this]`.
 """
 import glob
 import os
@@ -33,7 +34,16 @@ def exists(path, bases):
     return any(glob.glob(os.path.join(base, path)) for base in bases)
 
 
-def check(file, text):
+def message_codes():
+    """All [codes] in the sources of the components."""
+    codes = set()
+    for path in glob.glob("mca/**/*.[ch]", recursive=True) + glob.glob("mca/**/*.txt", recursive=True):
+        with open(path, encoding="utf-8") as source:
+            codes.update(re.findall(r"\[[a-z0-9-]+\]", source.read()))
+    return codes
+
+
+def check(file, text, codes):
     folder = os.path.dirname(file)
     for number, line in enumerate(text.split("\n"), 1):
         named = [word for word in re.findall(r"`([^`]+)`", line)
@@ -45,6 +55,9 @@ def check(file, text):
             for path in expand(word):
                 if not exists(path, BASES + [folder]):
                     print("%s:%d: %s does not exist" % (file, number, path))
+        for code in re.findall(r"`(\[[a-z0-9-]+\])`", line):
+            if code not in codes:
+                print("%s:%d: no message has the code %s" % (file, number, code))
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
             if not os.path.exists(os.path.join(folder, link)):
                 print("%s:%d: the link to %s leads nowhere" % (file, number, link))
@@ -54,9 +67,10 @@ def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
     files = ["README", "CONTRIBUTING"] + sorted(
         glob.glob("doc/*.md") + glob.glob("doc/user/*.md") + glob.glob("doc/hacking/*.md"))
+    codes = message_codes()
     for file in files:
         with open(file, encoding="utf-8") as text:
-            check(file, text.read())
+            check(file, text.read(), codes)
 
 
 if __name__ == "__main__":
