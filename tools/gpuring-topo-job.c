@@ -307,7 +307,8 @@ static int service_make(struct rank_state *state)
     if (rc != 0) {
         return rc;
     }
-    rc = errno_of(gpuring_plans_engine(&state->layout, &state->hellos, state->rank,
+    rc = errno_of(gpuring_plans_engine(&state->layout, &state->hellos,
+                                       &(struct gpuring_tuning){.count = 0}, state->rank,
                                        &gpuring_device_host, device, &service));
     state->figures->plan_ms = topo_cpu_ms() - since;
     if (rc == 0) {

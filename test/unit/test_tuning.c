@@ -351,11 +351,11 @@ static struct gpuring_select_config config_of(const struct gpuring_tuned *tuned)
         .offered = {true, true, true, false},
         .slot_bytes = {131072, 16384, 16384},
         .tuned = tuned,
-        .advised = true,
+        .model = {.known = true},
     };
 
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        config.advice_algorithm[i] = GPURING_ALGORITHM_TREE;
+        config.model.algorithm[i] = GPURING_ALGORITHM_TREE;
     }
     return config;
 }

@@ -50,7 +50,7 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
 int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_call *call,
                          const void **input, void **output)
 {
-    size_t bytes = call->count * call->element_size;
+    size_t bytes = gpuring_call_bytes(call);
     bool in_place = call->input == call->output;
     int status = GPURING_OK;
 
@@ -87,7 +87,7 @@ int gpuring_bounce_deliver(struct gpuring_engine *engine, const struct gpuring_c
     }
     status = engine->device_ops->copy(engine->stream, call->output,
                                       bounce->large != NULL ? bounce->large : bounce->kept,
-                                      call->count * call->element_size);
+                                      gpuring_call_bytes(call));
     return status == GPURING_OK ? engine->device_ops->synchronize(engine->stream) : status;
 }
 

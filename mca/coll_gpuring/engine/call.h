@@ -8,12 +8,14 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/plan/plan.h"
 
-/* A reduction to all ranks as the engine runs it. */
+/* A collective as the engine runs it. */
 struct gpuring_call {
+    enum gpuring_collective collective;
     const void *input; /* equal to output: in place */
     void *output;
-    uint64_t count;
+    uint64_t count;                             /* elements of the input, and of the output */
     uint32_t type;                              /* enum gpuring_type */
     uint32_t op;                                /* enum gpuring_op */
     uint32_t element_size;                      /* bytes */
@@ -21,6 +23,12 @@ struct gpuring_call {
     bool agree;      /* the ranks have to agree first (coll_gpuring_agree) */
     uint64_t number; /* of the call on its communicator, see buffer_mismatch.h; 0: not counted */
 };
+
+/* Bytes of the input, and of the output. */
+static inline uint64_t gpuring_call_bytes(const struct gpuring_call *call)
+{
+    return call->count * call->element_size;
+}
 
 /* True if a GPU has a part in it. */
 static inline bool gpuring_call_on_gpu(const struct gpuring_call *call)

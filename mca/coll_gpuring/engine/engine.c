@@ -26,8 +26,8 @@ int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
     *plan = NULL;
-    return gpuring_select_eligible(algorithm, config->input.nranks, config->nnodes,
-                                   config->algorithm, config->advice)
+    return gpuring_select_eligible(algorithm, config->select.nranks, config->select.nnodes,
+                                   config->wanted)
                ? gpuring_plan_build(algorithm, &config->input, plan)
                : GPURING_OK;
 }
@@ -60,10 +60,10 @@ static uint64_t patience(const struct gpuring_engine_config *config, bool host)
     uint64_t us = (uint64_t) config->patience_us;
 
     if (host) {
-        return config->nnodes == config->input.nranks ? 1
-               : config->oversubscribed               ? LOOKS_OVERSUBSCRIBED
-               : config->nnodes > 1                   ? LOOKS_NETWORK
-                                                      : LOOKS;
+        return config->select.nnodes == config->select.nranks ? 1
+               : config->oversubscribed                       ? LOOKS_OVERSUBSCRIBED
+               : config->select.nnodes > 1                    ? LOOKS_NETWORK
+                                                              : LOOKS;
     }
     return 1000 * (us > 0 ? us : config->shared_gpu ? PATIENCE_SHARED_US : PATIENCE_US);
 }
@@ -93,21 +93,8 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         return status;
     }
     gpuring_engine_fifo(config, &fifo);
-    created->choice_config = (struct gpuring_select_config){
-        .algorithm = config->algorithm,
-        .protocol = config->protocol,
-        .nranks = config->input.nranks,
-        .nnodes = config->nnodes,
-        .host = device_ops->kind == GPURING_DEVICE_HOST,
-        .chunk_bytes = config->chunk_bytes,
-    };
-    if (config->advice != NULL && config->advice->predicted) {
-        created->choice_config.advised = true;
-        memcpy(created->choice_config.advice_algorithm, config->advice->algorithm,
-               sizeof config->advice->algorithm);
-        memcpy(created->choice_config.advice_protocol, config->advice->protocol,
-               sizeof config->advice->protocol);
-    }
+    created->choice_config = config->select;
+    created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     memcpy(created->choice_config.slot_bytes, fifo.slot_bytes, sizeof fifo.slot_bytes);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         created->choice_config.offered[i] = created->plans[i] != NULL;

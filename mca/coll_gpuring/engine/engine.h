@@ -29,9 +29,10 @@ struct gpuring_engine {
     struct gpuring_select_config choice_config;
     struct gpuring_tuned *tuned; /* that it points to, NULL: none */
 
-    bool running;       /* an operation was started and has not been finished */
-    uint64_t operation; /* number of the current or last operation, from 1 */
-    uint64_t call;      /* and that of its call, see buffer_mismatch.h */
+    bool running;                       /* an operation was started and has not been finished */
+    uint64_t operation;                 /* number of the current or last operation, from 1 */
+    enum gpuring_collective collective; /* of that operation */
+    uint64_t call;                      /* and that of its call, see buffer_mismatch.h */
     struct gpuring_selection choice;
     void *pinned; /* what executors read at each launch: the work, then all lanes */
     struct gpuring_work *work;
@@ -41,13 +42,12 @@ struct gpuring_engine {
 /* What the ranks agree on before plans are made. */
 struct gpuring_engine_config {
     struct gpuring_plan_input input;
-    int nnodes;
-    const struct gpuring_model_choice *advice; /* of the topology, or NULL */
+    struct gpuring_select_config select; /* but for what follows from the plans and the device */
+    uint32_t wanted;                     /* of algorithms, see gpuring_select_eligible */
     bool oversubscribed;
-    bool shared_gpu;         /* other ranks work with it, too */
-    int patience_us;         /* of kernels, 0: by shared_gpu */
-    int algorithm, protocol; /* asked for, or -1 */
-    uint64_t buffer_bytes, chunk_bytes;
+    bool shared_gpu; /* other ranks work with it, too */
+    int patience_us; /* of kernels, 0: by shared_gpu */
+    uint64_t buffer_bytes;
 };
 
 #define GPURING_ENGINE_SLOTS 8 /* of each FIFO */
@@ -95,7 +95,6 @@ uint64_t gpuring_operation_progress(const struct gpuring_engine *engine);
 int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_lane_wait *wait,
                               uint32_t *ref, int *peer);
 
-const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
 const char *gpuring_protocol_text(enum gpuring_protocol protocol);
 
 #endif

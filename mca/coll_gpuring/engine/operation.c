@@ -31,6 +31,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         lanes[i].wait_ref = 0;
     }
     engine->operation++;
+    engine->collective = call->collective;
     engine->call = call->number;
     gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(engine->transport);
@@ -109,17 +110,6 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
         }
     }
     return -1;
-}
-
-const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
-{
-    static const char *const texts[GPURING_ALGORITHM_COUNT] = {
-#define ALGORITHM_TEXT(v, name, id, text, help) [GPURING_ALGORITHM_##name] = text,
-        GPURING_ALGORITHMS(ALGORITHM_TEXT, )
-#undef ALGORITHM_TEXT
-    };
-
-    return texts[algorithm];
 }
 
 const char *gpuring_protocol_text(enum gpuring_protocol protocol)

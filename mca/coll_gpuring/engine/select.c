@@ -28,10 +28,47 @@ static const struct limits *limits_of(const struct gpuring_select_config *config
 }
 
 /*
+ * For each algorithm: is there to be a plan of it, where the ranks want it (the parameter, the
+ * tuning file or the cost model names it) and where they do not? And is it the best one for a size,
+ * as far as known without any of these?
+ */
+static bool eligible_ring(int nranks, int nnodes, bool wanted)
+{
+    (void) nranks, (void) nnodes, (void) wanted;
+    return true;
+}
+
+static bool wins_ring(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    (void) config, (void) bytes;
+    return true; /* after all others */
+}
+
+static bool eligible_tree(int nranks, int nnodes, bool wanted)
+{
+    (void) nranks, (void) nnodes, (void) wanted;
+    return true;
+}
+
+/* Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of V / n. */
+static bool wins_tree(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    uint64_t n = (uint64_t) config->nranks;
+
+    return config->nranks >= TREE_RANKS && bytes / n <= limits_of(config)->hop;
+}
+
+static bool eligible_direct(int nranks, int nnodes, bool wanted)
+{
+    (void) nnodes, (void) wanted;
+    return nranks <= GPURING_SELECT_DIRECT_RANKS;
+}
+
+/*
  * Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n - 1) /
  * n times the vector. With two ranks the bytes are the same.
  */
-static bool direct_wins(const struct gpuring_select_config *config, uint64_t bytes)
+static bool wins_direct(const struct gpuring_select_config *config, uint64_t bytes)
 {
     uint64_t n = (uint64_t) config->nranks;
     uint64_t spared = 2 * (n - 1) - 1;
@@ -39,12 +76,29 @@ static bool direct_wins(const struct gpuring_select_config *config, uint64_t byt
     return bytes / n * (n - 1) * (n - 2) <= spared * limits_of(config)->hop;
 }
 
-/* Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of V / n. */
-static bool tree_wins(const struct gpuring_select_config *config, uint64_t bytes)
+/* It has two connections and lanes for each other rank and stripe: not made in vain. */
+static bool eligible_two_shot(int nranks, int nnodes, bool wanted)
 {
-    uint64_t n = (uint64_t) config->nranks;
+    return wanted && nnodes == 1 && nranks <= GPURING_SELECT_DIRECT_RANKS;
+}
 
-    return config->nranks >= TREE_RANKS && bytes / n <= limits_of(config)->hop;
+static bool wins_two_shot(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    (void) config, (void) bytes;
+    return false;
+}
+
+#define ROW(v, name, id, text, help) {eligible_##id, wins_##id},
+static const struct {
+    bool (*eligible)(int nranks, int nnodes, bool wanted);
+    bool (*wins)(const struct gpuring_select_config *config, uint64_t bytes);
+} rows[] = {GPURING_ALGORITHMS(ROW, )};
+#undef ROW
+
+bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
+                             uint32_t wanted)
+{
+    return rows[algorithm].eligible(nranks, nnodes, (wanted & 1u << algorithm) != 0);
 }
 
 static bool offered(const struct gpuring_select_config *config, int algorithm)
@@ -52,8 +106,8 @@ static bool offered(const struct gpuring_select_config *config, int algorithm)
     return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT && config->offered[algorithm];
 }
 
-/* The entry of the advice for a size. */
-static int advice_entry(uint64_t bytes)
+/* The entry of the cost model's choices for a size. */
+static int model_entry(uint64_t bytes)
 {
     int i = 0;
 
@@ -69,36 +123,12 @@ static bool has_protocol(const struct gpuring_select_config *config, int protoco
 }
 
 /* What the tuning file says of a size. */
-static struct gpuring_tuned_range tuned(const struct gpuring_select_config *config, uint64_t bytes)
+static struct gpuring_tuned_range tuned_range(const struct gpuring_select_config *config,
+                                              uint64_t bytes)
 {
     static const struct gpuring_tuned_range nothing = {.algorithm = -1, .protocol = -1};
 
     return config->tuned != NULL ? *gpuring_tuned_at(config->tuned, bytes) : nothing;
-}
-
-static bool model_chooses(const struct gpuring_model_choice *advice,
-                          enum gpuring_algorithm algorithm)
-{
-    for (int i = 0; advice != NULL && advice->predicted && i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        if (advice->algorithm[i] == (int) algorithm) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes, int asked,
-                             const struct gpuring_model_choice *advice)
-{
-    switch (algorithm) {
-    case GPURING_ALGORITHM_DIRECT:
-        return nranks <= GPURING_SELECT_DIRECT_RANKS;
-    case GPURING_ALGORITHM_TWO_SHOT:
-        return nranks <= GPURING_SELECT_DIRECT_RANKS && nnodes == 1 &&
-               (asked == (int) algorithm || model_chooses(advice, algorithm));
-    default:
-        return true;
-    }
 }
 
 bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes)
@@ -113,7 +143,7 @@ bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_
 static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
                                                uint64_t bytes)
 {
-    struct gpuring_tuned_range rule = tuned(config, bytes);
+    struct gpuring_tuned_range rule = tuned_range(config, bytes);
 
     if (offered(config, config->algorithm)) {
         return (enum gpuring_algorithm) config->algorithm;
@@ -121,28 +151,22 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
     if (offered(config, rule.algorithm)) {
         return (enum gpuring_algorithm) rule.algorithm;
     }
-    if (config->advised && offered(config, config->advice_algorithm[advice_entry(bytes)])) {
-        return (enum gpuring_algorithm) config->advice_algorithm[advice_entry(bytes)];
+    if (config->model.known && offered(config, config->model.algorithm[model_entry(bytes)])) {
+        return (enum gpuring_algorithm) config->model.algorithm[model_entry(bytes)];
     }
-    if (config->offered[GPURING_ALGORITHM_DIRECT] && direct_wins(config, bytes)) {
-        return GPURING_ALGORITHM_DIRECT;
-    }
-    if (config->offered[GPURING_ALGORITHM_TREE] && tree_wins(config, bytes)) {
-        return GPURING_ALGORITHM_TREE;
-    }
-    for (int algorithm = 0; algorithm < GPURING_ALGORITHM_COUNT; algorithm++) {
-        if (config->offered[algorithm]) {
-            return (enum gpuring_algorithm) algorithm; /* the ring is the first */
+    for (int i = GPURING_ALGORITHM_COUNT - 1; i > 0; i--) {
+        if (config->offered[i] && rows[i].wins(config, bytes)) {
+            return (enum gpuring_algorithm) i;
         }
     }
-    return GPURING_ALGORITHM_RING;
+    return GPURING_ALGORITHM_RING; /* which always is there */
 }
 
 static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,
                                              uint64_t bytes)
 {
     const struct limits *limits = limits_of(config);
-    struct gpuring_tuned_range rule = tuned(config, bytes);
+    struct gpuring_tuned_range rule = tuned_range(config, bytes);
 
     if (has_protocol(config, config->protocol)) {
         return (enum gpuring_protocol) config->protocol;
@@ -150,16 +174,16 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
     if (has_protocol(config, rule.protocol)) {
         return (enum gpuring_protocol) rule.protocol;
     }
-    if (config->advised && !config->host) {
-        int advised = config->advice_protocol[advice_entry(bytes)];
+    if (config->model.known && !config->host) {
+        int protocol = config->model.protocol[model_entry(bytes)];
 
-        return config->slot_bytes[advised] > 0 ? (enum gpuring_protocol) advised
-                                               : GPURING_PROTOCOL_SIMPLE;
+        return has_protocol(config, protocol) ? (enum gpuring_protocol) protocol
+                                              : GPURING_PROTOCOL_SIMPLE;
     }
-    if (bytes <= limits->ll && config->slot_bytes[GPURING_PROTOCOL_LL] > 0) {
+    if (bytes <= limits->ll && has_protocol(config, GPURING_PROTOCOL_LL)) {
         return GPURING_PROTOCOL_LL;
     }
-    if (bytes <= limits->ll128 && config->slot_bytes[GPURING_PROTOCOL_LL128] > 0) {
+    if (bytes <= limits->ll128 && has_protocol(config, GPURING_PROTOCOL_LL128)) {
         return GPURING_PROTOCOL_LL128;
     }
     return GPURING_PROTOCOL_SIMPLE;

@@ -28,11 +28,7 @@ struct gpuring_select_config {
     uint64_t chunk_bytes; /* upper limit, 0: none */
 
     const struct gpuring_tuned *tuned; /* of the tuning file; NULL: nothing */
-
-    /* What the cost model finds best on the topology, see model_choice.h. */
-    bool advised;
-    int8_t advice_algorithm[GPURING_MODEL_CHOICE_SIZES];
-    int8_t advice_protocol[GPURING_MODEL_CHOICE_SIZES];
+    struct gpuring_model_choice model; /* on the topology, if that is known */
 };
 
 struct gpuring_selection {
@@ -42,12 +38,11 @@ struct gpuring_selection {
 };
 
 /*
- * Choose for a vector of `count` elements of `type_size` bytes. At least one algorithm must be
- * offered, with protocol Simple. An algorithm or protocol that was asked for but does not exist
- * here counts as not asked for; so does one of the tuning file. What is not asked for follows that
- * file, then the cost model where the topology of
- * GPUs is known (on the host device the algorithm alone: its protocols cost what a CPU takes).
- * The limits by size are in select.c, with their sources.
+ * Choose for a vector of `count` elements of `type_size` bytes. The ring must be offered, with
+ * protocol Simple. First counts what was asked for by parameter, then the tuning file, then the
+ * cost model where the topology of GPUs is known (on the host device its algorithm alone: protocols
+ * cost what a CPU takes), then the limits by size in select.c. What does not exist here counts as
+ * not named.
  */
 void gpuring_select(const struct gpuring_select_config *config, uint64_t count, uint32_t type_size,
                     struct gpuring_selection *choice);
@@ -55,12 +50,10 @@ void gpuring_select(const struct gpuring_select_config *config, uint64_t count, 
 /* Direct exchanges connect all with all: not beyond this. */
 #define GPURING_SELECT_DIRECT_RANKS 16
 
-/*
- * Is there to be a plan of an algorithm? asked: the parameter's algorithm, or -1. Two-shot has many
- * connections and lanes: it is made where it was asked for, or the cost model chooses it.
- */
-bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes, int asked,
-                             const struct gpuring_model_choice *advice);
+/* Is there to be a plan of an algorithm? wanted: bits 1 << enum gpuring_algorithm, of those that
+ * the parameter, the tuning file or the cost model names. */
+bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
+                             uint32_t wanted);
 
 bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes);
 

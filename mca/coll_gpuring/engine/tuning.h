@@ -108,7 +108,7 @@ static inline const struct gpuring_tuned_range *gpuring_tuned_at(const struct gp
 /* "0-4095 previous, 4096- ring simple", cut where the room ends. */
 void gpuring_tuned_text(const struct gpuring_tuned *tuned, char *text, size_t size);
 
-/* Could the file leave anything to the previous component? */
-bool gpuring_tuning_leaves(const struct gpuring_tuning *tuning);
+/* Does any rule name it (enum gpuring_param_algorithm)? */
+bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int algorithm);
 
 #endif

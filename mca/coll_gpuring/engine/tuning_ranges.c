@@ -65,10 +65,10 @@ uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
     return hash > GPURING_TUNING_BROKEN ? hash : hash + 2;
 }
 
-bool gpuring_tuning_leaves(const struct gpuring_tuning *tuning)
+bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int algorithm)
 {
     for (uint32_t i = 0; i < tuning->count; i++) {
-        if (tuning->rules[i].algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS) {
+        if (tuning->rules[i].algorithm == algorithm) {
             return true;
         }
     }

@@ -28,19 +28,21 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* 0 and room for the references of the longest step, or an error. */
-static int begin(int rank, int nranks, uint16_t **refs)
+/* Begin a plan, with room for the references of the longest step; NULL: the writer has an error. */
+static uint16_t *begin(struct gpuring_writer *writer, enum gpuring_algorithm algorithm,
+                       const struct gpuring_plan_input *input, uint64_t weight)
 {
-    if (nranks < 2 || nranks >= (int) GPURING_REF_INPUT || rank < 0 || rank >= nranks) {
-        gpuring_error("no direct exchange of %d ranks (rank %d)", nranks, rank);
-        return GPURING_ERR_ARG;
+    uint16_t *refs = NULL;
+
+    gpuring_writer_open(writer, GPURING_COLLECTIVE_ALLREDUCE, algorithm, input, weight);
+    if (writer->status == GPURING_OK) {
+        refs = malloc(2 * (size_t) input->nranks * sizeof *refs);
+        if (refs == NULL) {
+            gpuring_error("out of memory for a direct exchange of %d ranks", input->nranks);
+            writer->status = GPURING_ERR_NOMEM;
+        }
     }
-    *refs = malloc(2 * (size_t) nranks * sizeof **refs);
-    if (*refs == NULL) {
-        gpuring_error("out of memory for a direct exchange of %d ranks", nranks);
-        return GPURING_ERR_NOMEM;
-    }
-    return GPURING_OK;
+    return refs;
 }
 
 /* Append destinations: all others, from the next rank on, so that not all write to rank 0 first. */
@@ -66,20 +68,17 @@ int gpuring_plan_build_direct(const struct gpuring_plan_input *input, struct gpu
     int rank = input->rank, nranks = input->nranks;
     uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, 0, 0);
     struct gpuring_writer writer;
-    uint16_t *refs;
-    int status = begin(rank, nranks, &refs);
+    uint16_t *refs = begin(&writer, GPURING_ALGORITHM_DIRECT, input, 1);
 
-    if (status != GPURING_OK) {
-        return status;
+    if (refs != NULL) {
+        gpuring_writer_lane_begin(&writer, 0, 1, 1);
+        refs[0] = GPURING_REF_INPUT;
+        add_sends(&writer, rank, nranks, key, refs + 1);
+        gpuring_writer_step(&writer, 0, 0, refs, 1, (size_t) nranks - 1);
+        add_operands(&writer, rank, nranks, key, refs);
+        gpuring_writer_step(&writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks, 0);
+        gpuring_writer_lane_end(&writer);
     }
-    gpuring_writer_open(&writer, GPURING_ALGORITHM_DIRECT, rank, nranks, 1);
-    gpuring_writer_lane_begin(&writer, 0, 1, 1);
-    refs[0] = GPURING_REF_INPUT;
-    add_sends(&writer, rank, nranks, key, refs + 1);
-    gpuring_writer_step(&writer, 0, 0, refs, 1, (size_t) nranks - 1);
-    add_operands(&writer, rank, nranks, key, refs);
-    gpuring_writer_step(&writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks, 0);
-    gpuring_writer_lane_end(&writer);
     free(refs);
     return gpuring_writer_finish(&writer, plan);
 }
@@ -113,15 +112,10 @@ int gpuring_plan_build_two_shot(const struct gpuring_plan_input *input, struct g
 {
     int rank = input->rank, nranks = input->nranks;
     struct gpuring_writer writer;
-    uint16_t *refs;
-    int status = input->nstripes > 0 ? begin(rank, nranks, &refs) : GPURING_ERR_ARG;
+    uint16_t *refs = begin(&writer, GPURING_ALGORITHM_TWO_SHOT, input,
+                           (uint64_t) input->nstripes * (uint64_t) nranks);
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    gpuring_writer_open(&writer, GPURING_ALGORITHM_TWO_SHOT, rank, nranks,
-                        (uint64_t) input->nstripes * (uint64_t) nranks);
-    for (uint32_t stripe = 0; stripe < input->nstripes; stripe++) {
+    for (uint32_t stripe = 0; refs != NULL && stripe < input->nstripes; stripe++) {
         for (int i = 0; i < nranks; i++) {
             int owner = (rank + i) % nranks;
 

@@ -50,26 +50,21 @@ static void add_lane(struct gpuring_writer *writer, uint32_t channel,
 
 int gpuring_plan_build_ring(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
-    int rank = input->rank, nranks = input->nranks;
     struct gpuring_writer writer;
 
-    if (nranks < 2 || rank < 0 || rank >= nranks || input->nrings == 0) {
-        gpuring_error("no ring of %d ranks (rank %d) and %u channels", nranks, rank, input->nrings);
-        return GPURING_ERR_ARG;
-    }
-    for (uint32_t c = 0; c < input->nrings; c++) {
+    gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_RING, input,
+                        input->nrings);
+    for (uint32_t c = 0; writer.status == GPURING_OK && c < input->nrings; c++) {
         const struct gpuring_ring_place *ring = &input->channels[c].ring;
 
-        if (!place_valid(rank, nranks, ring)) {
+        if (place_valid(input->rank, input->nranks, ring)) {
+            add_lane(&writer, c, ring, (uint32_t) input->nranks);
+        } else {
             gpuring_error("ring channel %u of rank %d of %d is invalid: previous %d, next %d, "
                           "index %d; report the topology (gpuring-topo report)",
-                          c, rank, nranks, ring->prev, ring->next, ring->index);
-            return GPURING_ERR_ARG;
+                          c, input->rank, input->nranks, ring->prev, ring->next, ring->index);
+            writer.status = GPURING_ERR_ARG;
         }
-    }
-    gpuring_writer_open(&writer, GPURING_ALGORITHM_RING, rank, nranks, input->nrings);
-    for (uint32_t c = 0; c < input->nrings; c++) {
-        add_lane(&writer, c, &input->channels[c].ring, (uint32_t) nranks);
     }
     return gpuring_writer_finish(&writer, plan);
 }

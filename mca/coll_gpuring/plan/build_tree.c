@@ -34,8 +34,8 @@ static int count_children(const struct gpuring_tree_place *place)
     return n;
 }
 
-static int place_check(const struct gpuring_plan_input *input, uint32_t tree,
-                       const struct gpuring_tree_place *place)
+static bool place_valid(const struct gpuring_plan_input *input,
+                        const struct gpuring_tree_place *place)
 {
     int ndown = count_children(place);
     bool valid = place->up == -1 ? ndown > 0 : peer_valid(place->up, input);
@@ -43,13 +43,7 @@ static int place_check(const struct gpuring_plan_input *input, uint32_t tree,
     for (int i = 0; valid && i < ndown; i++) {
         valid = peer_valid(place->down[i], input) && place->down[i] != place->up;
     }
-    if (!valid) {
-        gpuring_error("tree %u of rank %d of %d is invalid: parent %d, %d children; report the "
-                      "topology (gpuring-topo report)",
-                      tree, input->rank, input->nranks, place->up, ndown);
-        return GPURING_ERR_ARG;
-    }
-    return GPURING_OK;
+    return valid;
 }
 
 /* The lane that folds what the children send with the own input; at the root it also answers. */
@@ -96,25 +90,21 @@ static void add_down_lane(struct gpuring_writer *writer, uint32_t tree,
 
 int gpuring_plan_build_tree(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
-    uint32_t ntrees = 2 * input->ntrees; /* in pairs */
     struct gpuring_writer writer;
+    uint32_t ntrees = 2 * input->ntrees; /* in pairs */
 
-    if (input->nranks < 2 || input->rank < 0 || input->rank >= input->nranks || ntrees == 0) {
-        gpuring_error("no tree of %d ranks (rank %d) and %u channels", input->nranks, input->rank,
-                      input->ntrees);
-        return GPURING_ERR_ARG;
-    }
-    for (uint32_t tree = 0; tree < ntrees; tree++) {
-        int status = place_check(input, tree, &input->channels[tree / 2].tree[tree % 2]);
-
-        if (status != GPURING_OK) {
-            return status;
-        }
-    }
-    gpuring_writer_open(&writer, GPURING_ALGORITHM_TREE, input->rank, input->nranks, ntrees);
-    for (uint32_t tree = 0; tree < ntrees; tree++) {
+    gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TREE, input,
+                        ntrees);
+    for (uint32_t tree = 0; writer.status == GPURING_OK && tree < ntrees; tree++) {
         const struct gpuring_tree_place *place = &input->channels[tree / 2].tree[tree % 2];
 
+        if (!place_valid(input, place)) {
+            gpuring_error("tree %u of rank %d of %d is invalid: parent %d, %d children; report the "
+                          "topology (gpuring-topo report)",
+                          tree, input->rank, input->nranks, place->up, count_children(place));
+            writer.status = GPURING_ERR_ARG;
+            break;
+        }
         add_up_lane(&writer, tree, place);
         if (place->up != -1) {
             add_down_lane(&writer, tree, place);

@@ -5,6 +5,7 @@
  * expression that made it; wires carry values with the chunk that they belong to.
  */
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,20 @@
 #include "mca/coll_gpuring/plan/network.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+/* Which ranks hold a block in the end, and whose contributions it has. */
+enum ranks { ALL_RANKS };
+struct postcondition {
+    enum ranks holders, contributors;
+};
+#define POSTCONDITION(name, text, holders, contributors) {holders, contributors},
+static const struct postcondition postconditions[] = {GPURING_PLAN_COLLECTIVES(POSTCONDITION)};
+#undef POSTCONDITION
+
+static bool is_among(enum ranks ranks, int rank)
+{
+    return ranks == ALL_RANKS && rank >= 0;
+}
 
 /* A part of the vector; lanes of the same part work on the same chunks. */
 struct part {
@@ -36,6 +51,7 @@ struct queue {
 };
 
 struct check {
+    const struct postcondition *after;
     struct gpuring_network network;
     int nranks;
     uint32_t slots, nparts;
@@ -266,11 +282,13 @@ static int value_fold(struct check *check, uint32_t index)
     return GPURING_OK;
 }
 
-/* The first rank whose contribution the value lacks, or -1. */
-static int value_lacks(const struct check *check)
+/* The first rank whose contribution the value lacks, or has though it must not; or -1. */
+static int value_wrong(const struct check *check)
 {
     for (int rank = 0; rank < check->nranks; rank++) {
-        if ((check->value[rank / 64] >> rank % 64 & 1) == 0) {
+        bool has = check->value[rank / 64] >> rank % 64 & 1;
+
+        if (has != is_among(check->after->contributors, rank)) {
             return rank;
         }
     }
@@ -281,16 +299,16 @@ static int value_store(struct check *check, uint32_t index, uint64_t cell_index)
 {
     const struct gpuring_process *process = &check->network.processes[index];
     struct cell *cell = &check->cells[(uint64_t) process->rank * check->ncells + cell_index];
-    int missing = value_lacks(check);
+    int wrong = value_wrong(check);
 
-    if (missing >= 0) {
-        return violation(check,
-                         "rank %d lane %u step %u: stores without the contribution of rank %d",
-                         process->rank, process->lane, check->at[index], missing);
+    if (wrong >= 0) {
+        return violation(check, "rank %d lane %u step %u: stores %s the contribution of rank %d",
+                         process->rank, process->lane, check->at[index],
+                         is_among(check->after->contributors, wrong) ? "without" : "with", wrong);
     }
-    if (cell->stored) {
-        return violation(check, "rank %d lane %u step %u: stores a chunk twice", process->rank,
-                         process->lane, check->at[index]);
+    if (cell->stored || !is_among(check->after->holders, process->rank)) {
+        return violation(check, "rank %d lane %u step %u: stores a chunk twice, or of another rank",
+                         process->rank, process->lane, check->at[index]);
     }
     /* The own contribution is in the value; if another lane read it, and nothing else of this
      * chunk, then that lane's read came before. */
@@ -377,6 +395,9 @@ static int end_check(struct check *check)
         }
     }
     for (uint64_t i = 0; i < check->ncells * (uint64_t) check->nranks; i++) {
+        if (!is_among(check->after->holders, (int) (i / check->ncells))) {
+            continue;
+        }
         if (!check->cells[i].stored) {
             return violation(check, "rank %d: chunk %llu is not stored", (int) (i / check->ncells),
                              (unsigned long long) (i % check->ncells));
@@ -410,6 +431,7 @@ int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint
     if (nranks < 1 || slots == 0) {
         return violation(&check, "%d ranks and %u slots: nothing to check", nranks, slots);
     }
+    check.after = &postconditions[plans[0]->collective];
     status = gpuring_network_create(plans, nranks, &check.network, text, size);
     if (status != GPURING_OK) {
         return status;

@@ -4,10 +4,28 @@
 
 #include <stdlib.h>
 
+const char *gpuring_collective_text(enum gpuring_collective collective)
+{
+#define TEXT(name, text, holders, contributors) text,
+    static const char *const texts[] = {GPURING_PLAN_COLLECTIVES(TEXT)};
+#undef TEXT
+
+    return texts[collective];
+}
+
+const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
+{
+#define TEXT(v, name, id, text, help) text,
+    static const char *const texts[] = {GPURING_ALGORITHMS(TEXT, )};
+#undef TEXT
+
+    return texts[algorithm];
+}
+
 int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                        struct gpuring_plan **plan)
 {
-#define BUILDER(v, name, id, text, help) [GPURING_ALGORITHM_##name] = gpuring_plan_build_##id,
+#define BUILDER(v, name, id, text, help) gpuring_plan_build_##id,
     static int (*const builders[])(const struct gpuring_plan_input *,
                                    struct gpuring_plan **) = {GPURING_ALGORITHMS(BUILDER, )};
 #undef BUILDER

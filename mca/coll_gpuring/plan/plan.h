@@ -39,6 +39,24 @@ struct gpuring_channel {
     struct gpuring_tree_place tree[2]; /* the double binary tree: each carries half of the data */
 };
 
+/*
+ * The collectives that plans perform: X(NAME, text, holders, contributors): of each block, which
+ * ranks hold it in the end, and whose contributions are reduced in it. The vector of an allreduce
+ * is one block. The checker proves this postcondition.
+ */
+#define GPURING_PLAN_COLLECTIVES(X) X(ALLREDUCE, "MPI_Allreduce", ALL_RANKS, ALL_RANKS)
+
+enum gpuring_collective {
+#define GPURING_COLLECTIVE_ENUM(name, text, holders, contributors) GPURING_COLLECTIVE_##name,
+    GPURING_PLAN_COLLECTIVES(GPURING_COLLECTIVE_ENUM)
+#undef GPURING_COLLECTIVE_ENUM
+        GPURING_COLLECTIVE_COUNT
+};
+
+/* "MPI_Allreduce", "ring" */
+const char *gpuring_collective_text(enum gpuring_collective collective);
+const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
+
 /* One end of a connection. */
 struct gpuring_plan_conn {
     int peer;     /* rank of the other end */
@@ -57,6 +75,7 @@ struct gpuring_plan_lane {
 };
 
 struct gpuring_plan {
+    enum gpuring_collective collective;
     enum gpuring_algorithm algorithm;
     int rank, nranks;
     uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
@@ -101,8 +120,8 @@ void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uin
 
 /*
  * The checker: runs the plans of all ranks symbolically and proves that
- *  - the parts tile the vector, and every chunk of every rank's output is stored once, holding each
- *    rank's contribution exactly once,
+ *  - the parts tile the vector, and the postcondition of the plans' collective holds: each chunk
+ *    that a rank must hold is stored once, and has each contribution exactly once,
  *  - folding order is the same on all ranks (equal bits everywhere),
  *  - no rank reads its input after it overwrote it (MPI_IN_PLACE is safe); lanes of a rank are
  *    ordered by the data that flows between them alone,

@@ -61,18 +61,28 @@ static void *grow(struct gpuring_writer *writer, void *array, size_t *room, size
     return grown;
 }
 
-void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_algorithm algorithm, int rank,
-                         int nranks, uint64_t weight)
+void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
+                         enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
+                         uint64_t weight)
 {
     memset(writer, 0, sizeof *writer);
+    if (input->nranks < 2 || input->nranks >= (int) GPURING_REF_INPUT || input->rank < 0 ||
+        input->rank >= input->nranks || weight == 0) {
+        gpuring_error("no plan of algorithm %s for rank %d of %d, %u rings and %u trees",
+                      gpuring_algorithm_text(algorithm), input->rank, input->nranks, input->nrings,
+                      input->ntrees);
+        writer->status = GPURING_ERR_ARG;
+        return;
+    }
     writer->plan = calloc(1, sizeof *writer->plan);
     if (writer->plan == NULL) {
         no_memory(writer);
         return;
     }
+    writer->plan->collective = collective;
     writer->plan->algorithm = algorithm;
-    writer->plan->rank = rank;
-    writer->plan->nranks = nranks;
+    writer->plan->rank = input->rank;
+    writer->plan->nranks = input->nranks;
     writer->plan->weight = weight;
 }
 
@@ -98,38 +108,38 @@ void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begi
                                                .first_send = plan->nsends};
 }
 
+/* Append a connection to a list of the plan; the number of the lane's, before it. */
+static uint16_t add_conn(struct gpuring_writer *writer, struct gpuring_plan_conn **conns,
+                         uint32_t *used, size_t *room, uint32_t *of_lane, int peer, uint32_t key)
+{
+    struct gpuring_plan_conn *grown = grow(writer, *conns, room, *used, 1, sizeof *grown);
+
+    if (grown == NULL) {
+        return 0;
+    }
+    *conns = grown;
+    grown[(*used)++] = (struct gpuring_plan_conn){.peer = peer, .key = key};
+    return (uint16_t) (*of_lane)++;
+}
+
 uint16_t gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key)
 {
     struct gpuring_plan *plan = writer->plan;
-    struct gpuring_plan_conn *recvs;
 
-    if (writer->status != GPURING_OK) {
-        return 0;
-    }
-    recvs = grow(writer, plan->recvs, &writer->recvs_room, plan->nrecvs, 1, sizeof *recvs);
-    if (recvs == NULL) {
-        return 0;
-    }
-    plan->recvs = recvs;
-    recvs[plan->nrecvs++] = (struct gpuring_plan_conn){.peer = peer, .key = key};
-    return (uint16_t) writer->lane->nrecvs++;
+    return writer->status != GPURING_OK
+               ? 0
+               : add_conn(writer, &plan->recvs, &plan->nrecvs, &writer->recvs_room,
+                          &writer->lane->nrecvs, peer, key);
 }
 
 uint16_t gpuring_writer_send(struct gpuring_writer *writer, int peer, uint32_t key)
 {
     struct gpuring_plan *plan = writer->plan;
-    struct gpuring_plan_conn *sends;
 
-    if (writer->status != GPURING_OK) {
-        return 0;
-    }
-    sends = grow(writer, plan->sends, &writer->sends_room, plan->nsends, 1, sizeof *sends);
-    if (sends == NULL) {
-        return 0;
-    }
-    plan->sends = sends;
-    sends[plan->nsends++] = (struct gpuring_plan_conn){.peer = peer, .key = key};
-    return (uint16_t) writer->lane->nsends++;
+    return writer->status != GPURING_OK
+               ? 0
+               : add_conn(writer, &plan->sends, &plan->nsends, &writer->sends_room,
+                          &writer->lane->nsends, peer, key);
 }
 
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags,

@@ -24,8 +24,10 @@ struct gpuring_writer {
  * channel or tree, and whether data goes up or down in it. */
 uint32_t gpuring_writer_key(enum gpuring_algorithm algorithm, uint32_t index, uint32_t down);
 
-void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_algorithm algorithm, int rank,
-                         int nranks, uint64_t weight);
+/* Begin a plan of this rank; weight 0: there is nothing to build it over. */
+void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
+                         enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
+                         uint64_t weight);
 void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begin,
                                uint64_t part_end, uint32_t nchunks);
 

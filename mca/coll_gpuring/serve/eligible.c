@@ -299,6 +299,7 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     if (reason != GPURING_REASON_NONE) {
         return reason;
     }
+    call->collective = GPURING_COLLECTIVE_ALLREDUCE;
     call->input = sbuf == MPI_IN_PLACE ? rbuf : sbuf;
     call->output = rbuf;
     call->count = (uint64_t) count;

@@ -30,9 +30,10 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
     char text[256];
 
     gpuring_module_text(module, text, sizeof text);
-    gpuring_info("coll/gpuring serves %s: first MPI_Allreduce (%llu bytes) by algorithm %s, "
-                 "protocol %s; transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
-                 text, (unsigned long long) (call->count * call->element_size),
+    gpuring_info("coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
+                 "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
+                 text, gpuring_collective_text(call->collective),
+                 (unsigned long long) gpuring_call_bytes(call),
                  gpuring_algorithm_text(engine->choice.algorithm),
                  gpuring_protocol_text(engine->choice.protocol),
                  gpuring_transport_name(engine->transport), engine->choice_config.nnodes,
@@ -56,7 +57,7 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(by_algorithm[module->engine->choice.algorithm], 1);
     gpuring_pvar_add(by_protocol[module->engine->choice.protocol], 1);
-    gpuring_pvar_add(GPURING_PVAR_bytes, call->count * call->element_size);
+    gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_bytes(call));
     if (OPAL_UNLIKELY(module->engine->operation == 1)) {
         log_first(module, call);
     }
@@ -158,7 +159,7 @@ static int check_prepare(struct gpuring_item *item)
 {
     const struct gpuring_call *call = &item->call;
     bool rounds = gpuring_verify_rounds(call->type, call->op);
-    size_t bytes = call->count * call->element_size;
+    size_t bytes = gpuring_call_bytes(call);
     struct gpuring_check *check = calloc(1, sizeof *check);
 
     item->check = check;
@@ -182,9 +183,10 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
     char pid[16], where[512], module_text[256], element[24], count[24], is[64], should[64];
 
     gpuring_module_text(module, module_text, sizeof module_text);
-    snprintf(where, sizeof where, "%s, MPI_Allreduce, operation %llu (%s of %s by %s, %s)",
-             module_text, (unsigned long long) module->engine->operation,
-             gpuring_op_info(call->op)->name, gpuring_type_info(call->type)->name,
+    snprintf(where, sizeof where, "%s, %s, operation %llu (%s of %s by %s, %s)", module_text,
+             gpuring_collective_text(call->collective),
+             (unsigned long long) module->engine->operation, gpuring_op_info(call->op)->name,
+             gpuring_type_info(call->type)->name,
              gpuring_algorithm_text(module->engine->choice.algorithm),
              gpuring_protocol_text(module->engine->choice.protocol));
     snprintf(pid, sizeof pid, "%d", (int) getpid());
@@ -200,7 +202,7 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
 static int check_compare(mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
 {
     const struct gpuring_check *check = item->check;
-    size_t bytes = item->call.count * item->call.element_size;
+    size_t bytes = gpuring_call_bytes(&item->call);
     uint64_t at;
     int status = gpuring_process_copy(check->input, item->call.output, bytes);
 

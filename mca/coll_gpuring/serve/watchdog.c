@@ -55,8 +55,8 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
     uint32_t ref = 0;
     char other[256];
 
-    snprintf(report->call, sizeof report->call, "MPI_Allreduce, operation %llu (%s, %s)",
-             (unsigned long long) engine->operation,
+    snprintf(report->call, sizeof report->call, "%s, operation %llu (%s, %s)",
+             gpuring_collective_text(engine->collective), (unsigned long long) engine->operation,
              gpuring_algorithm_text(engine->choice.algorithm),
              gpuring_protocol_text(engine->choice.protocol));
     lane = gpuring_operation_waiting(engine, &kind, &ref, &peer);
@@ -74,10 +74,12 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
 static void describe(const mca_coll_gpuring_module_t *module, struct report *report)
 {
     const char *messages = messages_text(&module->serve->queue);
+    const struct gpuring_item *item = gpuring_queue_next(&module->serve->queue);
 
     snprintf(report->pid, sizeof report->pid, "%d", (int) getpid());
     gpuring_module_text(module, report->self, sizeof report->self);
-    snprintf(report->call, sizeof report->call, "MPI_Allreduce, before it starts");
+    snprintf(report->call, sizeof report->call, "%s, before it starts",
+             item != NULL ? gpuring_collective_text(item->call.collective) : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
     if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,

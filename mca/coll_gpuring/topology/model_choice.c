@@ -20,7 +20,7 @@ _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                "the model's protocols are the plans' protocols");
 
 static void predict(const struct pci_graph *graph, int nnodes, const struct pci_channels *ring,
-                    const struct pci_channels *tree, struct gpuring_model_choice *advice)
+                    const struct pci_channels *tree, struct gpuring_model_choice *choice)
 {
     uint32_t channels = ring->nchannels > tree->nchannels ? ring->nchannels : tree->nchannels;
     struct pci_costs costs;
@@ -32,35 +32,35 @@ static void predict(const struct pci_graph *graph, int nnodes, const struct pci_
         return;
     }
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        struct pci_choice choice;
+        struct pci_choice best;
 
-        advice->algorithm[i] = -1;
+        choice->algorithm[i] = -1;
         if (pci_predict_best(&costs, &job, (1u << PCI_ALGORITHM_COUNT) - 1, UINT64_C(1) << i,
-                             &choice) == 0) {
-            advice->algorithm[i] = (int8_t) choice.algorithm;
-            advice->protocol[i] = (int8_t) choice.protocol;
+                             &best) == 0) {
+            choice->algorithm[i] = (int8_t) best.algorithm;
+            choice->protocol[i] = (int8_t) best.protocol;
         }
     }
-    advice->predicted = true;
+    choice->known = true;
 }
 
 void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes, int local,
                                const struct pci_channels *ring, const struct pci_channels *tree,
-                               struct gpuring_model_choice *advice)
+                               struct gpuring_model_choice *choice)
 {
-    memset(advice, 0, sizeof *advice);
-    predict(graph, nnodes, ring, tree, advice);
-    gpuring_routes_find(graph, local, ring, tree, &advice->routes);
+    memset(choice, 0, sizeof *choice);
+    predict(graph, nnodes, ring, tree, choice);
+    gpuring_routes_find(graph, local, ring, tree, &choice->routes);
 }
 
-uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *advice)
+uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice)
 {
     uint64_t hash = GPURING_HASH_START;
 
-    hash = gpuring_hash_number(hash, advice->predicted);
-    for (int i = 0; advice->predicted && i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        hash = gpuring_hash_number(hash, (uint64_t) advice->algorithm[i]);
-        hash = gpuring_hash_number(hash, (uint64_t) advice->protocol[i]);
+    hash = gpuring_hash_number(hash, choice->known);
+    for (int i = 0; choice->known && i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        hash = gpuring_hash_number(hash, (uint64_t) choice->algorithm[i]);
+        hash = gpuring_hash_number(hash, (uint64_t) choice->protocol[i]);
     }
     return hash != 0 ? hash : 1;
 }

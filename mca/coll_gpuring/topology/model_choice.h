@@ -20,19 +20,19 @@
     48 /* entry i: vectors of more than 2^(i-1) and at most 2^i bytes */
 
 struct gpuring_model_choice {
-    bool predicted;                               /* the tables are filled: */
+    bool known;                                   /* the tables are filled: */
     int8_t algorithm[GPURING_MODEL_CHOICE_SIZES]; /* enum gpuring_algorithm, -1: none */
     int8_t protocol[GPURING_MODEL_CHOICE_SIZES];  /* enum gpuring_protocol */
     struct gpuring_routes routes; /* this node's; not compared, and good also if others' differ */
 };
 
-/* Ask the cost model; where that fails, predicted is false, with a line at verbose 2. local: the
+/* Ask the cost model; where that fails, known is false, with a line at verbose 2. local: the
  * number of this rank's GPU. */
 void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes, int local,
                                const struct pci_channels *ring, const struct pci_channels *tree,
-                               struct gpuring_model_choice *advice);
+                               struct gpuring_model_choice *choice);
 
-/* Equal for equal advice; never 0. */
-uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *advice);
+/* Equal for equal choice; never 0. */
+uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice);
 
 #endif

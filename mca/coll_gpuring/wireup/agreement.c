@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/plans.h"
@@ -23,7 +24,8 @@ static int check_algorithm(enum gpuring_algorithm algorithm, const struct gpurin
         return GPURING_ERR_NOMEM;
     }
     for (int rank = 0; rank < n && status == GPURING_OK; rank++) {
-        struct gpuring_engine_config config = gpuring_plans_config(layout, hellos, rank, channels);
+        struct gpuring_engine_config config =
+            gpuring_plans_config(layout, hellos, &gpuring_process.tuning, rank, channels);
 
         status = gpuring_engine_plan(&config, algorithm, &plans[rank]);
     }

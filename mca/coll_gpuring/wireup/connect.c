@@ -77,8 +77,9 @@ static int find_tuning(struct gpuring_engine *engine)
 int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
                            const struct gpuring_wireup_known *known, struct gpuring_engine **engine)
 {
-    int status = gpuring_plans_engine(known->layout, known->hellos, module->rank,
-                                      gpuring_process.device_ops, gpuring_process.device, engine);
+    int status =
+        gpuring_plans_engine(known->layout, known->hellos, &gpuring_process.tuning, module->rank,
+                             gpuring_process.device_ops, gpuring_process.device, engine);
 
     if (status == GPURING_OK) {
         tell_missing(module, *engine);

@@ -16,16 +16,30 @@ _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING 
                    GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
                "choices of the parameters in the order of the core");
 
+/* The algorithms that the parameter, the tuning file or the cost model names. */
+static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning,
+                                  const struct gpuring_model_choice *model)
+{
+    uint32_t wanted = asked >= 0 ? 1u << asked : 0;
+
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        wanted |= gpuring_tuning_names(tuning, i + 1) ? 1u << i : 0;
+    }
+    for (int i = 0; model != NULL && model->known && i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        wanted |= model->algorithm[i] >= 0 ? 1u << model->algorithm[i] : 0;
+    }
+    return wanted;
+}
+
 struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *layout,
-                                                  const struct gpuring_gathered *hellos, int rank,
+                                                  const struct gpuring_gathered *hellos,
+                                                  const struct gpuring_tuning *tuning, int rank,
                                                   struct gpuring_channel *channels)
 {
     const struct gpuring_node_map *members = layout->members;
     const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
     uint32_t nranks = (uint32_t) members->nranks;
-
-    gpuring_channels_channels(layout, rank, channels);
-    return (struct gpuring_engine_config){
+    struct gpuring_engine_config config = {
         .input = {.rank = rank,
                   .nranks = members->nranks,
                   .channels = channels,
@@ -33,27 +47,36 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                   .ntrees = layout->ntrees,
                   /* about as many parts as there are rings */
                   .nstripes = (layout->nrings + nranks - 1) / nranks},
-        .nnodes = members->nnodes,
-        .advice = layout->advice,
+        .select =
+            {/* as they were compared: they may have been set anew since */
+             .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
+             .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
+             .nranks = members->nranks,
+             .nnodes = members->nnodes,
+             .chunk_bytes = gpuring_params.chunk_size},
         .oversubscribed =
             gpuring_node_map_local(members, rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
         .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
         .patience_us = gpuring_params.patience,
-        /* as they were compared: they may have been set anew since */
-        .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
-        .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
         .buffer_bytes = gpuring_params.buffer_size,
-        .chunk_bytes = gpuring_params.chunk_size,
     };
+
+    gpuring_channels_channels(layout, rank, channels);
+    if (layout->advice != NULL) {
+        config.select.model = *layout->advice;
+    }
+    config.wanted = wanted_algorithms(config.select.algorithm, tuning, layout->advice);
+    return config;
 }
 
 int gpuring_plans_engine(const struct gpuring_channels *layout,
-                         const struct gpuring_gathered *hellos, int rank,
-                         const struct gpuring_device_ops *device_ops, struct gpuring_device *device,
-                         struct gpuring_engine **engine)
+                         const struct gpuring_gathered *hellos, const struct gpuring_tuning *tuning,
+                         int rank, const struct gpuring_device_ops *device_ops,
+                         struct gpuring_device *device, struct gpuring_engine **engine)
 {
     struct gpuring_channel channels[GPURING_MAX_CHANNELS];
-    struct gpuring_engine_config config = gpuring_plans_config(layout, hellos, rank, channels);
+    struct gpuring_engine_config config =
+        gpuring_plans_config(layout, hellos, tuning, rank, channels);
 
     return gpuring_engine_create(&config, device_ops, device, engine);
 }
