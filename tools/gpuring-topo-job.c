@@ -15,8 +15,7 @@
 
 #include "gpuring-topo-job.h"
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/topology/channel_exchange.h"
-#include "mca/coll_gpuring/topology/node_topology.h"
+#include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -28,13 +27,12 @@ struct rank_state {
     struct topo_figures *figures;
     int rank;
     struct gpuring_gathered hellos;
-    struct gpuring_node_map members;
+    struct gpuring_node_map map;
     struct pci_doc *doc;
     bool from_file;
-    struct gpuring_model_choice advice;
-    struct gpuring_graph_offer offer;
+    struct gpuring_local_channels local;
     struct pci_wire *wires;
-    struct gpuring_channels layout;
+    struct gpuring_channels channels;
 };
 
 static double resident_mib(void)
@@ -123,8 +121,8 @@ static int hellos_consume(struct rank_state *state)
     if (gpuring_node_map_compare(&state->hellos, &rank, &parameter) != GPURING_AGREED) {
         return -EPROTO;
     }
-    rc = errno_of(gpuring_node_map_find(&state->hellos, &state->members));
-    if (rc == 0 && state->members.nnodes != (int) figures->nodes) {
+    rc = errno_of(gpuring_node_map_find(&state->hellos, &state->map));
+    if (rc == 0 && state->map.nnodes != (int) figures->nodes) {
         rc = -EPROTO;
     }
     figures->compare_ms = topo_cpu_ms() - since;
@@ -135,14 +133,14 @@ static int hellos_consume(struct rank_state *state)
 /* ---- Views, and the channels of this node ---- */
 
 /* The letters with views that this rank sends and gets. */
-static void views_count(struct topo_figures *figures, const struct gpuring_mates *mates)
+static void views_count(struct topo_figures *figures, const struct gpuring_node_ranks *ranks)
 {
-    const struct gpuring_hello *own = gpuring_mates_hello(mates, mates->self);
-    bool first = gpuring_node_topology_tells(mates, mates->self);
+    const struct gpuring_hello *own = gpuring_node_ranks_hello(ranks, ranks->self);
+    bool first = gpuring_node_topology_first_view(ranks, ranks->self);
 
-    for (int i = 0; i < mates->count; i++) {
-        const struct gpuring_hello *hello = gpuring_mates_hello(mates, i);
-        bool tells = gpuring_node_topology_tells(mates, i);
+    for (int i = 0; i < ranks->count; i++) {
+        const struct gpuring_hello *hello = gpuring_node_ranks_hello(ranks, i);
+        bool tells = gpuring_node_topology_first_view(ranks, i);
 
         figures->views += tells;
         if (hello->view != own->view) {
@@ -153,75 +151,73 @@ static void views_count(struct topo_figures *figures, const struct gpuring_mates
 
 static int views_consume(struct rank_state *state)
 {
-    struct gpuring_mates mates = gpuring_mates_of(&state->hellos, &state->members, state->rank);
+    struct gpuring_node_ranks ranks =
+        gpuring_node_ranks_of(&state->hellos, &state->map, state->rank);
     double since = topo_cpu_ms();
     int rc = errno_of(
-        gpuring_node_topology_unite(&mates, state->job->views, &state->doc, &state->from_file));
+        gpuring_node_topology_unite(&ranks, state->job->views, &state->doc, &state->from_file));
 
     state->figures->views_ms = topo_cpu_ms() - since;
-    views_count(state->figures, &mates);
+    views_count(state->figures, &ranks);
     return rc;
 }
 
-static int offer_make(struct rank_state *state)
+static void local_find(struct rank_state *state)
 {
     const struct topo_options *options = state->job->machine->options;
     double since = topo_cpu_ms();
-    int rc = 0;
-
     if (state->doc) {
-        rc = errno_of(gpuring_channel_exchange_make(
-            &state->hellos, &state->members, state->rank, state->doc, state->from_file,
-            options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, &state->offer, &state->advice));
+        gpuring_local_channels_find(
+            &state->hellos, &state->map, state->rank, state->doc, state->from_file,
+            options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, &state->local);
     }
     state->figures->search_ms = topo_cpu_ms() - since;
-    return rc;
 }
 
 /* ---- AllGather 2 ---- */
 
 /* What it would bring, as it travels. */
-static uint8_t *offers_make(const struct topo_job *job, uint32_t ranks, size_t *bytes)
+static uint8_t *blocks_make(const struct topo_job *job, uint32_t ranks, size_t *bytes)
 {
-    size_t each = gpuring_record_bytes(sizeof(struct gpuring_graph_offer));
+    size_t each = gpuring_record_bytes(sizeof(struct gpuring_channel_block));
     uint8_t *records = malloc(ranks * each);
 
     for (size_t r = 0; records && r < ranks; r++) {
-        struct gpuring_graph_offer offer = job->offers[r % job->machine->gpus];
+        struct gpuring_channel_block block = job->blocks[r % job->machine->gpus];
 
-        offer.wire.node = (uint32_t) (r / job->machine->gpus);
-        gpuring_record_put(records + r * each, (int) r, &offer, sizeof(offer));
+        block.wire.node = (uint32_t) (r / job->machine->gpus);
+        gpuring_record_put(records + r * each, (int) r, &block, sizeof(block));
     }
     *bytes = ranks * each;
     return records;
 }
 
-static int offers_consume(struct rank_state *state)
+static int blocks_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
-    struct gpuring_gathered offers = {0};
+    struct gpuring_gathered blocks = {0};
     size_t bytes;
-    uint8_t *records = offers_make(state->job, figures->ranks, &bytes);
+    uint8_t *records = blocks_make(state->job, figures->ranks, &bytes);
     double since = topo_cpu_ms();
-    bool advised = false;
+    bool same_model = false;
     int rc;
 
-    if (!records || gpuring_gathered_take(&offers, (int) figures->ranks, records, bytes) != 0) {
+    if (!records || gpuring_gathered_take(&blocks, (int) figures->ranks, records, bytes) != 0) {
         free(records);
         return -ENOMEM;
     }
     rc = errno_of(
-        gpuring_channel_exchange_take(&offers, (int) figures->ranks, &state->wires, &advised));
-    gpuring_gathered_clear(&offers);
+        gpuring_channels_gathered(&blocks, (int) figures->ranks, &state->wires, &same_model));
+    gpuring_gathered_clear(&blocks);
     if (rc == 0) {
-        gpuring_channels_init(&state->layout, &state->members, state->wires,
-                              advised ? &state->advice : NULL);
+        gpuring_channels_init(&state->channels, &state->map, state->wires,
+                              same_model ? &state->local.model : NULL);
     }
     figures->connect_ms = topo_cpu_ms() - since;
     figures->wire_bytes = bytes;
-    figures->engine = state->layout.engine;
-    figures->rings = state->layout.nrings;
-    figures->trees = state->layout.ntrees;
+    figures->engine = state->channels.engine;
+    figures->rings = state->channels.nrings;
+    figures->trees = state->channels.ntrees;
     return rc;
 }
 
@@ -250,7 +246,7 @@ static int by_peer(const void *a, const void *b)
 /* The letters to all neighbours, at most: CONNS are this rank's connections, and are sorted. */
 static void letters_count(const struct rank_state *state, struct gpuring_plan_conn *conns)
 {
-    const int *node = state->members.node;
+    const int *node = state->map.node;
     struct topo_figures *figures = state->figures;
     uint32_t same = 0;
 
@@ -307,7 +303,7 @@ static int service_make(struct rank_state *state)
     if (rc != 0) {
         return rc;
     }
-    rc = errno_of(gpuring_plans_engine(&state->layout, &state->hellos,
+    rc = errno_of(gpuring_plans_engine(&state->channels, &state->hellos,
                                        &(struct gpuring_tuning){.count = 0}, state->rank,
                                        &gpuring_device_host, device, &service));
     state->figures->plan_ms = topo_cpu_ms() - since;
@@ -323,10 +319,10 @@ static int service_make(struct rank_state *state)
 
 static void state_free(struct rank_state *state)
 {
-    gpuring_channels_fini(&state->layout);
+    gpuring_channels_fini(&state->channels);
     free(state->wires);
     pci_doc_free(state->doc);
-    gpuring_node_map_clear(&state->members);
+    gpuring_node_map_clear(&state->map);
     gpuring_gathered_clear(&state->hellos);
 }
 
@@ -336,7 +332,10 @@ static int state_begin(struct rank_state *state)
     int rc = hellos_consume(state);
 
     rc = rc ? rc : views_consume(state);
-    return rc ? rc : offer_make(state);
+    if (rc == 0) {
+        local_find(state);
+    }
+    return rc;
 }
 
 void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
@@ -351,9 +350,9 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
     figures->ranks = job->nodes * gpus;
     state.rank = (int) (job->nodes / 2 * gpus + gpus - 1);
     rc = state_begin(&state);
-    rc = rc ? rc : offers_consume(&state);
+    rc = rc ? rc : blocks_consume(&state);
     if (rc == 0 && gpuring_param_given(gpuring_params.graph_dump_file)) {
-        gpuring_channels_dump(&state.layout);
+        gpuring_channels_dump(&state.channels);
     }
     /* A single rank is not served: it has nobody to exchange with. */
     figures->rc = rc || figures->ranks == 1 ? rc : service_make(&state);
@@ -425,7 +424,7 @@ static int views_make(struct topo_job *job)
 }
 
 /* By a job of one or two nodes: more have the same channels in each. */
-static int offers_prepare(struct topo_job *job)
+static int blocks_prepare(struct topo_job *job)
 {
     struct topo_figures figures = {.nodes = job->nodes > 1 ? 2 : 1};
     int rc = 0;
@@ -435,7 +434,7 @@ static int offers_prepare(struct topo_job *job)
         struct rank_state state = {.job = job, .figures = &figures, .rank = (int) i};
 
         rc = state_begin(&state);
-        job->offers[i] = state.offer;
+        job->blocks[i] = state.local.block;
         state_free(&state);
     }
     return rc;
@@ -478,9 +477,9 @@ int topo_job_prepare(const struct topo_machine *machine, uint32_t nodes, struct 
     gpuring_params.gdr_level = level_of(options->gdr_level);
     job->views = calloc(machine->gpus, sizeof(*job->views));
     job->texts = calloc(machine->gpus, sizeof(*job->texts));
-    job->offers = calloc(machine->gpus, sizeof(*job->offers));
-    rc = job->views && job->texts && job->offers ? views_make(job) : -ENOMEM;
-    return rc ? rc : offers_prepare(job);
+    job->blocks = calloc(machine->gpus, sizeof(*job->blocks));
+    rc = job->views && job->texts && job->blocks ? views_make(job) : -ENOMEM;
+    return rc ? rc : blocks_prepare(job);
 }
 
 void topo_job_free(struct topo_job *job)
@@ -490,5 +489,5 @@ void topo_job_free(struct topo_job *job)
     }
     free(job->texts);
     free(job->views);
-    free(job->offers);
+    free(job->blocks);
 }

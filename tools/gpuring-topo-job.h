@@ -9,7 +9,8 @@
 
 #include "gpuring-topo-machine.h"
 #include "mca/coll_gpuring/topology/format.h"
-#include "mca/coll_gpuring/topology/local_topology.h"
+#include "mca/coll_gpuring/topology/local_channels.h"
+#include "mca/coll_gpuring/topology/node_topology.h"
 
 /* One job's figures.  Plain: passed between processes. */
 struct topo_figures {
@@ -35,7 +36,7 @@ struct topo_job {
     struct gpuring_local_topology *views; /* of each rank of a node */
     char **texts;                         /* of the views: one, or one for each rank */
     uint32_t ntexts;
-    struct gpuring_graph_offer *offers; /* of each rank of a node */
+    struct gpuring_channel_block *blocks; /* of each rank of a node */
 };
 
 /* 0 or a negative errno value; to be freed in either case. */

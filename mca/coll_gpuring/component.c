@@ -16,7 +16,7 @@
 #include "mca/coll_gpuring/stage/request.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
-#include "mca/coll_gpuring/topology/local_topology.h"
+#include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

@@ -11,6 +11,7 @@ libgpuring_core_la_SOURCES =
 
 # plan
 libgpuring_core_la_SOURCES += \
+    mca/coll_gpuring/plan/build.c \
     mca/coll_gpuring/plan/build_direct.c \
     mca/coll_gpuring/plan/build_ring.c \
     mca/coll_gpuring/plan/build_tree.c \
@@ -134,24 +135,21 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/serve/queue.h \
     mca/coll_gpuring/serve/verify.c \
     mca/coll_gpuring/serve/verify.h \
-    mca/coll_gpuring/topology/channel_exchange.c \
-    mca/coll_gpuring/topology/channel_exchange.h \
     mca/coll_gpuring/topology/channels.c \
     mca/coll_gpuring/topology/channels.h \
     mca/coll_gpuring/topology/format.h \
     mca/coll_gpuring/topology/identity.c \
     mca/coll_gpuring/topology/identity.h \
     mca/coll_gpuring/topology/local_channels.c \
-    mca/coll_gpuring/topology/local_topology.c \
-    mca/coll_gpuring/topology/local_topology.h \
+    mca/coll_gpuring/topology/local_channels.h \
     mca/coll_gpuring/topology/model_choice.c \
     mca/coll_gpuring/topology/model_choice.h \
+    mca/coll_gpuring/topology/nic_select.c \
+    mca/coll_gpuring/topology/nic_select.h \
     mca/coll_gpuring/topology/node_map.c \
     mca/coll_gpuring/topology/node_map.h \
     mca/coll_gpuring/topology/node_topology.c \
     mca/coll_gpuring/topology/node_topology.h \
-    mca/coll_gpuring/topology/routes.c \
-    mca/coll_gpuring/topology/routes.h \
     mca/coll_gpuring/wireup/devices.c \
     mca/coll_gpuring/wireup/devices.h \
     mca/coll_gpuring/wireup/plans.c \

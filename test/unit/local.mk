@@ -20,9 +20,9 @@ unit_tests += test/unit/test_tuning
 test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
 test_unit_test_tuning_LDADD = $(core_test_libs)
 
-unit_tests += test/unit/test_routes
-test_unit_test_routes_SOURCES = test/unit/test_routes.c test/unit/pci_test.h
-test_unit_test_routes_LDADD = $(core_test_libs)
+unit_tests += test/unit/test_nic_select
+test_unit_test_nic_select_SOURCES = test/unit/test_nic_select.c test/unit/pci_test.h
+test_unit_test_nic_select_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_pci_bound
 test_unit_test_pci_bound_SOURCES = test/unit/test_pci_bound.c test/unit/pci_cube.h

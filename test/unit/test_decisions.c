@@ -60,26 +60,27 @@ static struct gpuring_gathered fill_hellos(int nranks, int nnodes)
 
 static void nodes_are_found_and_kept_together(void **state)
 {
-    struct gpuring_node_map members;
+    struct gpuring_node_map map;
 
     (void) state;
     for (int nnodes = 1; nnodes <= 7; nnodes++) {
         struct gpuring_gathered gathered = fill_hellos(RANKS, nnodes);
 
-        assert_int_equal(gpuring_node_map_find(&gathered, &members), 0);
-        assert_int_equal(members.nnodes, nnodes);
+        assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
+        assert_int_equal(map.nnodes, nnodes);
         for (int rank = 0; rank < RANKS; rank++) {
-            int place = -1, local = gpuring_node_map_local(&members, rank, &place);
+            struct gpuring_node_ranks ranks = gpuring_node_ranks_of(&gathered, &map, rank);
 
-            assert_int_equal(members.node[rank], rank % nnodes);
-            assert_int_equal(members.order[members.position[rank]], rank);
-            assert_int_equal(place, rank / nnodes);
-            assert_int_equal(local, (RANKS - rank % nnodes + nnodes - 1) / nnodes);
+            assert_int_equal(map.node[rank], rank % nnodes);
+            assert_int_equal(map.order[map.position[rank]], rank);
+            assert_int_equal(ranks.self, rank / nnodes);
+            assert_int_equal(ranks.rank[ranks.self], rank);
+            assert_int_equal(ranks.count, (RANKS - rank % nnodes + nnodes - 1) / nnodes);
         }
         for (int i = 1; i < RANKS; i++) {
-            assert_true(members.node[members.order[i]] >= members.node[members.order[i - 1]]);
+            assert_true(map.node[map.order[i]] >= map.node[map.order[i - 1]]);
         }
-        gpuring_node_map_clear(&members);
+        gpuring_node_map_clear(&map);
     }
 }
 
@@ -243,20 +244,20 @@ static void wrong_records_are_refused(void **state)
 static void channels_give_valid_plans(void **state)
 {
     struct gpuring_plan *plans[2][RANKS];
-    struct gpuring_node_map members;
+    struct gpuring_node_map map;
     char text[256];
 
     (void) state;
     for (int n = 2; n <= 20; n++) {
         struct gpuring_gathered gathered = fill_hellos(n, 1 + n % 3);
 
-        assert_int_equal(gpuring_node_map_find(&gathered, &members), 0);
+        assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
         for (int rank = 0; rank < n; rank++) {
             struct gpuring_channel channels[2];
             struct gpuring_plan_input input = {
                 .rank = rank, .nranks = n, .channels = channels, .nrings = 2, .ntrees = 2};
 
-            gpuring_node_map_channels(&members, rank, 2, channels);
+            gpuring_node_map_channels(&map, rank, 2, channels);
             assert_int_equal(gpuring_plan_build_ring(&input, &plans[0][rank]), 0);
             assert_int_equal(gpuring_plan_build_tree(&input, &plans[1][rank]), 0);
         }
@@ -271,7 +272,7 @@ static void channels_give_valid_plans(void **state)
                 gpuring_plan_free(plans[i][rank]);
             }
         }
-        gpuring_node_map_clear(&members);
+        gpuring_node_map_clear(&map);
     }
 }
 

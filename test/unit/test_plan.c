@@ -319,6 +319,27 @@ static void direct_store_first(struct test_plans *plans)
     steps_swap(plans, 1, 0, 1);
 }
 
+/* Two-shot, 3 ranks: lane 0 is that of the own part, lanes 1 and 2 those of the next rank's. */
+static void two_shot_owner_does_not_store(struct test_plans *plans)
+{
+    step_of(plans, 1, 0, 0)->flags = 0;
+}
+
+static void two_shot_same_operand(struct test_plans *plans)
+{
+    refs_of(plans, 1, 0, 0)[2] = refs_of(plans, 1, 0, 0)[0];
+}
+
+static void two_shot_input_stored(struct test_plans *plans)
+{
+    step_of(plans, 1, 1, 0)->flags = GPURING_STEP_STORE;
+}
+
+static void two_shot_not_sent_back(struct test_plans *plans)
+{
+    step_of(plans, 1, 0, 0)->nsends--;
+}
+
 /* Everybody sends twice to the next rank, under one name. */
 static void direct_conn_twice(struct test_plans *plans)
 {
@@ -380,6 +401,10 @@ static const struct mutation {
     {                                                   \
 #name, name, GPURING_ALGORITHM_DIRECT, 3, words \
     }
+#define TWO_SHOT(name, words)                             \
+    {                                                     \
+#name, name, GPURING_ALGORITHM_TWO_SHOT, 3, words \
+    }
 #define TREE(name, words)                             \
     {                                                 \
 #name, name, GPURING_ALGORITHM_TREE, 3, words \
@@ -412,12 +437,17 @@ static const struct mutation {
     DIRECT(direct_send_twice, "uses a connection twice"),
     DIRECT(direct_store_first, "overwritten"),
     DIRECT(direct_conn_twice, "twice"),
+    TWO_SHOT(two_shot_owner_does_not_store, "not stored"),
+    TWO_SHOT(two_shot_same_operand, "uses a connection twice"),
+    TWO_SHOT(two_shot_input_stored, "without the contribution"),
+    TWO_SHOT(two_shot_not_sent_back, "waits for data"),
     TREE(tree_down_reads_input, "without the contribution"),
     TREE(tree_child_missing, "without the contribution"),
     TREE(tree_down_not_sent, "waits for data"),
     TREE(tree_late_read, "may read the input later"),
 #undef RING
 #undef DIRECT
+#undef TWO_SHOT
 #undef TREE
 };
 

@@ -22,17 +22,6 @@ const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
     return texts[algorithm];
 }
 
-int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
-                       struct gpuring_plan **plan)
-{
-#define BUILDER(v, name, id, text, help) gpuring_plan_build_##id,
-    static int (*const builders[])(const struct gpuring_plan_input *,
-                                   struct gpuring_plan **) = {GPURING_ALGORITHMS(BUILDER, )};
-#undef BUILDER
-
-    return builders[algorithm](input, plan);
-}
-
 void gpuring_plan_free(struct gpuring_plan *plan)
 {
     if (plan == NULL) {

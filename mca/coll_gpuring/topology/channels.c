@@ -9,6 +9,7 @@
 
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
 _Static_assert(GPURING_CHANNEL_MAX_DOWN == PCI_CONNECT_DOWN, "trees of the engine fit into plans");
@@ -35,34 +36,59 @@ static bool all_known(const struct pci_wire *wires, int nranks)
     return true;
 }
 
-void gpuring_channels_init(struct gpuring_channels *layout, const struct gpuring_node_map *members,
-                           const struct pci_wire *wires, const struct gpuring_model_choice *advice)
+int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
+                              struct pci_wire **wires, bool *same_model)
+{
+    const struct gpuring_channel_block *first = gpuring_gathered_block(blocks, 0);
+
+    *wires = malloc((size_t) nranks * sizeof **wires);
+    if (*wires == NULL) {
+        gpuring_error("out of memory for the channels of %d ranks", nranks);
+        return GPURING_ERR_NOMEM;
+    }
+    *same_model = first->model != 0;
+    for (int rank = 0; rank < nranks; rank++) {
+        const struct gpuring_channel_block *block = gpuring_gathered_block(blocks, rank);
+
+        if (blocks->sizes[rank] != sizeof *block) {
+            gpuring_error("rank %d sent %u bytes of its channels, not %zu", rank,
+                          blocks->sizes[rank], sizeof *block);
+            return GPURING_ERR_PEER;
+        }
+        (*wires)[rank] = block->wire;
+        *same_model = *same_model && block->model == first->model;
+    }
+    return GPURING_OK;
+}
+
+void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_node_map *map,
+                           const struct pci_wire *wires, const struct gpuring_model_choice *model)
 {
     struct pci_error error = {.text = ""};
 
-    *layout = (struct gpuring_channels){.members = members};
-    if (wires != NULL && all_known(wires, members->nranks)) {
-        if (pci_connect_init(&layout->connect, wires, (uint32_t) members->nranks, &error) == 0 &&
-            layout->connect.agreed.rings > 0 && layout->connect.agreed.trees > 0) {
-            layout->engine = true;
-            layout->advice = advice;
+    *channels = (struct gpuring_channels){.map = map};
+    if (wires != NULL && all_known(wires, map->nranks)) {
+        if (pci_connect_init(&channels->connect, wires, (uint32_t) map->nranks, &error) == 0 &&
+            channels->connect.agreed.rings > 0 && channels->connect.agreed.trees > 0) {
+            channels->engine = true;
+            channels->model = model;
         } else {
             gpuring_warn("the channels of the nodes do not fit together (%s): ranks are connected "
                          "in their order instead",
                          error.text);
-            pci_connect_fini(&layout->connect);
-            layout->connect = (struct pci_connect){.nranks = 0};
+            pci_connect_fini(&channels->connect);
+            channels->connect = (struct pci_connect){.nranks = 0};
         }
     }
     /* More channels than were found: they are used several times. */
-    layout->nrings = within_limits(layout->engine ? layout->connect.agreed.rings : 1);
-    layout->ntrees = within_limits(layout->engine ? layout->connect.agreed.trees : 1);
+    channels->nrings = within_limits(channels->engine ? channels->connect.agreed.rings : 1);
+    channels->ntrees = within_limits(channels->engine ? channels->connect.agreed.trees : 1);
 }
 
-void gpuring_channels_fini(struct gpuring_channels *layout)
+void gpuring_channels_fini(struct gpuring_channels *channels)
 {
-    pci_connect_fini(&layout->connect);
-    *layout = (struct gpuring_channels){.members = NULL};
+    pci_connect_fini(&channels->connect);
+    *channels = (struct gpuring_channels){.map = NULL};
 }
 
 static void engine_ring(const struct pci_connect *connect, int rank, uint32_t c,
@@ -87,39 +113,39 @@ static void engine_tree(const struct pci_connect *connect, int rank, uint32_t c,
     }
 }
 
-void gpuring_channels_channels(const struct gpuring_channels *layout, int rank,
-                               struct gpuring_channel *channels)
+void gpuring_channels_of(const struct gpuring_channels *channels, int rank,
+                         struct gpuring_channel *result)
 {
-    const struct pci_agreed *agreed = &layout->connect.agreed;
-    uint32_t n = layout->nrings > layout->ntrees ? layout->nrings : layout->ntrees;
+    const struct pci_agreed *agreed = &channels->connect.agreed;
+    uint32_t n = channels->nrings > channels->ntrees ? channels->nrings : channels->ntrees;
 
-    if (!layout->engine) {
-        gpuring_node_map_channels(layout->members, rank, n, channels);
+    if (!channels->engine) {
+        gpuring_node_map_channels(channels->map, rank, n, result);
         return;
     }
-    memset(channels, 0, n * sizeof *channels);
-    for (uint32_t c = 0; c < layout->nrings; c++) {
-        engine_ring(&layout->connect, rank, c % agreed->rings, &channels[c].ring);
+    memset(result, 0, n * sizeof *result);
+    for (uint32_t c = 0; c < channels->nrings; c++) {
+        engine_ring(&channels->connect, rank, c % agreed->rings, &result[c].ring);
     }
-    for (uint32_t c = 0; c < layout->ntrees; c++) {
-        engine_tree(&layout->connect, rank, c % agreed->trees, 0, &channels[c].tree[0]);
-        engine_tree(&layout->connect, rank, c % agreed->trees, 1, &channels[c].tree[1]);
+    for (uint32_t c = 0; c < channels->ntrees; c++) {
+        engine_tree(&channels->connect, rank, c % agreed->trees, 0, &result[c].tree[0]);
+        engine_tree(&channels->connect, rank, c % agreed->trees, 1, &result[c].tree[1]);
     }
 }
 
-void gpuring_channels_devices(const struct gpuring_channels *layout, int rank,
-                              const struct gpuring_routes *routes,
-                              const struct gpuring_net_device *devices, int ndevices,
-                              struct gpuring_route_devices *result)
+void gpuring_channels_nics(const struct gpuring_channels *channels, int rank,
+                           const struct gpuring_nic_select *nics,
+                           const struct gpuring_net_device *devices, int ndevices,
+                           struct gpuring_channel_nics *result)
 {
-    const struct pci_agreed *agreed = &layout->connect.agreed;
+    const struct pci_agreed *agreed = &channels->connect.agreed;
 
-    if (layout->engine) {
-        gpuring_routes_devices(routes, agreed->rings, agreed->trees,
-                               agreed->swap && layout->members->node[rank] % 2 == 1, devices,
-                               ndevices, result);
+    if (channels->engine) {
+        gpuring_nic_select_channels(nics, agreed->rings, agreed->trees,
+                                    agreed->swap && channels->map->node[rank] % 2 == 1, devices,
+                                    ndevices, result);
     } else {
-        gpuring_routes_devices(NULL, 0, 0, false, devices, ndevices, result);
+        gpuring_nic_select_channels(NULL, 0, 0, false, devices, ndevices, result);
     }
 }
 
@@ -145,19 +171,19 @@ static void dump_channel(FILE *file, const struct gpuring_channel *all, int nran
     fprintf(file, "%s/>\n", ring ? "\"" : "");
 }
 
-static void dump_all(FILE *file, const struct gpuring_channels *layout,
+static void dump_all(FILE *file, const struct gpuring_channels *channels,
                      const struct gpuring_channel *all, uint32_t stride)
 {
-    const struct pci_agreed *agreed = &layout->connect.agreed;
-    int n = layout->members->nranks;
+    const struct pci_agreed *agreed = &channels->connect.agreed;
+    int n = channels->map->nranks;
 
     fprintf(file, "<graphs version=\"1\" ranks=\"%d\" nodes=\"%d\" source=\"%s\">\n", n,
-            layout->members->nnodes, layout->engine ? "topology" : "order of ranks");
+            channels->map->nnodes, channels->engine ? "topology" : "order of ranks");
     for (int ring = 1; ring >= 0; ring--) {
-        uint32_t count = ring ? layout->nrings : layout->ntrees;
+        uint32_t count = ring ? channels->nrings : channels->ntrees;
 
         fprintf(file, "  <graph pattern=\"%s\" nchannels=\"%u\"", ring ? "ring" : "tree", count);
-        if (layout->engine) {
+        if (channels->engine) {
             fprintf(file, " speedintra=\"%g\" speedinter=\"%g\"",
                     ring ? agreed->ring_bw_intra : agreed->tree_bw_intra,
                     ring ? agreed->ring_bw_inter : agreed->tree_bw_inter);
@@ -171,11 +197,11 @@ static void dump_all(FILE *file, const struct gpuring_channels *layout,
     fprintf(file, "</graphs>\n");
 }
 
-void gpuring_channels_dump(const struct gpuring_channels *layout)
+void gpuring_channels_dump(const struct gpuring_channels *channels)
 {
     const char *path = gpuring_params.graph_dump_file;
-    uint32_t stride = layout->nrings > layout->ntrees ? layout->nrings : layout->ntrees;
-    size_t n = (size_t) layout->members->nranks;
+    uint32_t stride = channels->nrings > channels->ntrees ? channels->nrings : channels->ntrees;
+    size_t n = (size_t) channels->map->nranks;
     struct gpuring_channel *all = malloc(n * stride * sizeof *all);
     char why[128] = "";
     FILE *file;
@@ -186,13 +212,13 @@ void gpuring_channels_dump(const struct gpuring_channels *layout)
         return;
     }
     for (size_t rank = 0; rank < n; rank++) {
-        gpuring_channels_channels(layout, (int) rank, all + rank * stride);
+        gpuring_channels_of(channels, (int) rank, all + rank * stride);
     }
     file = pci_file_create(path, why, sizeof why);
     if (file != NULL) {
         bool failed;
 
-        dump_all(file, layout, all, stride);
+        dump_all(file, channels, all, stride);
         failed = ferror(file) != 0;
         if (fclose(file) != 0 || failed) {
             gpuring_warn("coll_gpuring_graph_dump_file: cannot write %s: %s", path,

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the ranks of a communicator tell each other when it is wired up. Without Open MPI headers,
- * so that tools can reckon with it.
+ * What the ranks of a communicator exchange when it is wired up. Without Open MPI headers,
+ * so that tools can use it.
  *
  *   broadcast       the unique id of the wire-up, from rank 0
  *   AllGather 1     struct gpuring_hello, and behind it the ports of the network devices that the
  *                   process may use (net/nics.h), one block a rank: who and where it is, what it
  *                   can, the parameters that all must share
  *   views           on nodes of which the ranks see different things: each different view, to the
- *                   node's ranks that do not have it (local_topology.h)
- *   AllGather 2     where all have a topology of GPUs: struct gpuring_graph_offer, one a rank: its
- *                   place in the channels of its node (pci_connect.h); version 0: its topology does
- *                   not serve
+ *                   node's ranks that do not have it (node_topology.h)
+ *   AllGather 2     where all have a topology of GPUs: struct gpuring_channel_block, one a rank:
+ * its place in the channels of its node (pci_connect.h); version 0: its topology does not serve
  *   handles         to each neighbour in the channels, and from it: how to reach the connections
  *                   between the two (transport/blob.h)
  *   probe           where peers' memory is probed (transport.h), two reports, of equal size
@@ -53,7 +52,7 @@ struct gpuring_hello {
     uint64_t node;  /* hash of the node's identity: equal means memory can be shared */
     uint32_t pid;
     uint32_t capabilities; /* enum gpuring_capability */
-    uint64_t view; /* fingerprint of what it sees of its node (local_topology.h); 0: nothing */
+    uint64_t view; /* fingerprint of what it sees of its node (node_topology.h); 0: nothing */
     uint32_t view_bytes;
     uint32_t reserved;
     uint64_t tuning; /* fingerprint of the rules of its tuning file (engine/tuning.h) */
@@ -80,10 +79,10 @@ static inline const struct gpuring_nic *gpuring_hello_nics(const struct gpuring_
 }
 
 /* With AllGather 2 where all ranks know a topology of GPUs. */
-struct gpuring_graph_offer {
+struct gpuring_channel_block {
     struct pci_wire wire; /* this node's channels, this rank's places */
-    uint64_t advice;      /* fingerprint, see model_choice.h */
+    uint64_t model;       /* fingerprint of the cost model's choices, see model_choice.h */
 };
-_Static_assert(sizeof(struct gpuring_graph_offer) == 168, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_channel_block) == 168, "travels between ranks");
 
 #endif

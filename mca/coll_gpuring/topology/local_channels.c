@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* This node's topology and the channels in it; see channels.h. */
+#include "mca/coll_gpuring/topology/local_channels.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/topology/channels.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
@@ -39,45 +39,47 @@ void gpuring_local_channels_dump(const struct pci_doc *doc)
     free(text);
 }
 
-/* GPUs of the ranks, in their order: numbers for pci_doc_keep_gpus. 0 or -1. */
-static int number_gpus(struct pci_doc *doc, bool from_file, int nlocal,
-                       const struct gpuring_device_identity *identities, unsigned *ranks)
+static const char *busid_of(const struct gpuring_node_ranks *ranks, int i)
+{
+    return gpuring_node_ranks_hello(ranks, i)->device.pci_bus_id;
+}
+
+/* Number the document's GPUs by the ranks that use them. Does each rank have one of its own? On the
+ * host device the ranks take a file's GPUs in their order. */
+static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpuring_node_ranks *ranks)
 {
     struct pci_elem *gpu = NULL;
     int count = 0;
 
-    for (int i = 0; i < nlocal; i++) {
-        ranks[i] = (unsigned) i;
-    }
     if (from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
         while ((gpu = pci_doc_next(doc, gpu, "gpu")) != NULL) {
             count++;
         }
-        return count >= nlocal ? 0 : -1;
+        return count >= ranks->count;
     }
     while ((gpu = pci_doc_next(doc, gpu, "gpu")) != NULL) {
         const char *busid = pci_elem_get(pci_elem_parent(gpu), "busid");
 
-        for (int i = 0; i < nlocal && busid != NULL; i++) {
-            if (pci_busid_parse(busid) == pci_busid_parse(identities[i].pci_bus_id)) {
+        for (int i = 0; i < ranks->count && busid != NULL; i++) {
+            if (pci_busid_parse(busid) == pci_busid_parse(busid_of(ranks, i))) {
                 if (pci_elem_setf(gpu, "rank", "%d", i) != 0) {
-                    return -1;
+                    return false;
                 }
                 count++;
                 break;
             }
         }
     }
-    return count == nlocal ? 0 : -1; /* several ranks on one GPU: in their order */
+    return count == ranks->count;
 }
 
 /* True if two of a node's ranks use one GPU. */
-static bool share_gpus(int nlocal, const struct gpuring_device_identity *identities)
+static bool share_gpus(const struct gpuring_node_ranks *ranks)
 {
-    for (int i = 0; i < nlocal; i++) {
+    for (int i = 0; i < ranks->count; i++) {
         for (int j = 0; j < i; j++) {
-            if (identities[i].pci_bus_id[0] != '\0' &&
-                strcmp(identities[i].pci_bus_id, identities[j].pci_bus_id) == 0) {
+            if (busid_of(ranks, i)[0] != '\0' &&
+                strcmp(busid_of(ranks, i), busid_of(ranks, j)) == 0) {
                 return true;
             }
         }
@@ -120,85 +122,101 @@ static int search_channels(const struct pci_graph *graph, int nnodes, struct pci
     return status;
 }
 
-/* Document -> graph of the ranks' GPUs -> channels -> wire. 0 or an errno value, with a text. */
-static int make_wire(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32_t node,
-                     int nnodes, int local, int nlocal,
-                     const struct gpuring_device_identity *identities, struct pci_wire *wire,
-                     struct gpuring_model_choice *advice, struct pci_error *error)
+/* The graph of the ranks' GPUs. 0 or a negative errno value, with a text. */
+static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers, int nnodes,
+                      const struct gpuring_node_ranks *ranks, struct pci_graph **graph,
+                      struct pci_error *error)
 {
-    struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
-    struct pci_graph *graph = NULL;
+    unsigned *keep = malloc((size_t) ranks->count * sizeof *keep);
     struct pci_path_rules rules;
-    unsigned *ranks = malloc((size_t) nlocal * sizeof *ranks);
     uint32_t removed = 0;
-    int status = ranks == NULL ? -ENOMEM : 0;
+    int status = -ENOMEM;
 
-    if (status == 0 && number_gpus(doc, from_file, nlocal, identities, ranks) != 0) {
-        snprintf(error->text, sizeof error->text, "it has no GPU of its own for each of %d ranks",
-                 nlocal);
-        status = -ENOENT;
+    if (keep == NULL) {
+        return status;
     }
-    if (status == 0) {
-        status = pci_doc_keep_gpus(doc, ranks, (size_t) nlocal, error);
+    for (int i = 0; i < ranks->count; i++) {
+        keep[i] = (unsigned) i;
     }
     pci_path_rules_init(&rules);
     rules.p2p_level = level_of(gpuring_params.p2p_level);
     rules.gdr_level = level_of(gpuring_params.gdr_level);
     rules.all = peers;
-    if (status == 0) {
-        status = pci_graph_build(doc, &rules, &graph, error);
+    if (number_gpus(doc, from_file, ranks)) {
+        status = pci_doc_keep_gpus(doc, keep, (size_t) ranks->count, error);
+    } else {
+        snprintf(error->text, sizeof error->text, "it has no GPU of its own for each of %d ranks",
+                 ranks->count);
+        status = -ENOENT;
     }
     if (status == 0) {
-        status = pci_graph_trim(graph, 0, nnodes > 1, &removed, error);
+        status = pci_graph_build(doc, &rules, graph, error);
+    }
+    if (status == 0) {
+        status = pci_graph_trim(*graph, 0, nnodes > 1, &removed, error);
     }
     if (status == 0 && removed > 0) {
         snprintf(error->text, sizeof error->text, "%u GPUs cannot be reached from the others",
                  removed);
         status = -ENOENT;
     }
+    free(keep);
+    return status;
+}
+
+/* All that follows from the document. 0 or a negative errno value, with a text. */
+static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32_t node, int nnodes,
+                const struct gpuring_node_ranks *ranks, struct gpuring_local_channels *local,
+                struct pci_error *error)
+{
+    struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
+    struct pci_graph *graph = NULL;
+    int status = make_graph(doc, from_file, peers, nnodes, ranks, &graph, error);
+
     if (status == 0) {
         status = search_channels(graph, nnodes, &ring, &tree);
     }
     if (status == 0) {
-        status = pci_wire_fill(wire, node, (uint32_t) local, &ring, &tree);
+        status = pci_wire_fill(&local->block.wire, node, (uint32_t) ranks->self, &ring, &tree);
     }
     if (status == 0) {
-        gpuring_model_choice_find(graph, nnodes, local, &ring, &tree, advice);
+        gpuring_model_choice_find(graph, nnodes, &ring, &tree, &local->model);
+        gpuring_nic_select_find(graph, ranks->self, &ring, &tree, &local->nics);
     }
     pci_channels_fini(&ring);
     pci_channels_fini(&tree);
     pci_graph_free(graph);
-    free(ranks);
     return status;
 }
 
-void gpuring_local_channels_wire(struct pci_doc *doc, bool from_file, enum pci_peer peers,
-                                 uint32_t node, int nnodes, int local, int nlocal,
-                                 const struct gpuring_device_identity *identities,
-                                 struct pci_wire *wire, struct gpuring_model_choice *advice)
+void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
+                                 const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
+                                 bool from_file, enum pci_peer peers,
+                                 struct gpuring_local_channels *local)
 {
-    static bool told;
+    static bool reported;
+    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, map, rank);
     struct pci_error error = {.text = ""};
-    int status;
+    int status = 0;
 
-    memset(wire, 0, sizeof *wire);
-    memset(advice, 0, sizeof *advice);
-    if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
-        return; /* ranks without GPUs: nothing to search */
+    memset(local, 0, sizeof *local);
+    /* On the host device without a file there are no GPUs to search channels for. */
+    if (from_file || gpuring_params.device != GPURING_PARAM_DEVICE_HOST) {
+        status = find(doc, from_file, peers, (uint32_t) map->node[rank], map->nnodes, &ranks, local,
+                      &error);
     }
-    status = make_wire(doc, from_file, peers, node, nnodes, local, nlocal, identities, wire, advice,
-                       &error);
     if (status != 0) {
-        memset(wire, 0, sizeof *wire);
-        if (share_gpus(nlocal, identities)) {
+        memset(local, 0, sizeof *local);
+        if (share_gpus(&ranks)) {
             gpuring_info(
                 "[shared-gpu] several ranks share a GPU: they are connected in their order");
-        } else if (!told) {
+        } else if (!reported) {
             gpuring_warn("the topology%s%s does not serve for channels: %s; ranks are connected in "
                          "their order",
                          from_file ? " of " : "", from_file ? gpuring_params.topo_file : "",
                          error.text[0] != '\0' ? error.text : strerror(-status));
-            told = true;
+            reported = true;
         }
     }
+    local->block.model = gpuring_model_choice_fingerprint(&local->model);
 }

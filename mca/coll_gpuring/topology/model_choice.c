@@ -19,13 +19,15 @@ _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                    (int) PCI_PROTOCOL_LL128 == (int) GPURING_PROTOCOL_LL128,
                "the model's protocols are the plans' protocols");
 
-static void predict(const struct pci_graph *graph, int nnodes, const struct pci_channels *ring,
-                    const struct pci_channels *tree, struct gpuring_model_choice *choice)
+void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes,
+                               const struct pci_channels *ring, const struct pci_channels *tree,
+                               struct gpuring_model_choice *choice)
 {
     uint32_t channels = ring->nchannels > tree->nchannels ? ring->nchannels : tree->nchannels;
     struct pci_costs costs;
     struct pci_job job;
 
+    memset(choice, 0, sizeof *choice);
     if (pci_costs_gpu(&costs) != 0 ||
         pci_job_of_graph(graph, (uint32_t) nnodes, ring, tree, 2 * channels, &job) != 0) {
         gpuring_debug("the cost model has no answer for this topology");
@@ -42,15 +44,6 @@ static void predict(const struct pci_graph *graph, int nnodes, const struct pci_
         }
     }
     choice->known = true;
-}
-
-void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes, int local,
-                               const struct pci_channels *ring, const struct pci_channels *tree,
-                               struct gpuring_model_choice *choice)
-{
-    memset(choice, 0, sizeof *choice);
-    predict(graph, nnodes, ring, tree, choice);
-    gpuring_routes_find(graph, local, ring, tree, &choice->routes);
 }
 
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice)

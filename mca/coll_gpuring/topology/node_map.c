@@ -24,49 +24,49 @@ static int compare_placed(const void *a, const void *b)
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-/* Ranks sorted by identity -> members->node: the first rank of the same node, for now. */
-static void mark_first_ranks(const struct placed *sorted, struct gpuring_node_map *members)
+/* Ranks sorted by identity -> map->node: the first rank of the same node, for now. */
+static void mark_first_ranks(const struct placed *sorted, struct gpuring_node_map *map)
 {
     int first = 0;
 
-    for (int i = 0; i < members->nranks; i++) {
+    for (int i = 0; i < map->nranks; i++) {
         if (i > 0 && sorted[i].node != sorted[i - 1].node) {
             first = i;
         }
-        members->node[sorted[i].rank] = sorted[first].rank;
+        map->node[sorted[i].rank] = sorted[first].rank;
     }
 }
 
 /* First ranks -> consecutive numbers in the order of first ranks (which precede their nodes). */
-static void number_nodes(struct gpuring_node_map *members)
+static void number_nodes(struct gpuring_node_map *map)
 {
-    members->nnodes = 0;
-    for (int rank = 0; rank < members->nranks; rank++) {
-        int first = members->node[rank];
+    map->nnodes = 0;
+    for (int rank = 0; rank < map->nranks; rank++) {
+        int first = map->node[rank];
 
-        members->node[rank] = first == rank ? members->nnodes++ : members->node[first];
+        map->node[rank] = first == rank ? map->nnodes++ : map->node[first];
     }
 }
 
 /* Counting sort by node; `start` has nnodes + 1 places. */
-static void order_ranks(struct gpuring_node_map *members, int *start)
+static void order_ranks(struct gpuring_node_map *map, int *start)
 {
-    for (int i = 0; i <= members->nnodes; i++) {
+    for (int i = 0; i <= map->nnodes; i++) {
         start[i] = 0;
     }
-    for (int rank = 0; rank < members->nranks; rank++) {
-        start[members->node[rank] + 1]++;
+    for (int rank = 0; rank < map->nranks; rank++) {
+        start[map->node[rank] + 1]++;
     }
-    for (int i = 0; i < members->nnodes; i++) {
+    for (int i = 0; i < map->nnodes; i++) {
         start[i + 1] += start[i];
     }
-    for (int rank = 0; rank < members->nranks; rank++) {
-        members->position[rank] = start[members->node[rank]]++;
-        members->order[members->position[rank]] = rank;
+    for (int rank = 0; rank < map->nranks; rank++) {
+        map->position[rank] = start[map->node[rank]]++;
+        map->order[map->position[rank]] = rank;
     }
 }
 
-int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *members)
+int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map)
 {
     int nranks = hellos->nranks;
     size_t n = (size_t) nranks;
@@ -74,51 +74,55 @@ int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_
     int *start = malloc((n + 1) * sizeof *start);
     int status = GPURING_ERR_NOMEM;
 
-    *members = (struct gpuring_node_map){
+    *map = (struct gpuring_node_map){
         .nranks = nranks,
-        .node = malloc(n * sizeof *members->node),
-        .order = malloc(n * sizeof *members->order),
-        .position = malloc(n * sizeof *members->position),
+        .node = malloc(n * sizeof *map->node),
+        .order = malloc(n * sizeof *map->order),
+        .position = malloc(n * sizeof *map->position),
     };
-    if (sorted != NULL && start != NULL && members->node != NULL && members->order != NULL &&
-        members->position != NULL) {
+    if (sorted != NULL && start != NULL && map->node != NULL && map->order != NULL &&
+        map->position != NULL) {
         for (int rank = 0; rank < nranks; rank++) {
             sorted[rank] =
                 (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
         }
         qsort(sorted, n, sizeof *sorted, compare_placed);
-        mark_first_ranks(sorted, members);
-        number_nodes(members);
-        order_ranks(members, start);
+        mark_first_ranks(sorted, map);
+        number_nodes(map);
+        order_ranks(map, start);
         status = GPURING_OK;
     } else {
         gpuring_error("out of memory for a communicator of %d ranks", nranks);
-        gpuring_node_map_clear(members);
+        gpuring_node_map_clear(map);
     }
     free(sorted);
     free(start);
     return status;
 }
 
-void gpuring_node_map_clear(struct gpuring_node_map *members)
+void gpuring_node_map_clear(struct gpuring_node_map *map)
 {
-    free(members->node);
-    free(members->order);
-    free(members->position);
-    *members = (struct gpuring_node_map){.nranks = 0};
+    free(map->node);
+    free(map->order);
+    free(map->position);
+    *map = (struct gpuring_node_map){.nranks = 0};
 }
 
-int gpuring_node_map_local(const struct gpuring_node_map *members, int rank, int *place)
+struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *hellos,
+                                                const struct gpuring_node_map *map, int rank)
 {
-    int count = 0;
+    int first = map->position[rank], end = first + 1;
 
-    for (int i = 0; i < members->nranks; i++) {
-        if (i == rank && place != NULL) {
-            *place = count;
-        }
-        count += members->node[i] == members->node[rank];
+    while (first > 0 && map->node[map->order[first - 1]] == map->node[rank]) {
+        first--;
     }
-    return count;
+    while (end < map->nranks && map->node[map->order[end]] == map->node[rank]) {
+        end++;
+    }
+    return (struct gpuring_node_ranks){.hellos = hellos,
+                                       .rank = map->order + first,
+                                       .count = end - first,
+                                       .self = map->position[rank] - first};
 }
 
 int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank)
@@ -222,10 +226,10 @@ static void btree_down(int position, int n, int down[2])
 }
 
 /* The place at `position`; `second`: in the second tree of the pair. */
-static void tree_place(const struct gpuring_node_map *members, int position, int second,
+static void tree_place(const struct gpuring_node_map *map, int position, int second,
                        struct gpuring_tree_place *place)
 {
-    int n = members->nranks, down[2], up;
+    int n = map->nranks, down[2], up;
     int mirror = second && n % 2 == 0, shift = second && n % 2 != 0;
     int virtual = mirror ? n - 1 - position : shift ? (position + n - 1) % n : position;
 
@@ -241,23 +245,23 @@ static void tree_place(const struct gpuring_node_map *members, int position, int
         if (other >= 0) {
             int real = mirror ? n - 1 - other : shift ? (other + 1) % n : other;
 
-            *(i < 0 ? &place->up : &place->down[i]) = members->order[real];
+            *(i < 0 ? &place->up : &place->down[i]) = map->order[real];
         }
     }
 }
 
-void gpuring_node_map_channels(const struct gpuring_node_map *members, int rank, uint32_t nchannels,
+void gpuring_node_map_channels(const struct gpuring_node_map *map, int rank, uint32_t nchannels,
                                struct gpuring_channel *channels)
 {
-    int n = members->nranks, position = members->position[rank];
+    int n = map->nranks, position = map->position[rank];
     struct gpuring_channel channel = {
-        .ring = {.prev = members->order[(position + n - 1) % n],
-                 .next = members->order[(position + 1) % n],
+        .ring = {.prev = map->order[(position + n - 1) % n],
+                 .next = map->order[(position + 1) % n],
                  .index = position},
     };
 
-    tree_place(members, position, 0, &channel.tree[0]);
-    tree_place(members, position, 1, &channel.tree[1]);
+    tree_place(map, position, 0, &channel.tree[0]);
+    tree_place(map, position, 1, &channel.tree[1]);
     for (uint32_t i = 0; i < nchannels; i++) {
         channels[i] = channel;
     }

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Pure functions of AllGather 1: which ranks share a node, do all agree, and the channels that
- * follow where no topology tells better: rings and double binary trees over the ranks, ordered so
+ * follow where no topology is known: rings and double binary trees over the ranks, ordered so
  * that those of a node are neighbours.
  */
 #ifndef GPURING_TOPOLOGY_NODE_MAP_H
@@ -22,12 +22,24 @@ struct gpuring_node_map {
     int *position; /* [nranks]: inverse of order */
 };
 
-/* 0 and filled members (freed by gpuring_node_map_clear), or GPURING_ERR_NOMEM. */
-int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *members);
-void gpuring_node_map_clear(struct gpuring_node_map *members);
+/* 0 and filled map (freed by gpuring_node_map_clear), or GPURING_ERR_NOMEM. */
+int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map);
+void gpuring_node_map_clear(struct gpuring_node_map *map);
 
-/* Number of ranks on a rank's node; *place: which of them it is, by rank (place may be NULL). */
-int gpuring_node_map_local(const struct gpuring_node_map *members, int rank, int *place);
+/* The ranks of one node, in their order. */
+struct gpuring_node_ranks {
+    const struct gpuring_gathered *hellos;
+    const int *rank;
+    int count;
+    int self; /* which of them is the rank that was asked for */
+};
+struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *hellos,
+                                                const struct gpuring_node_map *map, int rank);
+static inline const struct gpuring_hello *gpuring_node_ranks_hello(
+    const struct gpuring_node_ranks *ranks, int i)
+{
+    return gpuring_hello_of(ranks->hellos, ranks->rank[i]);
+}
 
 /* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
 int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank);
@@ -46,7 +58,7 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
                                                    int *parameter);
 
 /* The places of `rank` in nchannels equal channels. */
-void gpuring_node_map_channels(const struct gpuring_node_map *members, int rank, uint32_t nchannels,
+void gpuring_node_map_channels(const struct gpuring_node_map *map, int rank, uint32_t nchannels,
                                struct gpuring_channel *channels);
 
 #endif

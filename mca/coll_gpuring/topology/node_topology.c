@@ -3,33 +3,231 @@
 #include "mca/coll_gpuring/topology/node_topology.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/discover/pci_discover.h"
+#include "mca/topo_pci/discover/pci_driver.h"
 
-struct gpuring_mates gpuring_mates_of(const struct gpuring_gathered *hellos,
-                                      const struct gpuring_node_map *members, int rank)
+static struct {
+    pthread_mutex_t lock;
+    bool known; /* the rest is */
+    struct gpuring_local_topology view;
+    char *text;
+} own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool gpuring_local_topology_of_gpus(void)
 {
-    struct gpuring_mates mates = {.hellos = hellos};
-
-    mates.count = gpuring_node_map_local(members, rank, &mates.self);
-    mates.rank = members->order + members->position[rank] - mates.self;
-    return mates;
+    return gpuring_param_given(gpuring_params.topo_file) ||
+           gpuring_params.device != GPURING_PARAM_DEVICE_HOST;
 }
 
-const struct gpuring_hello *gpuring_mates_hello(const struct gpuring_mates *mates, int place)
+static int discover(struct pci_doc **doc, struct pci_error *error)
 {
-    return gpuring_hello_of(mates->hellos, mates->rank[place]);
+    struct pci_discover_options options = {.nets = PCI_NETS_AUTO};
+    struct pci_nvml *nvml = NULL;
+    struct pci_cuda *cuda = NULL;
+    char why[256] = "";
+    int status;
+
+    if (gpuring_params.device != GPURING_PARAM_DEVICE_HOST &&
+        pci_nvml_open(NULL, &nvml, why, sizeof why) == 0) {
+        options.hooks = pci_nvml_hooks(nvml);
+        /* Only where the application has loaded the driver anyway. */
+        if (pci_cuda_open(NULL, true, &cuda) == 0) {
+            pci_cuda_hook(cuda, &options.hooks);
+        }
+    } else if (why[0] != '\0') {
+        gpuring_debug("NVLinks are not known: %s", why);
+    }
+    status = pci_discover(&options, doc, error);
+    pci_cuda_close(cuda);
+    pci_nvml_close(nvml);
+    return status;
 }
 
-bool gpuring_node_topology_tells(const struct gpuring_mates *mates, int place)
+/* The file that was asked for, else (it is bad, or not given) this machine. */
+static int load_document(struct pci_doc **doc, bool *from_file)
 {
-    uint64_t view = gpuring_mates_hello(mates, place)->view;
+    struct pci_error error = {.text = ""};
+    int status;
 
-    for (int i = 0; i < place; i++) {
-        if (gpuring_mates_hello(mates, i)->view == view) {
+    *from_file = gpuring_param_given(gpuring_params.topo_file);
+    if (*from_file) {
+        status = pci_doc_read(gpuring_params.topo_file, doc, &error);
+        if (status == 0) {
+            return 0;
+        }
+        gpuring_warn("coll_gpuring_topo_file: %s; the topology of this machine is used instead",
+                     error.text);
+        *from_file = false;
+    }
+    status = discover(doc, &error);
+    if (status != 0) {
+        gpuring_warn("the topology of this machine cannot be found: %s; ranks are connected in "
+                     "their order",
+                     error.text);
+    }
+    return status;
+}
+
+/* Never 0. */
+uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes)
+{
+    uint64_t hash = gpuring_hash_bytes(GPURING_HASH_START, text, bytes);
+
+    return hash != 0 ? hash : 1;
+}
+
+/* Under the lock. */
+static void look(void)
+{
+    struct pci_error error = {.text = ""};
+    struct pci_doc *doc = NULL;
+    size_t bytes = 0;
+    bool from_file;
+
+    if (load_document(&doc, &from_file) == 0) {
+        if (pci_doc_format(doc, &own.text, &bytes, &error) == 0) {
+            own.view = (struct gpuring_local_topology){
+                .text = own.text,
+                .bytes = bytes,
+                .fingerprint = gpuring_local_topology_fingerprint(own.text, bytes),
+                .from_file = from_file};
+        } else {
+            gpuring_warn("the topology of this machine cannot be written for others: %s",
+                         error.text);
+        }
+    }
+    pci_doc_free(doc);
+    own.known = true;
+}
+
+void gpuring_local_topology_own(struct gpuring_local_topology *view)
+{
+    pthread_mutex_lock(&own.lock);
+    if (!own.known &&
+        (gpuring_local_topology_of_gpus() || gpuring_param_given(gpuring_params.topo_dump_file))) {
+        look();
+    }
+    *view = own.view;
+    pthread_mutex_unlock(&own.lock);
+}
+
+void gpuring_local_topology_close(void)
+{
+    pthread_mutex_lock(&own.lock);
+    free(own.text);
+    own.text = NULL;
+    own.view = (struct gpuring_local_topology){.bytes = 0};
+    own.known = false;
+    pthread_mutex_unlock(&own.lock);
+}
+
+/* ---- Of all ranks of a node ---- */
+
+/* What a device is: two views that differ in this are not of one machine. */
+static const struct {
+    const char *element, *key, *kept[3];
+} natures[] = {
+    {"pci", "busid", {"class", "vendor", "device"}},
+    {"cpu", "numaid", {"arch", "vendor", "familyid"}},
+};
+
+static int check_nature(const struct pci_doc *into, const struct pci_elem *elem, size_t kind,
+                        struct pci_error *error)
+{
+    const char *id = pci_elem_get(elem, natures[kind].key);
+    const struct pci_elem *other =
+        id != NULL ? pci_doc_find(into, natures[kind].element, natures[kind].key, id) : NULL;
+
+    for (int i = 0; other != NULL && i < 3; i++) {
+        const char *key = natures[kind].kept[i];
+        const char *here = pci_elem_get(other, key), *there = pci_elem_get(elem, key);
+
+        if (here != NULL && there != NULL && here[0] != '\0' && there[0] != '\0' &&
+            strcmp(here, there) != 0) {
+            snprintf(error->text, sizeof error->text,
+                     "[views-differ] the ranks of this node see different machines: %s %s has "
+                     "%s=\"%s\" for one, "
+                     "\"%s\" for another",
+                     natures[kind].element, id, key, here, there);
+            return -EPROTO;
+        }
+    }
+    return 0;
+}
+
+static int check_natures(const struct pci_doc *into, const struct pci_doc *from,
+                         struct pci_error *error)
+{
+    int status = 0;
+
+    for (size_t kind = 0; kind < sizeof natures / sizeof *natures; kind++) {
+        const struct pci_elem *elem = NULL;
+
+        while (status == 0 && (elem = pci_doc_next(from, elem, natures[kind].element)) != NULL) {
+            status = check_nature(into, elem, kind, error);
+        }
+    }
+    return status;
+}
+
+/* Each container counts from 0: number again, in the order of the document, what is there twice. */
+static int renumber(struct pci_doc *doc, const char *element, const char *key)
+{
+    struct pci_elem *elem = NULL, *other;
+    bool twice = false;
+    int number = 0;
+
+    while (!twice && (elem = pci_doc_next(doc, elem, element)) != NULL) {
+        const char *value = pci_elem_get(elem, key);
+
+        for (other = elem; value != NULL && (other = pci_doc_next(doc, other, element)) != NULL;) {
+            const char *same = pci_elem_get(other, key);
+
+            twice = twice || (same != NULL && strcmp(same, value) == 0);
+        }
+    }
+    for (elem = NULL; twice && (elem = pci_doc_next(doc, elem, element)) != NULL; number++) {
+        if (pci_elem_setf(elem, key, "%d", number) != 0) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* Merge a view into the document; the first one's word counts where views differ in what may change
+ * (a link's speed). A negative errno value: it cannot be read, or contradicts another in what a
+ * device is. */
+static int add_view(const struct gpuring_local_topology *view, struct pci_doc **doc,
+                    struct pci_error *error)
+{
+    struct pci_doc *from = NULL;
+    int status = pci_doc_parse(view->text, view->bytes, *doc == NULL ? doc : &from, error);
+
+    if (status == 0 && from != NULL) {
+        status = check_natures(*doc, from, error);
+    }
+    if (status == 0 && from != NULL) {
+        status = pci_doc_merge(*doc, from, error);
+    }
+    pci_doc_free(from);
+    return status;
+}
+
+bool gpuring_node_topology_first_view(const struct gpuring_node_ranks *ranks, int i)
+{
+    uint64_t view = gpuring_node_ranks_hello(ranks, i)->view;
+
+    for (int before = 0; before < i; before++) {
+        if (gpuring_node_ranks_hello(ranks, before)->view == view) {
             return false;
         }
     }
@@ -37,12 +235,12 @@ bool gpuring_node_topology_tells(const struct gpuring_mates *mates, int place)
 }
 
 bool gpuring_node_topology_differ(const struct gpuring_gathered *hellos,
-                                  const struct gpuring_node_map *members)
+                                  const struct gpuring_node_map *map)
 {
-    for (int i = 1; i < members->nranks; i++) {
-        int rank = members->order[i], before = members->order[i - 1];
+    for (int i = 1; i < map->nranks; i++) {
+        int rank = map->order[i], before = map->order[i - 1];
 
-        if (members->node[rank] == members->node[before] &&
+        if (map->node[rank] == map->node[before] &&
             gpuring_hello_of(hellos, rank)->view != gpuring_hello_of(hellos, before)->view) {
             return true;
         }
@@ -50,46 +248,8 @@ bool gpuring_node_topology_differ(const struct gpuring_gathered *hellos,
     return false;
 }
 
-/* All different views of the node. Their number, or a negative status. */
-static int collect(const struct gpuring_mates *mates, const struct gpuring_local_topology *seen,
-                   struct gpuring_local_topology *views)
-{
-    int count = 0;
-
-    for (int i = 0; i < mates->count; i++) {
-        if (!gpuring_node_topology_tells(mates, i)) {
-            continue;
-        }
-        if (seen[i].bytes == 0) {
-            gpuring_error("rank %d told another topology than it announced", mates->rank[i]);
-            return GPURING_ERR_PEER;
-        }
-        views[count++] = seen[i];
-    }
-    return count;
-}
-
-static int merge(const struct gpuring_mates *mates, const struct gpuring_local_topology *views,
-                 int count, struct pci_doc **doc)
-{
-    struct pci_error error = {.text = ""};
-    int status = gpuring_node_topology_merge(views, count, doc, &error);
-
-    if (status == -ENOMEM) {
-        gpuring_error("out of memory for the topology of a node");
-        return GPURING_ERR_NOMEM;
-    }
-    if (status != 0 && mates->self == 0) {
-        gpuring_warn(
-            "the topologies that the ranks of this node see do not fit together: %s; ranks "
-            "are connected in their order",
-            error.text[0] != '\0' ? error.text : strerror(-status));
-    }
-    return GPURING_OK;
-}
-
 /* At verbose 2: what a node's ranks have in common, to compare. */
-static void tell(const struct gpuring_mates *mates, int count, const struct pci_doc *doc)
+static void log_common(const struct gpuring_node_ranks *ranks, int count, const struct pci_doc *doc)
 {
     struct pci_error error;
     char *text = NULL;
@@ -97,36 +257,66 @@ static void tell(const struct gpuring_mates *mates, int count, const struct pci_
 
     if (gpuring_log_enabled(GPURING_LOG_DEBUG) && pci_doc_format(doc, &text, &bytes, &error) == 0) {
         gpuring_debug("topology of this node: %d views of %d ranks, fingerprint %016llx", count,
-                      mates->count,
+                      ranks->count,
                       (unsigned long long) gpuring_local_topology_fingerprint(text, bytes));
         free(text);
     }
 }
 
-int gpuring_node_topology_unite(const struct gpuring_mates *mates,
-                                const struct gpuring_local_topology *seen, struct pci_doc **doc,
+/* All different views of the node in one document. Their number, or a negative errno value. */
+static int merge(const struct gpuring_node_ranks *ranks, const struct gpuring_local_topology *views,
+                 struct pci_doc **doc, struct pci_error *error)
+{
+    int status = 0, count = 0;
+
+    for (int i = 0; status == 0 && i < ranks->count; i++) {
+        if (gpuring_node_topology_first_view(ranks, i)) {
+            status = add_view(&views[i], doc, error);
+            count++;
+        }
+    }
+    if (status == 0 && count > 1) {
+        status = renumber(*doc, "gpu", "rank");
+        status = status == 0 ? renumber(*doc, "gpu", "dev") : status;
+        status = status == 0 ? renumber(*doc, "net", "dev") : status;
+    }
+    return status == 0 ? count : status;
+}
+
+int gpuring_node_topology_unite(const struct gpuring_node_ranks *ranks,
+                                const struct gpuring_local_topology *views, struct pci_doc **doc,
                                 bool *from_file)
 {
-    struct gpuring_local_topology *views = malloc((size_t) mates->count * sizeof *views);
-    int status = GPURING_OK, count;
+    struct pci_error error = {.text = ""};
+    int count;
 
     *doc = NULL;
     *from_file = true;
-    if (views == NULL) {
+    for (int i = 0; i < ranks->count; i++) {
+        *from_file = *from_file &&
+                     (gpuring_node_ranks_hello(ranks, i)->capabilities & GPURING_CAPABILITY_FILE);
+        if (gpuring_node_topology_first_view(ranks, i) && views[i].bytes == 0) {
+            gpuring_error("rank %d sent another topology than it announced", ranks->rank[i]);
+            return GPURING_ERR_PEER;
+        }
+    }
+    count = merge(ranks, views, doc, &error);
+    if (count > 0) {
+        log_common(ranks, count, *doc);
+    }
+    if (count >= 0) {
+        return GPURING_OK;
+    }
+    pci_doc_free(*doc);
+    *doc = NULL;
+    if (count == -ENOMEM) {
         gpuring_error("out of memory for the topology of a node");
         return GPURING_ERR_NOMEM;
     }
-    for (int i = 0; i < mates->count; i++) {
-        *from_file =
-            *from_file && (gpuring_mates_hello(mates, i)->capabilities & GPURING_CAPABILITY_FILE);
+    if (ranks->self == 0) {
+        gpuring_warn("the topologies that the ranks of this node see do not fit together: %s; "
+                     "ranks are connected in their order",
+                     error.text[0] != '\0' ? error.text : strerror(-count));
     }
-    count = collect(mates, seen, views);
-    if (count > 0) {
-        status = merge(mates, views, count, doc);
-    }
-    if (*doc != NULL) {
-        tell(mates, count, *doc);
-    }
-    free(views);
-    return count < 0 ? count : status;
+    return GPURING_OK;
 }

@@ -1,38 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What the ranks of a node see of it, put together as AllGather 1 tells. No MPI. */
+/*
+ * The topology of this node. What a process sees of it is a document as text; a container may show
+ * a part only, so the ranks of a node exchange and merge their views. No MPI.
+ */
 #ifndef GPURING_TOPOLOGY_NODE_TOPOLOGY_H
 #define GPURING_TOPOLOGY_NODE_TOPOLOGY_H
 
-#include "mca/coll_gpuring/topology/format.h"
-#include "mca/coll_gpuring/topology/local_topology.h"
-#include "mca/coll_gpuring/topology/node_map.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* The ranks of a rank's node, in their order. */
-struct gpuring_mates {
-    const struct gpuring_gathered *hellos;
-    const int *rank;
-    int count, self;
+#include "mca/coll_gpuring/topology/format.h"
+#include "mca/coll_gpuring/topology/node_map.h"
+#include "mca/topo_pci/graph/pcigraph.h"
+
+struct gpuring_local_topology {
+    const char *text;
+    size_t bytes;         /* 0: it sees nothing, or did not look */
+    uint64_t fingerprint; /* of the text; 0: there is none */
+    bool from_file;       /* from coll_gpuring_topo_file */
 };
-struct gpuring_mates gpuring_mates_of(const struct gpuring_gathered *hellos,
-                                      const struct gpuring_node_map *members, int rank);
-const struct gpuring_hello *gpuring_mates_hello(const struct gpuring_mates *mates, int place);
+
+/* True if this process has a topology of GPUs: a topology file, or GPUs. */
+bool gpuring_local_topology_of_gpus(void);
+
+/*
+ * This process's view: the topology file that was given, else what hwloc and the drivers say;
+ * nothing where nobody needs it. Found once and kept; thread-safe. What fails is logged.
+ */
+void gpuring_local_topology_own(struct gpuring_local_topology *view);
+void gpuring_local_topology_close(void);
+
+uint64_t gpuring_local_topology_fingerprint(const char *text, size_t bytes);
 
 /* Do the ranks of some node see different things? The same on all ranks. */
 bool gpuring_node_topology_differ(const struct gpuring_gathered *hellos,
-                                  const struct gpuring_node_map *members);
+                                  const struct gpuring_node_map *map);
 
-/* Is the rank at this place the first one with its view? That one tells the others. */
-bool gpuring_node_topology_tells(const struct gpuring_mates *mates, int place);
+/* Is the i-th rank of the node the first one with its view? That one sends it to the others. */
+bool gpuring_node_topology_first_view(const struct gpuring_node_ranks *ranks, int i);
 
 /*
- * One document of all views of the node. seen: one a place, of those that tell; *from_file: all are
- * from files. *doc is NULL where none sees anything, or they do not fit together, which is logged
- * by the node's first rank. The same on all ranks of the node, but for GPURING_ERR_NOMEM and
- * GPURING_ERR_PEER (a view is not there).
+ * One document of all views of the node. views: one a rank, of those that are the first with it;
+ * *from_file: all are from files. *doc is NULL where none sees anything, or they contradict each
+ * other, which the node's first rank logs. The same on all ranks of the node, but for
+ * GPURING_ERR_NOMEM and GPURING_ERR_PEER (a view is not there).
  */
-int gpuring_node_topology_unite(const struct gpuring_mates *mates,
-                                const struct gpuring_local_topology *seen, struct pci_doc **doc,
+int gpuring_node_topology_unite(const struct gpuring_node_ranks *ranks,
+                                const struct gpuring_local_topology *views, struct pci_doc **doc,
                                 bool *from_file);
 
 #endif

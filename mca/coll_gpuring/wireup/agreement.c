@@ -11,12 +11,13 @@
 #include "mca/coll_gpuring/wireup/plans.h"
 
 /* 0 also where the algorithm is not eligible. */
-static int check_algorithm(enum gpuring_algorithm algorithm, const struct gpuring_channels *layout,
+static int check_algorithm(enum gpuring_algorithm algorithm,
+                           const struct gpuring_channels *channels,
                            const struct gpuring_gathered *hellos)
 {
-    int n = layout->members->nranks, status = GPURING_OK;
+    int n = channels->map->nranks, status = GPURING_OK;
     struct gpuring_plan **plans = calloc((size_t) n, sizeof(struct gpuring_plan *));
-    struct gpuring_channel channels[GPURING_MAX_CHANNELS];
+    struct gpuring_channel places[GPURING_MAX_CHANNELS];
     char text[512] = "";
 
     if (plans == NULL) {
@@ -25,7 +26,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm, const struct gpurin
     }
     for (int rank = 0; rank < n && status == GPURING_OK; rank++) {
         struct gpuring_engine_config config =
-            gpuring_plans_config(layout, hellos, &gpuring_process.tuning, rank, channels);
+            gpuring_plans_config(channels, hellos, &gpuring_process.tuning, rank, places);
 
         status = gpuring_engine_plan(&config, algorithm, &plans[rank]);
     }
@@ -46,13 +47,13 @@ static int check_algorithm(enum gpuring_algorithm algorithm, const struct gpurin
     return status;
 }
 
-int gpuring_wireup_check_plans(const struct gpuring_channels *layout,
+int gpuring_wireup_check_plans(const struct gpuring_channels *channels,
                                const struct gpuring_gathered *hellos)
 {
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        status = check_algorithm((enum gpuring_algorithm) i, layout, hellos);
+        status = check_algorithm((enum gpuring_algorithm) i, channels, hellos);
     }
     return status;
 }

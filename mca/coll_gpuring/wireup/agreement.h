@@ -10,7 +10,7 @@
  * Build every rank's plans from what the gatherings told and check them. 0, GPURING_ERR_DATA with a
  * help text, or GPURING_ERR_NOMEM. The same on all ranks.
  */
-int gpuring_wireup_check_plans(const struct gpuring_channels *layout,
+int gpuring_wireup_check_plans(const struct gpuring_channels *channels,
                                const struct gpuring_gathered *hellos);
 
 #endif

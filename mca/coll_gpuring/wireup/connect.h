@@ -16,8 +16,8 @@ struct gpuring_wireup_known {
     const struct gpuring_gathered *hellos;
     const struct gpuring_node_map *members;
     const struct gpuring_channels *layout;
-    const struct gpuring_routes *routes;  /* this node's, of its topology */
-    const struct gpuring_net_choice *net; /* with several nodes */
+    const struct gpuring_nic_select *routes; /* this node's, of its topology */
+    const struct gpuring_net_choice *net;    /* with several nodes */
 };
 
 /* Plans and FIFO sizes of this rank; the transport is still to be added. */

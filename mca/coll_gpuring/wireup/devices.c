@@ -6,7 +6,7 @@
 
 static int way_of(enum gpuring_net_direction direction)
 {
-    return direction == GPURING_NET_SEND ? GPURING_ROUTE_OUT : GPURING_ROUTE_IN;
+    return direction == GPURING_NET_SEND ? GPURING_NIC_OUT : GPURING_NIC_IN;
 }
 
 static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
@@ -25,12 +25,12 @@ static bool near_enough(void *context, int net_device, enum gpuring_net_directio
     const struct gpuring_wireup_devices *found = context;
 
     return net_device < found->count &&
-           gpuring_routes_direct(found->routes, &found->devices[net_device], way_of(direction),
-                                 gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
+           gpuring_nic_select_direct(found->routes, &found->devices[net_device], way_of(direction),
+                                     gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
 }
 
 void gpuring_wireup_devices_find(const struct gpuring_channels *layout,
-                                 const struct gpuring_routes *routes,
+                                 const struct gpuring_nic_select *routes,
                                  struct gpuring_wireup_devices *found,
                                  struct gpuring_transport_config *config)
 {
@@ -38,8 +38,8 @@ void gpuring_wireup_devices_find(const struct gpuring_channels *layout,
     if (config->net_ops->devices(config->net, &found->devices, &found->count) != GPURING_OK) {
         found->count = 0;
     }
-    gpuring_channels_devices(layout, config->rank, routes, found->devices, found->count,
-                             &found->channels);
+    gpuring_channels_nics(layout, config->rank, routes, found->devices, found->count,
+                          &found->channels);
     config->net_device = device_of_channel;
     config->net_device_context = found;
     config->net_direct = near_enough;

@@ -11,15 +11,15 @@
 #include "mca/coll_gpuring/transport/transport.h"
 
 struct gpuring_wireup_devices {
-    struct gpuring_route_devices channels;
-    const struct gpuring_routes *routes;
+    struct gpuring_channel_nics channels;
+    const struct gpuring_nic_select *routes;
     const struct gpuring_net_device *devices;
     int count;
 };
 
 /* Fills *found, and lets the config, which has its rank and its net, ask it. */
 void gpuring_wireup_devices_find(const struct gpuring_channels *layout,
-                                 const struct gpuring_routes *routes,
+                                 const struct gpuring_nic_select *routes,
                                  struct gpuring_wireup_devices *found,
                                  struct gpuring_transport_config *config);
 

@@ -8,7 +8,7 @@
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/identity.h"
-#include "mca/coll_gpuring/topology/local_topology.h"
+#include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/topology/node_map.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -31,52 +31,52 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
     return wanted;
 }
 
-struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *layout,
+struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *channels,
                                                   const struct gpuring_gathered *hellos,
                                                   const struct gpuring_tuning *tuning, int rank,
-                                                  struct gpuring_channel *channels)
+                                                  struct gpuring_channel *places)
 {
-    const struct gpuring_node_map *members = layout->members;
+    const struct gpuring_node_map *map = channels->map;
     const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
-    uint32_t nranks = (uint32_t) members->nranks;
+    uint32_t nranks = (uint32_t) map->nranks;
     struct gpuring_engine_config config = {
         .input = {.rank = rank,
-                  .nranks = members->nranks,
-                  .channels = channels,
-                  .nrings = layout->nrings,
-                  .ntrees = layout->ntrees,
+                  .nranks = map->nranks,
+                  .channels = places,
+                  .nrings = channels->nrings,
+                  .ntrees = channels->ntrees,
                   /* about as many parts as there are rings */
-                  .nstripes = (layout->nrings + nranks - 1) / nranks},
+                  .nstripes = (channels->nrings + nranks - 1) / nranks},
         .select =
             {/* as they were compared: they may have been set anew since */
              .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
              .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
-             .nranks = members->nranks,
-             .nnodes = members->nnodes,
+             .nranks = map->nranks,
+             .nnodes = map->nnodes,
              .chunk_bytes = gpuring_params.chunk_size},
         .oversubscribed =
-            gpuring_node_map_local(members, rank, NULL) > sysconf(_SC_NPROCESSORS_ONLN),
+            gpuring_node_ranks_of(hellos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
         .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
         .patience_us = gpuring_params.patience,
         .buffer_bytes = gpuring_params.buffer_size,
     };
 
-    gpuring_channels_channels(layout, rank, channels);
-    if (layout->advice != NULL) {
-        config.select.model = *layout->advice;
+    gpuring_channels_of(channels, rank, places);
+    if (channels->model != NULL) {
+        config.select.model = *channels->model;
     }
-    config.wanted = wanted_algorithms(config.select.algorithm, tuning, layout->advice);
+    config.wanted = wanted_algorithms(config.select.algorithm, tuning, channels->model);
     return config;
 }
 
-int gpuring_plans_engine(const struct gpuring_channels *layout,
+int gpuring_plans_engine(const struct gpuring_channels *channels,
                          const struct gpuring_gathered *hellos, const struct gpuring_tuning *tuning,
                          int rank, const struct gpuring_device_ops *device_ops,
                          struct gpuring_device *device, struct gpuring_engine **engine)
 {
-    struct gpuring_channel channels[GPURING_MAX_CHANNELS];
+    struct gpuring_channel places[GPURING_MAX_CHANNELS];
     struct gpuring_engine_config config =
-        gpuring_plans_config(layout, hellos, tuning, rank, channels);
+        gpuring_plans_config(channels, hellos, tuning, rank, places);
 
     return gpuring_engine_create(&config, device_ops, device, engine);
 }

@@ -11,27 +11,27 @@ int gpuring_node_topology_letters(const struct gpuring_gathered *hellos,
                                   const struct gpuring_node_map *members, int rank,
                                   struct ompi_communicator_t *comm, struct gpuring_letters *letters)
 {
-    struct gpuring_mates mates = gpuring_mates_of(hellos, members, rank);
-    uint64_t mine = gpuring_mates_hello(&mates, mates.self)->view;
+    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, members, rank);
+    uint64_t mine = gpuring_node_ranks_hello(&ranks, ranks.self)->view;
     struct gpuring_local_topology own;
     size_t bytes = 0;
     int status;
 
     gpuring_local_topology_own(&own);
-    for (int i = 0; i < mates.count; i++) {
-        if (gpuring_mates_hello(&mates, i)->view != mine) {
-            bytes += own.bytes + gpuring_mates_hello(&mates, i)->view_bytes;
+    for (int i = 0; i < ranks.count; i++) {
+        if (gpuring_node_ranks_hello(&ranks, i)->view != mine) {
+            bytes += own.bytes + gpuring_node_ranks_hello(&ranks, i)->view_bytes;
         }
     }
-    status = gpuring_letters_init(letters, comm, 2 * mates.count, bytes);
-    for (int i = 0; i < mates.count && status == GPURING_OK; i++) {
-        const struct gpuring_hello *hello = gpuring_mates_hello(&mates, i);
+    status = gpuring_letters_init(letters, comm, 2 * ranks.count, bytes);
+    for (int i = 0; i < ranks.count && status == GPURING_OK; i++) {
+        const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
 
-        if (hello->view != mine && gpuring_node_topology_tells(&mates, i)) {
-            gpuring_letters_expect(letters, mates.rank[i], hello->view_bytes);
+        if (hello->view != mine && gpuring_node_topology_first_view(&ranks, i)) {
+            gpuring_letters_expect(letters, ranks.rank[i], hello->view_bytes);
         }
-        if (hello->view != mine && gpuring_node_topology_tells(&mates, mates.self)) {
-            gpuring_letters_send(letters, mates.rank[i], own.text, own.bytes);
+        if (hello->view != mine && gpuring_node_topology_first_view(&ranks, ranks.self)) {
+            gpuring_letters_send(letters, ranks.rank[i], own.text, own.bytes);
         }
     }
     return status;
@@ -60,9 +60,9 @@ int gpuring_node_topology_document(const struct gpuring_gathered *hellos,
                                    const struct gpuring_letters *letters, struct pci_doc **doc,
                                    bool *from_file)
 {
-    struct gpuring_mates mates = gpuring_mates_of(hellos, members, rank);
-    uint64_t mine = gpuring_mates_hello(&mates, mates.self)->view;
-    struct gpuring_local_topology *seen = malloc((size_t) mates.count * sizeof *seen), own;
+    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, members, rank);
+    uint64_t mine = gpuring_node_ranks_hello(&ranks, ranks.self)->view;
+    struct gpuring_local_topology *seen = malloc((size_t) ranks.count * sizeof *seen), own;
     int status;
 
     if (seen == NULL) {
@@ -70,12 +70,12 @@ int gpuring_node_topology_document(const struct gpuring_gathered *hellos,
         return GPURING_ERR_NOMEM;
     }
     gpuring_local_topology_own(&own);
-    for (int i = 0; i < mates.count; i++) {
-        const struct gpuring_hello *hello = gpuring_mates_hello(&mates, i);
+    for (int i = 0; i < ranks.count; i++) {
+        const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
 
-        seen[i] = hello->view == mine ? own : view_from(letters, mates.rank[i], hello);
+        seen[i] = hello->view == mine ? own : view_from(letters, ranks.rank[i], hello);
     }
-    status = gpuring_node_topology_unite(&mates, seen, doc, from_file);
+    status = gpuring_node_topology_unite(&ranks, seen, doc, from_file);
     free(seen);
     return status;
 }

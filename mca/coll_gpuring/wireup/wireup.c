@@ -13,7 +13,7 @@
 #include "mca/coll_gpuring/oob/letters.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
-#include "mca/coll_gpuring/topology/channel_exchange.h"
+#include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/topology/channels.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -48,10 +48,10 @@ struct gpuring_wireup {
     uint64_t id[2];
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     int attached; /* this rank to its GPU: told after the broadcast, which carries no failures */
-    struct gpuring_gathered hellos;     /* AllGather 1, complete */
-    struct pci_wire *wires;             /* of all ranks, from STAGE_GRAPH; NULL if left out */
-    struct gpuring_model_choice advice; /* this rank's */
-    bool advised;                       /* all ranks have the same */
+    struct gpuring_gathered hellos;      /* AllGather 1, complete */
+    struct pci_wire *wires;              /* of all ranks, from STAGE_GRAPH; NULL if left out */
+    struct gpuring_local_channels local; /* of this node */
+    bool same_model;                     /* all ranks have the same model choices */
     struct gpuring_node_map members;
     struct gpuring_channels layout;
     struct gpuring_net_choice net; /* with several nodes */
@@ -92,14 +92,14 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         .hellos = &wireup->hellos,
         .members = &wireup->members,
         .layout = &wireup->layout,
-        .routes = &wireup->advice.routes,
+        .routes = &wireup->local.nics,
         .net = &wireup->net,
     };
     int status;
 
     gpuring_exchange_mark(module->exchange, MARK_CONNECTING);
     gpuring_channels_init(&wireup->layout, &wireup->members, wireup->wires,
-                          wireup->advised ? &wireup->advice : NULL);
+                          wireup->same_model ? &wireup->local.model : NULL);
     if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_channels_dump(&wireup->layout);
     }
@@ -120,7 +120,6 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 /* The views of this node are here: what follows from its topology. */
 static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    struct gpuring_graph_offer offer = {.advice = 0};
     struct pci_doc *doc;
     bool from_file, graph;
     int status = gpuring_node_topology_document(&wireup->hellos, &wireup->members, module->rank,
@@ -135,15 +134,15 @@ static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     }
     graph = (gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0;
     if (graph && doc != NULL) {
-        status = gpuring_channel_exchange_make(&wireup->hellos, &wireup->members, module->rank, doc,
-                                               from_file, PCI_PEER_OK, &offer, &wireup->advice);
+        gpuring_local_channels_find(&wireup->hellos, &wireup->members, module->rank, doc, from_file,
+                                    PCI_PEER_OK, &wireup->local);
     }
     pci_doc_free(doc);
-    if (status != GPURING_OK || !graph) {
-        return status != GPURING_OK ? status : start_ready(module, wireup);
+    if (!graph) {
+        return start_ready(module, wireup);
     }
     wireup->stage = STAGE_GRAPH;
-    gpuring_exchange_gather(module->exchange, &offer, sizeof offer);
+    gpuring_exchange_gather(module->exchange, &wireup->local.block, sizeof wireup->local.block);
     return GPURING_OK;
 }
 
@@ -200,11 +199,11 @@ static int after_views_ready(mca_coll_gpuring_module_t *module, struct gpuring_w
 
 static int after_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    struct gpuring_gathered offers = gpuring_exchange_take(module->exchange);
+    struct gpuring_gathered blocks = gpuring_exchange_take(module->exchange);
     int status =
-        gpuring_channel_exchange_take(&offers, module->nranks, &wireup->wires, &wireup->advised);
+        gpuring_channels_gathered(&blocks, module->nranks, &wireup->wires, &wireup->same_model);
 
-    gpuring_gathered_clear(&offers);
+    gpuring_gathered_clear(&blocks);
     return status == GPURING_OK ? start_ready(module, wireup) : status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/topology/routes.h"
+#include "mca/coll_gpuring/topology/nic_select.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "mca/coll_gpuring/util/log.h"
 
 static void find(const struct pci_graph *graph, const struct pci_channels *channels,
-                 struct gpuring_route_port (*ports)[GPURING_ROUTE_WAYS])
+                 struct gpuring_nic_port (*ports)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < channels->nchannels && c < PCI_CHANNELS_MAX; c++) {
-        for (int way = 0; way < GPURING_ROUTE_WAYS && channels->nets != NULL; way++) {
+        for (int way = 0; way < GPURING_NIC_WAYS && channels->nets != NULL; way++) {
             const struct pci_node *net =
                 channels->nets[c][way] == PCI_NO_NET
                     ? NULL
@@ -26,7 +26,7 @@ static void find(const struct pci_graph *graph, const struct pci_channels *chann
 }
 
 /* What the engine's rules say: both can, and the path is short enough (coll_gpuring_gdr_level). */
-static void find_reach(const struct pci_graph *graph, int local, struct gpuring_routes *routes)
+static void find_reach(const struct pci_graph *graph, int local, struct gpuring_nic_select *nics)
 {
     uint32_t ngpus = pci_graph_count(graph, PCI_NODE_GPU), gpu = 0;
     uint32_t nnets = pci_graph_count(graph, PCI_NODE_NET);
@@ -34,34 +34,35 @@ static void find_reach(const struct pci_graph *graph, int local, struct gpuring_
     while (gpu < ngpus && pci_graph_node(graph, PCI_NODE_GPU, gpu)->gpu.rank != local) {
         gpu++;
     }
-    for (uint32_t n = 0; gpu < ngpus && n < nnets && n < GPURING_ROUTE_NICS; n++) {
+    for (uint32_t n = 0; gpu < ngpus && n < nnets && n < GPURING_NIC_SELECT_NICS; n++) {
         const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
-        struct gpuring_route_nic *nic = &routes->nic[routes->nnics++];
+        struct gpuring_nic_reach *nic = &nics->nic[nics->nnics++];
 
         snprintf(nic->port.name, sizeof nic->port.name, "%s", net->net.name);
         nic->port.port = net->net.port;
-        nic->direct[GPURING_ROUTE_IN] = pci_graph_gdr(graph, gpu, n, false);
-        nic->direct[GPURING_ROUTE_OUT] = pci_graph_gdr(graph, gpu, n, true);
+        nic->direct[GPURING_NIC_IN] = pci_graph_gdr(graph, gpu, n, false);
+        nic->direct[GPURING_NIC_OUT] = pci_graph_gdr(graph, gpu, n, true);
     }
 }
 
-void gpuring_routes_find(const struct pci_graph *graph, int local, const struct pci_channels *ring,
-                         const struct pci_channels *tree, struct gpuring_routes *routes)
+void gpuring_nic_select_find(const struct pci_graph *graph, int local,
+                             const struct pci_channels *ring, const struct pci_channels *tree,
+                             struct gpuring_nic_select *nics)
 {
-    memset(routes, 0, sizeof *routes);
-    find_reach(graph, local, routes);
-    routes->nrings = ring->nchannels;
-    routes->ntrees = tree->nchannels;
-    find(graph, ring, routes->ring);
-    find(graph, tree, routes->tree);
+    memset(nics, 0, sizeof *nics);
+    find_reach(graph, local, nics);
+    nics->nrings = ring->nchannels;
+    nics->ntrees = tree->nchannels;
+    find(graph, ring, nics->ring);
+    find(graph, tree, nics->tree);
 }
 
 /*
- * How well a port of the topology fits a device: 2: it is the one, or the port is not told (0); 1:
+ * How well a port of the topology fits a device: 2: it is the one, or its port is not known (0); 1:
  * by its name, for NCCL's files count the ports of all functions of a card, each of which is a
  * device that has one port; 0: it is another.
  */
-static int fit(const struct gpuring_net_device *device, const struct gpuring_route_port *port)
+static int fit(const struct gpuring_net_device *device, const struct gpuring_nic_port *port)
 {
     if (port->name[0] == '\0' || strcmp(device->name, port->name) != 0) {
         return 0;
@@ -69,25 +70,25 @@ static int fit(const struct gpuring_net_device *device, const struct gpuring_rou
     return port->port == 0 || device->port == port->port ? 2 : 1;
 }
 
-bool gpuring_routes_direct(const struct gpuring_routes *routes,
-                           const struct gpuring_net_device *device, int way, bool unknown)
+bool gpuring_nic_select_direct(const struct gpuring_nic_select *nics,
+                               const struct gpuring_net_device *device, int way, bool unknown)
 {
     int best = 0;
 
-    for (uint32_t n = 0; n < routes->nnics; n++) {
-        int fits = fit(device, &routes->nic[n].port);
+    for (uint32_t n = 0; n < nics->nnics; n++) {
+        int fits = fit(device, &nics->nic[n].port);
 
         if (fits > best) {
             best = fits;
-            unknown = routes->nic[n].direct[way];
+            unknown = nics->nic[n].direct[way];
         }
     }
     return unknown;
 }
 
 /* The device of a name and port. -1: there is none. */
-static int device_of(const struct gpuring_route_port *port,
-                     const struct gpuring_net_device *devices, int ndevices)
+static int device_of(const struct gpuring_nic_port *port, const struct gpuring_net_device *devices,
+                     int ndevices)
 {
     int found = -1, best = 0;
 
@@ -102,15 +103,15 @@ static int device_of(const struct gpuring_route_port *port,
     return found;
 }
 
-static void choose(const struct gpuring_route_port (*ports)[GPURING_ROUTE_WAYS], uint32_t nports,
+static void choose(const struct gpuring_nic_port (*ports)[GPURING_NIC_WAYS], uint32_t nports,
                    uint32_t count, bool swap, const struct gpuring_net_device *devices,
-                   int ndevices, uint8_t (*result)[GPURING_ROUTE_WAYS])
+                   int ndevices, uint8_t (*result)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < GPURING_MAX_CHANNELS; c++) {
         uint32_t own = count > 0 ? c % count : c;
 
         own = swap ? own ^ 1 : own;
-        for (int way = 0; way < GPURING_ROUTE_WAYS; way++) {
+        for (int way = 0; way < GPURING_NIC_WAYS; way++) {
             int device = own < nports ? device_of(&ports[own][way], devices, ndevices) : -1;
 
             result[c][way] = (uint8_t) (device >= 0 ? (uint32_t) device : c % (uint32_t) ndevices);
@@ -124,17 +125,18 @@ static void choose(const struct gpuring_route_port (*ports)[GPURING_ROUTE_WAYS],
     }
 }
 
-void gpuring_routes_devices(const struct gpuring_routes *routes, uint32_t nrings, uint32_t ntrees,
-                            bool swap, const struct gpuring_net_device *devices, int ndevices,
-                            struct gpuring_route_devices *result)
+void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t nrings,
+                                 uint32_t ntrees, bool swap,
+                                 const struct gpuring_net_device *devices, int ndevices,
+                                 struct gpuring_channel_nics *result)
 {
-    static const struct gpuring_routes unknown;
+    static const struct gpuring_nic_select unknown;
 
     memset(result, 0, sizeof *result);
     if (ndevices <= 0 || ndevices > UINT8_MAX) {
         return;
     }
-    routes = routes != NULL ? routes : &unknown;
-    choose(routes->ring, routes->nrings, nrings, swap, devices, ndevices, result->ring);
-    choose(routes->tree, routes->ntrees, ntrees, false, devices, ndevices, result->tree);
+    nics = nics != NULL ? nics : &unknown;
+    choose(nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
+    choose(nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
 }

@@ -11,13 +11,13 @@
 
 #include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/plan/writer.h"
-#include "mca/coll_gpuring/topology/routes.h"
+#include "mca/coll_gpuring/topology/nic_select.h"
 #include "test/unit/pci_test.h"
 
 static const struct gpuring_net_device devices[] = {
     {.name = "mlx5_1", .port = 1}, {.name = "mlx5_0", .port = 1}, {.name = "mlx5_0", .port = 2}};
 
-static const struct gpuring_routes routes = {
+static const struct gpuring_nic_select routes = {
     .nrings = 2,
     .ntrees = 1,
     .ring = {{{"mlx5_0", 1}, {"mlx5_0", 2}}, {{"mlx5_1", 1}, {"mlx5_9", 1}}},
@@ -25,65 +25,67 @@ static const struct gpuring_routes routes = {
 
 static void test_names(void **state)
 {
-    struct gpuring_route_devices found;
+    struct gpuring_channel_nics found;
 
     (void) state;
-    gpuring_routes_devices(&routes, 2, 1, false, devices, 3, &found);
+    gpuring_nic_select_channels(&routes, 2, 1, false, devices, 3, &found);
     for (int c = 0; c < GPURING_MAX_CHANNELS; c += 2) { /* again and again */
-        assert_int_equal(found.ring[c][GPURING_ROUTE_IN], 1);
-        assert_int_equal(found.ring[c][GPURING_ROUTE_OUT], 2);
-        assert_int_equal(found.ring[c + 1][GPURING_ROUTE_IN], 0);
+        assert_int_equal(found.ring[c][GPURING_NIC_IN], 1);
+        assert_int_equal(found.ring[c][GPURING_NIC_OUT], 2);
+        assert_int_equal(found.ring[c + 1][GPURING_NIC_IN], 0);
         /* The net has no mlx5_9: in turn. */
-        assert_int_equal(found.ring[c + 1][GPURING_ROUTE_OUT], (c + 1) % 3);
+        assert_int_equal(found.ring[c + 1][GPURING_NIC_OUT], (c + 1) % 3);
     }
     for (int c = 0; c < GPURING_MAX_CHANNELS; c++) {
-        assert_int_equal(found.tree[c][GPURING_ROUTE_IN], 0);
-        assert_int_equal(found.tree[c][GPURING_ROUTE_OUT], 1);
+        assert_int_equal(found.tree[c][GPURING_NIC_IN], 0);
+        assert_int_equal(found.tree[c][GPURING_NIC_OUT], 1);
     }
-    gpuring_routes_devices(&routes, 2, 1, true, devices, 3, &found); /* NICs swapped in pairs */
-    assert_int_equal(found.ring[0][GPURING_ROUTE_IN], 0);
-    assert_int_equal(found.ring[1][GPURING_ROUTE_IN], 1);
-    assert_int_equal(found.ring[1][GPURING_ROUTE_OUT], 2);
-    assert_int_equal(found.tree[0][GPURING_ROUTE_IN], 0);
-    gpuring_routes_devices(&routes, 1, 1, false, devices, 3, &found); /* others have one ring */
-    assert_int_equal(found.ring[1][GPURING_ROUTE_IN], 1);
+    gpuring_nic_select_channels(&routes, 2, 1, true, devices, 3,
+                                &found); /* NICs swapped in pairs */
+    assert_int_equal(found.ring[0][GPURING_NIC_IN], 0);
+    assert_int_equal(found.ring[1][GPURING_NIC_IN], 1);
+    assert_int_equal(found.ring[1][GPURING_NIC_OUT], 2);
+    assert_int_equal(found.tree[0][GPURING_NIC_IN], 0);
+    gpuring_nic_select_channels(&routes, 1, 1, false, devices, 3,
+                                &found); /* others have one ring */
+    assert_int_equal(found.ring[1][GPURING_NIC_IN], 1);
 }
 
 /* The only port of a device may have another number in the topology; of several it may not. */
 static void test_port_of_card(void **state)
 {
-    static const struct gpuring_routes counted = {
+    static const struct gpuring_nic_select counted = {
         .nnics = 3,
         .nic = {{.port = {"mlx5_1", 2}, .direct = {true, false}},
                 {.port = {"mlx5_0", 1}, .direct = {false, false}},
                 {.port = {"mlx5_0", 2}, .direct = {true, true}}},
         .nrings = 1,
         .ring = {{{"mlx5_1", 2}, {"mlx5_0", 2}}}};
-    struct gpuring_route_devices found;
+    struct gpuring_channel_nics found;
 
     (void) state;
-    gpuring_routes_devices(&counted, 1, 0, false, devices, 3, &found);
-    assert_int_equal(found.ring[0][GPURING_ROUTE_IN], 0);
-    assert_int_equal(found.ring[0][GPURING_ROUTE_OUT], 2);
-    assert_true(gpuring_routes_direct(&counted, &devices[0], GPURING_ROUTE_IN, false));
-    assert_false(gpuring_routes_direct(&counted, &devices[0], GPURING_ROUTE_OUT, true));
-    assert_false(gpuring_routes_direct(&counted, &devices[1], GPURING_ROUTE_OUT, true));
-    assert_true(gpuring_routes_direct(&counted, &devices[2], GPURING_ROUTE_OUT, false));
+    gpuring_nic_select_channels(&counted, 1, 0, false, devices, 3, &found);
+    assert_int_equal(found.ring[0][GPURING_NIC_IN], 0);
+    assert_int_equal(found.ring[0][GPURING_NIC_OUT], 2);
+    assert_true(gpuring_nic_select_direct(&counted, &devices[0], GPURING_NIC_IN, false));
+    assert_false(gpuring_nic_select_direct(&counted, &devices[0], GPURING_NIC_OUT, true));
+    assert_false(gpuring_nic_select_direct(&counted, &devices[1], GPURING_NIC_OUT, true));
+    assert_true(gpuring_nic_select_direct(&counted, &devices[2], GPURING_NIC_OUT, false));
 }
 
 static void test_in_turn(void **state)
 {
-    struct gpuring_route_devices found;
+    struct gpuring_channel_nics found;
 
     (void) state;
-    gpuring_routes_devices(NULL, 0, 0, false, devices, 3, &found);
+    gpuring_nic_select_channels(NULL, 0, 0, false, devices, 3, &found);
     for (int c = 0; c < GPURING_MAX_CHANNELS; c++) {
-        assert_int_equal(found.ring[c][GPURING_ROUTE_IN], c % 3);
-        assert_int_equal(found.ring[c][GPURING_ROUTE_OUT], c % 3);
-        assert_int_equal(found.tree[c][GPURING_ROUTE_OUT], c % 3);
+        assert_int_equal(found.ring[c][GPURING_NIC_IN], c % 3);
+        assert_int_equal(found.ring[c][GPURING_NIC_OUT], c % 3);
+        assert_int_equal(found.tree[c][GPURING_NIC_OUT], c % 3);
     }
-    gpuring_routes_devices(&routes, 2, 1, false, NULL, 0, &found); /* no device at all */
-    assert_int_equal(found.ring[1][GPURING_ROUTE_OUT], 0);
+    gpuring_nic_select_channels(&routes, 2, 1, false, NULL, 0, &found); /* no device at all */
+    assert_int_equal(found.ring[1][GPURING_NIC_OUT], 0);
 }
 
 /* On two sockets with a NIC and GPUs each, every NIC is used, each by its own socket's GPUs. */
@@ -92,7 +94,7 @@ static void test_engine(void **state)
     struct pci_graph *graph = graph_of_file("two-sockets.xml", NULL);
     struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
     struct pci_fabric fabric = {.ngpus = 0};
-    struct gpuring_routes found;
+    struct gpuring_nic_select found;
     struct pci_search search;
 
     (void) state;
@@ -102,12 +104,12 @@ static void test_engine(void **state)
     assert_int_equal(pci_channels_search(&fabric, &search, &ring), 0);
     search.pattern = PCI_PATTERN_BALANCED_TREE;
     assert_int_equal(pci_channels_search(&fabric, &search, &tree), 0);
-    gpuring_routes_find(graph, 0, &ring, &tree, &found);
+    gpuring_nic_select_find(graph, 0, &ring, &tree, &found);
     assert_int_equal(found.nrings, ring.nchannels);
     assert_int_equal(found.ntrees, tree.nchannels);
     assert_true(ring.nchannels > 0);
     for (uint32_t c = 0; c < ring.nchannels; c++) {
-        for (int way = 0; way < GPURING_ROUTE_WAYS; way++) {
+        for (int way = 0; way < GPURING_NIC_WAYS; way++) {
             const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, ring.nets[c][way]);
 
             assert_string_equal(found.ring[c][way].name, net->net.name);
@@ -140,30 +142,30 @@ static void test_direct(void **state)
         nnets = pci_graph_count(graph, PCI_NODE_NET);
         assert_true(nnets > 1);
         for (int gpu = 0; gpu < 4; gpu++) {
-            struct gpuring_routes found;
+            struct gpuring_nic_select found;
 
-            gpuring_routes_find(graph, gpu, &none, &none, &found);
+            gpuring_nic_select_find(graph, gpu, &none, &none, &found);
             assert_int_equal(found.nnics, nnets);
             for (uint32_t n = 0; n < nnets; n++) {
                 const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
                 struct gpuring_net_device device = {.port = net->net.port};
 
                 snprintf(device.name, sizeof device.name, "%s", net->net.name);
-                for (int way = 0; way < GPURING_ROUTE_WAYS; way++) {
-                    bool direct = gpuring_routes_direct(&found, &device, way, false);
+                for (int way = 0; way < GPURING_NIC_WAYS; way++) {
+                    bool direct = gpuring_nic_select_direct(&found, &device, way, false);
 
                     assert_int_equal(
-                        direct, pci_graph_gdr(graph, (uint32_t) gpu, n, way == GPURING_ROUTE_OUT));
+                        direct, pci_graph_gdr(graph, (uint32_t) gpu, n, way == GPURING_NIC_OUT));
                     reached[far] += direct;
                 }
             }
-            assert_true(gpuring_routes_direct(&found, &unknown, GPURING_ROUTE_IN, true));
-            assert_false(gpuring_routes_direct(&found, &unknown, GPURING_ROUTE_IN, false));
+            assert_true(gpuring_nic_select_direct(&found, &unknown, GPURING_NIC_IN, true));
+            assert_false(gpuring_nic_select_direct(&found, &unknown, GPURING_NIC_IN, false));
         }
         pci_graph_free(graph);
     }
     assert_true(reached[0] > 0 && reached[0] < reached[1]);
-    assert_int_equal(reached[1], 4 * GPURING_ROUTE_WAYS); /* one of the two NICs cannot */
+    assert_int_equal(reached[1], 4 * GPURING_NIC_WAYS); /* one of the two NICs cannot */
 }
 
 /* Connections tell their channels: rings by number, and both trees of a channel. */

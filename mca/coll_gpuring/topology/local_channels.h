@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The channels inside of this node, by its topology, and what follows from them. No MPI. */
+#ifndef GPURING_TOPOLOGY_LOCAL_CHANNELS_H
+#define GPURING_TOPOLOGY_LOCAL_CHANNELS_H
+
+#include "mca/coll_gpuring/topology/format.h"
+#include "mca/coll_gpuring/topology/model_choice.h"
+#include "mca/coll_gpuring/topology/nic_select.h"
+#include "mca/coll_gpuring/topology/node_map.h"
+
+struct gpuring_local_channels {
+    struct gpuring_channel_block block; /* of this rank, for AllGather 2 */
+    struct gpuring_model_choice model;
+    struct gpuring_nic_select nics;
+};
+
+/*
+ * Search them on the node's topology, which is changed. peers: what is known of peer access between
+ * the node's GPUs. A topology that cannot be used is reported, and leaves all of *local zero but
+ * the model's fingerprint.
+ */
+void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
+                                 const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
+                                 bool from_file, enum pci_peer peers,
+                                 struct gpuring_local_channels *local);
+
+/* Write the topology to coll_gpuring_topo_dump_file; failures are reported. */
+void gpuring_local_channels_dump(const struct pci_doc *doc);
+
+#endif
