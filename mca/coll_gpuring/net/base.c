@@ -5,13 +5,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 int gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config)
 {
-    net->news_end = &net->news;
+    gpuring_list_init(&net->news);
     snprintf(net->host, sizeof net->host, "%s",
              config->local_host != NULL ? config->local_host : "this host");
     return gpuring_gate_init(&net->gate) == 0 ? GPURING_OK : GPURING_ERR_NOMEM;
@@ -21,30 +22,19 @@ void gpuring_net_base_destroy(struct gpuring_net_base *net)
 {
     gpuring_gate_destroy(&net->gate);
     free(net->links);
-    free(net->generations);
 }
 
 static int table_grow(struct gpuring_net_base *net)
 {
     uint32_t count = net->nlinks > 0 ? net->nlinks * 2 : 16;
     struct gpuring_net_base_link **links = realloc(net->links, count * sizeof(*links));
-    uint32_t *generations;
 
-    if (links != NULL) {
-        net->links = links;
-    }
-    generations = realloc(net->generations, count * sizeof(*generations));
-    if (generations != NULL) {
-        net->generations = generations;
-    }
-    if (links == NULL || generations == NULL) {
+    if (links == NULL) {
         gpuring_error("out of memory for network connections");
         return GPURING_ERR_NOMEM;
     }
-    for (uint32_t i = net->nlinks; i < count; i++) {
-        links[i] = NULL;
-        generations[i] = 1;
-    }
+    memset(links + net->nlinks, 0, (count - net->nlinks) * sizeof(*links));
+    net->links = links;
     net->nlinks = count;
     return GPURING_OK;
 }
@@ -66,7 +56,7 @@ int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_l
         }
     }
     net->links[i] = link;
-    link->id = (uint64_t) net->generations[i]++ << 32 | i;
+    link->id = ++net->created << 32 | i;
     link->net = net;
     link->direction = direction;
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
@@ -90,31 +80,17 @@ struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_bas
 
 void gpuring_net_base_remove(struct gpuring_net_base_link *link)
 {
-    struct gpuring_net_base *net = link->net;
-    struct gpuring_net_base_link **at = &net->news;
-
-    net->links[(uint32_t) link->id] = NULL;
+    link->net->links[(uint32_t) link->id] = NULL;
     if (link->pair != NULL) {
         link->pair->pair = NULL;
     }
-    while (*at != NULL && *at != link) {
-        at = &(*at)->next_news;
-    }
-    if (*at == link) {
-        *at = link->next_news;
-        if (net->news_end == &link->next_news) {
-            net->news_end = at;
-        }
-    }
+    gpuring_list_remove(&link->news);
 }
 
 void gpuring_net_base_news(struct gpuring_net_base_link *link)
 {
-    if (!link->news) {
-        link->news = true;
-        link->next_news = NULL;
-        *link->net->news_end = link;
-        link->net->news_end = &link->next_news;
+    if (!gpuring_list_linked(&link->news)) {
+        gpuring_list_append(&link->net->news, &link->news);
     }
 }
 
@@ -199,16 +175,12 @@ static int link_events(struct gpuring_net_base_link *link, struct gpuring_net_ev
 
 int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_event *events, int max)
 {
+    struct gpuring_net_base_link *link;
     int n = 0;
 
-    while (net->news != NULL && n < max) {
-        struct gpuring_net_base_link *link = net->news;
-
-        net->news = link->next_news;
-        if (net->news == NULL) {
-            net->news_end = &net->news;
-        }
-        link->news = false;
+    while (n < max &&
+           (link = GPURING_LIST_FIRST(&net->news, struct gpuring_net_base_link, news)) != NULL) {
+        gpuring_list_remove(&link->news);
         if (link->user == NULL) {
             continue; /* set_user puts it here again */
         }

@@ -10,6 +10,7 @@
 
 #include "mca/coll_gpuring/net/gate.h"
 #include "mca/coll_gpuring/net/net.h"
+#include "mca/coll_gpuring/util/list.h"
 
 /* Counts of steps: what has happened, and how much of it the proxy was told. */
 struct gpuring_net_count {
@@ -30,8 +31,7 @@ struct gpuring_net_base_link {
     struct gpuring_net_base_link *pair; /* see net.h; NULL: none */
     int status;
     bool error_told;
-    bool news; /* in the net's list */
-    struct gpuring_net_base_link *next_news;
+    struct gpuring_list news; /* in the net's list, while it has events */
     char peer_name[128];
     char text[640];
 };
@@ -40,9 +40,9 @@ struct gpuring_net_base {
     struct gpuring_gate gate;
     char host[64];
     struct gpuring_net_base_link **links; /* NULL: free place */
-    uint32_t *generations;                /* high 32 bits of the id of the next link there */
     uint32_t nlinks;
-    struct gpuring_net_base_link *news, **news_end;
+    uint64_t created; /* links so far: high 32 bits of the next id */
+    struct gpuring_list news;
 };
 
 /* Without the gate: the life of the base. The links are all gone before destroy. */

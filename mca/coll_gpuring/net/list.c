@@ -179,29 +179,32 @@ bool gpuring_net_is_software(const char *root, const char *name)
            readlink(path, target, sizeof target) < 0;
 }
 
-typedef int (*visit_fn)(const char *root, const char *name, const char *list,
-                        struct gpuring_net_devices *devices);
+/* What is added for an entry of a folder; parent: the folder that it is part of, if that counts. */
+struct walk {
+    const char *root, *list, *parent;
+    struct gpuring_net_devices *devices;
+};
+typedef int (*visit_fn)(const struct walk *walk, const char *name);
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Call visit for every entry of ROOT/class/CLASS, in the order of names. */
-static int visit_class(const char *root, const char *class, visit_fn visit, const char *list,
-                       struct gpuring_net_devices *devices)
+/* Call visit for every entry of ROOT/class/FOLDER, in the order of names. */
+static int visit_all(const struct walk *walk, const char *folder, visit_fn visit)
 {
     char path[PATH_MAX];
     struct dirent **entries;
     int count, status = GPURING_OK;
 
-    if (snprintf(path, sizeof path, "%s/class/%s", root, class) >= (int) sizeof path) {
+    if (snprintf(path, sizeof path, "%s/class/%s", walk->root, folder) >= (int) sizeof path) {
         return GPURING_ERR_ARG;
     }
     count = scandir(path, &entries, NULL, by_name);
     for (int i = 0; i < count; i++) {
         if (status == GPURING_OK && entries[i]->d_name[0] != '.') {
-            status = visit(root, entries[i]->d_name, list, devices);
+            status = visit(walk, entries[i]->d_name);
         }
         free(entries[i]);
     }
@@ -211,18 +214,23 @@ static int visit_class(const char *root, const char *class, visit_fn visit, cons
     return status;
 }
 
-static int add_interface(const char *root, const char *name, const char *list,
-                         struct gpuring_net_devices *devices)
+static bool is_loopback(const char *root, const char *name)
+{
+    char type[32];
+
+    gpuring_net_attribute(root, "net", name, "type", type, sizeof type);
+    return strcmp(type, "772") == 0; /* ARPHRD_LOOPBACK; its state is "unknown" */
+}
+
+static int add_interface(const struct walk *walk, const char *name)
 {
     struct gpuring_net_device device = {.port = 1, .speed = SPEED_UNKNOWN};
-    char state[32], type[32], speed[32];
-    bool loopback;
+    char state[32], speed[32];
 
-    gpuring_net_attribute(root, "net", name, "operstate", state, sizeof state);
-    gpuring_net_attribute(root, "net", name, "type", type, sizeof type);
-    gpuring_net_attribute(root, "net", name, "speed", speed, sizeof speed);
-    loopback = strcmp(type, "772") == 0; /* ARPHRD_LOOPBACK; its state is "unknown" */
-    if ((loopback && devices->count > 0) || !gpuring_net_list_selects(list, name, 1) ||
+    gpuring_net_attribute(walk->root, "net", name, "operstate", state, sizeof state);
+    gpuring_net_attribute(walk->root, "net", name, "speed", speed, sizeof speed);
+    if ((is_loopback(walk->root, name) && walk->devices->count > 0) ||
+        !gpuring_net_list_selects(walk->list, name, 1) ||
         (strcmp(state, "up") != 0 && strcmp(state, "unknown") != 0)) {
         return GPURING_OK;
     }
@@ -230,25 +238,18 @@ static int add_interface(const char *root, const char *name, const char *list,
         device.speed = atof(speed) / 8e3;
     }
     snprintf(device.name, sizeof device.name, "%s", name);
-    gpuring_net_pci_bus_id(root, "net", name, device.pci_bus_id);
-    return gpuring_net_devices_add(devices, &device);
-}
-
-static bool is_loopback(const char *root, const struct gpuring_net_device *device)
-{
-    char type[32];
-
-    gpuring_net_attribute(root, "net", device->name, "type", type, sizeof type);
-    return strcmp(type, "772") == 0;
+    gpuring_net_pci_bus_id(walk->root, "net", name, device.pci_bus_id);
+    return gpuring_net_devices_add(walk->devices, &device);
 }
 
 int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_net_devices *devices)
 {
+    const struct walk walk = {.root = root, .list = list, .devices = devices};
     int first = devices->count;
-    int status = visit_class(root, "net", add_interface, list, devices);
+    int status = visit_all(&walk, "net", add_interface);
 
     /* A loopback that came before others. */
-    if (devices->count > first + 1 && is_loopback(root, &devices->device[first])) {
+    if (devices->count > first + 1 && is_loopback(root, devices->device[first].name)) {
         devices->count--;
         memmove(&devices->device[first], &devices->device[first + 1],
                 (size_t) (devices->count - first) * sizeof(*devices->device));
@@ -256,16 +257,16 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
     return status;
 }
 
-static int add_port(const char *root, const char *name, const char *port, const char *list,
-                    struct gpuring_net_devices *devices)
+static int add_port(const struct walk *walk, const char *port)
 {
     struct gpuring_net_device device = {.port = atoi(port), .speed = SPEED_UNKNOWN};
+    const char *root = walk->root, *name = walk->parent;
     unsigned guid[4];
     char attribute[64], line[64];
 
     snprintf(attribute, sizeof attribute, "ports/%.16s/state", port);
     gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
-    if (strncmp(line, "4:", 2) != 0 || !gpuring_net_list_selects(list, name, device.port)) {
+    if (strncmp(line, "4:", 2) != 0 || !gpuring_net_list_selects(walk->list, name, device.port)) {
         return GPURING_OK; /* 4: ACTIVE */
     }
     snprintf(attribute, sizeof attribute, "ports/%.16s/rate", port);
@@ -280,38 +281,25 @@ static int add_port(const char *root, const char *name, const char *port, const 
     }
     snprintf(device.name, sizeof device.name, "%s", name);
     gpuring_net_pci_bus_id(root, "infiniband", name, device.pci_bus_id);
-    return gpuring_net_devices_add(devices, &device);
+    return gpuring_net_devices_add(walk->devices, &device);
 }
 
-static int add_adapter(const char *root, const char *name, const char *list,
-                       struct gpuring_net_devices *devices)
+static int add_adapter(const struct walk *walk, const char *name)
 {
-    int status = GPURING_OK;
-    char path[PATH_MAX];
-    struct dirent **entries;
-    int count;
+    struct walk ports = *walk;
+    char folder[NAME_MAX + 32];
 
-    if (snprintf(path, sizeof path, "%s/class/infiniband/%s/ports", root, name) >=
-        (int) sizeof path) {
-        return GPURING_OK;
-    }
-    count = scandir(path, &entries, NULL, by_name);
-    for (int i = 0; i < count; i++) {
-        if (status == GPURING_OK && entries[i]->d_name[0] != '.') {
-            status = add_port(root, name, entries[i]->d_name, list, devices);
-        }
-        free(entries[i]);
-    }
-    if (count >= 0) {
-        free(entries);
-    }
-    return status;
+    ports.parent = name;
+    snprintf(folder, sizeof folder, "infiniband/%s/ports", name);
+    return visit_all(&ports, folder, add_port);
 }
 
 int gpuring_net_devices_rdma(const char *root, const char *list,
                              struct gpuring_net_devices *devices)
 {
-    return visit_class(root, "infiniband", add_adapter, list, devices);
+    const struct walk walk = {.root = root, .list = list, .devices = devices};
+
+    return visit_all(&walk, "infiniband", add_adapter);
 }
 
 bool gpuring_net_only_software(const char *root)

@@ -7,6 +7,7 @@
 
 #include "mca/coll_gpuring/net/gate.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
+#include "mca/coll_gpuring/util/list.h"
 
 /* Counts of steps; all only grow. sent <= posted <= credit + nslots, posted <= the lane's tail. */
 struct gpuring_proxy_ring {
@@ -20,8 +21,8 @@ struct gpuring_proxy_ring {
 };
 
 struct gpuring_proxy_conn {
+    struct gpuring_list node;
     struct gpuring_proxy *proxy;
-    struct gpuring_proxy_conn *next;
     const struct gpuring_net_ops *ops;
     struct gpuring_net_link *link;
     enum gpuring_net_direction direction;

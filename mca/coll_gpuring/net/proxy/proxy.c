@@ -23,15 +23,14 @@
 #define JOIN_GRACE_SECONDS 2.0 /* for a call of the net that is under way */
 
 struct proxy_net {
+    struct gpuring_list node;
     const struct gpuring_net_ops *ops;
     struct gpuring_net *net;
-    struct proxy_net *next;
 };
 
 struct gpuring_proxy {
     struct gpuring_gate gate;
-    struct proxy_net *nets;
-    struct gpuring_proxy_conn *conns;
+    struct gpuring_list nets, conns;
     struct gpuring_proxy_config config;
     char *cores; /* the copy to which config points */
     pthread_t thread;
@@ -46,25 +45,28 @@ struct gpuring_proxy {
 static int proxy_pass(struct gpuring_proxy *proxy)
 {
     struct gpuring_net_event events[EVENTS_PER_POLL];
+    struct gpuring_proxy_conn *conn;
+    struct proxy_net *net;
     uint64_t bytes = 0, again = 0;
     int done = 0;
 
-    for (const struct proxy_net *net = proxy->nets; net != NULL; net = net->next) {
+    GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
+    {
         int count = 0;
 
         if (net->ops->poll(net->net, events, EVENTS_PER_POLL, &count) != GPURING_OK) {
             continue; /* the links' ERROR events say more */
         }
         for (int i = 0; i < count; i++) {
-            struct gpuring_proxy_conn *conn = net->ops->link_user(events[i].link);
-
+            conn = net->ops->link_user(events[i].link);
             if (conn != NULL) { /* else: of a link that was removed */
                 gpuring_proxy_conn_event(conn, &events[i]);
             }
         }
         done += count;
     }
-    for (struct gpuring_proxy_conn *conn = proxy->conns; conn != NULL; conn = conn->next) {
+    GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
+    {
         done += gpuring_proxy_conn_pump(conn, &bytes, &again);
     }
     /* Counters for display only: no partner, relaxed. */
@@ -76,12 +78,17 @@ static int proxy_pass(struct gpuring_proxy *proxy)
 /* Under the gate: is there something of ours that is not out yet? posted: as for a connection. */
 static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 {
-    for (const struct gpuring_proxy_conn *conn = proxy->conns; conn != NULL; conn = conn->next) {
+    const struct gpuring_proxy_conn *conn;
+    const struct proxy_net *net;
+
+    GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
+    {
         if (gpuring_proxy_conn_pending(conn, posted)) {
             return true;
         }
     }
-    for (const struct proxy_net *net = proxy->nets; net != NULL; net = net->next) {
+    GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
+    {
         if (net->ops->quiet(net->net) == GPURING_AGAIN) {
             return true;
         }
@@ -92,9 +99,12 @@ static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 /* Under the gate: the descriptors to nap on. False: there is something to do already. */
 static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap)
 {
+    const struct proxy_net *net;
+
     nap->nfds = 0;
     nap->all_nets = true;
-    for (const struct proxy_net *net = proxy->nets; net != NULL; net = net->next) {
+    GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
+    {
         int fd = net->ops->wait_fd(net->net);
 
         if (fd < 0 || nap->nfds == GPURING_PROXY_NAP_FDS) {
@@ -175,6 +185,8 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         free(proxy);
         return GPURING_ERR_NOMEM;
     }
+    gpuring_list_init(&proxy->nets);
+    gpuring_list_init(&proxy->conns);
     proxy->config = *config;
     proxy->cores = config->cores != NULL ? strdup(config->cores) : NULL;
     proxy->config.cores = proxy->cores;
@@ -217,24 +229,31 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     return GPURING_OK;
 }
 
+/* Under the gate, or when there is no thread. */
+static void conn_unlink(struct gpuring_proxy_conn *conn)
+{
+    gpuring_list_remove(&conn->node);
+    conn->ops->link_set_user(conn->link, NULL);
+    if (conn->pair != NULL) {
+        conn->pair->pair = NULL;
+    }
+}
+
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
 {
     int status = proxy != NULL ? proxy_join(proxy, seconds) : GPURING_OK;
+    struct gpuring_proxy_conn *conn;
+    struct proxy_net *net;
 
     if (proxy == NULL || status != GPURING_OK) {
         return status;
     }
-    while (proxy->conns != NULL) {
-        struct gpuring_proxy_conn *conn = proxy->conns;
-
-        proxy->conns = conn->next;
-        conn->ops->link_set_user(conn->link, NULL);
+    while ((conn = GPURING_LIST_FIRST(&proxy->conns, struct gpuring_proxy_conn, node)) != NULL) {
+        conn_unlink(conn);
         free(conn);
     }
-    while (proxy->nets != NULL) {
-        struct proxy_net *net = proxy->nets;
-
-        proxy->nets = net->next;
+    while ((net = GPURING_LIST_FIRST(&proxy->nets, struct proxy_net, node)) != NULL) {
+        gpuring_list_remove(&net->node);
         free(net);
     }
     close(proxy->bell.fd);
@@ -254,23 +273,23 @@ int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_
         return GPURING_ERR_NOMEM;
     }
     gpuring_gate_enter(&proxy->gate);
-    *entry = (struct proxy_net){.ops = ops, .net = net, .next = proxy->nets};
-    proxy->nets = entry;
+    *entry = (struct proxy_net){.ops = ops, .net = net};
+    gpuring_list_prepend(&proxy->nets, &entry->node);
     gpuring_gate_leave(&proxy->gate);
     return GPURING_OK;
 }
 
 void gpuring_proxy_remove_net(struct gpuring_proxy *proxy, const struct gpuring_net *net)
 {
-    struct proxy_net *found = NULL;
+    struct proxy_net *entry, *found = NULL;
 
     gpuring_gate_enter(&proxy->gate);
-    for (struct proxy_net **at = &proxy->nets; *at != NULL; at = &(*at)->next) {
-        if ((*at)->net == net) {
-            found = *at;
-            *at = found->next;
-            break;
-        }
+    GPURING_LIST_EACH(entry, &proxy->nets, struct proxy_net, node)
+    {
+        found = entry->net == net ? entry : found;
+    }
+    if (found != NULL) {
+        gpuring_list_remove(&found->node);
     }
     gpuring_gate_leave(&proxy->gate);
     /* The thread may nap on the net's descriptor, which the caller closes next: let it look again.
@@ -301,8 +320,7 @@ int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops 
     }
     gpuring_gate_enter(&proxy->gate);
     ops->link_set_user(link, conn);
-    conn->next = proxy->conns;
-    proxy->conns = conn;
+    gpuring_list_prepend(&proxy->conns, &conn->node);
     gpuring_gate_leave(&proxy->gate);
     *result = conn;
     return GPURING_OK;
@@ -318,21 +336,6 @@ void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_co
     send->pair = receive;
     receive->pair = send;
     gpuring_gate_leave(&send->proxy->gate);
-}
-
-/* Under the gate. */
-static void conn_unlink(struct gpuring_proxy_conn *conn)
-{
-    struct gpuring_proxy_conn **at = &conn->proxy->conns;
-
-    while (*at != conn) {
-        at = &(*at)->next;
-    }
-    *at = conn->next;
-    conn->ops->link_set_user(conn->link, NULL);
-    if (conn->pair != NULL) {
-        conn->pair->pair = NULL;
-    }
 }
 
 int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)

@@ -71,7 +71,10 @@ static void on_ep_error(void *argument, ucp_ep_h ep, ucs_status_t status)
 
 static struct gpuring_ucx_peer *find_peer(struct gpuring_net *net, const uint8_t *id)
 {
-    for (struct gpuring_ucx_peer *peer = net->peers; peer != NULL; peer = peer->next) {
+    struct gpuring_ucx_peer *peer;
+
+    GPURING_LIST_EACH(peer, &net->peers, struct gpuring_ucx_peer, node)
+    {
         if (peer->status == GPURING_OK && memcmp(peer->id, id, sizeof peer->id) == 0) {
             return peer;
         }
@@ -104,8 +107,7 @@ static int peer_create(struct gpuring_net *net, const struct gpuring_ucx_process
         free(peer);
         return GPURING_ERR_NET;
     }
-    peer->next = net->peers;
-    net->peers = peer;
+    gpuring_list_prepend(&net->peers, &peer->node);
     *result = peer;
     return GPURING_OK;
 }
@@ -173,12 +175,13 @@ void gpuring_ucx_peers_close(struct gpuring_net *net)
     struct gpuring_ucx_peer *peer;
 
     /* All closes begin before the first is waited for: they overlap. */
-    for (peer = net->peers; peer != NULL; peer = peer->next) {
+    GPURING_LIST_EACH(peer, &net->peers, struct gpuring_ucx_peer, node)
+    {
         peer->closing = close_begin(peer, peer->status != GPURING_OK ? UCP_EP_CLOSE_FLAG_FORCE : 0);
     }
-    while ((peer = net->peers) != NULL) {
+    while ((peer = GPURING_LIST_FIRST(&net->peers, struct gpuring_ucx_peer, node)) != NULL) {
         close_finish(net, peer->closing, deadline);
-        net->peers = peer->next;
+        gpuring_list_remove(&peer->node);
         free(peer);
     }
 }

@@ -279,6 +279,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         return GPURING_ERR_NOMEM;
     }
     net->efd = -1;
+    gpuring_list_init(&net->peers);
     if (getrandom(net->id, sizeof net->id, 0) != (ssize_t) sizeof net->id) {
         gpuring_error("the network ucx cannot get random bytes: %s", strerror(errno));
         status = GPURING_ERR_IO;
@@ -406,7 +407,8 @@ static int ucx_arm(struct gpuring_net *net)
     ucs_status_t status;
 
     gpuring_gate_reenter(&net->base.gate);
-    status = net->base.news != NULL ? UCS_ERR_BUSY : gpuring_ucx.ucp_worker_arm(net->worker);
+    status = !gpuring_list_empty(&net->base.news) ? UCS_ERR_BUSY
+                                                  : gpuring_ucx.ucp_worker_arm(net->worker);
     gpuring_gate_leave(&net->base.gate);
     return status == UCS_OK ? GPURING_OK : GPURING_AGAIN;
 }

@@ -69,8 +69,8 @@ struct gpuring_ucx_ring {
 };
 
 struct gpuring_ucx_peer {
+    struct gpuring_list node; /* in the net's peers */
     struct gpuring_net *net;
-    struct gpuring_ucx_peer *next;
     uint8_t id[GPURING_UCX_ID_BYTES];
     ucp_ep_h ep;
     int status;              /* 0, or GPURING_ERR_* once the endpoint failed */
@@ -97,7 +97,7 @@ struct gpuring_net {
     uint8_t id[GPURING_UCX_ID_BYTES];
     struct gpuring_net_device *devices;
     int ndevices;
-    struct gpuring_ucx_peer *peers;
+    struct gpuring_list peers;
     bool dirty;  /* something was sent since the last flush began */
     void *flush; /* request of a flush under way */
 };

@@ -24,39 +24,11 @@ static void verbs_close(struct gpuring_net *net)
     free(net);
 }
 
-static int check_config(const struct gpuring_net_config *config)
-{
-    const struct {
-        const char *name;
-        int value, least, most;
-    } ranges[] = {
-        {"coll_gpuring_verbs_timeout", config->verbs_timeout, -1, 31},
-        {"coll_gpuring_verbs_retry_count", config->verbs_retry_count, -1, 7},
-        {"coll_gpuring_verbs_gid_index", config->verbs_gid_index - 1, -1, 255},
-        {"coll_gpuring_verbs_sl", config->verbs_service_level, 0, 15},
-        {"coll_gpuring_verbs_tc", config->verbs_traffic_class, 0, 255},
-        {"coll_gpuring_verbs_pkey", config->verbs_pkey, 0, 32767},
-        {"coll_gpuring_verbs_mtu (its place in the list)", config->verbs_mtu, 0, IBV_MTU_4096},
-        {"coll_gpuring_verbs_qps", config->verbs_qps, 0, GPURING_VERBS_MAX_QPS},
-        {"coll_gpuring_verbs_spares", config->verbs_spares, 0, GPURING_VERBS_MAX_SPARES},
-    };
-
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most) {
-            gpuring_error("network verbs: %s is %d, it must be in %d..%d", ranges[i].name,
-                          ranges[i].value, ranges[i].least, ranges[i].most);
-            return GPURING_ERR_ARG;
-        }
-    }
-    return GPURING_OK;
-}
-
 static int verbs_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
     struct gpuring_net *net;
-    int status = check_config(config);
+    int status = gpuring_verbs_load();
 
-    status = status == GPURING_OK ? gpuring_verbs_load() : status;
     if (status != GPURING_OK) {
         return status;
     }
@@ -171,7 +143,7 @@ static int verbs_arm(struct gpuring_net *net)
         }
     }
     /* What completed before the request does not notify: look once more. */
-    if (gpuring_verbs_completions(net) > 0 || net->base.news != NULL ||
+    if (gpuring_verbs_completions(net) > 0 || !gpuring_list_empty(&net->base.news) ||
         gpuring_verbs_recovery_due(net)) {
         status = GPURING_AGAIN;
     }

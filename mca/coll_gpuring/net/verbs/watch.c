@@ -23,32 +23,10 @@ struct gpuring_verbs_watch {
     struct gpuring_net *net;
     pthread_t thread;
     pid_t pid;
-    int stop; /* an eventfd */
-    int nadapters;
-    struct gpuring_verbs_adapter **adapters; /* in the order of fds */
-    struct pollfd *fds;                      /* stop, then each adapter */
+    nfds_t nadapters;
+    int stop;            /* an eventfd */
+    struct pollfd fds[]; /* of each adapter, in their order, then stop */
 };
-
-enum verdict { VERDICT_IGNORE, VERDICT_PORT_DOWN, VERDICT_PORT_UP, VERDICT_QP, VERDICT_DEVICE };
-
-static enum verdict judge(enum ibv_event_type type)
-{
-    switch (type) {
-    case IBV_EVENT_PORT_ERR:
-        return VERDICT_PORT_DOWN;
-    case IBV_EVENT_PORT_ACTIVE:
-        return VERDICT_PORT_UP;
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-        return VERDICT_QP;
-    case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_CQ_ERR:
-        return VERDICT_DEVICE;
-    default:
-        return VERDICT_IGNORE;
-    }
-}
 
 /* Which rails an event is about: those of a queue pair, of a port, or of a whole adapter. */
 struct concerned {
@@ -79,16 +57,15 @@ static bool has_others(const struct gpuring_net_link *link, const struct concern
 static void fail_rails(struct gpuring_net *net, const struct concerned *who, bool spare,
                        const char *what, const char *remedy)
 {
-    gpuring_gate_enter(&net->base.gate);
-    for (uint32_t i = 0; i < net->base.nlinks; i++) {
-        struct gpuring_net_link *link =
-            (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
+    struct gpuring_net_link *link;
 
-        if (link == NULL || !link->connected || link->peer_closed ||
-            (spare && !has_others(link, who))) {
-            continue;
-        }
-        for (unsigned r = 0; r < link->nrails; r++) {
+    gpuring_gate_enter(&net->base.gate);
+    GPURING_VERBS_EACH_LINK(net, link)
+    {
+        bool goes_on = !spare || has_others(link, who);
+
+        for (unsigned r = 0; r < link->nrails && link->connected && !link->peer_closed && goes_on;
+             r++) {
             if (concerns(who, &link->rail[r])) {
                 gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
             }
@@ -101,7 +78,7 @@ static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapte
 {
     struct ibv_async_event event;
     struct concerned who = {.adapter = adapter};
-    enum verdict verdict;
+    const struct ibv_qp *qp;
     const char *what;
     int port;
 
@@ -110,33 +87,34 @@ static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapte
     }
     /* Acknowledged first: destroying a queue pair waits for that, under the gate that we need.
      * From here on its address is only compared. */
-    verdict = judge(event.event_type);
     what = gpuring_verbs.event_type_str(event.event_type);
-    who.qp = verdict == VERDICT_QP ? event.element.qp : NULL;
+    qp = event.element.qp;
     port = event.element.port_num;
     gpuring_verbs.ack_async_event(&event);
-    switch (verdict) {
-    case VERDICT_PORT_DOWN:
-        gpuring_warn("[port-down] %s: device %s port %d is down; connections that have no other "
-                     "path fail if "
+    switch (event.event_type) {
+    case IBV_EVENT_PORT_ERR:
+        gpuring_warn("%s: device %s port %d is down; connections that have no other path fail if "
                      "it does not come back within the retries (coll_gpuring_verbs_timeout, "
                      "coll_gpuring_verbs_retry_count)",
                      net->base.host, adapter->name, port);
         who.port = port;
         fail_rails(net, &who, true, what, "check the cable and the switch");
         break;
-    case VERDICT_PORT_UP:
-        gpuring_warn(
-            "[port-up] %s: device %s port %d is up again; connections that left it stay where they "
-            "are",
-            net->base.host, adapter->name, port);
+    case IBV_EVENT_PORT_ACTIVE:
+        gpuring_warn("%s: device %s port %d is up again; connections that left it stay where they "
+                     "are",
+                     net->base.host, adapter->name, port);
         break;
-    case VERDICT_QP:
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        who.qp = qp;
         fail_rails(net, &who, false, what,
                    "the peer sent what this end refuses, or the device failed: see the kernel's "
                    "log (dmesg)");
         break;
-    case VERDICT_DEVICE:
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
         fail_rails(net, &who, false, what, DEVICE_REMEDY);
         break;
     default:
@@ -148,19 +126,21 @@ static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapte
 static void *watch_main(void *argument)
 {
     struct gpuring_verbs_watch *watch = argument;
+    nfds_t count = watch->nadapters;
 
     pthread_setname_np(pthread_self(), "gpuring-events");
-    while (poll(watch->fds, (nfds_t) watch->nadapters + 1, -1) >= 0 || errno == EINTR) {
-        if (watch->fds[0].revents != 0) {
-            break;
-        }
-        for (int i = 0; i < watch->nadapters; i++) {
-            if ((watch->fds[i + 1].revents & POLLIN) != 0) {
-                handle(watch->net, watch->adapters[i]);
-            } else if (watch->fds[i + 1].revents != 0) {
-                const struct concerned who = {.adapter = watch->adapters[i]};
+    while ((poll(watch->fds, count + 1, -1) >= 0 || errno == EINTR) &&
+           watch->fds[count].revents == 0) {
+        struct pollfd *fd = watch->fds;
 
-                watch->fds[i + 1].fd = -1; /* the device is gone for good */
+        for (struct gpuring_verbs_adapter *adapter = watch->net->adapters; adapter != NULL;
+             adapter = adapter->next, fd++) {
+            if ((fd->revents & POLLIN) != 0) {
+                handle(watch->net, adapter);
+            } else if (fd->revents != 0) {
+                const struct concerned who = {.adapter = adapter};
+
+                fd->fd = -1; /* the device is gone for good */
                 fail_rails(watch->net, &who, false, "the device was removed", DEVICE_REMEDY);
             }
         }
@@ -168,53 +148,42 @@ static void *watch_main(void *argument)
     return NULL;
 }
 
-static void watch_free(struct gpuring_verbs_watch *watch)
-{
-    if (watch->stop >= 0) {
-        close(watch->stop);
-    }
-    free(watch->adapters);
-    free(watch->fds);
-    free(watch);
-}
-
 int gpuring_verbs_watch_start(struct gpuring_net *net)
 {
-    struct gpuring_verbs_watch *watch = calloc(1, sizeof *watch);
-    int error, n = 0;
+    struct gpuring_verbs_watch *watch;
+    int error, stop = eventfd(0, EFD_CLOEXEC);
+    nfds_t count = 0;
 
     for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
-        n++;
+        count++;
     }
-    if (watch != NULL) {
-        watch->net = net;
-        watch->pid = getpid();
-        watch->stop = eventfd(0, EFD_CLOEXEC);
-        watch->adapters = calloc((size_t) n, sizeof(struct gpuring_verbs_adapter *));
-        watch->fds = calloc((size_t) n + 1, sizeof(*watch->fds));
-    }
-    if (watch == NULL || watch->adapters == NULL || watch->fds == NULL || watch->stop < 0) {
+    watch = calloc(1, sizeof *watch + (count + 1) * sizeof watch->fds[0]);
+    if (watch == NULL || stop < 0) {
         gpuring_error("out of memory or file descriptors for the watch over network devices");
-        if (watch != NULL) {
-            watch_free(watch);
-        }
-        return GPURING_ERR_NOMEM;
+        error = GPURING_ERR_NOMEM;
+        goto fail;
     }
-    watch->fds[0] = (struct pollfd){.fd = watch->stop, .events = POLLIN};
+    *watch =
+        (struct gpuring_verbs_watch){.net = net, .pid = getpid(), .stop = stop, .nadapters = count};
+    watch->fds[count] = (struct pollfd){.fd = stop, .events = POLLIN};
+    count = 0;
     for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
-        watch->adapters[watch->nadapters++] = a;
-        watch->fds[watch->nadapters] =
-            (struct pollfd){.fd = a->context->async_fd, .events = POLLIN};
+        watch->fds[count++] = (struct pollfd){.fd = a->context->async_fd, .events = POLLIN};
     }
     error = gpuring_proxy_thread_start(&watch->thread, watch_main, watch);
-    if (error != 0) {
-        gpuring_error("cannot start the thread that watches network devices: %s (see ulimit -u)",
-                      strerror(error));
-        watch_free(watch);
-        return GPURING_ERR_IO;
+    if (error == 0) {
+        net->watch = watch;
+        return GPURING_OK;
     }
-    net->watch = watch;
-    return GPURING_OK;
+    gpuring_error("cannot start the thread that watches network devices: %s (see ulimit -u)",
+                  strerror(error));
+    error = GPURING_ERR_IO;
+fail:
+    if (stop >= 0) {
+        close(stop);
+    }
+    free(watch);
+    return error;
 }
 
 void gpuring_verbs_watch_stop(struct gpuring_net *net)
@@ -231,5 +200,6 @@ void gpuring_verbs_watch_stop(struct gpuring_net *net)
         }
         pthread_join(watch->thread, NULL); /* it never blocks but in poll and at the gate */
     }
-    watch_free(watch);
+    close(watch->stop);
+    free(watch);
 }
