@@ -93,7 +93,8 @@ static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapte
     gpuring_verbs.ack_async_event(&event);
     switch (event.event_type) {
     case IBV_EVENT_PORT_ERR:
-        gpuring_warn("%s: device %s port %d is down; connections that have no other path fail if "
+        gpuring_warn("[port-down] %s: device %s port %d is down; connections that have no other "
+                     "path fail if "
                      "it does not come back within the retries (coll_gpuring_verbs_timeout, "
                      "coll_gpuring_verbs_retry_count)",
                      net->base.host, adapter->name, port);
@@ -101,9 +102,10 @@ static void handle(struct gpuring_net *net, struct gpuring_verbs_adapter *adapte
         fail_rails(net, &who, true, what, "check the cable and the switch");
         break;
     case IBV_EVENT_PORT_ACTIVE:
-        gpuring_warn("%s: device %s port %d is up again; connections that left it stay where they "
-                     "are",
-                     net->base.host, adapter->name, port);
+        gpuring_warn(
+            "[port-up] %s: device %s port %d is up again; connections that left it stay where they "
+            "are",
+            net->base.host, adapter->name, port);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
