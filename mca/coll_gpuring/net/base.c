@@ -94,9 +94,12 @@ void gpuring_net_base_news(struct gpuring_net_base_link *link)
     }
 }
 
-void gpuring_net_base_pair(struct gpuring_net_base_link *send,
-                           struct gpuring_net_base_link *receive)
+void gpuring_net_base_pair(struct gpuring_net_link *send_link,
+                           struct gpuring_net_link *receive_link)
 {
+    struct gpuring_net_base_link *send = (struct gpuring_net_base_link *) send_link;
+    struct gpuring_net_base_link *receive = (struct gpuring_net_base_link *) receive_link;
+
     gpuring_gate_enter(&send->net->gate);
     send->pair = receive;
     receive->pair = send;
@@ -192,8 +195,15 @@ int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_eve
     return n;
 }
 
-void gpuring_net_base_set_user(struct gpuring_net_base_link *link, void *user)
+void *gpuring_net_base_user(const struct gpuring_net_link *link)
 {
+    return ((const struct gpuring_net_base_link *) link)->user;
+}
+
+void gpuring_net_base_set_user(struct gpuring_net_link *of, void *user)
+{
+    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) of;
+
     gpuring_gate_enter(&link->net->gate);
     link->user = user;
     if (user != NULL) {

@@ -61,10 +61,6 @@ struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_bas
 struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
                                                   uint32_t place);
 
-/* The two are a pair; takes the gate. For the ops table, by casts of the links. */
-void gpuring_net_base_pair(struct gpuring_net_base_link *send,
-                           struct gpuring_net_base_link *receive);
-
 /* The peer of a sending link has consumed all before `head`. Older news than others is none. */
 void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head);
 
@@ -110,7 +106,9 @@ void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const
 int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_event *events,
                             int max);
 
-/* Takes the gate; for the ops table, by a cast of the link. */
-void gpuring_net_base_set_user(struct gpuring_net_base_link *link, void *user);
+/* For the ops table; these take the gate. */
+void gpuring_net_base_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
+void gpuring_net_base_set_user(struct gpuring_net_link *link, void *user);
+void *gpuring_net_base_user(const struct gpuring_net_link *link); /* without the gate */
 
 #endif

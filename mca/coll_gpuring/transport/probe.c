@@ -34,15 +34,18 @@ struct report {
     uint8_t marks[];  /* a bit for each place */
 };
 
-/* What the kernel reads, in pinned memory; a lane for every peer that is written to. */
+/* What the kernel reads, in pinned memory: the job, then a lane for every peer that is written to,
+ * then what its lane reads. */
+struct target {
+    struct gpuring_fifo_head head __attribute__((aligned(128)));
+    uint32_t input[SLOT_WORDS];
+    struct gpuring_send send;
+};
 struct job {
     struct gpuring_work work;
     struct gpuring_step step;
     uint16_t refs[8]; /* operand, destination; the rest is room */
-};
-
-struct parts {
-    size_t lanes, sends, heads, input, bytes;
+    struct gpuring_lane lanes[];
 };
 
 size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport)
@@ -97,43 +100,34 @@ static uint32_t pattern(const struct gpuring_transport *transport, int writer, i
     return (uint32_t) (x >> 32);
 }
 
-static struct parts parts_of(size_t count)
+/* Where the targets begin, from the job on. */
+static size_t targets_at(size_t count)
 {
-    struct parts parts;
-
-    parts.lanes = (sizeof(struct job) + 127) / 128 * 128;
-    parts.sends = parts.lanes + count * sizeof(struct gpuring_lane);
-    parts.heads = (parts.sends + count * sizeof(struct gpuring_send) + 127) / 128 * 128;
-    parts.input = parts.heads + count * sizeof(struct gpuring_fifo_head);
-    parts.bytes = parts.input + count * SLOT_BYTES;
-    return parts;
+    return (sizeof(struct job) + count * sizeof(struct gpuring_lane) + 127) / 128 * 128;
 }
 
 static void fill_lane(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                      uint8_t *memory, const struct parts *parts, size_t index)
+                      const struct job *job, struct gpuring_lane *lane, struct target *target)
 {
-    const struct job *job = (const struct job *) (const void *) memory;
-    struct gpuring_lane *lane = (struct gpuring_lane *) (void *) (memory + parts->lanes) + index;
-    struct gpuring_send *send = (struct gpuring_send *) (void *) (memory + parts->sends) + index;
-    uint32_t *input = (uint32_t *) (void *) (memory + parts->input) + index * SLOT_WORDS;
+    const uint32_t *input = job->work.input;
     uint8_t *block = peer->region + (size_t) transport->place * GPURING_PROBE_BLOCK;
 
     for (size_t word = 0; word < SLOT_WORDS; word++) {
-        input[word] = pattern(transport, transport->config.rank, peer->rank, word);
+        target->input[word] = pattern(transport, transport->config.rank, peer->rank, word);
     }
-    *send = (struct gpuring_send){
+    target->send = (struct gpuring_send){
         .slots = block + SLOT_OFFSET,
         .tail = (struct gpuring_fifo_tail *) (void *) block,
-        .head = (struct gpuring_fifo_head *) (void *) (memory + parts->heads) + index,
+        .head = &target->head,
         .slot_bytes = SLOT_BYTES,
         .nslots = 1,
     };
     *lane = (struct gpuring_lane){
         .steps = &job->step,
         .refs = job->refs,
-        .sends = send,
+        .sends = &target->send,
         .recvs = NULL,
-        .first = index * SLOT_WORDS,
+        .first = (size_t) (target->input - input),
         .count = SLOT_WORDS,
         .chunk = SLOT_WORDS,
         .nsteps = 1,
@@ -142,23 +136,22 @@ static void fill_lane(const struct gpuring_transport *transport, const struct gp
 }
 
 /* Fills marks with those who will be written to. */
-static void fill_job(struct gpuring_transport *transport, uint8_t *memory,
-                     const struct parts *parts, uint32_t count)
+static void fill_job(struct gpuring_transport *transport, struct job *job, uint32_t count)
 {
-    struct job *job = (struct job *) (void *) memory;
-    size_t index = 0;
+    struct target *target = (struct target *) (void *) ((uint8_t *) job + targets_at(count));
+    struct gpuring_lane *lane = job->lanes;
 
     job->step = (struct gpuring_step){.noperands = 1, .nsends = 1};
     job->refs[0] = GPURING_REF_INPUT;
     job->refs[1] = 0;
     job->work = (struct gpuring_work){
-        .input = memory + parts->input,
-        .output = memory + parts->input,
+        .input = target->input,
+        .output = target->input,
         .type = GPURING_TYPE_UINT32,
         .op = GPURING_OP_SUM,
         .protocol = GPURING_PROTOCOL_SIMPLE,
         .nlanes = count,
-        .lanes = (struct gpuring_lane *) (void *) (memory + parts->lanes),
+        .lanes = job->lanes,
         .abort = &transport->page->abort,
         .patience = PATIENCE_NS,
     };
@@ -166,7 +159,7 @@ static void fill_job(struct gpuring_transport *transport, uint8_t *memory,
         const struct gpuring_peer *peer = &transport->peers[i];
 
         if (peer->region != NULL) {
-            fill_lane(transport, peer, memory, parts, index++);
+            fill_lane(transport, peer, job, lane++, target++);
             mark(transport, peer->place);
         }
     }
@@ -199,7 +192,6 @@ int gpuring_probe_write(struct gpuring_transport *transport)
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_device_ops *ops = config->device_ops;
     struct gpuring_stream *stream = NULL;
-    struct parts parts;
     void *memory = NULL;
     uint32_t count = 0;
     int status;
@@ -210,13 +202,13 @@ int gpuring_probe_write(struct gpuring_transport *transport)
     if (count == 0) {
         return GPURING_OK;
     }
-    parts = parts_of(count);
-    status = ops->alloc_pinned(config->device, parts.bytes, &memory);
+    status = ops->alloc_pinned(config->device, targets_at(count) + count * sizeof(struct target),
+                               &memory);
     if (status == GPURING_OK) {
         status = ops->stream_create(config->device, &stream);
     }
     if (status == GPURING_OK) {
-        fill_job(transport, memory, &parts, count);
+        fill_job(transport, memory, count);
         status = run_job(ops, stream, memory);
     }
     ops->stream_destroy(stream);

@@ -382,21 +382,6 @@ static int ucx_quiet(struct gpuring_net *net)
     return status;
 }
 
-static void ucx_link_set_user(struct gpuring_net_link *link, void *user)
-{
-    gpuring_net_base_set_user(&link->base, user);
-}
-
-static void ucx_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
-{
-    gpuring_net_base_pair(&send->base, &receive->base);
-}
-
-static void *ucx_link_user(const struct gpuring_net_link *link)
-{
-    return link->base.user;
-}
-
 static int ucx_wait_fd(struct gpuring_net *net)
 {
     return net->efd;
@@ -422,11 +407,11 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_create = gpuring_ucx_link_create,
     .link_handle = gpuring_ucx_link_handle,
     .link_connect = gpuring_ucx_link_connect,
-    .link_pair = ucx_link_pair,
+    .link_pair = gpuring_net_base_pair,
     .link_close = gpuring_ucx_link_close,
     .link_abort = gpuring_ucx_abort,
-    .link_set_user = ucx_link_set_user,
-    .link_user = ucx_link_user,
+    .link_set_user = gpuring_net_base_set_user,
+    .link_user = gpuring_net_base_user,
     .post = gpuring_ucx_post,
     .credit = gpuring_ucx_credit,
     .poll = ucx_poll,

@@ -71,21 +71,6 @@ static int verbs_process_handle(struct gpuring_net *net, void *handle, size_t *b
     return GPURING_OK;
 }
 
-static void verbs_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
-{
-    gpuring_net_base_pair(&send->base, &receive->base);
-}
-
-static void verbs_link_set_user(struct gpuring_net_link *link, void *user)
-{
-    gpuring_net_base_set_user(&link->base, user);
-}
-
-static void *verbs_link_user(const struct gpuring_net_link *link)
-{
-    return link->base.user;
-}
-
 static int verbs_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max,
                       int *count)
 {
@@ -162,11 +147,11 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,
     .link_ready = gpuring_verbs_ready,
-    .link_pair = verbs_link_pair,
+    .link_pair = gpuring_net_base_pair,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
-    .link_set_user = verbs_link_set_user,
-    .link_user = verbs_link_user,
+    .link_set_user = gpuring_net_base_set_user,
+    .link_user = gpuring_net_base_user,
     .post = gpuring_verbs_post,
     .credit = gpuring_verbs_credit,
     .poll = verbs_poll,
