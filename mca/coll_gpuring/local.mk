@@ -173,7 +173,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/help.h \
     mca/coll_gpuring/log.c \
     mca/coll_gpuring/log.h \
-    mca/coll_gpuring/memory_kind.c \
     mca/coll_gpuring/memory_kind.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \

@@ -38,13 +38,7 @@ void gpuring_module_end(mca_coll_gpuring_module_t *module)
     }
     module->ended = true;
     pthread_mutex_lock(&gpuring_process.lock);
-    if (module->link != NULL) {
-        *module->link = module->next;
-        if (module->next != NULL) {
-            module->next->link = module->link;
-        }
-        module->link = NULL;
-    }
+    gpuring_list_remove(&module->node);
     pthread_mutex_unlock(&gpuring_process.lock);
     gpuring_serve_close(module);
     gpuring_agreement_free(module->staging.blocking);
@@ -102,12 +96,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         gpuring_notice_mail_open();
     }
     pthread_mutex_lock(&gpuring_process.lock);
-    module->next = gpuring_process.modules;
-    module->link = &gpuring_process.modules;
-    if (module->next != NULL) {
-        module->next->link = &module->next;
-    }
-    gpuring_process.modules = module;
+    gpuring_list_append(&gpuring_process.modules, &module->node);
     pthread_mutex_unlock(&gpuring_process.lock);
     return OMPI_SUCCESS;
 }

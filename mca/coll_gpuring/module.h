@@ -77,7 +77,7 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_serve *serve; /* calls that are served (serve/serve.h); NULL: none are */
     struct gpuring_staging staging;
 
-    struct mca_coll_gpuring_module_t *next, **link; /* list of live modules */
+    struct gpuring_list node; /* of gpuring_process.modules */
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);

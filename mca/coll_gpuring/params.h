@@ -64,19 +64,21 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
 #define GPURING_PARAMS(INT, SIZE, CHOICE, TEXT)                                                    \
     INT(priority, 0, 1, LOCAL, 0, 100,                                                             \
         "Priority among the collective components; 0: not used, 90: recommended")                  \
-    CHOICE(device, 0, 1, SHARED, device,                                                           \
-           "Whose memory is served: auto and cuda (GPU buffers; both leave host buffers to the "   \
-           "other components, and cuda says so where the build lacks CUDA), host (ordinary "       \
-           "memory, plans run on the CPU), off (nothing)")                                         \
+    CHOICE(                                                                                        \
+        device, 0, 1, SHARED, device,                                                              \
+        "Whose memory is served: auto and cuda (GPU buffers; host buffers are delegated to other " \
+        "components, and cuda reports a build without CUDA), host (ordinary memory, plans run on " \
+        "the CPU), off (nothing)")                                                                 \
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
            "Algorithm of reductions; auto chooses by the tuning file, size and number of ranks; "  \
-           "previous leaves all to the component that would serve without this one")               \
+           "previous delegates all calls to the component that would serve without this one")      \
     CHOICE(protocol, 0, 2, SHARED, protocol,                                                       \
            "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency, GPUs with "    \
            "whole 128-byte stores only); auto chooses by size")                                    \
     TEXT(tuning_file, "", 2, LOCAL,                                                                \
-         "File that says by size which algorithm and protocol serve, or that the previous "        \
-         "component does; its rules must be equal on all ranks; gpuring-perf --tuning writes it")  \
+         "File that says by size which algorithm and protocol serve, or that the call is "         \
+         "delegated to the previous component; its rules must be equal on all ranks; "             \
+         "gpuring-perf --tuning writes it")                                                        \
     INT(min_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
         "Use at least this many channels (rings or trees); 0: decided by the topology")            \
     INT(max_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
@@ -86,8 +88,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
-        "Microseconds that a kernel waits for other ranks before it gives way to theirs; 0: 50 "   \
-        "where ranks share the GPU, else 20000")                                                   \
+        "Microseconds that a kernel waits for other ranks before it makes room for their "         \
+        "kernels; 0: 50 where ranks share the GPU, else 20000")                                    \
     SIZE(stage_size, 16777216, 4, SHARED, 4096, 1073741824,                                        \
          "Bytes of the chunks, all ranks' blocks together, in which large blocking collectives "   \
          "on GPU memory are staged through host memory, if they do not run on the GPU")            \
@@ -148,17 +150,17 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "default")                                                                                 \
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
         "Seconds without progress after which a collective fails with an MPI error; 0: never, "    \
-        "but a line is logged after 300 s. In a staged call that fails here: how long others' "    \
-        "answers are awaited; 0: 30")                                                              \
+        "but a report is logged after 300 s")                                                      \
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
            "always (any mixture, and calls that are staged fail on all ranks if one cannot copy; " \
            "at the price of small message rounds before and after each call)")                     \
-    CHOICE(check, 0, 3, SHARED, check,                                                             \
-           "plans: prove the plans of all ranks before use; data: compare every result with that " \
-           "of a second, simple path (slow)")                                                      \
+    CHOICE(                                                                                        \
+        check, 0, 3, SHARED, check,                                                                \
+        "plans: prove the plans of all ranks before use; data: compare every result with that of " \
+        "plain MPI messages (slow)")                                                               \
     INT(verbose, 0, 1, LOCAL, 0, 3,                                                                \
-        "1: what was chosen, and reasons of fallbacks; 2: connections; 3: every operation")
+        "1: what was chosen, and why calls are delegated; 2: connections; 3: every operation")
 
 #define GPURING_PARAM_INT(name, def, level, scope, low, high, help)  int name;
 #define GPURING_PARAM_SIZE(name, def, level, scope, low, high, help) size_t name;

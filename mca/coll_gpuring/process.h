@@ -10,8 +10,7 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/engine/tuning.h"
-
-struct mca_coll_gpuring_module_t;
+#include "mca/coll_gpuring/util/list.h"
 
 /* The process's part: what all modules share. */
 struct gpuring_process {
@@ -23,8 +22,8 @@ struct gpuring_process {
     struct gpuring_tuning tuning; /* of coll_gpuring_tuning_file; without rules: nothing said */
     uint64_t tuning_fingerprint;
 
-    pthread_mutex_t lock; /* guards what follows */
-    struct mca_coll_gpuring_module_t *modules;
+    pthread_mutex_t lock;                        /* guards what follows */
+    struct gpuring_list modules;                 /* that are alive */
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
     struct gpuring_device *device;
     int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */

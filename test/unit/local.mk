@@ -16,6 +16,10 @@ unit_tests += test/unit/test_decisions
 test_unit_test_decisions_SOURCES = test/unit/test_decisions.c
 test_unit_test_decisions_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_queue
+test_unit_test_queue_SOURCES = test/unit/test_queue.c
+test_unit_test_queue_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_tuning
 test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
 test_unit_test_tuning_LDADD = $(core_test_libs)

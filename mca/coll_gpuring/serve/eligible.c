@@ -78,9 +78,11 @@ static int type_of(enum representation representation, size_t size)
 #define SLOTS 256
 static struct {
     const void *handle;
-    uint32_t type;
-    uint32_t size;
+    uint32_t type, size;
+    uint32_t ops; /* bits of enum gpuring_op that MPI allows for it */
+    bool device;  /* GPUs reduce it */
 } handles[SLOTS];
+_Static_assert(GPURING_OP_COUNT <= 32, "bits of handles.ops");
 
 static size_t slot_of(const void *handle)
 {
@@ -101,6 +103,11 @@ static void add_handle(MPI_Datatype handle, int type)
     handles[slot].handle = handle;
     handles[slot].type = (uint32_t) type;
     handles[slot].size = gpuring_type_info((uint32_t) type)->size;
+    handles[slot].device = gpuring_type_info((uint32_t) type)->device;
+    handles[slot].ops = 0;
+    for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
+        handles[slot].ops |= (uint32_t) (gpuring_op_allows(op, (uint32_t) type) != 0) << op;
+    }
 }
 
 static void add_sized(MPI_Datatype handle, enum representation representation)
@@ -244,25 +251,27 @@ static bool find_named(const struct ompi_datatype_t *dtype, struct gpuring_call 
     return false;
 }
 
-/* Type and operation of ours. */
+/* Type and operation of ours. *device: do GPUs reduce the type? */
 static enum gpuring_reason find_reduction(const struct ompi_datatype_t *dtype, MPI_Op op,
-                                          struct gpuring_call *call)
+                                          struct gpuring_call *call, bool *device)
 {
     size_t slot = slot_of(dtype);
     int found = find_op(op);
 
     while (handles[slot].handle != dtype) {
         if (handles[slot].handle == NULL) {
+            *device = true; /* 16-bit floats */
             return found < 0 && find_named(dtype, call) ? GPURING_REASON_NONE : GPURING_REASON_TYPE;
         }
         slot = (slot + 1) % SLOTS;
     }
-    if (found < 0 || !gpuring_op_allows((uint32_t) found, handles[slot].type)) {
+    if (found < 0 || (handles[slot].ops >> found & 1) == 0) {
         return GPURING_REASON_OP;
     }
     call->type = handles[slot].type;
     call->op = (uint32_t) found;
     call->element_size = handles[slot].size;
+    *device = handles[slot].device;
     return GPURING_REASON_NONE;
 }
 
@@ -293,8 +302,8 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call)
 {
-    bool host = on_hosts(), agree = !host && agrees();
-    enum gpuring_reason reason = find_reduction(dtype, op, call);
+    bool host = on_hosts(), agree = !host && agrees(), device;
+    enum gpuring_reason reason = find_reduction(dtype, op, call, &device);
 
     if (reason != GPURING_REASON_NONE) {
         return reason;
@@ -315,7 +324,7 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
         return GPURING_REASON_MEMORY;
     }
     find_memory(call);
-    if (!gpuring_type_info(call->type)->device) {
+    if (!device) {
         /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
         return agree || gpuring_call_on_gpu(call) ? GPURING_REASON_HOST_TYPE
                                                   : GPURING_REASON_MEMORY;

@@ -123,12 +123,15 @@ void gpuring_stage_abandoned_clear(void)
 /* Modules of communicators that are still there. */
 static bool is_alive(const mca_coll_gpuring_module_t *module)
 {
-    const mca_coll_gpuring_module_t *i = gpuring_process.modules;
+    const mca_coll_gpuring_module_t *i;
 
-    while (i != NULL && i != module) {
-        i = i->next;
+    GPURING_LIST_EACH(i, &gpuring_process.modules, mca_coll_gpuring_module_t, node)
+    {
+        if (i == module) {
+            return true;
+        }
     }
-    return i != NULL;
+    return false;
 }
 
 void gpuring_stage_abandoned_close(void)

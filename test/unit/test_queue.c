@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What becomes of a call, the queue of a communicator, and the order of its persistent calls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/serve/decide.h"
+#include "mca/coll_gpuring/serve/persistent_order.h"
+#include "mca/coll_gpuring/serve/queue.h"
+
+/* ---- Decisions ---- */
+
+static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state state,
+                                    enum gpuring_reason reason, const char *flags,
+                                    enum gpuring_reason expected)
+{
+    struct gpuring_circumstances known = {
+        .form = form,
+        .state = state,
+        .reason = reason,
+        .must_agree = strchr(flags, 'a') != NULL,
+        .tuned = strchr(flags, 't') != NULL,
+        .busy = strchr(flags, 'b') != NULL,
+    };
+    enum gpuring_reason found = reason;
+    enum gpuring_decision decision = gpuring_decide(&known, &found);
+
+    assert_int_equal(found, expected);
+    return decision;
+}
+
+#define DECIDE(form, state, reason, flags, expected)                                   \
+    decide(GPURING_FORM_##form, GPURING_STATE_##state, GPURING_REASON_##reason, flags, \
+           GPURING_REASON_##expected)
+
+static void blocking_calls_run_wait_or_are_delegated(void **state)
+{
+    (void) state;
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "b", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "a", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "at", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "bt", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, READY, MIXED, "", MIXED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, UNWIRED, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, UNWIRED, MEMORY, "", MEMORY), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, WIRING, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, DEAD, NONE, "b", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(BLOCKING, FAILED, NONE, "", NONE), GPURING_REFUSE);
+    assert_int_equal(DECIDE(BLOCKING, FAILED, NONE, "t", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(BLOCKING, FAILED, TYPE, "", TYPE), GPURING_DELEGATE);
+}
+
+static void a_call_with_a_request_is_delegated_no_more(void **state)
+{
+    (void) state;
+    assert_int_equal(DECIDE(NONBLOCKING, READY, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(NONBLOCKING, READY, NONE, "t", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(NONBLOCKING, READY, OP, "", OP), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(NONBLOCKING, DEAD, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(NONBLOCKING, FAILED, NONE, "", NONE), GPURING_REFUSE);
+    assert_int_equal(DECIDE(REQUEST, READY, NONE, "", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(REQUEST, READY, NONE, "t", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(REQUEST, READY, NONE, "a", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(REQUEST, READY, MIXED, "", MIXED), GPURING_FALL_BACK);
+    assert_int_equal(DECIDE(REQUEST, DEAD, NONE, "", DEAD), GPURING_FALL_BACK);
+    assert_int_equal(DECIDE(REQUEST, FAILED, MIXED, "", MIXED), GPURING_REFUSE);
+}
+
+static void connecting_waits_for_the_wireup_alone(void **state)
+{
+    (void) state;
+    assert_int_equal(DECIDE(CONNECT, UNWIRED, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CONNECT, WIRING, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CONNECT, READY, NONE, "t", NONE), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CONNECT, DEAD, NONE, "", NONE), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CONNECT, FAILED, NONE, "", NONE), GPURING_DELEGATE);
+}
+
+/* ---- The queue ---- */
+
+#define RANKS 3
+#define MOST  8
+
+static struct gpuring_queue queues[RANKS];
+static struct gpuring_item items[RANKS][MOST];
+static int completed;
+
+static void count(struct gpuring_item *item)
+{
+    assert_int_equal(item->phase, GPURING_PHASE_DONE);
+    assert_int_equal(item->status, -completed);
+    completed++;
+}
+
+static int queues_setup(void **state)
+{
+    (void) state;
+    memset(items, 0, sizeof items);
+    completed = 0;
+    for (int r = 0; r < RANKS; r++) {
+        gpuring_queue_init(&queues[r]);
+    }
+    return 0;
+}
+
+static int queues_teardown(void **state)
+{
+    (void) state;
+    for (int r = 0; r < RANKS; r++) {
+        gpuring_queue_fini(&queues[r]);
+    }
+    return 0;
+}
+
+static void items_end_in_the_order_of_the_calls(void **state)
+{
+    struct gpuring_list finished;
+    struct gpuring_queue *queue = &queues[0];
+
+    (void) state;
+    gpuring_list_init(&finished);
+    assert_true(gpuring_queue_empty(queue));
+    assert_null(gpuring_queue_next(queue));
+    for (int i = 0; i < 3; i++) {
+        items[0][i].complete = count;
+        gpuring_queue_add(queue, &items[0][i]);
+        assert_int_equal(items[0][i].phase, GPURING_PHASE_QUEUED);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_false(gpuring_queue_empty(queue));
+        assert_ptr_equal(gpuring_queue_next(queue), &items[0][i]);
+        assert_true(gpuring_persistent_ordered(queue));
+        gpuring_queue_finish(queue, -i, &finished);
+    }
+    assert_true(gpuring_queue_empty(queue));
+    assert_int_equal(completed, 0);
+    gpuring_queue_complete(&finished);
+    assert_int_equal(completed, 3);
+    assert_int_equal(queue->finished, 3);
+}
+
+/* ---- The order of persistent calls ---- */
+
+/* Start the persistent call with this number, or make another call (0). */
+static struct gpuring_item *start(int rank, uint32_t number)
+{
+    struct gpuring_item *item = items[rank];
+
+    while (item->module != NULL) { /* used */
+        item++;
+    }
+    item->module = (void *) &queues[rank];
+    item->persistent = number;
+    gpuring_queue_add(&queues[rank], item);
+    return item;
+}
+
+/* A gathering of what all ranks have started, and what follows. */
+static void gather(void)
+{
+    static uint32_t words[RANKS][MOST];
+    static uint32_t sizes[RANKS];
+    static size_t offsets[RANKS];
+    struct gpuring_gathered reports = {
+        .nranks = RANKS, .data = (uint8_t *) words, .offsets = offsets, .sizes = sizes};
+
+    for (int r = 0; r < RANKS; r++) {
+        size_t used = gpuring_persistent_words(&queues[r]);
+
+        assert_true(used <= MOST);
+        gpuring_persistent_report(&queues[r], words[r]);
+        offsets[r] = (size_t) r * sizeof *words;
+        sizes[r] = (uint32_t) (used * sizeof **words);
+    }
+    for (int r = 0; r < RANKS; r++) {
+        gpuring_persistent_order(&queues[r], &reports, r);
+    }
+}
+
+/* The next item is known on all ranks: a persistent call with this number, or another one (0). */
+static void finish_everywhere(uint32_t number)
+{
+    struct gpuring_list finished;
+
+    gpuring_list_init(&finished);
+    for (int r = 0; r < RANKS; r++) {
+        assert_true(gpuring_persistent_ordered(&queues[r]));
+        assert_int_equal(gpuring_queue_next(&queues[r])->persistent, number);
+        gpuring_queue_finish(&queues[r], 0, &finished);
+    }
+    gpuring_queue_complete(&finished);
+}
+
+static void make_everywhere(uint32_t calls)
+{
+    for (int r = 0; r < RANKS; r++) {
+        for (uint32_t i = 1; i <= calls; i++) {
+            assert_int_equal(gpuring_persistent_make(&queues[r]), i);
+        }
+        assert_true(gpuring_persistent_exist(&queues[r]));
+    }
+}
+
+static void persistent_calls_run_when_all_ranks_have_started_them(void **state)
+{
+    (void) state;
+    make_everywhere(2);
+    start(0, 1), start(0, 2), start(0, 0);
+    start(1, 2), start(1, 0);
+    start(2, 2), start(2, 1);
+    gather(); /* all have 2; rank 1 lacks 1, rank 2 the other call */
+    finish_everywhere(2);
+    for (int r = 0; r < RANKS; r++) {
+        assert_false(gpuring_persistent_ordered(&queues[r]));
+    }
+    start(1, 1), start(2, 0);
+    gather();
+    finish_everywhere(1);
+    finish_everywhere(0);
+    for (int r = 0; r < RANKS; r++) {
+        assert_true(gpuring_queue_empty(&queues[r]));
+    }
+}
+
+static void nothing_in_common_waits_for_the_next_gathering(void **state)
+{
+    (void) state;
+    make_everywhere(2);
+    start(0, 1), start(1, 2), start(2, 1);
+    gather();
+    for (int r = 0; r < RANKS; r++) {
+        assert_false(gpuring_persistent_ordered(&queues[r]));
+        assert_null(gpuring_queue_next(&queues[r]));
+    }
+    start(0, 2), start(1, 1), start(2, 2);
+    gather();
+    finish_everywhere(1);
+    finish_everywhere(2);
+}
+
+static void gatherings_end_when_all_are_freed(void **state)
+{
+    (void) state;
+    make_everywhere(1);
+    for (int r = 0; r < RANKS; r++) {
+        start(r, 0);
+        gpuring_persistent_free(&queues[r]);
+        assert_false(gpuring_persistent_ordered(&queues[r]));
+    }
+    gather();
+    finish_everywhere(0);
+    for (int r = 0; r < RANKS; r++) {
+        assert_false(gpuring_persistent_exist(&queues[r]));
+        start(r, 0);
+    }
+    finish_everywhere(0); /* without a gathering */
+}
+
+static void a_failure_puts_all_in_line(void **state)
+{
+    struct gpuring_list finished;
+
+    (void) state;
+    gpuring_list_init(&finished);
+    make_everywhere(2);
+    start(0, 2), start(0, 0), start(0, 1);
+    for (int i = 0; i < 3; i++) {
+        gpuring_persistent_order_all(&queues[0]);
+        assert_true(gpuring_persistent_ordered(&queues[0]));
+        gpuring_queue_finish(&queues[0], -1, &finished);
+    }
+    assert_true(gpuring_queue_empty(&queues[0]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocking_calls_run_wait_or_are_delegated),
+        cmocka_unit_test(a_call_with_a_request_is_delegated_no_more),
+        cmocka_unit_test(connecting_waits_for_the_wireup_alone),
+        cmocka_unit_test_setup_teardown(items_end_in_the_order_of_the_calls, queues_setup,
+                                        queues_teardown),
+        cmocka_unit_test_setup_teardown(persistent_calls_run_when_all_ranks_have_started_them,
+                                        queues_setup, queues_teardown),
+        cmocka_unit_test_setup_teardown(nothing_in_common_waits_for_the_next_gathering,
+                                        queues_setup, queues_teardown),
+        cmocka_unit_test_setup_teardown(gatherings_end_when_all_are_freed, queues_setup,
+                                        queues_teardown),
+        cmocka_unit_test_setup_teardown(a_failure_puts_all_in_line, queues_setup, queues_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
