@@ -112,8 +112,9 @@ static void cart_report(ompi_communicator_t *comm, int ndims, const int *dims,
             (size_t) snprintf(shape + used, sizeof(shape) - used, "%s%d", d ? "x" : "", dims[d]);
     }
     topo_pci_report(1,
-                    "grid %s on %d ranks: neighbours on other hosts %" PRIu64 " before, %" PRIu64
-                    " now; in other domains of a host %" PRIu64 " before, %" PRIu64 " now",
+                    "[mapping] grid %s on %d ranks: neighbours on other hosts %" PRIu64
+                    " before, %" PRIu64 " now; in other domains of a host %" PRIu64
+                    " before, %" PRIu64 " now",
                     shape, ompi_comm_size(comm), result->before.hosts, result->after.hosts,
                     result->before.domains, result->after.domains);
 }

@@ -36,10 +36,10 @@ fi
 adopt_as_one "2 ranks on 2 hosts: every 7th combination"
 check "the log says which network was chosen, and why" \
     says '\[network\] (ucx|verbs) .*\[[a-z-]+\]'
-check "the log says that the network carries it" says 'gpuring INFO .*transport (ucx|verbs)'
+check "the log says that the network carries it" says '\[serves\] .*transport (ucx|verbs)'
 hosts 240 2 matrix -n $small -f 7 -s
 adopt_as_one "4 ranks on 2 hosts: every 7th combination"
-check "the log says shared memory inside, network outside" says 'gpuring INFO .*shm\+(ucx|verbs)'
+check "the log says shared memory inside, network outside" says '\[serves\] .*shm\+(ucx|verbs)'
 hosts 240 2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 hosts, 1 Mi + 3 elements"
 # All pairs of them are test_matrix.sh's.

@@ -23,7 +23,7 @@ export GPURING_STANDIN_REPORT="$work/report"
 for ranks in 2 3; do
     OMPI_MCA_coll_gpuring_verbose=1 mpi 120 "$ranks" "$python" "$top_srcdir/test/mpi/cuda_array.py"
     adopt "$ranks ranks"
-    check "$ranks ranks: coll/gpuring serves" says 'coll/gpuring serves .*first MPI_Allreduce'
+    check "$ranks ranks: coll/gpuring serves" says '\[serves\] .*MPI_Allreduce'
 done
 check "no misuse of the driver" sh -c '! grep -q misuses "$1"' sh "$work/report"
 finish

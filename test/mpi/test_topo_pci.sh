@@ -86,6 +86,6 @@ done
 # The report at verbose 1.
 run 60 "$MPIRUN" -n 4 --mca topo_pci_priority 90 --mca topo_pci_verbose 1 \
     "$programs/topo_pci_check" cart 2,2 0,0
-check "verbose 1 reports the mapping" says "grid 2x2 on 4 ranks"
+check "verbose 1 reports the mapping" says '\[mapping\] grid 2x2 on 4 ranks'
 
 finish

@@ -24,7 +24,7 @@ for case in "azure-ndv2 8 1" "azure-ndv2 16 2" "hgx-h200-vastai 8 1" "hwloc-dgx2
         OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s
         adopt_as_one "$name, $ranks ranks on $nodes nodes, algorithm $algorithm"
     done
-    check "$name: the log says how many channels" says 'gpuring INFO .*[0-9]+ channels?'
+    check "$name: the log says how many channels" says '\[serves\] .* [0-9]+ channel'
     for containers in "" "--containers"; do
         # shellcheck disable=SC2086
         run 60 "$top_builddir/tools/gpuring-topo" simulate --topo "$GPURING_TOPOLOGIES/$name.xml" \
@@ -60,7 +60,7 @@ views() { # as the last run, with the parameters given
 }
 views
 adopt_as_one "eight ranks that see one GPU each"
-sed -n 's/.*topology of this node: \(8 views of 8 ranks, fingerprint .*\)/\1/p' "$work/out" \
+sed -n 's/.*\[views\] topology of this node: \(8 views of 8 ranks, fingerprint .*\)/\1/p' "$work/out" \
     >"$work/views"
 check "all of them have the same topology, of eight views" \
     test "$(wc -l <"$work/views")" -ge 8 -a "$(sort -u "$work/views" | wc -l)" -eq 1

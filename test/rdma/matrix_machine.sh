@@ -22,7 +22,7 @@ matrix() {
 }
 
 matrix "2 ranks on 2 hosts: counts 1,1025" a,b -n 1,1025 -f 7
-check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+check "the log names the transport verbs" says '\[serves\] .*transport verbs'
 matrix "2 ranks on 2 hosts: counts 0,2,3,1023,1024" a,b -n 0,2,3,1023,1024 -f 11
 matrix "3 ranks on 3 hosts: counts $small" a,b,c -n $small -f 29
 matrix "5 ranks on 5 hosts: counts $small" a,b,c,d,e -n $small -f 97
@@ -30,7 +30,7 @@ for sample in "a:2,b:2 59" "a:4,b:4 149"; do
     hosts=${sample% *}
     matrix "hosts $hosts: counts $small" "$hosts" -n $small -f "${sample#* }"
     check "hosts $hosts: shared memory inside, verbs outside" \
-        says 'gpuring INFO .*transport shm\+verbs'
+        says '\[serves\] .*transport shm\+verbs'
 done
 matrix "2 hosts, 1 Mi + 3 elements" a,b -n 1048579 -f 150
 matrix "hosts a:2,b:2, 1 Mi + 3 elements" a:2,b:2 -n 1048579 -f 300

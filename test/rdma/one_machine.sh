@@ -13,7 +13,7 @@ check "chunks of all sizes over two links each way" says '^check: 12 lanes of 30
 before=$(packets)
 run 200 "$MPIRUN" --host a,b -n 2 "$programs/matrix" -n 0,1,2,1023,65537 -f 24 -s
 adopt_as_one "MPI_Allreduce between two hosts"
-check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+check "the log names the transport verbs" says '\[serves\] .*transport verbs'
 after=$(packets)
 echo "# packets sent by the device: $before before, $after after" | tee "$work/out"
 check "the device has sent the data" test $((after - before)) -gt 100

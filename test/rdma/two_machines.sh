@@ -24,7 +24,7 @@ check "chunks of all sizes between two machines" says '^check: 12 lanes of 20 ch
 before=$(packets)
 run 200 "$MPIRUN" --host vm0,vm1 -n 2 "$programs/matrix" -n 0,1,1023,65537 -f 40 -s
 adopt_as_one "MPI_Allreduce between two machines"
-check "the log names the transport verbs" says 'gpuring INFO .*transport verbs'
+check "the log names the transport verbs" says '\[serves\] .*transport verbs'
 check "the device has sent the data" test $(($(packets) - before)) -gt 100
 
 # What a bad network does to packets is mended below verbs; the data stay right.
@@ -47,7 +47,7 @@ if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_net ucx \
         "$programs/matrix" -n 1,2001 -f 97 -s
     adopt_as_one "MPI_Allreduce by UCX over a network with $trouble"
-    check "the log names the transport ucx" says 'gpuring INFO .*transport ucx'
+    check "the log names the transport ucx" says '\[serves\] .*transport ucx'
     tc qdisc del dev eth0 root
 else
     skip "built without UCX" "MPI_Allreduce by UCX over a bad network"

@@ -30,15 +30,15 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
     char text[256];
 
     gpuring_module_text(module, text, sizeof text);
-    gpuring_info("coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
-                 "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
-                 text, gpuring_collective_text(call->collective),
-                 (unsigned long long) gpuring_call_bytes(call),
-                 gpuring_algorithm_text(engine->choice.algorithm),
-                 gpuring_protocol_text(engine->choice.protocol),
-                 gpuring_transport_name(engine->transport), engine->choice_config.nnodes,
-                 engine->plans[GPURING_ALGORITHM_RING]->nlanes,
-                 (double) gpuring_transport_memory(engine->transport) / (1 << 20));
+    gpuring_info(
+        "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
+        "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
+        text, gpuring_collective_text(call->collective),
+        (unsigned long long) gpuring_call_bytes(call),
+        gpuring_algorithm_text(engine->choice.algorithm),
+        gpuring_protocol_text(engine->choice.protocol), gpuring_transport_name(engine->transport),
+        engine->choice_config.nnodes, engine->plans[GPURING_ALGORITHM_RING]->nlanes,
+        (double) gpuring_transport_memory(engine->transport) / (1 << 20));
 }
 
 static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)

@@ -256,8 +256,8 @@ static void log_common(const struct gpuring_node_ranks *ranks, int count, const 
     size_t bytes = 0;
 
     if (gpuring_log_enabled(GPURING_LOG_DEBUG) && pci_doc_format(doc, &text, &bytes, &error) == 0) {
-        gpuring_debug("topology of this node: %d views of %d ranks, fingerprint %016llx", count,
-                      ranks->count,
+        gpuring_debug("[views] topology of this node: %d views of %d ranks, fingerprint %016llx",
+                      count, ranks->count,
                       (unsigned long long) gpuring_local_topology_fingerprint(text, bytes));
         free(text);
     }

@@ -36,7 +36,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
         if (status == GPURING_ERR_DATA) {
             gpuring_compat_help("no plan", text);
         } else if (status == GPURING_OK) {
-            gpuring_info("check of plans: %s over %d ranks in %u lanes is proven",
+            gpuring_info("[plans-proven] check of plans: %s over %d ranks in %u lanes is proven",
                          gpuring_algorithm_text(algorithm), n, plans[0]->nlanes);
         }
     }

@@ -23,7 +23,7 @@ static void tell_missing(const mca_coll_gpuring_module_t *module,
     if (module->rank == 0 && asked >= 0 && asked < GPURING_ALGORITHM_COUNT &&
         !engine->choice_config.offered[asked]) {
         gpuring_info(
-            "coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
+            "[not-offered] coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
             "(direct and two-shot: at most %d ranks; two-shot: on one node): another one is "
             "chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
@@ -36,7 +36,7 @@ static void tell_tuning(const mca_coll_gpuring_module_t *module,
                         const struct gpuring_engine *engine)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
-    char text[256], sizes[1024] = "it has no rule for these";
+    char text[256], sizes[1024] = "[no-rule] it has no rule for these";
 
     if (module->rank != 0 || !gpuring_log_enabled(GPURING_LOG_INFO)) {
         return;
@@ -49,14 +49,14 @@ static void tell_tuning(const mca_coll_gpuring_module_t *module,
         if (config->tuned != NULL) {
             gpuring_tuned_text(config->tuned, sizes, sizeof sizes);
         }
-        gpuring_info("%s: tuning file %s, %s memory, %d node(s), %d ranks: %s (bytes; previous is "
-                     "%s)%s",
-                     text, gpuring_params.tuning_file, config->host ? "host" : "cuda",
-                     config->nnodes, config->nranks, sizes,
-                     gpuring_compat_component(module->previous.allreduce_module),
-                     config->algorithm >= 0 || config->protocol >= 0
-                         ? "; an algorithm or protocol that was asked for goes first"
-                         : "");
+        gpuring_info(
+            "[tuning] %s: tuning file %s, %s memory, %d node(s), %d ranks: %s (bytes; previous is "
+            "%s)%s",
+            text, gpuring_params.tuning_file, config->host ? "host" : "cuda", config->nnodes,
+            config->nranks, sizes, gpuring_compat_component(module->previous.allreduce_module),
+            config->algorithm >= 0 || config->protocol >= 0
+                ? "; an algorithm or protocol that was asked for goes first"
+                : "");
     }
 }
 

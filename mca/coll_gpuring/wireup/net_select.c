@@ -69,8 +69,9 @@ int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *nod
     free(places);
     if (choice->kind == GPURING_NET_KIND_NONE) {
         if (rank == 0) {
-            gpuring_error("the ranks are on several nodes, and no network connects them: %s",
-                          choice->why);
+            gpuring_error(
+                "[no-network] the ranks are on several nodes, and no network connects them: %s",
+                choice->why);
         }
         return GPURING_ERR_UNSUPPORTED;
     }
