@@ -20,8 +20,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/network.h \
     mca/coll_gpuring/plan/plan.c \
     mca/coll_gpuring/plan/plan.h \
-    mca/coll_gpuring/plan/simulate.c \
-    mca/coll_gpuring/plan/simulate.h \
     mca/coll_gpuring/plan/writer.c \
     mca/coll_gpuring/plan/writer.h
 

@@ -42,7 +42,7 @@ test_unit_test_plan_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_plan_simulate
 test_unit_test_plan_simulate_SOURCES = test/unit/test_plan_simulate.c \
-    test/unit/plans.c test/unit/plans.h
+    test/unit/plan_simulate.c test/unit/plan_simulate.h test/unit/plans.c test/unit/plans.h
 test_unit_test_plan_simulate_LDADD = $(core_test_libs)
 
 exec_test_sources = test/unit/calls.c test/unit/calls.h test/unit/fabric.c test/unit/fabric.h \

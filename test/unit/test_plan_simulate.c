@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/plan/simulate.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/plan_simulate.h"
 #include "test/unit/plans.h"
 
 #define FAST 1e12 /* bytes per microsecond: takes no time */

@@ -43,7 +43,7 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 }
 
 /*
- * How long a lane waits before it gives way: vain looks on the host, about a microsecond, so that
+ * How long a lane waits before it gives way: looks without result on the host, about a microsecond, so that
  * small operations finish in the first poll; few where the core may be needed by the rank that is
  * waited for, and between nodes, where what is waited for arrives when the caller helps the proxy,
  * after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where other

@@ -76,7 +76,7 @@ void gpuring_engine_destroy(struct gpuring_engine *engine); /* NULL is allowed *
 
 /*
  * Run an operation: start, then poll until it is not GPURING_AGAIN, then finish with the outcome.
- * A poll runs all that can be run and returns after a bounded number of vain looks.
+ * A poll runs all that can be run and returns after a bounded number of looks without result.
  */
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call);
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call);

@@ -101,7 +101,7 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
     for (uint32_t i = 0; i < engine->work->nlanes; i++) {
         const struct gpuring_lane *lane = &engine->work->lanes[i];
 
-        if (lane->status != GPURING_LANE_DONE) { /* stopped ones tell where they were */
+        if (lane->status != GPURING_LANE_DONE) { /* a stopped one still has its position */
             *wait = (enum gpuring_lane_wait) lane->wait;
             *ref = lane->wait_ref;
             *peer = gpuring_transport_peer_rank(

@@ -76,7 +76,7 @@ static bool wins_direct(const struct gpuring_select_config *config, uint64_t byt
     return bytes / n * (n - 1) * (n - 2) <= spared * limits_of(config)->hop;
 }
 
-/* It has two connections and lanes for each other rank and stripe: not made in vain. */
+/* It has two connections and lanes for each other rank and stripe: only on request. */
 static bool eligible_two_shot(int nranks, int nnodes, bool wanted)
 {
     return wanted && nnodes == 1 && nranks <= GPURING_SELECT_DIRECT_RANKS;

@@ -42,17 +42,14 @@ static int complain(const struct line *line, const char *format, ...)
     return GPURING_ERR_ARG;
 }
 
-/* "host, cuda or *" */
-static void list_names(const char *const *names, const char *last, char *text, size_t size)
+/* "ring, tree, direct" */
+static void list_names(const char *const *names, char *text, size_t size)
 {
     size_t used = 0;
 
     text[0] = '\0';
     for (int i = 0; names[i] != NULL && used < size; i++) {
         used += (size_t) snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", names[i]);
-    }
-    if (last != NULL && used < size) {
-        snprintf(text + used, size - used, " or %s", last);
     }
 }
 
@@ -73,7 +70,7 @@ static int split(struct line *line, const char *text, size_t length)
         bool blank = isspace((unsigned char) text[i]);
 
         if (!blank && (text[i] < '!' || text[i] > '~')) {
-            return complain(line, "[not-text] byte 0x%02x is no text; write the file anew in ASCII",
+            return complain(line, "[not-text] byte 0x%02x is no text; write the file in ASCII",
                             (unsigned char) text[i]);
         }
         line->text[i] = blank ? ' ' : text[i];
@@ -198,7 +195,7 @@ static int parse_server(const struct line *line, unsigned at, struct gpuring_tun
     rule->algorithm = find_name(algorithms, line->word[at]);
     rule->protocol = GPURING_PARAM_PROTOCOL_AUTO;
     if (rule->algorithm < 0) {
-        list_names(algorithms, NULL, known, sizeof known);
+        list_names(algorithms, known, sizeof known);
         return complain(line, "[bad-algorithm] '%s' is no algorithm; known are %s", line->word[at],
                         known);
     }
@@ -213,7 +210,7 @@ static int parse_server(const struct line *line, unsigned at, struct gpuring_tun
     }
     rule->protocol = find_name(protocols, line->word[at + 1]);
     if (rule->protocol < 0) {
-        list_names(protocols, NULL, known, sizeof known);
+        list_names(protocols, known, sizeof known);
         return complain(line, "[bad-protocol] '%s' is no protocol; known are %s",
                         line->word[at + 1], known);
     }

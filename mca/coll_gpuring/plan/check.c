@@ -177,7 +177,7 @@ static uint64_t hash_fold(uint64_t left, uint64_t right)
     return hash ^ hash >> 29;
 }
 
-/* What a step waits for: 0 nothing, 1 data, 2 a slot; *wire tells where. */
+/* What a step waits for: 0 nothing, 1 data, 2 a slot; *wire: of which connection. */
 static int step_waits(const struct check *check, const struct gpuring_process *process,
                       const struct gpuring_step *step, uint32_t *wire)
 {

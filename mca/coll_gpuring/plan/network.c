@@ -146,7 +146,7 @@ static size_t ends_collect(const struct gpuring_plan *const *plans, int nranks, 
     return n;
 }
 
-/* Pairs the sorted ends; a difference is told by the lesser of the two. */
+/* Pairs the sorted ends; the lesser of two that differ is the one without a partner. */
 static int ends_match(const struct end *sends, size_t nsends, const struct end *recvs,
                       size_t nrecvs, struct gpuring_network *network, char *text, size_t size)
 {

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Plans: one algorithm for one rank, as data. Built by plan/build_*.c from channels, proven by
- * plan/check.c, priced by plan/simulate.c, executed by kernels/.
+ * plan/check.c, executed by kernels/.
  *
  * Connections are named by (sender, receiver, key), unique within a plan: the sender's plan lists
  * {peer, key} among its sends, the receiver's plan among its receives; the transport creates one

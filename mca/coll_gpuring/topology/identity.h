@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Who this process is and where it runs: the part of AllGather 1 that the system tells.
+ * Who this process is and where it runs: the part of AllGather 1 that comes from the system.
  * No MPI.
  */
 #ifndef GPURING_TOPOLOGY_IDENTITY_H

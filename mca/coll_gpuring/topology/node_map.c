@@ -185,8 +185,8 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
 }
 
 /*
- * A binary tree over positions 0 .. n-1: position 0 is the root with one child; another's depth is
- * told by its lowest set bit b: leaves are odd, its children are at distance b/2 on both sides, its
+ * A binary tree over positions 0 .. n-1: position 0 is the root with one child; another's depth
+ * follows from its lowest set bit b: leaves are odd, its children are at distance b/2 on both sides, its
  * parent at distance b. Each inner node is even, so that the tree shifted by one (or mirrored) has
  * other inner nodes: the double binary tree of Sanders, Speck and Traeff (2009).
  */

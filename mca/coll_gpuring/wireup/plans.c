@@ -48,7 +48,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                   /* about as many parts as there are rings */
                   .nstripes = (channels->nrings + nranks - 1) / nranks},
         .select =
-            {/* as they were compared: they may have been set anew since */
+            {/* as they were compared: they may have changed since */
              .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
              .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
              .nranks = map->nranks,

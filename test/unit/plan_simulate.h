@@ -14,8 +14,8 @@
  * slots. Links that share a wire (a NIC, a PCI link) share a `resource`, which serves one chunk at
  * a time, first come first served.
  */
-#ifndef GPURING_PLAN_SIMULATE_H
-#define GPURING_PLAN_SIMULATE_H
+#ifndef GPURING_TEST_PLAN_SIMULATE_H
+#define GPURING_TEST_PLAN_SIMULATE_H
 
 #include "mca/coll_gpuring/plan/plan.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/plan/simulate.h"
+#include "test/unit/plan_simulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
