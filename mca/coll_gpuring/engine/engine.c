@@ -11,17 +11,6 @@
 /* Slots of the flagged protocols: 16 KiB lines, enough for what they are chosen for. */
 #define FLAGGED_SLOT_BYTES (16 << 10)
 
-void gpuring_engine_fifo(const struct gpuring_engine_config *config,
-                         struct gpuring_fifo_config *fifo)
-{
-    uint64_t slot = config->buffer_bytes / GPURING_ENGINE_SLOTS / 128 * 128;
-
-    *fifo = (struct gpuring_fifo_config){.nslots = GPURING_ENGINE_SLOTS};
-    fifo->slot_bytes[GPURING_PROTOCOL_SIMPLE] = slot;
-    fifo->slot_bytes[GPURING_PROTOCOL_LL] = FLAGGED_SLOT_BYTES;
-    fifo->slot_bytes[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
-}
-
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
@@ -43,11 +32,11 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 }
 
 /*
- * How long a lane waits before it gives way: looks without result on the host, about a microsecond, so that
- * small operations finish in the first poll; few where the core may be needed by the rank that is
- * waited for, and between nodes, where what is waited for arrives when the caller helps the proxy,
- * after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where other
- * ranks may be unable to run beside.
+ * How long a lane waits before it gives way: looks without result on the host, about a microsecond,
+ * so that small operations finish in the first poll; few where the core may be needed by the rank
+ * that is waited for, and between nodes, where what is waited for arrives when the caller helps the
+ * proxy, after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where
+ * other ranks may be unable to run beside.
  */
 #define LOOKS                256
 #define LOOKS_NETWORK        16
@@ -73,7 +62,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
                           struct gpuring_device *device, struct gpuring_engine **engine)
 {
     struct gpuring_engine *created = calloc(1, sizeof *created);
-    struct gpuring_fifo_config fifo;
+    uint64_t *slots;
     int status;
 
     if (created == NULL) {
@@ -92,10 +81,11 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         gpuring_engine_destroy(created);
         return status;
     }
-    gpuring_engine_fifo(config, &fifo);
     created->choice_config = config->select;
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
-    memcpy(created->choice_config.slot_bytes, fifo.slot_bytes, sizeof fifo.slot_bytes);
+    slots = created->choice_config.slot_bytes;
+    slots[GPURING_PROTOCOL_SIMPLE] = config->buffer_bytes / GPURING_ENGINE_SLOTS / 128 * 128;
+    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         created->choice_config.offered[i] = created->plans[i] != NULL;
     }

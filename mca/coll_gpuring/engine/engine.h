@@ -61,10 +61,6 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
                           const struct gpuring_device_ops *device_ops,
                           struct gpuring_device *device, struct gpuring_engine **engine);
 
-/* The room of FIFOs that a configuration asks for: equal on all ranks. */
-void gpuring_engine_fifo(const struct gpuring_engine_config *config,
-                         struct gpuring_fifo_config *fifo);
-
 /* Create the transport for the engine's plans; transport is the config but for fifo. */
 int gpuring_engine_transport(struct gpuring_engine *engine,
                              const struct gpuring_transport_config *transport);

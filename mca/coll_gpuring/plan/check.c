@@ -80,6 +80,21 @@ __attribute__((format(printf, 2, 3))) static int violation(struct check *check, 
     return GPURING_ERR_DATA;
 }
 
+/* The same of the step that a process is at. */
+__attribute__((format(printf, 3, 4))) static int step_violation(struct check *check, uint32_t index,
+                                                                const char *format, ...)
+{
+    const struct gpuring_process *process = &check->network.processes[index];
+    va_list arguments;
+    char what[160];
+
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return violation(check, "rank %d lane %u step %u: %s", process->rank, process->lane,
+                     check->at[index], what);
+}
+
 static int part_compare(const void *left, const void *right)
 {
     const struct part *a = left, *b = right;
@@ -206,8 +221,7 @@ static int input_read(struct check *check, uint32_t index, uint64_t cell_index, 
     struct cell *cell = &check->cells[(uint64_t) process->rank * check->ncells + cell_index];
 
     if (cell->stored) {
-        return violation(check, "rank %d lane %u step %u: reads input that it has overwritten",
-                         process->rank, process->lane, check->at[index]);
+        return step_violation(check, index, "reads input that it has overwritten");
     }
     cell->reads++;
     if (cell->readers == 0) {
@@ -226,11 +240,8 @@ static int input_read(struct check *check, uint32_t index, uint64_t cell_index, 
 /* A wire is used once in a step, at most. */
 static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
-
     if (check->queues[wire].touched == check->nsteps && check->nsteps > 0) {
-        return violation(check, "rank %d lane %u step %u: uses a connection twice", process->rank,
-                         process->lane, check->at[index]);
+        return step_violation(check, index, "uses a connection twice");
     }
     check->queues[wire].touched = check->nsteps;
     return GPURING_OK;
@@ -255,25 +266,20 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
     memcpy(value, wire_value(check, wire, check->queues[wire].head++),
            check->words * sizeof *value);
     if (value[check->set_words + 1] != cell) {
-        return violation(check, "rank %d lane %u step %u: rank %d sends another chunk than this",
-                         process->rank, process->lane, check->at[index],
-                         check->network.wires[wire].from);
+        return step_violation(check, index, "rank %d sends another chunk than this",
+                              check->network.wires[wire].from);
     }
     return GPURING_OK;
 }
 
 static int value_fold(struct check *check, uint32_t index)
 {
-    const struct gpuring_process *process = &check->network.processes[index];
-
     for (size_t word = 0; word < check->set_words; word++) {
         uint64_t both = check->value[word] & check->operand[word];
 
         if (both != 0) {
-            return violation(check,
-                             "rank %d lane %u step %u: folds the contribution of rank %d twice",
-                             process->rank, process->lane, check->at[index],
-                             (int) (word * 64) + __builtin_ctzll(both));
+            return step_violation(check, index, "folds the contribution of rank %d twice",
+                                  (int) (word * 64) + __builtin_ctzll(both));
         }
         check->value[word] |= check->operand[word];
     }
@@ -302,19 +308,17 @@ static int value_store(struct check *check, uint32_t index, uint64_t cell_index)
     int wrong = value_wrong(check);
 
     if (wrong >= 0) {
-        return violation(check, "rank %d lane %u step %u: stores %s the contribution of rank %d",
-                         process->rank, process->lane, check->at[index],
-                         is_among(check->after->contributors, wrong) ? "without" : "with", wrong);
+        return step_violation(check, index, "stores %s the contribution of rank %d",
+                              is_among(check->after->contributors, wrong) ? "without" : "with",
+                              wrong);
     }
     if (cell->stored || !is_among(check->after->holders, process->rank)) {
-        return violation(check, "rank %d lane %u step %u: stores a chunk twice, or of another rank",
-                         process->rank, process->lane, check->at[index]);
+        return step_violation(check, index, "stores a chunk twice, or of another rank");
     }
     /* The own contribution is in the value; if another lane read it, and nothing else of this
      * chunk, then that lane's read came before. */
     if (cell->readers > 1 || (cell->readers == 1 && cell->reader != index && cell->reads > 1)) {
-        return violation(check, "rank %d lane %u step %u: other lanes may read the input later",
-                         process->rank, process->lane, check->at[index]);
+        return step_violation(check, index, "other lanes may read the input later");
     }
     cell->stored = 1;
     cell->hash = check->value[check->set_words];

@@ -48,21 +48,16 @@ static void number_nodes(struct gpuring_node_map *map)
     }
 }
 
-/* Counting sort by node; `start` has nnodes + 1 places. */
-static void order_ranks(struct gpuring_node_map *map, int *start)
+/* The numbered nodes' ranks, in order. */
+static void order_ranks(struct placed *sorted, struct gpuring_node_map *map)
 {
-    for (int i = 0; i <= map->nnodes; i++) {
-        start[i] = 0;
+    for (int i = 0; i < map->nranks; i++) {
+        sorted[i].node = (uint64_t) map->node[sorted[i].rank];
     }
-    for (int rank = 0; rank < map->nranks; rank++) {
-        start[map->node[rank] + 1]++;
-    }
-    for (int i = 0; i < map->nnodes; i++) {
-        start[i + 1] += start[i];
-    }
-    for (int rank = 0; rank < map->nranks; rank++) {
-        map->position[rank] = start[map->node[rank]]++;
-        map->order[map->position[rank]] = rank;
+    qsort(sorted, (size_t) map->nranks, sizeof *sorted, compare_placed);
+    for (int i = 0; i < map->nranks; i++) {
+        map->order[i] = sorted[i].rank;
+        map->position[sorted[i].rank] = i;
     }
 }
 
@@ -71,7 +66,6 @@ int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_
     int nranks = hellos->nranks;
     size_t n = (size_t) nranks;
     struct placed *sorted = malloc(n * sizeof *sorted);
-    int *start = malloc((n + 1) * sizeof *start);
     int status = GPURING_ERR_NOMEM;
 
     *map = (struct gpuring_node_map){
@@ -80,8 +74,7 @@ int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_
         .order = malloc(n * sizeof *map->order),
         .position = malloc(n * sizeof *map->position),
     };
-    if (sorted != NULL && start != NULL && map->node != NULL && map->order != NULL &&
-        map->position != NULL) {
+    if (sorted != NULL && map->node != NULL && map->order != NULL && map->position != NULL) {
         for (int rank = 0; rank < nranks; rank++) {
             sorted[rank] =
                 (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
@@ -89,14 +82,13 @@ int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_
         qsort(sorted, n, sizeof *sorted, compare_placed);
         mark_first_ranks(sorted, map);
         number_nodes(map);
-        order_ranks(map, start);
+        order_ranks(sorted, map);
         status = GPURING_OK;
     } else {
         gpuring_error("out of memory for a communicator of %d ranks", nranks);
         gpuring_node_map_clear(map);
     }
     free(sorted);
-    free(start);
     return status;
 }
 
@@ -186,9 +178,9 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
 
 /*
  * A binary tree over positions 0 .. n-1: position 0 is the root with one child; another's depth
- * follows from its lowest set bit b: leaves are odd, its children are at distance b/2 on both sides, its
- * parent at distance b. Each inner node is even, so that the tree shifted by one (or mirrored) has
- * other inner nodes: the double binary tree of Sanders, Speck and Traeff (2009).
+ * follows from its lowest set bit b: leaves are odd, its children are at distance b/2 on both
+ * sides, its parent at distance b. Each inner node is even, so that the tree shifted by one (or
+ * mirrored) has other inner nodes: the double binary tree of Sanders, Speck and Traeff (2009).
  */
 static int btree_up(int position, int n)
 {
