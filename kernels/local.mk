@@ -25,8 +25,6 @@ libgpuring_kernels_la_SOURCES = \
     mca/coll_gpuring/util/backoff.c \
     mca/coll_gpuring/util/backoff.h \
     mca/coll_gpuring/util/clock.h \
-    mca/coll_gpuring/util/gathered.c \
-    mca/coll_gpuring/util/gathered.h \
     mca/coll_gpuring/util/hash.h \
     mca/coll_gpuring/util/list.h \
     mca/coll_gpuring/util/log.c \

@@ -122,6 +122,9 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/tuning.c \
     mca/coll_gpuring/engine/tuning.h \
     mca/coll_gpuring/engine/tuning_ranges.c \
+    mca/coll_gpuring/oob/gathered.c \
+    mca/coll_gpuring/oob/oob.c \
+    mca/coll_gpuring/oob/oob.h \
     mca/coll_gpuring/params.h \
     mca/coll_gpuring/params_default.c \
     mca/coll_gpuring/module_state.h \
@@ -175,12 +178,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
     mca/coll_gpuring/module_state.c \
-    mca/coll_gpuring/oob/exchange.c \
-    mca/coll_gpuring/oob/exchange.h \
-    mca/coll_gpuring/oob/letters.c \
-    mca/coll_gpuring/oob/letters.h \
     mca/coll_gpuring/oob/message.c \
-    mca/coll_gpuring/oob/message.h \
     mca/coll_gpuring/params.c \
     mca/coll_gpuring/params_register.h \
     mca/coll_gpuring/process.c \

@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/memory_kind.h"
-#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"

@@ -37,7 +37,7 @@ struct gpuring_previous {
 
 struct gpuring_agreement;
 struct gpuring_engine;
-struct gpuring_exchange;
+struct gpuring_oob;
 struct gpuring_serve;
 struct gpuring_wireup;
 
@@ -73,7 +73,7 @@ struct mca_coll_gpuring_module_t {
 
     struct gpuring_engine *engine; /* READY: what runs operations */
     struct gpuring_wireup *wireup; /* UNWIRED and WIRING */
-    struct gpuring_exchange *exchange;
+    struct gpuring_oob *oob;
     struct gpuring_serve *serve; /* calls that are served (serve/serve.h); NULL: none are */
     struct gpuring_staging staging;
 

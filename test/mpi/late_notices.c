@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/stage/notice_mail.h"
 
 #define HELD 256

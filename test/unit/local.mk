@@ -20,6 +20,10 @@ unit_tests += test/unit/test_queue
 test_unit_test_queue_SOURCES = test/unit/test_queue.c
 test_unit_test_queue_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_oob
+test_unit_test_oob_SOURCES = test/unit/test_oob.c
+test_unit_test_oob_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_tuning
 test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
 test_unit_test_tuning_LDADD = $(core_test_libs)

@@ -148,98 +148,6 @@ static void a_malformed_hello_is_refused(void **state)
     }
 }
 
-/* ---- What a gathering brings ---- */
-
-static uint8_t *make_records(const int *ranks, int count, size_t *bytes)
-{
-    uint8_t *records, text[RANKS];
-    size_t at = 0;
-
-    *bytes = 0;
-    for (int i = 0; i < count; i++) {
-        *bytes += gpuring_record_bytes((size_t) ranks[i]);
-    }
-    records = malloc(*bytes);
-    assert_non_null(records);
-    for (int i = 0; i < count; i++) {
-        memset(text, 'a' + ranks[i], sizeof text);
-        gpuring_record_put(records + at, ranks[i], text, (size_t) ranks[i]);
-        at += gpuring_record_bytes((size_t) ranks[i]);
-        assert_int_equal(gpuring_records_prefix(records, *bytes, i + 1), at);
-    }
-    assert_int_equal(gpuring_records_prefix(records, *bytes, count + 1), 0);
-    return records;
-}
-
-/* Rank r tells r bytes: found wherever they stand; rank 0 tells none. */
-static void blocks_are_found_by_rank(void **state)
-{
-    static const int ranks[] = {3, 4, 9, 0, 1, 8, 2, 5, 7, 6};
-    struct gpuring_gathered gathered;
-    size_t bytes;
-    uint8_t *records = make_records(ranks, 10, &bytes);
-
-    (void) state;
-    assert_int_equal(gpuring_gathered_take(&gathered, 10, records, bytes), 0);
-    for (int rank = 0; rank < 10; rank++) {
-        const uint8_t *block = gpuring_gathered_block(&gathered, rank);
-
-        assert_int_equal(gathered.sizes[rank], rank);
-        assert_int_equal((uintptr_t) block % 8, 0);
-        for (int i = 0; i < rank; i++) {
-            assert_int_equal(block[i], 'a' + rank);
-        }
-    }
-    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusal is expected */
-    assert_null(gpuring_gathered_even(&gathered, 8));    /* they differ */
-    gpuring_gathered_clear(&gathered);
-}
-
-static void even_blocks_stand_side_by_side(void **state)
-{
-    uint8_t *records = malloc(3 * gpuring_record_bytes(3));
-    struct gpuring_gathered gathered;
-    char *blocks;
-
-    (void) state;
-    assert_non_null(records);
-    for (int i = 0; i < 3; i++) {
-        const char text[3] = {'a', 'b', (char) ('0' + 2 - i)};
-
-        gpuring_record_put(records + (size_t) i * gpuring_record_bytes(3), 2 - i, text, 3);
-    }
-    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, 3 * gpuring_record_bytes(3)), 0);
-    blocks = gpuring_gathered_even(&gathered, 3);
-    assert_non_null(blocks);
-    assert_memory_equal(blocks, "ab0ab1ab2", 9);
-    free(blocks);
-    gpuring_gathered_clear(&gathered);
-}
-
-static void wrong_records_are_refused(void **state)
-{
-    static const int twice[] = {0, 1, 1}, beyond[] = {0, 1, 3}, good[] = {2, 1, 0};
-    struct gpuring_gathered gathered;
-    size_t bytes;
-    uint8_t *records;
-
-    (void) state;
-    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
-    records = make_records(twice, 3, &bytes);
-    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes), GPURING_ERR_PEER);
-    free(records);
-    records = make_records(beyond, 3, &bytes);
-    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes), GPURING_ERR_PEER);
-    free(records);
-    records = make_records(good, 3, &bytes);
-    assert_int_equal(gpuring_gathered_take(&gathered, 4, records, bytes), GPURING_ERR_PEER);
-    for (size_t cut = 1; cut < bytes; cut++) {
-        assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes - cut),
-                         GPURING_ERR_PEER);
-    }
-    free(records);
-}
-
 /* The channels of every size and number of nodes give plans that the checker accepts. */
 static void channels_give_valid_plans(void **state)
 {
@@ -425,9 +333,6 @@ int main(void)
         cmocka_unit_test(nodes_are_found_and_kept_together),
         cmocka_unit_test(disagreement_is_named),
         cmocka_unit_test(a_malformed_hello_is_refused),
-        cmocka_unit_test(blocks_are_found_by_rank),
-        cmocka_unit_test(even_blocks_stand_side_by_side),
-        cmocka_unit_test(wrong_records_are_refused),
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),
         cmocka_unit_test(parameters_win_where_they_can),

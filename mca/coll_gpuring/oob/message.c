@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/oob/message.h"
-
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -15,7 +15,7 @@ static int started(int code, const char *what, int peer)
 }
 
 int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
-                         int tag, ompi_request_t **request)
+                         int tag, struct ompi_request_t **request)
 {
     int code = MCA_PML_CALL(isend((void *) (uintptr_t) data, bytes, MPI_BYTE, to, tag,
                                   MCA_PML_BASE_SEND_STANDARD, comm, request));
@@ -24,14 +24,13 @@ int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, siz
 }
 
 int gpuring_message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
-                            int tag, ompi_request_t **request)
+                            int tag, struct ompi_request_t **request)
 {
-    int code = MCA_PML_CALL(irecv(data, bytes, MPI_BYTE, from, tag, comm, request));
-
-    return started(code, "from", from);
+    return started(MCA_PML_CALL(irecv(data, bytes, MPI_BYTE, from, tag, comm, request)), "from",
+                   from);
 }
 
-int gpuring_message_finish(ompi_request_t **request, size_t *bytes)
+int gpuring_message_finish(struct ompi_request_t **request, size_t *bytes)
 {
     int code;
 
@@ -44,34 +43,40 @@ int gpuring_message_finish(ompi_request_t **request, size_t *bytes)
     opal_atomic_rmb();
     code = (*request)->req_status.MPI_ERROR;
     if (bytes != NULL) {
-        *bytes = (*request)->req_status._ucount;
+        *bytes = code == MPI_ERR_TRUNCATE ? SIZE_MAX : (*request)->req_status._ucount;
     }
     ompi_request_free(request);
     *request = NULL;
-    if (code != MPI_SUCCESS) {
-        gpuring_error("MPI could not deliver a message of the wire-up (code %d)", code);
+    if (code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE) {
+        gpuring_error("MPI could not deliver an out-of-band message (code %d)", code);
         return GPURING_ERR_NET;
     }
     return GPURING_OK;
 }
 
-bool gpuring_message_drop(ompi_request_t **request)
-{
-    if (*request == NULL) {
-        return true;
-    }
-    if (!REQUEST_COMPLETE(*request)) {
-        return false;
-    }
-    ompi_request_free(request);
-    *request = NULL;
-    return true;
-}
-
-bool gpuring_message_cancel(ompi_request_t **request)
+bool gpuring_message_cancel(struct ompi_request_t **request)
 {
     if (*request != NULL && !REQUEST_COMPLETE(*request)) {
         ompi_request_cancel(*request);
+        if (!REQUEST_COMPLETE(*request)) {
+            return false;
+        }
     }
-    return gpuring_message_drop(request);
+    if (*request != NULL) {
+        ompi_request_free(request);
+        *request = NULL;
+    }
+    return true;
+}
+
+void gpuring_oob_use(struct gpuring_oob *oob, struct ompi_communicator_t *comm, int tag)
+{
+    static const struct gpuring_message_ops ops = {gpuring_message_send, gpuring_message_receive,
+                                                   gpuring_message_finish, gpuring_message_cancel};
+
+    oob->ops = &ops;
+    oob->comm = comm;
+    oob->tag = tag;
+    oob->rank = ompi_comm_rank(comm);
+    oob->nranks = ompi_comm_size(comm);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels/fold.h"
-#include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -16,7 +16,7 @@
 #define ONE_BYTES (UINT64_C(64) << 10)
 
 struct gpuring_fallback_allreduce {
-    struct gpuring_exchange *exchange;
+    struct gpuring_oob *oob;
     int nranks;
     struct gpuring_call call;
     uint64_t piece; /* elements at once */
@@ -27,12 +27,12 @@ struct gpuring_fallback_allreduce {
 };
 
 struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(
-    struct gpuring_exchange *exchange)
+    struct gpuring_oob *oob)
 {
     struct gpuring_fallback_allreduce *created = calloc(1, sizeof *created);
 
     if (created != NULL) {
-        created->exchange = exchange;
+        created->oob = oob;
     }
     return created;
 }
@@ -40,7 +40,7 @@ struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(
 void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
                                       const struct gpuring_call *call, double *scale)
 {
-    int nranks = gpuring_exchange_ranks(fallback->exchange);
+    int nranks = fallback->oob->nranks;
     uint64_t bytes = ALL_BYTES / (uint64_t) nranks;
 
     if (bytes > ONE_BYTES) {
@@ -58,7 +58,7 @@ void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallbac
     fallback->mine = malloc(bytes);
     if (fallback->mine == NULL) {
         gpuring_error("out of memory for the fallback of an allreduce");
-        gpuring_exchange_fail(fallback->exchange, GPURING_ERR_NOMEM);
+        gpuring_oob_fail(fallback->oob, GPURING_ERR_NOMEM);
     }
 }
 
@@ -98,21 +98,21 @@ static void piece_start(struct gpuring_fallback_allreduce *fallback, size_t offs
                                           (const uint8_t *) fallback->call.input + offset, bytes);
 
         if (status != GPURING_OK) {
-            gpuring_exchange_fail(fallback->exchange, status);
+            gpuring_oob_fail(fallback->oob, status);
         }
     }
-    gpuring_exchange_gather(fallback->exchange, fallback->mine, bytes);
+    gpuring_oob_gather(fallback->oob, fallback->mine, bytes);
     fallback->gathering = true;
 }
 
 /* All pieces are here, unless a rank failed: add them up. */
 static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *output, size_t bytes)
 {
-    struct gpuring_gathered blocks = gpuring_exchange_take(fallback->exchange);
+    struct gpuring_gathered blocks = gpuring_oob_take(fallback->oob);
     int status = GPURING_OK;
 
     fallback->gathering = false;
-    if (gpuring_exchange_troubled(fallback->exchange)) {
+    if (gpuring_oob_troubled(fallback->oob)) {
         return GPURING_OK;
     }
     for (int rank = 0; rank < fallback->nranks && status == GPURING_OK; rank++) {
@@ -124,7 +124,7 @@ static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *ou
     }
     gpuring_gathered_clear(&blocks);
     if (status != GPURING_OK) {
-        gpuring_exchange_fail(fallback->exchange, status);
+        gpuring_oob_fail(fallback->oob, status);
     }
     return status;
 }
@@ -145,19 +145,19 @@ int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallb
         if (!fallback->gathering) {
             piece_start(fallback, offset, bytes);
         }
-        status = gpuring_exchange_progress(fallback->exchange);
+        status = gpuring_oob_progress(fallback->oob);
         if (status != GPURING_OK) {
             return status;
         }
         own = piece_finish(fallback, (uint8_t *) output + offset, bytes);
-        status = gpuring_exchange_failure(fallback->exchange, NULL);
+        status = gpuring_oob_failure(fallback->oob, NULL);
         if (status != GPURING_OK) {
-            gpuring_exchange_forget(fallback->exchange);
+            gpuring_oob_forget(fallback->oob);
             return status;
         }
         fallback->done += bytes / fallback->call.element_size;
     }
-    return own != GPURING_OK || !gpuring_exchange_troubled(fallback->exchange)
+    return own != GPURING_OK || !gpuring_oob_troubled(fallback->oob)
                ? own
                : GPURING_ERR_ABORTED;
 }

@@ -3,7 +3,7 @@
 /*
  * The fallback of an allreduce: gather a piece of all ranks' vectors, fold it with
  * plain loops in the order of ranks, piece by piece. For calls that no engine can run any more
- * (exchange.h says why they cannot go to the previous module), and to compare with
+ * (oob/oob.h says why they cannot go to the previous module), and to compare with
  * (coll_gpuring_check=data).
  */
 #ifndef GPURING_SERVE_FALLBACK_ALLREDUCE_H
@@ -12,12 +12,11 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/serve/eligible.h"
 
-struct gpuring_exchange;
+struct gpuring_oob;
 struct gpuring_fallback_allreduce;
 
 /* One a communicator, for its life, made with it: starting needs no memory that others wait for. */
-struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(
-    struct gpuring_exchange *exchange);
+struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(struct gpuring_oob *oob);
 
 /*
  * Begin with a call; its input must stay until the end. The same order on all ranks as for

@@ -8,7 +8,7 @@
  *     rank 0    start 1    start 2    MPI_Allreduce
  *     rank 1    start 2    MPI_Allreduce    start 1
  *
- * So the ranks tell each other what they have started, by a gathering (oob/exchange.h). What all of
+ * So the ranks tell each other what they have started, by a gathering (oob/oob.h). What all of
  * them have started runs next, in the order in which the calls were made; behind it the next call
  * of the common order, if all ranks have come to that one. If they have nothing in common yet, they
  * gather again. To take any one rank's order would not do: a rank may wait for its second call
@@ -26,7 +26,7 @@
 #include <stddef.h>
 
 #include "mca/coll_gpuring/serve/queue.h"
-#include "mca/coll_gpuring/util/gathered.h"
+#include "mca/coll_gpuring/oob/oob.h"
 
 /* A persistent call is made, which gets a number from 1, or freed. */
 uint32_t gpuring_persistent_make(struct gpuring_queue *queue);

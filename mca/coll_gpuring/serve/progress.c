@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/serve/execute.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
 #include "mca/coll_gpuring/serve/memory_agreement.h"
@@ -29,12 +29,12 @@ static void report_started(mca_coll_gpuring_module_t *module)
 
     if (report == NULL) {
         gpuring_error("out of memory: cannot tell other ranks which persistent calls were started");
-        gpuring_exchange_fail(module->exchange, GPURING_ERR_NOMEM);
-        gpuring_exchange_gather(module->exchange, NULL, 0);
+        gpuring_oob_fail(module->oob, GPURING_ERR_NOMEM);
+        gpuring_oob_gather(module->oob, NULL, 0);
         return;
     }
     gpuring_persistent_report(queue, report);
-    gpuring_exchange_gather(module->exchange, report, words * sizeof *report);
+    gpuring_oob_gather(module->oob, report, words * sizeof *report);
     free(report);
 }
 
@@ -56,17 +56,17 @@ static int order_progress(mca_coll_gpuring_module_t *module)
         queue->gathering = true;
         report_started(module);
     }
-    status = gpuring_exchange_progress(module->exchange);
+    status = gpuring_oob_progress(module->oob);
     if (status != GPURING_OK) {
         return status;
     }
     queue->gathering = false;
-    status = gpuring_exchange_failure(module->exchange, NULL);
+    status = gpuring_oob_failure(module->oob, NULL);
     if (status != GPURING_OK) {
-        gpuring_exchange_forget(module->exchange);
+        gpuring_oob_forget(module->oob);
         return status;
     }
-    reports = gpuring_exchange_take(module->exchange);
+    reports = gpuring_oob_take(module->oob);
     if (reports.nranks == 0) { /* a failure on the way, which others may know later */
         return GPURING_ERR_NOMEM;
     }

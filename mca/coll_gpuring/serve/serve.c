@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/oob/exchange.h"
-#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
 #include "mca/coll_gpuring/serve/progress.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -22,13 +21,13 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
     gpuring_queue_init(&serve->queue);
     serve->module = module;
     module->serve = serve;
-    module->exchange = gpuring_exchange_create();
-    serve->fallback = gpuring_fallback_allreduce_create(module->exchange);
+    module->oob = gpuring_oob_create();
+    serve->fallback = gpuring_fallback_allreduce_create(module->oob);
     module->wireup = gpuring_wireup_create();
-    if (module->exchange == NULL || serve->fallback == NULL || module->wireup == NULL) {
+    if (module->oob == NULL || serve->fallback == NULL || module->wireup == NULL) {
         return GPURING_ERR_NOMEM;
     }
-    gpuring_exchange_use(module->exchange, module->comm, GPURING_TAG_EXCHANGE);
+    gpuring_oob_use(module->oob, module->comm, GPURING_TAG_GATHER);
     return GPURING_OK;
 }
 
@@ -43,7 +42,7 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     gpuring_queue_fini(&serve->queue);
     gpuring_wireup_free(module->wireup);
     gpuring_fallback_allreduce_free(serve->fallback);
-    gpuring_exchange_free(module->exchange);
+    gpuring_oob_free(module->oob);
     free(serve);
     module->serve = NULL;
 }

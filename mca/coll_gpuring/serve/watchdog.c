@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/oob/exchange.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/buffer_mismatch.h"
 #include "mca/coll_gpuring/serve/serve.h"
@@ -83,7 +83,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     snprintf(report->seen, sizeof report->seen, "unknown");
     if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,
-                 gpuring_exchange_awaits(module->exchange));
+                 gpuring_oob_awaits(module->oob));
     } else if (module->state == GPURING_STATE_READY) {
         describe_operation(module->engine, report);
     } else {
@@ -178,7 +178,7 @@ uint64_t gpuring_watchdog_progress(const mca_coll_gpuring_module_t *module)
     return finished +
            (module->state == GPURING_STATE_READY
                 ? gpuring_operation_progress(module->engine)
-                : (uint64_t) module->state + 8 * gpuring_exchange_steps(module->exchange));
+                : (uint64_t) module->state + 8 * module->oob->steps);
 }
 
 int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)

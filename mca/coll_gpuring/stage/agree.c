@@ -6,8 +6,7 @@
 #include <time.h>
 
 #include "mca/coll_gpuring/compat.h"
-#include "mca/coll_gpuring/oob/exchange.h"
-#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/backoff.h"
 #include "mca/coll_gpuring/util/clock.h"
@@ -28,7 +27,7 @@ enum phase { OURS, ACROSS, THEIRS, END };
 
 struct gpuring_agreement {
     struct ompi_communicator_t *comm;
-    struct gpuring_exchange *exchange; /* in this group */
+    struct gpuring_oob *oob; /* in this group */
     int tag;
     bool alone; /* the root of the call: it is its group */
     int leader; /* the rank of the other group that the letters go to */
@@ -49,8 +48,8 @@ struct gpuring_agreement *gpuring_agreement_create(void)
     if (agreement == NULL) {
         return NULL;
     }
-    agreement->exchange = gpuring_exchange_create();
-    if (agreement->exchange == NULL) {
+    agreement->oob = gpuring_oob_create();
+    if (agreement->oob == NULL) {
         free(agreement);
         return NULL;
     }
@@ -63,8 +62,7 @@ void gpuring_agreement_use(struct gpuring_agreement *agreement, struct ompi_comm
     agreement->comm = comm;
     agreement->tag = tag;
     agreement->phase = END;
-    gpuring_exchange_use(agreement->exchange, OMPI_COMM_IS_INTER(comm) ? comm->c_local_comm : comm,
-                         tag);
+    gpuring_oob_use(agreement->oob, OMPI_COMM_IS_INTER(comm) ? comm->c_local_comm : comm, tag);
 }
 
 void gpuring_agreement_free(struct gpuring_agreement *agreement)
@@ -74,7 +72,7 @@ void gpuring_agreement_free(struct gpuring_agreement *agreement)
     if (agreement == NULL) {
         return;
     }
-    gpuring_exchange_free(agreement->exchange);
+    gpuring_oob_free(agreement->oob);
     sent = gpuring_message_cancel(&agreement->sent);
     received = gpuring_message_cancel(&agreement->received);
     if (sent && received) {
@@ -86,10 +84,10 @@ void gpuring_agreement_free(struct gpuring_agreement *agreement)
 static void begin_group(struct gpuring_agreement *self, int failure, int rank, uint64_t facts)
 {
     if (failure != GPURING_OK) {
-        gpuring_exchange_mark(self->exchange, (uint32_t) rank);
-        gpuring_exchange_fail(self->exchange, failure);
+        self->oob->mark = (uint32_t) rank;
+        gpuring_oob_fail(self->oob, failure);
     }
-    gpuring_exchange_agree(self->exchange, facts);
+    gpuring_oob_agree(self->oob, facts);
 }
 
 void gpuring_agreement_begin(struct gpuring_agreement *agreement, struct gpuring_party party,
@@ -118,19 +116,19 @@ void gpuring_agreement_begin(struct gpuring_agreement *agreement, struct gpuring
 static int end_group(struct gpuring_agreement *self, bool remote)
 {
     struct gpuring_verdict *verdict = &self->verdict;
-    int status = gpuring_exchange_progress(self->exchange), failure;
+    int status = gpuring_oob_progress(self->oob), failure;
 
     if (status != GPURING_OK) {
         return status;
     }
-    failure = gpuring_exchange_failure(self->exchange, NULL);
+    failure = gpuring_oob_failure(self->oob, NULL);
     if (failure != GPURING_OK && verdict->failure == GPURING_OK) {
         verdict->failure = failure;
-        verdict->rank = (int) gpuring_exchange_marked(self->exchange);
+        verdict->rank = (int) self->oob->failure.mark;
         verdict->remote = remote;
     }
-    verdict->facts |= gpuring_exchange_agreed(self->exchange);
-    gpuring_exchange_forget(self->exchange);
+    verdict->facts |= self->oob->words[0];
+    gpuring_oob_forget(self->oob);
     return GPURING_OK;
 }
 
@@ -212,7 +210,7 @@ static void tell_waiting(struct gpuring_agreement *self)
 {
     time_t limit = gpuring_params.timeout > 0 ? gpuring_params.timeout : TELL_SECONDS;
     bool across = self->phase == ACROSS;
-    int rank = across ? self->leader : gpuring_exchange_awaits(self->exchange);
+    int rank = across ? self->leader : gpuring_oob_awaits(self->oob);
     time_t now = (time_t) gpuring_now();
 
     self->since = self->since == 0 ? now : self->since;
@@ -259,7 +257,7 @@ struct gpuring_verdict gpuring_agreement_wait(struct gpuring_agreement *agreemen
     gpuring_agreement_begin(agreement, party, failure, facts);
     while (gpuring_agreement_progress(agreement, &verdict) == GPURING_AGAIN) {
         opal_progress();
-        gpuring_backoff(&pause, gpuring_exchange_steps(agreement->exchange), false);
+        gpuring_backoff(&pause, agreement->oob->steps, false);
     }
     return verdict;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/format.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -63,7 +63,7 @@ static void mail_end(void)
 static struct letter *free_slot(void)
 {
     for (int i = 0; i < SLOTS; i++) {
-        if (gpuring_message_drop(&mail.slots[i].request)) {
+        if (gpuring_message_finish(&mail.slots[i].request, NULL) != GPURING_AGAIN) {
             return &mail.slots[i];
         }
     }

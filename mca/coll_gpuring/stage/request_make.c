@@ -3,7 +3,7 @@
 /* How the requests of staged calls are made, started and freed. */
 #include "mca/coll_gpuring/stage/request_state.h"
 
-#include "mca/coll_gpuring/oob/message.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/agree.h"
 #include "mca/coll_gpuring/stage/notice.h"

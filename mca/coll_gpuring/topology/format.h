@@ -25,7 +25,7 @@
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/net/nics.h"
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/util/gathered.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/topo_pci/search/pci_connect.h"
 
 #define GPURING_HELLO_MAGIC    UINT32_C(0x67707268) /* "gprh" */

@@ -20,7 +20,7 @@ const char *gpuring_status_text(int status)
     case GPURING_ERR_TIMEOUT:
         return "timed out";
     case GPURING_ERR_ABORTED:
-        return "stopped by another rank or thread";
+        return "stopped, as another rank or thread failed";
     case GPURING_ERR_PEER:
         return "peer process lost";
     case GPURING_ERR_NET:

@@ -15,7 +15,7 @@ enum gpuring_status {
     GPURING_ERR_IO = -3,          /* a system or driver call failed */
     GPURING_ERR_UNSUPPORTED = -4, /* legal, but this build, device or network cannot do it */
     GPURING_ERR_TIMEOUT = -5,     /* a wait passed its deadline */
-    GPURING_ERR_ABORTED = -6,     /* another lane, thread or rank failed and told us to stop */
+    GPURING_ERR_ABORTED = -6,     /* stopped, as another lane, thread or rank failed */
     GPURING_ERR_PEER = -7,        /* a peer process died or speaks another protocol version */
     GPURING_ERR_NET = -8,         /* the network reported an error */
     GPURING_ERR_DATA = -9,        /* a check of results or of a path found wrong data */

@@ -135,8 +135,8 @@ int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
     return gpuring_engine_transport(engine, &config);
 }
 
-int gpuring_wireup_letters(const struct gpuring_transport *transport,
-                           struct ompi_communicator_t *comm, struct gpuring_letters *letters)
+int gpuring_wireup_letters(const struct gpuring_transport *transport, const struct gpuring_oob *oob,
+                           struct gpuring_letters *letters)
 {
     int count = gpuring_transport_neighbours(transport), status;
     struct gpuring_transport_letter letter;
@@ -146,11 +146,11 @@ int gpuring_wireup_letters(const struct gpuring_transport *transport,
         gpuring_transport_letter(transport, i, &letter);
         bytes += letter.bytes + letter.room;
     }
-    status = gpuring_letters_init(letters, comm, 2 * count, bytes);
+    status = gpuring_letters_init(letters, oob, 2 * count, bytes);
     for (int i = 0; status == GPURING_OK && i < count; i++) {
         gpuring_transport_letter(transport, i, &letter);
-        gpuring_letters_expect(letters, letter.peer, letter.room);
-        gpuring_letters_send(letters, letter.peer, letter.data, letter.bytes);
+        gpuring_letters_add(letters, letter.peer, NULL, letter.room);
+        gpuring_letters_add(letters, letter.peer, letter.data, letter.bytes);
     }
     return status;
 }

@@ -6,7 +6,7 @@
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/oob/letters.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/topology/channels.h"
 #include "mca/coll_gpuring/wireup/net_select.h"
 
@@ -31,8 +31,8 @@ int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
                              struct gpuring_engine *engine);
 
 /* Room for the letters to and from all neighbours: before they are relied upon. */
-int gpuring_wireup_letters(const struct gpuring_transport *transport,
-                           struct ompi_communicator_t *comm, struct gpuring_letters *letters);
+int gpuring_wireup_letters(const struct gpuring_transport *transport, const struct gpuring_oob *oob,
+                           struct gpuring_letters *letters);
 
 /* They are complete: connect. */
 int gpuring_wireup_connect(struct gpuring_transport *transport,

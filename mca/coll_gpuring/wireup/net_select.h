@@ -9,7 +9,7 @@
 
 #include "mca/coll_gpuring/net/choice.h"
 #include "mca/coll_gpuring/net/net.h"
-#include "mca/coll_gpuring/util/gathered.h"
+#include "mca/coll_gpuring/oob/oob.h"
 
 struct gpuring_network {
     const struct gpuring_net_ops *ops; /* NULL: not open */

@@ -9,7 +9,7 @@
 
 int gpuring_node_topology_letters(const struct gpuring_gathered *hellos,
                                   const struct gpuring_node_map *members, int rank,
-                                  struct ompi_communicator_t *comm, struct gpuring_letters *letters)
+                                  const struct gpuring_oob *oob, struct gpuring_letters *letters)
 {
     struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, members, rank);
     uint64_t mine = gpuring_node_ranks_hello(&ranks, ranks.self)->view;
@@ -23,15 +23,15 @@ int gpuring_node_topology_letters(const struct gpuring_gathered *hellos,
             bytes += own.bytes + gpuring_node_ranks_hello(&ranks, i)->view_bytes;
         }
     }
-    status = gpuring_letters_init(letters, comm, 2 * ranks.count, bytes);
+    status = gpuring_letters_init(letters, oob, 2 * ranks.count, bytes);
     for (int i = 0; i < ranks.count && status == GPURING_OK; i++) {
         const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
 
         if (hello->view != mine && gpuring_node_topology_first_view(&ranks, i)) {
-            gpuring_letters_expect(letters, ranks.rank[i], hello->view_bytes);
+            gpuring_letters_add(letters, ranks.rank[i], NULL, hello->view_bytes);
         }
         if (hello->view != mine && gpuring_node_topology_first_view(&ranks, ranks.self)) {
-            gpuring_letters_send(letters, ranks.rank[i], own.text, own.bytes);
+            gpuring_letters_add(letters, ranks.rank[i], own.text, own.bytes);
         }
     }
     return status;

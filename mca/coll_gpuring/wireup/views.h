@@ -8,14 +8,13 @@
 #ifndef GPURING_WIREUP_VIEWS_H
 #define GPURING_WIREUP_VIEWS_H
 
-#include "mca/coll_gpuring/oob/letters.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
 
 /* This rank's letters. 0 or GPURING_ERR_NOMEM. */
 int gpuring_node_topology_letters(const struct gpuring_gathered *hellos,
                                   const struct gpuring_node_map *members, int rank,
-                                  struct ompi_communicator_t *comm,
-                                  struct gpuring_letters *letters);
+                                  const struct gpuring_oob *oob, struct gpuring_letters *letters);
 
 /*
  * One document of all views of the node, as gpuring_node_topology_unite, from the letters

@@ -9,8 +9,7 @@
 
 #include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/oob/exchange.h"
-#include "mca/coll_gpuring/oob/letters.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/topology/local_channels.h"
@@ -47,7 +46,6 @@ struct gpuring_wireup {
     enum wireup_stage stage;
     uint64_t id[2];
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
-    int attached; /* this rank to its GPU: told after the broadcast, which carries no failures */
     struct gpuring_gathered hellos;      /* AllGather 1, complete */
     struct pci_wire *wires;              /* of all ranks, from STAGE_GRAPH; NULL if left out */
     struct gpuring_local_channels local; /* of this node */
@@ -64,18 +62,29 @@ struct gpuring_wireup *gpuring_wireup_create(void)
     return calloc(1, sizeof(struct gpuring_wireup));
 }
 
+/* This rank cannot go on. */
+static void fail(mca_coll_gpuring_module_t *module, int status)
+{
+    gpuring_oob_fail(module->oob,
+                     gpuring_process_copies(module->wireup->buffer) ? status : GPURING_ERR_DEVICE);
+}
+
 void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_wireup *wireup = module->wireup;
+    int status;
 
     wireup->buffer = gpuring_pointer_on_gpu(call->output_at.kind) ? call->output : call->input;
-    wireup->attached = gpuring_process_attach(wireup->buffer);
+    status = gpuring_process_attach(wireup->buffer);
+    if (status != GPURING_OK) {
+        fail(module, status);
+    }
     if (module->rank == 0) {
         gpuring_identity_unique(wireup->id);
     }
     module->state = GPURING_STATE_WIRING;
     wireup->stage = STAGE_ID;
-    gpuring_exchange_broadcast(module->exchange, wireup->id);
+    gpuring_oob_broadcast(module->oob, wireup->id);
 }
 
 /* One process does, that no two write to a file at once. */
@@ -97,7 +106,7 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     };
     int status;
 
-    gpuring_exchange_mark(module->exchange, MARK_CONNECTING);
+    module->oob->mark = MARK_CONNECTING;
     gpuring_channels_init(&wireup->layout, &wireup->members, wireup->wires,
                           wireup->same_model ? &wireup->local.model : NULL);
     if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
@@ -108,11 +117,11 @@ static int start_ready(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = gpuring_wireup_transport(module, &known, wireup->engine);
     }
     if (status == GPURING_OK) {
-        status = gpuring_wireup_letters(wireup->engine->transport, module->comm, &wireup->letters);
+        status = gpuring_wireup_letters(wireup->engine->transport, module->oob, &wireup->letters);
     }
     if (status == GPURING_OK) {
         wireup->stage = STAGE_READY;
-        gpuring_exchange_agree(module->exchange, 0);
+        gpuring_oob_agree(module->oob, 0);
     }
     return status;
 }
@@ -142,7 +151,7 @@ static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         return start_ready(module, wireup);
     }
     wireup->stage = STAGE_GRAPH;
-    gpuring_exchange_gather(module->exchange, &wireup->local.block, sizeof wireup->local.block);
+    gpuring_oob_gather(module->oob, &wireup->local.block, sizeof wireup->local.block);
     return GPURING_OK;
 }
 
@@ -151,14 +160,13 @@ static int start_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 static int after_id(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_hello_block block;
-    int status = wireup->attached;
+    int status = gpuring_hello_fill(&block);
 
-    if (status == GPURING_OK) {
-        status = gpuring_hello_fill(&block);
-    }
+    wireup->id[0] = module->oob->words[0];
+    wireup->id[1] = module->oob->words[1];
     if (status == GPURING_OK) {
         wireup->stage = STAGE_HELLO;
-        gpuring_exchange_gather(module->exchange, &block, gpuring_hello_bytes(block.hello.nnics));
+        gpuring_oob_gather(module->oob, &block, gpuring_hello_bytes(block.hello.nnics));
     }
     return status;
 }
@@ -168,7 +176,7 @@ static int after_hello(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 {
     int status;
 
-    wireup->hellos = gpuring_exchange_take(module->exchange);
+    wireup->hellos = gpuring_oob_take(module->oob);
     status = gpuring_hello_compare(module, &wireup->hellos);
     if (status == GPURING_OK) {
         status = gpuring_node_map_find(&wireup->hellos, &wireup->members);
@@ -181,10 +189,10 @@ static int after_hello(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         return status != GPURING_OK ? status : start_graph(module, wireup);
     }
     status = gpuring_node_topology_letters(&wireup->hellos, &wireup->members, module->rank,
-                                           module->comm, &wireup->letters);
+                                           module->oob, &wireup->letters);
     if (status == GPURING_OK) {
         wireup->stage = STAGE_VIEWS_READY;
-        gpuring_exchange_agree(module->exchange, 0);
+        gpuring_oob_agree(module->oob, 0);
     }
     return status;
 }
@@ -199,7 +207,7 @@ static int after_views_ready(mca_coll_gpuring_module_t *module, struct gpuring_w
 
 static int after_graph(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    struct gpuring_gathered blocks = gpuring_exchange_take(module->exchange);
+    struct gpuring_gathered blocks = gpuring_oob_take(module->oob);
     int status =
         gpuring_channels_gathered(&blocks, module->nranks, &wireup->wires, &wireup->same_model);
 
@@ -222,7 +230,7 @@ static int start_agreement(mca_coll_gpuring_module_t *module, struct gpuring_wir
 
     if (status == GPURING_OK) {
         wireup->stage = STAGE_AGREE;
-        gpuring_exchange_agree(module->exchange, 0);
+        gpuring_oob_agree(module->oob, 0);
     }
     return status;
 }
@@ -241,7 +249,7 @@ static int start_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     }
     gpuring_transport_probe_report(transport, GPURING_OK, report);
     wireup->stage = stage;
-    gpuring_exchange_gather(module->exchange, report, bytes);
+    gpuring_oob_gather(module->oob, report, bytes);
     free(report);
     return GPURING_OK;
 }
@@ -262,7 +270,7 @@ static int after_handles(mca_coll_gpuring_module_t *module, struct gpuring_wireu
 /* All ranks' reports in their order; the caller frees them. */
 static void *take_reports(mca_coll_gpuring_module_t *module, const struct gpuring_wireup *wireup)
 {
-    struct gpuring_gathered gathered = gpuring_exchange_take(module->exchange);
+    struct gpuring_gathered gathered = gpuring_oob_take(module->oob);
     void *reports =
         gpuring_gathered_even(&gathered, gpuring_transport_probe_bytes(wireup->engine->transport));
 
@@ -317,7 +325,7 @@ static int after_agree(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 static int after_try(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     wireup->stage = STAGE_TRIED;
-    gpuring_exchange_agree(module->exchange, 0);
+    gpuring_oob_agree(module->oob, 0);
     return GPURING_OK;
 }
 
@@ -328,7 +336,7 @@ static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
 {
     char text[256];
 
-    gpuring_exchange_forget(module->exchange);
+    gpuring_oob_forget(module->oob);
     if (status != GPURING_ERR_DISAGREE && (module->rank == 0 || module->rank == rank)) {
         gpuring_module_text(module, text, sizeof text);
         gpuring_warn("%s: %s: rank %d reports: %s", text,
@@ -353,13 +361,13 @@ static bool try_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
 {
     char why[160];
 
-    if (!wireup->net.spare || gpuring_exchange_marked(module->exchange) != MARK_CONNECTING) {
+    if (!wireup->net.spare || module->oob->failure.mark != MARK_CONNECTING) {
         return false;
     }
     snprintf(why, sizeof why, "rank %d on %s reports: %s", rank,
              gpuring_hello_of(&wireup->hellos, rank)->hostname, gpuring_status_text(status));
     wireup->net.spare = false;
-    gpuring_exchange_forget(module->exchange);
+    gpuring_oob_forget(module->oob);
     gpuring_letters_free(&wireup->letters);
     gpuring_engine_destroy(wireup->engine);
     wireup->engine = NULL;
@@ -370,8 +378,8 @@ static bool try_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
         status = start_ready(module, wireup);
     }
     if (status != GPURING_OK) { /* the others hear of it in their next agreement */
-        gpuring_exchange_fail(module->exchange, status);
-        gpuring_exchange_agree(module->exchange, 0);
+        gpuring_oob_fail(module->oob, status);
+        gpuring_oob_agree(module->oob, 0);
     }
     return true;
 }
@@ -385,7 +393,7 @@ static int try_progress(mca_coll_gpuring_module_t *module, struct gpuring_wireup
 
     if (status < 0) {
         gpuring_warn("the network between the nodes does not work: %s", text);
-        gpuring_exchange_fail(module->exchange, status);
+        gpuring_oob_fail(module->oob, status);
         return GPURING_OK;
     }
     return status;
@@ -396,8 +404,7 @@ static bool by_letters(const mca_coll_gpuring_module_t *module)
 {
     enum wireup_stage stage = module->wireup->stage;
 
-    return (stage == STAGE_VIEWS || stage == STAGE_HANDLES) &&
-           !gpuring_exchange_troubled(module->exchange);
+    return (stage == STAGE_VIEWS || stage == STAGE_HANDLES) && !gpuring_oob_troubled(module->oob);
 }
 
 /* What is under way: 0 when it is complete, GPURING_AGAIN, or the ranks have lost touch. */
@@ -405,15 +412,15 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
 {
     int status;
 
-    if (wireup->stage == STAGE_TRY && !gpuring_exchange_troubled(module->exchange)) {
+    if (wireup->stage == STAGE_TRY && !gpuring_oob_troubled(module->oob)) {
         return try_progress(module, wireup);
     }
     if (!by_letters(module)) {
-        return gpuring_exchange_progress(module->exchange);
+        return gpuring_oob_progress(module->oob);
     }
     status = gpuring_letters_progress(&wireup->letters);
     if (status < 0) {
-        gpuring_exchange_fail(module->exchange, status);
+        gpuring_oob_fail(module->oob, status);
         return GPURING_OK;
     }
     return status;
@@ -428,7 +435,7 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     static int (*const after[])(mca_coll_gpuring_module_t *, struct gpuring_wireup *) = {
         after_id,      after_hello,   after_views_ready, start_graph, after_graph, after_ready,
         after_handles, after_written, after_arrived,     after_agree, after_try,   after_tried};
-    int rank = 0, status = gpuring_exchange_failure(module->exchange, &rank);
+    int rank = 0, status = gpuring_oob_failure(module->oob, &rank);
 
     if (status != GPURING_OK) {
         if (!try_spare(module, wireup, rank, status)) {
@@ -436,15 +443,14 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         }
         return;
     }
-    if (!gpuring_exchange_troubled(module->exchange)) {
+    if (!gpuring_oob_troubled(module->oob)) {
         status = after[wireup->stage](module, wireup);
     }
     if (status != GPURING_OK) {
-        gpuring_exchange_fail(module->exchange,
-                              gpuring_process_copies(wireup->buffer) ? status : GPURING_ERR_DEVICE);
+        fail(module, status);
     }
-    if (gpuring_exchange_troubled(module->exchange) && !gpuring_exchange_busy(module->exchange)) {
-        gpuring_exchange_agree(module->exchange, 0);
+    if (gpuring_oob_troubled(module->oob) && !gpuring_oob_busy(module->oob)) {
+        gpuring_oob_agree(module->oob, 0);
     }
 }
 
@@ -477,13 +483,13 @@ void gpuring_wireup_text(const mca_coll_gpuring_module_t *module, char *text, si
     static const char *const stages[] = {STAGES(STAGE_TEXT)};
     const struct gpuring_wireup *wireup = module->wireup;
 
-    if (wireup->stage == STAGE_TRY && !gpuring_exchange_troubled(module->exchange)) {
+    if (wireup->stage == STAGE_TRY && !gpuring_oob_troubled(module->oob)) {
         snprintf(text, size, "%s", stages[STAGE_TRY]);
         return;
     }
     snprintf(text, size, "%s: a message from or to rank %d", stages[wireup->stage],
              by_letters(module) ? gpuring_letters_awaits(&wireup->letters)
-                                : gpuring_exchange_awaits(module->exchange));
+                                : gpuring_oob_awaits(module->oob));
 }
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup)

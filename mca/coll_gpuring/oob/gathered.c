@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/util/gathered.h"
+#include "mca/coll_gpuring/oob/oob.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void gpuring_record_put(void *record, int rank, const void *block, size_t bytes)
     struct gpuring_record head = {.bytes = (uint32_t) bytes, .rank = (uint32_t) rank};
     uint8_t *at = record;
 
-    memset(at + gpuring_record_bytes(bytes) - 8, 0, 8); /* the filling, and what is written again */
+    memset(at + gpuring_record_bytes(bytes) - 8, 0, 8); /* the filling */
     memcpy(at, &head, sizeof head);
     if (bytes > 0) {
         memcpy(at + sizeof head, block, bytes);
@@ -84,7 +84,7 @@ int gpuring_gathered_take(struct gpuring_gathered *gathered, int nranks, void *r
                                           .offsets = malloc(n * sizeof *gathered->offsets),
                                           .sizes = malloc(n * sizeof *gathered->sizes)};
     if (gathered->offsets == NULL || gathered->sizes == NULL) {
-        gpuring_error("out of memory for what %d ranks told", nranks);
+        gpuring_error("out of memory for the blocks of %d ranks", nranks);
         gpuring_gathered_clear(gathered);
         return GPURING_ERR_NOMEM;
     }
@@ -93,8 +93,8 @@ int gpuring_gathered_take(struct gpuring_gathered *gathered, int nranks, void *r
     }
     status = index_records(gathered, records, bytes);
     if (status != GPURING_OK) {
-        gpuring_error("what %d ranks told does not hold one record of each: all ranks must load "
-                      "the same version of coll/gpuring",
+        gpuring_error("the blocks of %d ranks do not hold one of each: all ranks must load the "
+                      "same version of coll/gpuring",
                       nranks);
         gpuring_gathered_clear(gathered);
         return status;

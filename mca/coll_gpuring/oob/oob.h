@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Out-of-band messages: how the ranks of a communicator talk outside of operations, for wire-up and
+ * for agreements. Nothing here blocks; whoever waits calls progress.
+ *
+ * The non-blocking collectives of other modules cannot serve here: they pair the ranks' calls by
+ * the order in which they start, and what starts from a progress callback starts at another point
+ * of that order on each rank. So these are point-to-point messages with tags of their own.
+ *
+ * A gathering is Bruck's algorithm, log2 n rounds:
+ *
+ *   round with distance d = 1, 2, 4 ..: send the blocks of ranks me .. me+d-1 to rank me-d,
+ *                                       receive those of me+d .. me+2d-1 from rank me+d
+ *
+ * Each message is a header, followed by a message with blocks if there are any. A rank that cannot
+ * go on (it has no memory, say) still sends headers, with its failure in place of blocks, and so
+ * does every rank that receives one of these. After log2 n rounds each rank has heard, over some
+ * path, of each other: all ranks know at the end of a gathering of a failure that was there when it
+ * began. One that comes up in between may be known to some; its `since` says at the end of which
+ * gathering all know it. So all ranks give up after the same gathering, and no rank waits for one
+ * that gave up.
+ *
+ * One gathering at a time for each struct gpuring_oob, in the same order on all ranks.
+ *
+ * Only message.c knows Open MPI; the rest is part of the core and is tested over simulated
+ * messages.
+ */
+#ifndef GPURING_OOB_OOB_H
+#define GPURING_OOB_OOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ompi_communicator_t;
+struct ompi_request_t;
+
+/* ---- What a gathering brings: one block of bytes of each rank, of any sizes ---- */
+
+/* A block travels behind this head, filled up to a multiple of 8. Records come in any order. */
+struct gpuring_record {
+    uint32_t bytes; /* of the block, without filling */
+    uint32_t rank;
+};
+
+size_t gpuring_record_bytes(size_t block_bytes);
+void gpuring_record_put(void *record, int rank, const void *block, size_t bytes);
+
+/* Bytes of the first `count` records of a sequence; 0: it has fewer. */
+size_t gpuring_records_prefix(const void *records, size_t bytes, int count);
+
+/* Blocks by rank: rank r's is at data + offsets[r], a multiple of 8. */
+struct gpuring_gathered {
+    int nranks;
+    uint8_t *data;
+    size_t *offsets; /* [nranks] */
+    uint32_t *sizes; /* [nranks] */
+};
+
+/* Index a sequence, from malloc, that must hold one record of each rank. 0: the sequence belongs to
+ * *gathered; GPURING_ERR_NOMEM or GPURING_ERR_PEER (logged): it is still the caller's. */
+int gpuring_gathered_take(struct gpuring_gathered *gathered, int nranks, void *records,
+                          size_t bytes);
+void gpuring_gathered_clear(struct gpuring_gathered *gathered);
+
+/* The blocks by rank without gaps, for the caller to free; NULL (logged): no memory, or a block is
+ * not of `bytes` bytes. */
+void *gpuring_gathered_even(const struct gpuring_gathered *gathered, size_t bytes);
+
+static inline const void *gpuring_gathered_block(const struct gpuring_gathered *gathered, int rank)
+{
+    return gathered->data + gathered->offsets[rank];
+}
+
+/* ---- Messages over MPI's point-to-point layer (message.c) ---- */
+
+/* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
+ * wildcard receive matches no negative tag. */
+enum gpuring_message_tag {
+    GPURING_TAG_GATHER = -9,
+    GPURING_TAG_LETTER = -8,
+    GPURING_TAG_STAGED = -7,      /* stage/agree.h: of blocking calls */
+    GPURING_TAG_NONBLOCKING = -6, /* .. of non-blocking ones */
+    GPURING_TAG_NOTICE = -5,      /* stage/notice_mail.h, on MPI_COMM_WORLD alone */
+    /* As STAGED and NONBLOCKING, of calls between groups: their group's own communicator, whose
+     * calls Open MPI makes for them at times of its own, agrees on these by the former two. */
+    GPURING_TAG_GROUP_STAGED = -4,
+    GPURING_TAG_GROUP_NONBLOCKING = -3,
+};
+
+/* One for each persistent call of a communicator, as they may start in any order: the lowest tags
+ * of 24 bits, which some transports have for them. Open MPI's own non-blocking calls reach these
+ * after millions of calls. */
+#define GPURING_TAG_PERSISTENT(number) (-(1 << 23) + 1 + (int) ((number) &0xfffff))
+
+/* Start a message. 0 or GPURING_ERR_NET (logged). */
+int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
+                         int tag, struct ompi_request_t **request);
+int gpuring_message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
+                            int tag, struct ompi_request_t **request);
+
+/* GPURING_AGAIN: under way. Else the request is freed and NULL: 0 or GPURING_ERR_NET (logged).
+ * *bytes (may be NULL): how many came; SIZE_MAX: more than there was room for. NULL is complete. */
+int gpuring_message_finish(struct ompi_request_t **request, size_t *bytes);
+
+/* Give a request up; false: the network may still use its memory. */
+bool gpuring_message_cancel(struct ompi_request_t **request);
+
+/* ---- Gatherings ---- */
+
+/* How messages travel: by the four functions above, or a test's. */
+struct gpuring_message_ops {
+    int (*send)(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to, int tag,
+                struct ompi_request_t **request);
+    int (*receive)(struct ompi_communicator_t *comm, void *data, size_t bytes, int from, int tag,
+                   struct ompi_request_t **request);
+    int (*finish)(struct ompi_request_t **request, size_t *bytes);
+    bool (*cancel)(struct ompi_request_t **request);
+};
+
+struct gpuring_failure {
+    int32_t status; /* a gpuring_status; 0: none */
+    int32_t rank;
+    uint32_t since; /* the gathering at whose end all ranks know it */
+    uint32_t mark;
+};
+
+struct gpuring_oob_header {
+    uint32_t magic;
+    uint32_t number; /* of the gathering in its communicator */
+    struct gpuring_failure failure;
+    uint64_t bytes; /* of the message with blocks that follows; 0: none does */
+    uint64_t words[2];
+};
+_Static_assert(sizeof(struct gpuring_oob_header) == 48, "travels between ranks");
+
+struct gpuring_oob {
+    const struct gpuring_message_ops *ops;
+    struct ompi_communicator_t *comm;
+    int tag;
+    int rank, nranks;
+    uint64_t steps;    /* changes with every message */
+    uint64_t words[2]; /* of an agreement */
+    uint32_t mark;     /* this rank's failures carry it from now on */
+
+    /* Of oob.c alone: */
+    uint32_t number; /* of the gathering that is under way, or was the last one */
+    enum { GPURING_OOB_IDLE, GPURING_OOB_START, GPURING_OOB_HEADER, GPURING_OOB_BLOCKS } phase;
+    int distance;
+    struct gpuring_failure failure;
+    struct gpuring_oob_header in, out;
+    uint8_t *records; /* what is known so far, of ranks from this one on */
+    size_t bytes;
+    uint8_t *grown;  /* the same and what comes in this round; NULL: nothing does */
+    size_t arrived;  /* of that, bytes that came */
+    uint8_t discard; /* receives what there is no memory for */
+    struct ompi_request_t *receive, *send_header, *send_blocks;
+    struct gpuring_gathered gathered;
+};
+
+/* For one communicator; NULL: no memory. `use` comes before all others. */
+struct gpuring_oob *gpuring_oob_create(void);
+void gpuring_oob_use(struct gpuring_oob *oob, struct ompi_communicator_t *comm, int tag);
+
+/* Cancels what is under way; keeps memory that the network may still write to. NULL is allowed. */
+void gpuring_oob_free(struct gpuring_oob *oob);
+
+/* Begin a gathering; this rank's block is copied. Never fails: without memory this rank takes part
+ * as one that failed. */
+void gpuring_oob_gather(struct gpuring_oob *oob, const void *block, size_t bytes);
+
+/* Begin an agreement, a gathering without blocks: it needs no memory. When it is complete,
+ * oob->words[0] has the bits that any rank gave, unless there was a failure. broadcast: oob->words
+ * has the two words that rank 0 gave. */
+void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t bits);
+void gpuring_oob_broadcast(struct gpuring_oob *oob, const uint64_t words[2]);
+
+/* Move on. 0: complete; GPURING_AGAIN; GPURING_ERR_NET or _PEER (logged): contact is lost. */
+int gpuring_oob_progress(struct gpuring_oob *oob);
+
+static inline bool gpuring_oob_busy(const struct gpuring_oob *oob)
+{
+    return oob->phase != GPURING_OOB_IDLE;
+}
+
+/* What the last gathering brought, for the caller to clear; empty after a failure. */
+struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob);
+
+/* The rank of which or to which a message is under way; this rank itself: none. */
+int gpuring_oob_awaits(const struct gpuring_oob *oob);
+
+/* This rank cannot go on, for this negative gpuring_status. The first one counts; the next
+ * gathering that begins reports it to all ranks. */
+void gpuring_oob_fail(struct gpuring_oob *oob, int status);
+
+/* Does this rank know of a failure? All ranks may, or not yet. */
+static inline bool gpuring_oob_troubled(const struct gpuring_oob *oob)
+{
+    return oob->failure.status != 0;
+}
+
+/* The status of the failure that all ranks know by now, the same on all, and its rank (may be
+ * NULL); 0: there is none. forget: all ranks have reacted to it. */
+int gpuring_oob_failure(const struct gpuring_oob *oob, int *rank);
+void gpuring_oob_forget(struct gpuring_oob *oob);
+
+/* ---- Letters: messages between single ranks, all at once ---- */
+
+struct gpuring_letter {
+    int peer;
+    bool sent; /* by this rank; else expected */
+    uint8_t *data;
+    size_t bytes; /* expected: room, then what came */
+    struct ompi_request_t *request;
+};
+
+struct gpuring_letters {
+    const struct gpuring_oob *oob;
+    struct gpuring_letter *letter; /* in the order in which they were added */
+    int count;
+    bool started;
+    int status;
+    uint8_t *memory;
+    size_t used;
+};
+
+/* Room for `count` letters of `bytes` bytes in all, before any rank relies on them. 0 or
+ * GPURING_ERR_NOMEM (logged). */
+int gpuring_letters_init(struct gpuring_letters *letters, const struct gpuring_oob *oob, int count,
+                         size_t bytes);
+
+/* Add one: copied from data, or, with data NULL, expected, of at most `bytes` bytes. At most one
+ * for each pair of ranks and direction. */
+void gpuring_letters_add(struct gpuring_letters *letters, int peer, const void *data, size_t bytes);
+
+/* Start, and move on. 0; GPURING_AGAIN; or an error (logged), when none is under way any more. */
+int gpuring_letters_progress(struct gpuring_letters *letters);
+int gpuring_letters_awaits(const struct gpuring_letters *letters); /* a rank, or -1 */
+void gpuring_letters_free(struct gpuring_letters *letters);        /* as gpuring_oob_free */
+
+#endif

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The out-of-band layer over simulated messages: what a gathering brings, at every number of ranks
+ * and in any order of events; failures that all ranks learn at the same time; malformed messages.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define RANKS 33
+
+/* ---- What a gathering brings ---- */
+
+static uint8_t *make_records(const int *ranks, int count, size_t *bytes)
+{
+    uint8_t *records, text[RANKS];
+    size_t at = 0;
+
+    *bytes = 0;
+    for (int i = 0; i < count; i++) {
+        *bytes += gpuring_record_bytes((size_t) ranks[i]);
+    }
+    records = malloc(*bytes);
+    assert_non_null(records);
+    for (int i = 0; i < count; i++) {
+        memset(text, 'a' + ranks[i], sizeof text);
+        gpuring_record_put(records + at, ranks[i], text, (size_t) ranks[i]);
+        at += gpuring_record_bytes((size_t) ranks[i]);
+        assert_int_equal(gpuring_records_prefix(records, *bytes, i + 1), at);
+    }
+    assert_int_equal(gpuring_records_prefix(records, *bytes, count + 1), 0);
+    return records;
+}
+
+/* Rank r tells r bytes: found wherever they stand; rank 0 tells none. */
+static void blocks_are_found_by_rank(void **state)
+{
+    static const int ranks[] = {3, 4, 9, 0, 1, 8, 2, 5, 7, 6};
+    struct gpuring_gathered gathered;
+    size_t bytes;
+    uint8_t *records = make_records(ranks, 10, &bytes);
+
+    (void) state;
+    assert_int_equal(gpuring_gathered_take(&gathered, 10, records, bytes), 0);
+    for (int rank = 0; rank < 10; rank++) {
+        const uint8_t *block = gpuring_gathered_block(&gathered, rank);
+
+        assert_int_equal(gathered.sizes[rank], rank);
+        assert_int_equal((uintptr_t) block % 8, 0);
+        for (int i = 0; i < rank; i++) {
+            assert_int_equal(block[i], 'a' + rank);
+        }
+    }
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusal is expected */
+    assert_null(gpuring_gathered_even(&gathered, 8));    /* they differ */
+    gpuring_gathered_clear(&gathered);
+}
+
+static void even_blocks_stand_side_by_side(void **state)
+{
+    uint8_t *records = malloc(3 * gpuring_record_bytes(3));
+    struct gpuring_gathered gathered;
+    char *blocks;
+
+    (void) state;
+    assert_non_null(records);
+    for (int i = 0; i < 3; i++) {
+        const char text[3] = {'a', 'b', (char) ('0' + 2 - i)};
+
+        gpuring_record_put(records + (size_t) i * gpuring_record_bytes(3), 2 - i, text, 3);
+    }
+    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, 3 * gpuring_record_bytes(3)), 0);
+    blocks = gpuring_gathered_even(&gathered, 3);
+    assert_non_null(blocks);
+    assert_memory_equal(blocks, "ab0ab1ab2", 9);
+    free(blocks);
+    gpuring_gathered_clear(&gathered);
+}
+
+static void wrong_records_are_refused(void **state)
+{
+    static const int twice[] = {0, 1, 1}, beyond[] = {0, 1, 3}, good[] = {2, 1, 0};
+    struct gpuring_gathered gathered;
+    size_t bytes;
+    uint8_t *records;
+
+    (void) state;
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
+    records = make_records(twice, 3, &bytes);
+    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes), GPURING_ERR_PEER);
+    free(records);
+    records = make_records(beyond, 3, &bytes);
+    assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes), GPURING_ERR_PEER);
+    free(records);
+    records = make_records(good, 3, &bytes);
+    assert_int_equal(gpuring_gathered_take(&gathered, 4, records, bytes), GPURING_ERR_PEER);
+    for (size_t cut = 1; cut < bytes; cut++) {
+        assert_int_equal(gpuring_gathered_take(&gathered, 3, records, bytes - cut),
+                         GPURING_ERR_PEER);
+    }
+    free(records);
+}
+
+/* ---- A world of ranks in one process ---- */
+
+struct ompi_request_t { /* a message that was sent, or the wish for one */
+    int from, to, tag;
+    uint8_t *data; /* sent: a copy */
+    size_t bytes;
+    int delay; /* sent: looks until it is out */
+    bool sent, taken, arrived;
+    struct ompi_request_t *next;
+};
+
+struct ompi_communicator_t { /* a rank's view of it */
+    int rank;
+};
+
+static struct ompi_communicator_t comms[RANKS];
+static struct gpuring_oob oobs[RANKS];
+static struct ompi_request_t *messages; /* in the order in which they were sent */
+static unsigned random_state;
+static int corrupt; /* counts down to the message that is changed; 0: none is */
+static enum { SHORTENED, ANOTHER_NUMBER, LONGER } corruption;
+
+static unsigned draw(unsigned limit)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 16) % limit;
+}
+
+static struct ompi_request_t *request_new(int from, int to, int tag, size_t bytes)
+{
+    struct ompi_request_t *request = calloc(1, sizeof *request);
+
+    assert_non_null(request);
+    *request = (struct ompi_request_t){.from = from, .to = to, .tag = tag, .bytes = bytes};
+    return request;
+}
+
+static void damage(struct ompi_request_t *message)
+{
+    struct gpuring_oob_header *header = (struct gpuring_oob_header *) message->data;
+
+    switch (corruption) {
+    case SHORTENED:
+        message->bytes--;
+        break;
+    case ANOTHER_NUMBER:
+        header->number++;
+        break;
+    case LONGER:
+        header->bytes -= header->bytes > 0 ? 8 : 0;
+        break;
+    }
+}
+
+static int mock_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
+                     int tag, struct ompi_request_t **request)
+{
+    struct ompi_request_t *message = request_new(comm->rank, to, tag, bytes), **last = &messages;
+
+    message->data = malloc(bytes + 1);
+    assert_non_null(message->data);
+    memcpy(message->data, data, bytes);
+    message->delay = (int) draw(4);
+    message->sent = true;
+    if (corrupt > 0 && --corrupt == 0) {
+        damage(message);
+    }
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = message;
+    *request = message;
+    return GPURING_OK;
+}
+
+static int mock_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
+                        int tag, struct ompi_request_t **request)
+{
+    *request = request_new(from, comm->rank, tag, bytes);
+    (*request)->data = data;
+    return GPURING_OK;
+}
+
+static void unlink_message(struct ompi_request_t *message)
+{
+    struct ompi_request_t **link = &messages;
+
+    while (*link != message) {
+        link = &(*link)->next;
+    }
+    *link = message->next;
+    free(message->data);
+    free(message);
+}
+
+/* The first message of its pair and tag; a message lives until it was taken and is out. */
+static bool match(struct ompi_request_t *wish, size_t *bytes)
+{
+    for (struct ompi_request_t *m = messages; m != NULL; m = m->next) {
+        if (m->taken || m->from != wish->from || m->to != wish->to || m->tag != wish->tag) {
+            continue;
+        }
+        if (draw(3) == 0) {
+            return false; /* not yet */
+        }
+        memcpy(wish->data, m->data, m->bytes < wish->bytes ? m->bytes : wish->bytes);
+        if (bytes != NULL) {
+            *bytes = m->bytes > wish->bytes ? SIZE_MAX : m->bytes;
+        }
+        m->taken = true;
+        if (m->arrived) {
+            unlink_message(m);
+        }
+        return true;
+    }
+    return false;
+}
+
+static int mock_finish(struct ompi_request_t **request, size_t *bytes)
+{
+    struct ompi_request_t *r = *request;
+
+    if (r == NULL) {
+        return GPURING_OK;
+    }
+    if (r->sent) {
+        if (r->delay-- > 0) {
+            return GPURING_AGAIN;
+        }
+        r->arrived = true;
+        if (r->taken) {
+            unlink_message(r);
+        }
+    } else {
+        if (!match(r, bytes)) {
+            return GPURING_AGAIN;
+        }
+        free(r);
+    }
+    *request = NULL;
+    return GPURING_OK;
+}
+
+static bool mock_cancel(struct ompi_request_t **request)
+{
+    if (*request != NULL && !(*request)->sent) {
+        free(*request);
+    }
+    *request = NULL;
+    return true;
+}
+
+static const struct gpuring_message_ops mock = {mock_send, mock_receive, mock_finish, mock_cancel};
+
+static void world_begin(int n, unsigned seed)
+{
+    random_state = seed;
+    corrupt = 0;
+    memset(oobs, 0, sizeof oobs);
+    for (int r = 0; r < n; r++) {
+        comms[r].rank = r;
+        oobs[r].ops = &mock;
+        oobs[r].comm = &comms[r];
+        oobs[r].tag = GPURING_TAG_GATHER;
+        oobs[r].rank = r;
+        oobs[r].nranks = n;
+    }
+}
+
+static void world_end(int n)
+{
+    for (int r = 0; r < n; r++) {
+        mock_cancel(&oobs[r].receive);
+        free(oobs[r].records);
+        free(oobs[r].grown);
+        gpuring_gathered_clear(&oobs[r].gathered);
+    }
+    while (messages != NULL) {
+        unlink_message(messages);
+    }
+}
+
+/* Until all are complete, in any order; false: a rank lost contact. */
+static bool run(int n)
+{
+    for (long turn = 0, idle = 0; idle < n; turn++) {
+        int rank = (int) draw((unsigned) n), status;
+
+        status = gpuring_oob_progress(&oobs[rank]);
+        if (status < 0) {
+            return false;
+        }
+        for (idle = 0; idle < n && !gpuring_oob_busy(&oobs[idle]); idle++) {
+        }
+        assert_true(turn < 1000000);
+    }
+    return true;
+}
+
+/* Rank r gives r * 5 bytes of its own. */
+static void start(int rank)
+{
+    uint8_t block[RANKS * 5];
+
+    memset(block, rank + 1, sizeof block);
+    gpuring_oob_gather(&oobs[rank], block, (size_t) rank * 5);
+}
+
+static void expect_blocks(int n, int rank)
+{
+    struct gpuring_gathered gathered = gpuring_oob_take(&oobs[rank]);
+
+    assert_int_equal(gathered.nranks, n);
+    for (int r = 0; r < n; r++) {
+        const uint8_t *block = gpuring_gathered_block(&gathered, r);
+
+        assert_int_equal(gathered.sizes[r], r * 5);
+        for (int i = 0; i < r * 5; i++) {
+            assert_int_equal(block[i], r + 1);
+        }
+    }
+    gpuring_gathered_clear(&gathered);
+}
+
+static void gatherings_bring_all_blocks(void **state)
+{
+    (void) state;
+    for (int n = 1; n <= RANKS; n++) {
+        world_begin(n, (unsigned) n);
+        for (int again = 0; again < 3; again++) {
+            for (int r = 0; r < n; r++) {
+                start(r);
+            }
+            assert_true(run(n));
+            for (int r = 0; r < n; r++) {
+                assert_int_equal(gpuring_oob_awaits(&oobs[r]), r);
+                expect_blocks(n, r);
+            }
+        }
+        world_end(n);
+    }
+}
+
+static void agreements_bring_all_bits(void **state)
+{
+    const uint64_t id[2] = {0x0123456789abcdef, 0xfedcba9876543210}, other[2] = {~id[0], ~id[1]};
+
+    (void) state;
+    for (int n = 1; n <= RANKS; n++) {
+        world_begin(n, (unsigned) n);
+        for (int r = 0; r < n; r++) {
+            gpuring_oob_agree(&oobs[r], UINT64_C(1) << r);
+        }
+        assert_true(run(n));
+        for (int r = 0; r < n; r++) {
+            assert_true(oobs[r].words[0] == (UINT64_C(1) << n) - 1);
+            gpuring_oob_broadcast(&oobs[r], r == 0 ? id : other);
+        }
+        assert_true(run(n));
+        for (int r = 0; r < n; r++) {
+            assert_memory_equal(oobs[r].words, id, sizeof id);
+        }
+        world_end(n);
+    }
+}
+
+/* A failure before a gathering: all know it at its end, and of two the lower rank's. */
+static void failures_reach_all(void **state)
+{
+    (void) state;
+    for (int n = 2; n <= RANKS; n++) {
+        for (int bad = 0; bad < n; bad++) {
+            int rank = -1;
+
+            world_begin(n, (unsigned) (n * RANKS + bad));
+            oobs[bad].mark = 7;
+            gpuring_oob_fail(&oobs[bad], GPURING_ERR_IO);
+            gpuring_oob_fail(&oobs[bad], GPURING_ERR_DATA); /* the first one counts */
+            gpuring_oob_fail(&oobs[n - 1], GPURING_ERR_NOMEM);
+            for (int r = 0; r < n; r++) {
+                assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), 0);
+                start(r);
+            }
+            assert_true(run(n));
+            for (int r = 0; r < n; r++) {
+                struct gpuring_gathered gathered = gpuring_oob_take(&oobs[r]);
+
+                assert_int_equal(gathered.nranks, 0);
+                assert_int_equal(gpuring_oob_failure(&oobs[r], &rank), GPURING_ERR_IO);
+                assert_int_equal(rank, bad);
+                assert_int_equal(oobs[r].failure.mark, 7);
+                gpuring_oob_forget(&oobs[r]);
+                start(r);
+            }
+            assert_true(run(n)); /* as if nothing had been */
+            for (int r = 0; r < n; r++) {
+                expect_blocks(n, r);
+            }
+            world_end(n);
+        }
+    }
+}
+
+/* A failure that comes up amid a gathering: whoever knows it, all act on it after the next one. */
+static void late_failures_count_from_the_next(void **state)
+{
+    int heard = 0, unheard = 0;
+
+    (void) state;
+    for (int n = 2; n <= RANKS; n++) {
+        for (unsigned seed = 0; seed < 20; seed++) {
+            int bad = (int) (seed % (unsigned) n);
+
+            world_begin(n, seed);
+            for (int r = 0; r < n; r++) {
+                start(r);
+            }
+            for (unsigned turn = 0; turn < seed * 4; turn++) {
+                assert_true(gpuring_oob_progress(&oobs[draw((unsigned) n)]) >= 0);
+            }
+            gpuring_oob_fail(&oobs[bad], GPURING_ERR_NOMEM);
+            assert_true(run(n));
+            for (int r = 0; r < n; r++) {
+                assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), 0);
+                heard += r != bad && gpuring_oob_troubled(&oobs[r]);
+                unheard += !gpuring_oob_troubled(&oobs[r]);
+                gpuring_oob_agree(&oobs[r], 0);
+            }
+            assert_true(run(n));
+            for (int r = 0; r < n; r++) {
+                assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), GPURING_ERR_NOMEM);
+            }
+            world_end(n);
+        }
+    }
+    assert_true(heard > 0 && unheard > 0);
+}
+
+/* Whichever message is malformed, a rank refuses it, and none takes wrong blocks for right. */
+static void malformed_messages_are_refused(void **state)
+{
+    (void) state;
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1); /* the refusals are expected */
+    for (int kind = SHORTENED; kind <= LONGER; kind++) {
+        for (int at = 1; at <= 12; at += 2 - (kind == SHORTENED)) { /* headers are the odd ones */
+            bool complete;
+
+            world_begin(5, (unsigned) at);
+            for (int r = 0; r < 5; r++) {
+                start(r);
+            }
+            corrupt = at;
+            corruption = (__typeof__(corruption)) kind;
+            complete = run(5);
+            assert_false(complete);
+            world_end(5);
+        }
+    }
+}
+
+/* Ranks of another kind: an agreement meets a gathering. No rank takes it for complete. */
+static void kinds_do_not_mix(void **state)
+{
+    (void) state;
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
+    world_begin(2, 1);
+    start(1);
+    gpuring_oob_agree(&oobs[0], 1);
+    if (run(2)) {
+        for (int r = 0; r < 2; r++) {
+            struct gpuring_gathered gathered = gpuring_oob_take(&oobs[r]);
+
+            assert_int_equal(gathered.nranks, 0);
+            assert_true(gpuring_oob_troubled(&oobs[r]));
+        }
+    }
+    world_end(2);
+}
+
+/* ---- Letters ---- */
+
+static void letters_reach_their_ranks(void **state)
+{
+    struct gpuring_letters letters[3];
+    int left = 3;
+
+    (void) state;
+    world_begin(3, 5);
+    for (int r = 0; r < 3; r++) {
+        assert_int_equal(gpuring_letters_init(&letters[r], &oobs[r], 4, 4 * 32), 0);
+        for (int other = 0; other < 3; other++) {
+            char text[32];
+
+            if (other != r) {
+                snprintf(text, sizeof text, "%d writes to %d", r, other);
+                gpuring_letters_add(&letters[r], other, NULL, 32);
+                gpuring_letters_add(&letters[r], other, text, strlen(text) + 1);
+            }
+        }
+    }
+    for (int turn = 0; left > 0; turn++) {
+        left = 0;
+        for (int r = 0; r < 3; r++) {
+            int status = gpuring_letters_progress(&letters[r]);
+
+            assert_true(status >= 0);
+            assert_int_equal(status == GPURING_AGAIN, gpuring_letters_awaits(&letters[r]) >= 0);
+            left += status == GPURING_AGAIN;
+        }
+        assert_true(turn < 1000);
+    }
+    for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < 4; i += 2) {
+            char text[32];
+
+            snprintf(text, sizeof text, "%d writes to %d", letters[r].letter[i].peer, r);
+            assert_string_equal((char *) letters[r].letter[i].data, text);
+            assert_int_equal(letters[r].letter[i].bytes, strlen(text) + 1);
+        }
+        gpuring_letters_free(&letters[r]);
+    }
+    world_end(3);
+}
+
+static void long_letters_are_refused(void **state)
+{
+    struct gpuring_letters from, to;
+
+    (void) state;
+    gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
+    world_begin(2, 5);
+    assert_int_equal(gpuring_letters_init(&from, &oobs[0], 1, 16), 0);
+    assert_int_equal(gpuring_letters_init(&to, &oobs[1], 1, 8), 0);
+    gpuring_letters_add(&from, 1, "sixteen letters", 16);
+    gpuring_letters_add(&to, 0, NULL, 8);
+    while (gpuring_letters_progress(&from) == GPURING_AGAIN) {
+    }
+    while (gpuring_letters_progress(&to) == GPURING_AGAIN) {
+    }
+    assert_int_equal(gpuring_letters_progress(&to), GPURING_ERR_PEER);
+    gpuring_letters_free(&from);
+    gpuring_letters_free(&to);
+    world_end(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_found_by_rank),
+        cmocka_unit_test(even_blocks_stand_side_by_side),
+        cmocka_unit_test(wrong_records_are_refused),
+        cmocka_unit_test(gatherings_bring_all_blocks),
+        cmocka_unit_test(agreements_bring_all_bits),
+        cmocka_unit_test(failures_reach_all),
+        cmocka_unit_test(late_failures_count_from_the_next),
+        cmocka_unit_test(malformed_messages_are_refused),
+        cmocka_unit_test(kinds_do_not_mix),
+        cmocka_unit_test(letters_reach_their_ranks),
+        cmocka_unit_test(long_letters_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
