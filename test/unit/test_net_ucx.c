@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -278,6 +279,26 @@ static bool device_memory(const struct gpuring_net_config *config, bool expected
     return good && log_says(expected ? "[ucx-cuda]" : "[ucx-no-cuda]");
 }
 
+/* UCX would abort the process later on. */
+static bool refuses_few_descriptors(const struct gpuring_net_config *config)
+{
+    struct gpuring_net *net = NULL;
+    struct rlimit limit, low;
+    int status;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return false;
+    }
+    low = limit;
+    low.rlim_cur = 34;
+    if (setrlimit(RLIMIT_NOFILE, &low) != 0) {
+        return false;
+    }
+    status = gpuring_net_ucx.open(config, &net);
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 && status == GPURING_ERR_NOMEM && net == NULL &&
+           log_says("[few-descriptors]");
+}
+
 static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
 {
     const struct gpuring_net_config usual = {.local_host = "here"};
@@ -291,6 +312,7 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
     good = check(gpuring_ucx_load(&why) == GPURING_OK, "load");
     good = good && check(device_memory(&usual, true), "a UCX with CUDA") &&
            check(device_memory(&usual, false), "a UCX without CUDA");
+    good = good && check(refuses_few_descriptors(&usual), "too few descriptors");
     gpuring_ucx.ucp_config_modify = refuse_option;
     good = good && check(gpuring_net_ucx.open(&rails, &net) == GPURING_ERR_UNSUPPORTED, "rails") &&
            check(log_says("[ucx-rails]"), "text of rails");

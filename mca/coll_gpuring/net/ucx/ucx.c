@@ -3,11 +3,14 @@
 /* The net `ucx`: the process's worker, its devices, its progress. */
 #include "mca/coll_gpuring/net/ucx/ucx.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 
 #include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -262,6 +265,34 @@ static void ucx_close(struct gpuring_net *net)
     free(net);
 }
 
+/* Of a worker with one device, about 20, and of connections. */
+#define DESCRIPTORS 32
+
+/* UCX aborts the process where it runs out of descriptors amid its work. */
+static int check_descriptors(const char *host)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    struct rlimit limit;
+    rlim_t open = 0;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        limit.rlim_cur = INT_MAX;
+    }
+    while (folder != NULL && readdir(folder) != NULL) {
+        open++;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    if (folder == NULL || open + DESCRIPTORS > limit.rlim_cur) {
+        gpuring_error("[few-descriptors] no network ucx on %s: it needs %d free file descriptors, "
+                      "and of the limit of %llu too many are open; raise the limit (ulimit -n)",
+                      host, DESCRIPTORS, (unsigned long long) limit.rlim_cur);
+        return GPURING_ERR_NOMEM;
+    }
+    return GPURING_OK;
+}
+
 static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
     struct gpuring_net *net;
@@ -270,6 +301,10 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
 
     if (status != GPURING_OK) {
         gpuring_error("no network ucx on %s: %s", config->local_host, why);
+        return status;
+    }
+    status = check_descriptors(config->local_host);
+    if (status != GPURING_OK) {
         return status;
     }
     net = calloc(1, sizeof *net);
