@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "opal/util/show_help.h"
+#if OMPI_MAJOR_VERSION < 5
+#include "opal/mca/pmix/pmix.h"
+#endif
 
 #include "gpuring_config.h"
 
@@ -67,6 +70,40 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool
     const char *name = proc != NULL ? opal_get_proc_hostname(&proc->super) : NULL;
 
     return name != NULL ? name : "unknown";
+}
+
+#define PUBLISHED "coll.gpuring"
+
+void gpuring_compat_publish(uint32_t word)
+{
+#if OMPI_MAJOR_VERSION < 5
+    int code;
+
+    if (opal_pmix.put != NULL) {
+        OPAL_MODEX_SEND_VALUE(code, OPAL_PMIX_GLOBAL, PUBLISHED, &word, OPAL_UINT32);
+        (void) code;
+    }
+#else
+    (void) word;
+#endif
+}
+
+bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word)
+{
+#if OMPI_MAJOR_VERSION < 5
+    opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, rank);
+    int code = OPAL_ERR_NOT_FOUND;
+
+    if (opal_pmix.get != NULL && name.jobid == ompi_proc_local()->super.proc_name.jobid) {
+        OPAL_MODEX_RECV_VALUE_IMMEDIATE(code, PUBLISHED, &name, &word, OPAL_UINT32);
+    }
+    return code == OPAL_SUCCESS;
+#else
+    (void) comm;
+    (void) rank;
+    (void) word;
+    return false;
+#endif
 }
 
 /* By the name of its class, mca_coll_<component>_module_t: modules do not know their component. */

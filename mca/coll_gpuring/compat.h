@@ -140,6 +140,14 @@ static inline bool gpuring_compat_internal(gpuring_count_t count,
     return count == 1 && type == MPI_INT && (op == MPI_MAX || op == MPI_MIN);
 }
 
+/*
+ * A word of this process for all processes of its job, given before MPI_Init exchanges addresses,
+ * and that of another. False: not known, as with Open MPI 5.0 and later, whose exchange needs a
+ * library that components do not link.
+ */
+void gpuring_compat_publish(uint32_t word);
+bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word);
+
 /* The host of a rank of the communicator (remote: of its other group); never NULL. For messages. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote);
 

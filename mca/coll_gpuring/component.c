@@ -21,6 +21,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/net_select.h"
+#include "mca/coll_gpuring/wireup/peers.h"
 
 static int component_register(void)
 {
@@ -38,6 +39,7 @@ static int component_open(void)
 {
     gpuring_identity_hostname(gpuring_process.hostname, sizeof gpuring_process.hostname);
     gpuring_log_open();
+    gpuring_peers_publish();
     return OMPI_SUCCESS;
 }
 

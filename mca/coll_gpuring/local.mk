@@ -245,6 +245,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup/hello.h \
     mca/coll_gpuring/wireup/net_select.c \
     mca/coll_gpuring/wireup/net_select.h \
+    mca/coll_gpuring/wireup/peers.c \
+    mca/coll_gpuring/wireup/peers.h \
     mca/coll_gpuring/wireup/views.c \
     mca/coll_gpuring/wireup/views.h \
     mca/coll_gpuring/wireup/wireup.c \

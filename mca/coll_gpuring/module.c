@@ -20,6 +20,7 @@
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/peers.h"
 
 /* ACT(function) for every function that ours may replace. */
 #define ALL_FUNCTIONS(ACT_FORMS, ACT) GPURING_STAGED_COLLECTIVES(ACT_FORMS) ACT(reduce_local)
@@ -195,6 +196,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     if (gpuring_params.priority <= 0 || gpuring_process.device_ops == NULL) {
         return NULL;
     }
+    serves = serves && gpuring_peers_alike(comm);
     stages = gpuring_process.device_ops->kind != GPURING_DEVICE_HOST;
     if (!serves && !stages) {
         return NULL;

@@ -91,6 +91,41 @@ check "ranks that disagree: the message has both values" \
     sh -c "grep -q 65536 '$work/out' && grep -q 131072 '$work/out'"
 check "ranks that disagree: no hang" test "$status" -ne 124
 
+# Ranks that disagree on what decides whether they take part at all: all delegate. The program ends
+# with an error, for its communicators are not served; none waits.
+# peers PARAMETER FIRST SECOND
+peers() {
+    run 60 "$MPIRUN" --mca coll_gpuring_timeout 20 \
+        --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        -n 1 env "OMPI_MCA_coll_gpuring_$1=$2" "$programs/matrix" -n 100 -f 50 : \
+        -n 2 env "OMPI_MCA_coll_gpuring_$1=$3" "$programs/matrix" -n 100 -f 50
+    case $("$OMPI_INFO" --version) in
+    *" v4."*) ;;
+    *)
+        skip "nothing is exchanged before the wire-up" "ranks that disagree on coll_gpuring_$1"
+        return
+        ;;
+    esac
+    check "coll_gpuring_$1=$2 and $3: a message names parameter, ranks and values" \
+        says "\[ranks-differ\] rank 0 on host .* rank 1 on host .*coll_gpuring_$1 "
+    check "coll_gpuring_$1=$2 and $3: no rank waits" \
+        sh -c "test $status -ne 124 && ! grep -Eq '\[stalled\]|waits since' '$work/out'"
+}
+peers priority 90 0
+peers priority 0 90
+peers device host cuda
+peers device auto host
+
+# Too few descriptors for UCX, which would abort: no rank is served, and the message has the remedy.
+for descriptors in 34 38 42; do
+    OMPI_MCA_coll_gpuring_net=ucx run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device host "$top_srcdir/test/mpi/as_nodes.sh" 2 2 \
+        sh -c 'ulimit -n "$1" && shift && exec "$@"' sh "$descriptors" \
+        "$programs/matrix" -n 100 -t MPI_INT
+    check "ulimit -n $descriptors: the message names it" says '\[few-descriptors\].*ulimit -n'
+    check "ulimit -n $descriptors: no abort, no hang" test "$status" -lt 124
+done
+
 # An algorithm that this communicator cannot have.
 OMPI_MCA_coll_gpuring_algorithm=two-shot OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 n2 matrix -n 100 -f 50 -s
 check "an algorithm that is not offered: the log says so, once" \
