@@ -239,7 +239,8 @@ static int round_progress(struct gpuring_oob *oob)
     return status;
 }
 
-/* All rounds are over: without a failure there is a record of each rank, or this was an agreement. */
+/* All rounds are over: without a failure there is a record of each rank, or this was an agreement.
+ */
 static void end(struct gpuring_oob *oob)
 {
     int status = GPURING_OK;

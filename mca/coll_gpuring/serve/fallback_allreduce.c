@@ -26,8 +26,7 @@ struct gpuring_fallback_allreduce {
     bool gathering;
 };
 
-struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(
-    struct gpuring_oob *oob)
+struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(struct gpuring_oob *oob)
 {
     struct gpuring_fallback_allreduce *created = calloc(1, sizeof *created);
 
@@ -157,9 +156,7 @@ int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallb
         }
         fallback->done += bytes / fallback->call.element_size;
     }
-    return own != GPURING_OK || !gpuring_oob_troubled(fallback->oob)
-               ? own
-               : GPURING_ERR_ABORTED;
+    return own != GPURING_OK || !gpuring_oob_troubled(fallback->oob) ? own : GPURING_ERR_ABORTED;
 }
 
 void gpuring_fallback_allreduce_stop(struct gpuring_fallback_allreduce *fallback)

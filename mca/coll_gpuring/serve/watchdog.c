@@ -175,10 +175,9 @@ uint64_t gpuring_watchdog_progress(const mca_coll_gpuring_module_t *module)
 {
     uint64_t finished = module->serve->queue.finished << 16;
 
-    return finished +
-           (module->state == GPURING_STATE_READY
-                ? gpuring_operation_progress(module->engine)
-                : (uint64_t) module->state + 8 * module->oob->steps);
+    return finished + (module->state == GPURING_STATE_READY
+                           ? gpuring_operation_progress(module->engine)
+                           : (uint64_t) module->state + 8 * module->oob->steps);
 }
 
 int gpuring_watchdog_look(mca_coll_gpuring_module_t *module)

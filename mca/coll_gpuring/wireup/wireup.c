@@ -45,7 +45,7 @@ enum wireup_stage { STAGES(STAGE_NAME) STAGE_COUNT };
 struct gpuring_wireup {
     enum wireup_stage stage;
     uint64_t id[2];
-    const void *buffer; /* of the first call, on this rank's GPU if it has one */
+    const void *buffer;                  /* of the first call, on this rank's GPU if it has one */
     struct gpuring_gathered hellos;      /* AllGather 1, complete */
     struct pci_wire *wires;              /* of all ranks, from STAGE_GRAPH; NULL if left out */
     struct gpuring_local_channels local; /* of this node */
