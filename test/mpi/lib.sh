@@ -135,6 +135,21 @@ nothing_held() { # TEXT
     rm -f "$GPURING_STANDIN_REPORT"
 }
 
+# What the program absent prints on the OTHERS that one rank left alone.
+others_go_on() { # TEXT OTHERS
+    check "$1: the $2 others get an MPI error" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq "$2"
+    check "$1: the broken communicator keeps failing at once" \
+        test "$(grep -c '^ok - rank [0-9]* gets an error again' "$work/out")" -eq "$2"
+    check "$1: another communicator still works" \
+        test "$(grep -c '^ok - rank [0-9]* still uses' "$work/out")" -eq "$2"
+}
+
+# Of a tool: ended as wrong usage, with a message of this PATTERN.
+refused() { # PATTERN TEXT
+    check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
+}
+
 # says PATTERN: the output of the last run matches (extended regular expression).
 says() { grep -Eq -- "$1" "$work/out"; }
 silent() { ! says "$1"; }

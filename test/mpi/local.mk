@@ -121,10 +121,10 @@ test_mpi_descriptors_SOURCES = test/mpi/descriptors.c
 test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_descriptors_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/failures
-test_mpi_failures_SOURCES = test/mpi/failures.c test/mpi/scarce.h
-test_mpi_failures_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_failures_LDADD = $(mpi_test_libs)
+mpi_test_programs += test/mpi/wireup_memory
+test_mpi_wireup_memory_SOURCES = test/mpi/wireup_memory.c test/mpi/scarce.h
+test_mpi_wireup_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_wireup_memory_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/shortage
 test_mpi_shortage_SOURCES = \
@@ -134,7 +134,7 @@ test_mpi_shortage_SOURCES = \
 test_mpi_shortage_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_shortage_LDADD = $(mpi_test_libs)
 
-# Preloaded by test_failures.sh and test_shortage.sh.
+# Preloaded by test_wireup_memory.sh and test_shortage.sh.
 check_LTLIBRARIES += test/mpi/scarce.la
 test_mpi_scarce_la_SOURCES = test/mpi/scarce.c test/mpi/scarce.h
 test_mpi_scarce_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -172,7 +172,6 @@ test_mpi_large_LDADD = $(mpi_test_libs)
 mpi_test_scripts += \
     test/mpi/test_churn.sh \
     test/mpi/test_contexts.sh \
-    test/mpi/test_failures.sh \
     test/mpi/test_gpu.sh \
     test/mpi/test_gpu_ptx.sh \
     test/mpi/test_hosts.sh \
@@ -193,7 +192,8 @@ mpi_test_scripts += \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \
     test/mpi/test_tuning.sh \
-    test/mpi/test_watchdog.sh
+    test/mpi/test_watchdog.sh \
+    test/mpi/test_wireup_memory.sh
 EXTRA_DIST += test/mpi/counters.py test/mpi/cuda_array.py test/mpi/numba_arrays.py
 EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/two_hosts.sh
 

@@ -39,3 +39,13 @@ under_way() { # SECONDS HOSTS ACTION [OPTIONS-OF-MPIRUN...]
     status=0
     wait $job || status=$?
 }
+
+# net_pair on two machines: one process here, the other on vm1. The output of both is the last run's.
+pairs() { # SECONDS OPTIONS...
+    limit=$1
+    shift
+    timeout -k 5 "$limit" on-host vm1 "$pair --net verbs --to vm0:7000 $*" >"$work/second" 2>&1 &
+    run "$limit" "$pair" --net verbs --serve 7000 "$@"
+    wait
+    cat "$work/second" >>"$work/out"
+}

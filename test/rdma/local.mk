@@ -12,13 +12,13 @@ test_rdma_net_pair_SOURCES = \
     test/unit/net_lane.h
 test_rdma_net_pair_LDADD = libgpuring_core.la -lpthread -lm
 
-check_PROGRAMS += test/rdma/steady test/rdma/idle
+check_PROGRAMS += test/rdma/steady test/rdma/idle_threads
 test_rdma_steady_SOURCES = test/rdma/steady.c
 test_rdma_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_rdma_steady_LDADD = $(mpi_test_libs)
-test_rdma_idle_SOURCES = test/rdma/idle.c
-test_rdma_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_rdma_idle_LDADD = $(mpi_test_libs)
+test_rdma_idle_threads_SOURCES = test/rdma/idle_threads.c
+test_rdma_idle_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_rdma_idle_threads_LDADD = $(mpi_test_libs)
 
 # Preloaded into processes whose device is to fail.
 if GPURING_HAVE_VERBS
@@ -39,7 +39,6 @@ rdma_tests = \
 TESTS += $(rdma_tests)
 
 EXTRA_DIST += \
-    test/rdma/auto.sh \
     test/rdma/direct_machine.sh \
     test/rdma/faults_machine.sh \
     test/rdma/lib.sh \
@@ -50,7 +49,8 @@ EXTRA_DIST += \
     test/rdma/prepare \
     test/rdma/run \
     test/rdma/switch.py \
-    test/rdma/failover.sh \
+    test/rdma/failover_machines.sh \
+    test/rdma/net_choice.sh \
     test/rdma/one_machine.sh \
     test/rdma/two_machines.sh \
     $(rdma_tests)

@@ -18,7 +18,7 @@ after=$(packets)
 echo "# packets sent by the device: $before before, $after after" | tee "$work/out"
 check "the device has sent the data" test $((after - before)) -gt 100
 
-. "$top_srcdir/test/rdma/auto.sh"
+. "$top_srcdir/test/rdma/net_choice.sh"
 
 # A receiver whose sender has gone: it sends nothing itself, and learns of it by its probes.
 run 100 "$pair" --net verbs --timeout 14 --retry 3 --die-after 2 both 100000000

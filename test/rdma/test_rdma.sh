@@ -37,7 +37,7 @@ case $0 in
     machines direct_machine -n 1
     ;;
 *two*) machines two_machines -n 2 ;;
-*failover*) machines failover -n 2 ;;
+*failover*) machines failover_machines -n 2 ;;
 *matrix*) machines matrix_machine -n 1 ;;
 *faults*) machines faults_machine -n 1 -d 1 -x dummy0 ;;
 *) machines one_machine -n 1 ;;

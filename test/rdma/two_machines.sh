@@ -9,15 +9,6 @@
 # The emulated link is slow when the real machine is busy: patience before packets are repeated.
 export OMPI_MCA_coll_gpuring_verbs_timeout=20
 
-pairs() { # SECONDS OPTIONS...: the first process here, the second on vm1
-    limit=$1
-    shift
-    timeout -k 5 "$limit" on-host vm1 "$pair --net verbs --to vm0:7000 $*" >"$work/second" 2>&1 &
-    run "$limit" "$pair" --net verbs --serve 7000 "$@"
-    wait
-    cat "$work/second" >>"$work/out"
-}
-
 pairs 120 --timeout 20 --links 2 --slot-bytes 16384 check 20
 check "chunks of all sizes between two machines" says '^check: 12 lanes of 20 chunks right'
 

@@ -43,9 +43,6 @@ compare 2 "--mca coll_gpuring_algorithm previous" --rounds 3
 check "left to the previous component: it is compared with itself" \
     test "$(rows '$7 == "other" && $8 == "(fallback)"')" -eq 4
 
-refused() { # PATTERN TEXT: of the last run
-    check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
-}
 compare 2 "" -c bcast
 refused '\[option-conflict\] --compare' "another collective"
 compare 2 "" -d float,double

@@ -99,9 +99,6 @@ else
 fi
 
 # What is refused, before anything is measured; the file stays as it was.
-refused() { # PATTERN TEXT: of the last run
-    check "refused: $2" sh -c "[ $status -eq 2 ] && grep -Eq -- '$1' '$work/out'"
-}
 echo "something else" >"$file"
 tune 2 "" -e 8
 refused "$file, line 1: \[bad-version\]" "a file that is no tuning file"

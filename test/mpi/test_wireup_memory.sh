@@ -10,28 +10,28 @@
 OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
 export OMPI_MCA_coll_gpuring_timeout
 
-# failures RANKS NODES RANK [nonblocking|creation|requests]
-failures() {
+# lacking RANKS NODES RANK [nonblocking|creation|requests]
+lacking() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" \
-        mpi 300 "$1" "n$2" failures "$3" ${4:+"$4"}
+        mpi 300 "$1" "n$2" wireup_memory "$3" ${4:+"$4"}
     adopt "$1 ranks on $2 nodes, rank $3 runs out of memory"
     check "rank $3 of $1 on $2 nodes: no wait ran into its time limit" \
         sh -c "! grep -q '\[stalled\]' '$work/out'"
 }
 
-failures 3 1 0
-failures 4 1 2 nonblocking
-failures 3 3 1
-failures 4 2 3 nonblocking
-failures 3 1 1 creation
-failures 3 1 0 requests
-failures 4 2 3 requests
+lacking 3 1 0
+lacking 4 1 2 nonblocking
+lacking 3 3 1
+lacking 4 2 3 nonblocking
+lacking 3 1 1 creation
+lacking 3 1 0 requests
+lacking 4 2 3 requests
 
 # The same while the ranks put together what they see of their node.
 LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" run 300 "$MPIRUN" -n 4 \
     --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     "$top_srcdir/test/mpi/as_views.sh" "$top_srcdir/test/data/topo/nvswitch.xml" "$work" \
-    "$programs/failures" 1
+    "$programs/wireup_memory" 1
 adopt "4 ranks that see one GPU each, rank 1 runs out of memory"
 check "ranks that see one GPU each: no wait ran into its time limit" \
     sh -c "! grep -q '\[stalled\]' '$work/out'"

@@ -5,14 +5,10 @@
 # On two emulated machines with two verbs ports each (run by test_rdma.sh): one port goes, by an
 # interface that is taken down or a network that loses everything, and the data come by the other.
 # The second port is a macvlan interface: it has an address of its own on the same cable. Prints TAP.
-# shellcheck source=test/mpi/lib.sh
-. "${top_srcdir:?run this by test_rdma.sh}/test/mpi/lib.sh"
-pair=$top_builddir/test/rdma/net_pair
+# shellcheck source=test/rdma/lib.sh
+. "${top_srcdir:?run this by test_rdma.sh}/test/rdma/lib.sh"
 export OMPI_MCA_coll_gpuring_verbs_timeout=19 OMPI_MCA_coll_gpuring_verbs_retry_count=3
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_coll_gpuring_priority=90
 export OMPI_MCA_btl_tcp_if_include=eth0
-export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
-export OMPI_MCA_coll_gpuring_verbose=1
 
 # Each interface answers for its own address only, though both are on one cable.
 second_port() { # NUMBER
@@ -26,15 +22,6 @@ sleep 3 # for the addresses to become GIDs
 run 60 ibv_devinfo -d rxe1
 check "a second port" says 'PORT_ACTIVE'
 
-# Of both processes, this one and the one on vm1, for some seconds of which a port is gone.
-pairs() { # SECONDS OPTIONS...
-    limit=$1
-    shift
-    timeout -k 5 "$limit" on-host vm1 "$pair --net verbs --to vm0:7000 $*" >"$work/second" 2>&1 &
-    run "$limit" "$pair" --net verbs --serve 7000 "$@"
-    wait
-    cat "$work/second" >>"$work/out"
-}
 spare="--timeout 16 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
 
 # Nothing comes through any more at vm0's second port, and nobody says so.
