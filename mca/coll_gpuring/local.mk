@@ -256,7 +256,7 @@ dist_pkgdata_DATA += mca/coll_gpuring/help-mpi-coll-gpuring.txt
 
 # Next to the component that was just built, so that the tests see the texts, and in it. The object
 # by a variable: automake would take a plain target for a rule that replaces its own.
-help_object = mca/coll_gpuring/la-help.lo
+help_object = mca/coll_gpuring/mca_coll_gpuring_la-help.lo
 $(help_object): .libs/help-mpi-coll-gpuring.txt
 all-local: .libs/help-mpi-coll-gpuring.txt
 .libs/help-mpi-coll-gpuring.txt: mca/coll_gpuring/help-mpi-coll-gpuring.txt
