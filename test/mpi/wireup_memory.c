@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking|creation|requests]: one call for memory fails at this rank alone while
- * a communicator is wired up (creation: that one and all after it, while it is made); each of them
- * in turn. Every time all ranks come to an end, together, with the right result or with an MPI
+ * wireup_memory RANK [nonblocking|creation|requests]: one call for memory fails at this rank alone
+ * while a communicator is wired up (creation: that one and all after it, while it is made); each of
+ * them in turn. Every time all ranks come to an end, together, with the right result or with an MPI
  * error. requests: no call gets any memory there while non-blocking operations are started. Needs
  * scarce.la preloaded.
  */
