@@ -151,8 +151,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/topology/node_map.h \
     mca/coll_gpuring/topology/node_topology.c \
     mca/coll_gpuring/topology/node_topology.h \
-    mca/coll_gpuring/wireup/devices.c \
-    mca/coll_gpuring/wireup/devices.h \
     mca/coll_gpuring/wireup/plans.c \
     mca/coll_gpuring/wireup/plans.h
 

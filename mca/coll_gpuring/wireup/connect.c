@@ -8,7 +8,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/agreement.h"
-#include "mca/coll_gpuring/wireup/devices.h"
 #include "mca/coll_gpuring/wireup/hello.h"
 #include "mca/coll_gpuring/wireup/plans.h"
 
@@ -94,6 +93,57 @@ int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
     return status;
 }
 
+/* Which devices of the net carry the connections, and which of these may reach the GPU's memory
+ * directly: what the transport asks for. */
+struct devices {
+    struct gpuring_channel_nics channels;
+    const struct gpuring_nic_select *routes;
+    const struct gpuring_net_device *devices;
+    int count;
+};
+
+static int way_of(enum gpuring_net_direction direction)
+{
+    return direction == GPURING_NET_SEND ? GPURING_NIC_OUT : GPURING_NIC_IN;
+}
+
+static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+                             enum gpuring_net_direction direction)
+{
+    const struct devices *found = context;
+
+    channel %= GPURING_MAX_CHANNELS;
+    return algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way_of(direction)]
+                                               : found->channels.ring[channel][way_of(direction)];
+}
+
+/* Where the topology does not know the device nobody knows how far it is. */
+static bool near_enough(void *context, int net_device, enum gpuring_net_direction direction)
+{
+    const struct devices *found = context;
+
+    return net_device < found->count &&
+           gpuring_nic_select_direct(found->routes, &found->devices[net_device], way_of(direction),
+                                     gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
+}
+
+/* Fills *found, and lets the config, which has its rank and its net, ask it. */
+static void find_devices(const struct gpuring_channels *layout,
+                         const struct gpuring_nic_select *routes, struct devices *found,
+                         struct gpuring_transport_config *config)
+{
+    *found = (struct devices){.routes = routes};
+    if (config->net_ops->devices(config->net, &found->devices, &found->count) != GPURING_OK) {
+        found->count = 0;
+    }
+    gpuring_channels_nics(layout, config->rank, routes, found->devices, found->count,
+                          &found->channels);
+    config->net_device = device_of_channel;
+    config->net_device_context = found;
+    config->net_direct = near_enough;
+    config->net_direct_context = found;
+}
+
 /* How long the first chunks may take: less than what fails the wire-up as a whole. */
 static double try_seconds(const struct gpuring_net_choice *net)
 {
@@ -109,7 +159,7 @@ int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
                              struct gpuring_engine *engine)
 {
     const struct gpuring_node_map *members = known->members;
-    struct gpuring_wireup_devices devices;
+    struct devices devices;
     struct gpuring_transport_config config = {
         .rank = module->rank,
         .nranks = module->nranks,
@@ -128,7 +178,7 @@ int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
         }
         config.net_ops = network.ops;
         config.net = network.net;
-        gpuring_wireup_devices_find(known->layout, known->routes, &devices, &config);
+        find_devices(known->layout, known->routes, &devices, &config);
         config.proxy = gpuring_process.proxy;
         config.try_seconds = try_seconds(known->net);
     }

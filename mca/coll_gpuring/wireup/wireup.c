@@ -23,18 +23,19 @@
 #include "mca/coll_gpuring/wireup/views.h"
 
 /* What is under way, in this order: its text for messages. */
-#define STAGES(X)                                               \
-    X(ID, "wire-up, broadcast of the unique id")                \
-    X(HELLO, "wire-up, AllGather 1 (who is where)")             \
-    X(VIEWS_READY, "wire-up, agreement before views of nodes")  \
-    X(VIEWS, "wire-up, views of this node")                     \
-    X(GRAPH, "wire-up, AllGather 2 (channels)")                 \
-    X(READY, "wire-up, AllGather 2 (agreement on channels)")    \
-    X(HANDLES, "wire-up, AllGather 2 (handles of connections)") \
-    X(WRITTEN, "wire-up, probe of peer memory (written)")       \
-    X(ARRIVED, "wire-up, probe of peer memory (arrived)")       \
-    X(AGREE, "wire-up, agreement on connections")               \
-    X(TRY, "wire-up, first chunks between nodes")               \
+#define STAGES(X)                                                                               \
+    X(ID, "wire-up, broadcast of the unique id (have all ranks the same coll_gpuring_priority " \
+          "and coll_gpuring_device?)")                                                          \
+    X(HELLO, "wire-up, AllGather 1 (who is where)")                                             \
+    X(VIEWS_READY, "wire-up, agreement before views of nodes")                                  \
+    X(VIEWS, "wire-up, views of this node")                                                     \
+    X(GRAPH, "wire-up, AllGather 2 (channels)")                                                 \
+    X(READY, "wire-up, AllGather 2 (agreement on channels)")                                    \
+    X(HANDLES, "wire-up, AllGather 2 (handles of connections)")                                 \
+    X(WRITTEN, "wire-up, probe of peer memory (written)")                                       \
+    X(ARRIVED, "wire-up, probe of peer memory (arrived)")                                       \
+    X(AGREE, "wire-up, agreement on connections")                                               \
+    X(TRY, "wire-up, first chunks between nodes")                                               \
     X(TRIED, "wire-up, agreement on first chunks")
 
 #define MARK_CONNECTING 1 /* of failures after AllGather 1 and 2 */
