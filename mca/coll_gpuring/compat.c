@@ -43,26 +43,6 @@ int gpuring_compat_error(int status)
     }
 }
 
-static opal_process_name_t process_name(struct ompi_communicator_t *comm, int rank, bool remote)
-{
-    return ompi_group_get_proc_name(remote ? comm->c_remote_group : comm->c_local_group, rank);
-}
-
-/* In a job of its own, processes are named by their ranks. */
-int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank, bool remote)
-{
-    opal_process_name_t name = process_name(comm, rank, remote);
-
-    return name.jobid == ompi_proc_local()->super.proc_name.jobid ? (int) name.vpid : -1;
-}
-
-uint64_t gpuring_compat_process(struct ompi_communicator_t *comm, int rank, bool remote)
-{
-    opal_process_name_t name = process_name(comm, rank, remote);
-
-    return (uint64_t) name.jobid << 32 | name.vpid;
-}
-
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote)
 {
     ompi_proc_t *proc =

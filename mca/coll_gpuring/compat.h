@@ -111,14 +111,6 @@ struct gpuring_collective_request {
 #define GPURING_COMM_ID(comm) ((unsigned) ompi_comm_get_cid(comm))
 #endif
 
-/* A number that is the same on all ranks of the communicator, and none of another one that has the
- * same ranks and lives at the same time. */
-#if OMPI_MAJOR_VERSION >= 5
-#define GPURING_COMM_KEY(comm) ((comm)->c_contextid.cid_base ^ (comm)->c_contextid.cid_sub.u64)
-#else
-#define GPURING_COMM_KEY(comm) ((uint64_t) ompi_comm_get_cid(comm))
-#endif
-
 /* True if the user (or mpirun, with more ranks than cores) wants idle ranks to give way. Later
  * versions keep it to themselves. */
 #if OMPI_MAJOR_VERSION >= 5
@@ -154,11 +146,6 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool
 /* The component that a module belongs to, "coll/tuned". For messages; the next call overwrites it.
  */
 const char *gpuring_compat_component(const mca_coll_base_module_t *module);
-
-/* A rank's number in MPI_COMM_WORLD, -1 if it is not there; and a number for its process that is
- * the same everywhere. */
-int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank, bool remote);
-uint64_t gpuring_compat_process(struct ompi_communicator_t *comm, int rank, bool remote);
 
 /* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. */
 int gpuring_compat_error(int status);

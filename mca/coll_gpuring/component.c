@@ -13,7 +13,6 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/eligible.h"
 #include "mca/coll_gpuring/serve/progress.h"
-#include "mca/coll_gpuring/stage/request.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/topology/node_topology.h"

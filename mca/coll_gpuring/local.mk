@@ -136,6 +136,10 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/serve/queue.h \
     mca/coll_gpuring/serve/verify.c \
     mca/coll_gpuring/serve/verify.h \
+    mca/coll_gpuring/stage/cut.c \
+    mca/coll_gpuring/stage/cut.h \
+    mca/coll_gpuring/stage/extents.c \
+    mca/coll_gpuring/stage/extents.h \
     mca/coll_gpuring/topology/channels.c \
     mca/coll_gpuring/topology/channels.h \
     mca/coll_gpuring/topology/format.h \
@@ -203,37 +207,17 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/serve.h \
     mca/coll_gpuring/serve/watchdog.c \
     mca/coll_gpuring/serve/watchdog.h \
-    mca/coll_gpuring/stage/abandon.c \
-    mca/coll_gpuring/stage/abandon.h \
-    mca/coll_gpuring/stage/agree.c \
-    mca/coll_gpuring/stage/agree.h \
-    mca/coll_gpuring/stage/blocks.c \
-    mca/coll_gpuring/stage/copy.c \
-    mca/coll_gpuring/stage/copy.h \
-    mca/coll_gpuring/stage/cut.c \
-    mca/coll_gpuring/stage/cut.h \
+    mca/coll_gpuring/stage/blocking.c \
+    mca/coll_gpuring/stage/buffers.c \
+    mca/coll_gpuring/stage/buffers.h \
+    mca/coll_gpuring/stage/call.c \
+    mca/coll_gpuring/stage/call.h \
     mca/coll_gpuring/stage/describe.c \
     mca/coll_gpuring/stage/entries.c \
-    mca/coll_gpuring/stage/extents.c \
-    mca/coll_gpuring/stage/extents.h \
-    mca/coll_gpuring/stage/memory.c \
-    mca/coll_gpuring/stage/memory.h \
-    mca/coll_gpuring/stage/notice.c \
-    mca/coll_gpuring/stage/notice.h \
-    mca/coll_gpuring/stage/notice_box.c \
-    mca/coll_gpuring/stage/notice_box.h \
-    mca/coll_gpuring/stage/notice_mail.c \
-    mca/coll_gpuring/stage/notice_mail.h \
-    mca/coll_gpuring/stage/open.c \
-    mca/coll_gpuring/stage/pipeline.c \
-    mca/coll_gpuring/stage/pipeline.h \
+    mca/coll_gpuring/stage/large.c \
+    mca/coll_gpuring/stage/part.c \
+    mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
-    mca/coll_gpuring/stage/request.h \
-    mca/coll_gpuring/stage/request_make.c \
-    mca/coll_gpuring/stage/request_state.h \
-    mca/coll_gpuring/stage/sink.c \
-    mca/coll_gpuring/stage/sink.h \
-    mca/coll_gpuring/stage/stage.c \
     mca/coll_gpuring/stage/stage.h \
     mca/coll_gpuring/wireup/agreement.c \
     mca/coll_gpuring/wireup/agreement.h \

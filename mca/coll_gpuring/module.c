@@ -9,14 +9,9 @@
 #include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/engine/engine.h"
-#include "mca/coll_gpuring/memory_kind.h"
-#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
-#include "mca/coll_gpuring/stage/agree.h"
-#include "mca/coll_gpuring/stage/notice.h"
-#include "mca/coll_gpuring/stage/pipeline.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -42,9 +37,7 @@ void gpuring_module_end(mca_coll_gpuring_module_t *module)
     gpuring_list_remove(&module->node);
     pthread_mutex_unlock(&gpuring_process.lock);
     gpuring_serve_close(module);
-    gpuring_agreement_free(module->staging.blocking);
-    gpuring_agreement_free(module->staging.nonblocking);
-    gpuring_notices_close(module);
+    gpuring_stage_module_close(&module->staging);
     gpuring_engine_destroy(module->engine);
 }
 
@@ -93,9 +86,6 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 #undef INSTALL_FORMS
 #undef INSTALL
     module->enabled = true;
-    if (comm == MPI_COMM_WORLD && module->stages) {
-        gpuring_notice_mail_open();
-    }
     pthread_mutex_lock(&gpuring_process.lock);
     gpuring_list_append(&gpuring_process.modules, &module->node);
     pthread_mutex_unlock(&gpuring_process.lock);
@@ -118,27 +108,6 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
-static int staging_open(mca_coll_gpuring_module_t *module)
-{
-    struct gpuring_staging *staging = &module->staging;
-    bool groups = OMPI_COMM_IS_INTER(module->comm);
-
-    staging->blocking = gpuring_agreement_create();
-    staging->nonblocking = gpuring_agreement_create();
-    if (staging->blocking == NULL || staging->nonblocking == NULL) {
-        return GPURING_ERR_NOMEM;
-    }
-    gpuring_agreement_use(staging->blocking, module->comm,
-                          groups ? GPURING_TAG_GROUP_STAGED : GPURING_TAG_STAGED);
-    gpuring_agreement_use(staging->nonblocking, module->comm,
-                          groups ? GPURING_TAG_GROUP_NONBLOCKING : GPURING_TAG_NONBLOCKING);
-    gpuring_notices_open(staging, module->comm);
-    if (gpuring_memory_possible()) {
-        gpuring_stage_prepare();
-    }
-    return GPURING_OK;
-}
-
 /* NULL: no memory. */
 static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, bool serves,
                                              bool stages)
@@ -153,11 +122,9 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     module->nranks = ompi_comm_size(comm);
     module->serves = serves;
     module->stages = stages;
-    module->together = stages && gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS &&
-                       (OMPI_COMM_IS_INTER(comm) || module->nranks > 1);
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
-    if ((stages && staging_open(module) != GPURING_OK) ||
+    if ((stages && serves && gpuring_stage_module_open(&module->staging, comm) != GPURING_OK) ||
         (serves && gpuring_serve_open(module) != GPURING_OK)) {
         OBJ_RELEASE(module);
         return NULL;
@@ -170,12 +137,9 @@ static void offer(mca_coll_gpuring_module_t *module)
 {
 #define OFFER_STAGED(name)             module->super.coll_##name = gpuring_stage_##name;
 #define OFFER_STAGED_FORMS(name, list) GPURING_FORMS(OFFER_STAGED, name)
-#define OFFER_CUT(name, list)          module->super.coll_##name = gpuring_pipeline_##name;
     if (module->stages) {
         ALL_FUNCTIONS(OFFER_STAGED_FORMS, OFFER_STAGED)
-        GPURING_CUT_COLLECTIVES(OFFER_CUT)
     }
-#undef OFFER_CUT
 #undef OFFER_STAGED_FORMS
 #undef OFFER_STAGED
 #define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;

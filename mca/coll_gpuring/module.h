@@ -35,25 +35,16 @@ struct gpuring_previous {
 #define GPURING_CALL_PREVIOUS(module, name, ...) \
     ((module)->previous.name(__VA_ARGS__, (module)->previous.name##_module))
 
-struct gpuring_agreement;
 struct gpuring_engine;
 struct gpuring_oob;
 struct gpuring_serve;
 struct gpuring_wireup;
 
-/* Of staged calls on a communicator: how its ranks agree (stage/agree.h), or get to know of what
- * fails at one of them. */
+/* Of staged calls on a communicator. */
 struct gpuring_staging {
-    struct gpuring_agreement *blocking, *nonblocking;
-    uint32_t begun, ended; /* non-blocking calls: they agree in the order of the calls */
-    uint32_t persistent;   /* calls of that form so far */
-    uint64_t calls;        /* entries so far, see gpuring_stage_calls */
-    uint32_t apart;        /* .. that are not counted, since the last that was */
-    uint64_t name;         /* of the communicator, for notices (stage/notice.h) */
-    uint32_t use;          /* .. the how manieth of that name; 0: it sends none */
-    int given;             /* this rank's failure that was logged last */
-    int told;              /* the others' failure that was logged last */
-    int told_rank, told_what;
+    struct gpuring_oob *oob; /* for large blocking calls; NULL: none are cut */
+    uint32_t logged;         /* bits of the collectives that were logged */
+    bool failed;             /* a failure of this rank was logged */
 };
 
 struct mca_coll_gpuring_module_t {
@@ -63,13 +54,11 @@ struct mca_coll_gpuring_module_t {
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* FAILED: the gpuring_status that calls return */
     bool enabled, ended;
-    bool serves;   /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
-    bool stages;   /* the others, and those where it does not serve */
-    bool together; /* coll_gpuring_agree=always: the ranks agree in all staged calls */
+    bool serves; /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
+    bool stages; /* the others, and those where it does not serve */
     struct gpuring_previous previous;
     uint64_t calls;          /* of the functions that it serves, so far */
     uint32_t logged_reasons; /* bits of enum gpuring_reason: the first call of each is logged */
-    uint32_t logged_staged;  /* bits of enum gpuring_staged that were logged */
 
     struct gpuring_engine *engine; /* READY: what runs operations */
     struct gpuring_wireup *wireup; /* UNWIRED and WIRING */

@@ -153,8 +153,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "but a report is logged after 300 s")                                                      \
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
-           "always (any mixture, and calls that are staged fail on all ranks if one cannot copy; " \
-           "at the price of small message rounds before and after each call)")                     \
+           "always (any mixture, at the price of a small message round before each allreduce)")    \
     CHOICE(                                                                                        \
         check, 0, 3, SHARED, check,                                                                \
         "plans: prove the plans of all ranks before use; data: compare every result with that of " \

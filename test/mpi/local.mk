@@ -61,32 +61,24 @@ test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_cases_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/staged_together
-test_mpi_staged_together_SOURCES = \
-    test/mpi/staged_together.c test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_places.c \
-    test/mpi/staged_places.h test/mpi/standin_find.c test/mpi/standin_find.h
-test_mpi_staged_together_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_together_LDADD = $(mpi_test_libs)
-
-mpi_test_programs += test/mpi/staged_void
-test_mpi_staged_void_SOURCES = \
-    test/mpi/staged_void.c test/mpi/staged.h test/mpi/late_notices.c test/mpi/late_notices.h \
-    test/mpi/standin_find.c test/mpi/standin_find.h
-test_mpi_staged_void_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_void_LDADD = $(mpi_test_libs)
-
 mpi_test_programs += test/mpi/staged_large
 test_mpi_staged_large_SOURCES = \
     test/mpi/staged_large.c test/mpi/staged_large.h test/mpi/staged_large_calls.c \
-    test/mpi/staged_large_trouble.c test/mpi/staged.h test/mpi/staged_calls.c \
-    test/mpi/staged_data.c test/mpi/staged_data.h test/mpi/scarce.h
+    test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_data.c test/mpi/staged_data.h \
+    test/mpi/standin_find.c test/mpi/standin_find.h
 test_mpi_staged_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_large_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/idle
-test_mpi_idle_SOURCES = test/mpi/idle.c
-test_mpi_idle_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_idle_LDADD = $(mpi_test_libs)
+mpi_test_programs += test/mpi/staged_failures
+test_mpi_staged_failures_SOURCES = \
+    test/mpi/staged_failures.c test/mpi/standin_find.c test/mpi/standin_find.h
+test_mpi_staged_failures_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_staged_failures_LDADD = $(mpi_test_libs)
+
+mpi_test_programs += test/mpi/late_driver
+test_mpi_late_driver_SOURCES = test/mpi/late_driver.c
+test_mpi_late_driver_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_late_driver_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/mixed
 test_mpi_mixed_SOURCES = \
@@ -111,10 +103,10 @@ test_mpi_soak_staged_SOURCES = \
 test_mpi_soak_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_soak_staged_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/absent
-test_mpi_absent_SOURCES = test/mpi/absent.c
-test_mpi_absent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_absent_LDADD = $(mpi_test_libs)
+mpi_test_programs += test/mpi/lost_rank
+test_mpi_lost_rank_SOURCES = test/mpi/lost_rank.c
+test_mpi_lost_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_lost_rank_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/descriptors
 test_mpi_descriptors_SOURCES = test/mpi/descriptors.c
@@ -122,23 +114,15 @@ test_mpi_descriptors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_descriptors_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/wireup_memory
-test_mpi_wireup_memory_SOURCES = test/mpi/wireup_memory.c test/mpi/scarce.h
+test_mpi_wireup_memory_SOURCES = test/mpi/wireup_memory.c test/mpi/memory_faults.h
 test_mpi_wireup_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_wireup_memory_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/shortage
-test_mpi_shortage_SOURCES = \
-    test/mpi/shortage.c test/mpi/shortage.h test/mpi/shortage_each.c test/mpi/scarce.h \
-    test/mpi/staged.h test/mpi/staged_calls.c \
-    test/mpi/staged_places.c test/mpi/staged_places.h
-test_mpi_shortage_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_shortage_LDADD = $(mpi_test_libs)
-
-# Preloaded by test_wireup_memory.sh and test_shortage.sh.
-check_LTLIBRARIES += test/mpi/scarce.la
-test_mpi_scarce_la_SOURCES = test/mpi/scarce.c test/mpi/scarce.h
-test_mpi_scarce_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-test_mpi_scarce_la_LIBADD = -ldl
+# Preloaded by test_wireup_memory.sh.
+check_LTLIBRARIES += test/mpi/memory_faults.la
+test_mpi_memory_faults_la_SOURCES = test/mpi/memory_faults.c test/mpi/memory_faults.h
+test_mpi_memory_faults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+test_mpi_memory_faults_la_LIBADD = -ldl
 
 mpi_test_programs += test/mpi/standin_faults
 test_mpi_standin_faults_SOURCES = \
@@ -164,10 +148,10 @@ test_mpi_contexts_SOURCES = \
 test_mpi_contexts_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_contexts_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/large
-test_mpi_large_SOURCES = test/mpi/large.c
-test_mpi_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_large_LDADD = $(mpi_test_libs)
+mpi_test_programs += test/mpi/large_vectors
+test_mpi_large_vectors_SOURCES = test/mpi/large_vectors.c
+test_mpi_large_vectors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_large_vectors_LDADD = $(mpi_test_libs)
 
 mpi_test_scripts += \
     test/mpi/test_churn.sh \
@@ -181,13 +165,11 @@ mpi_test_scripts += \
     test/mpi/test_numba.sh \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
-    test/mpi/test_shortage.sh \
     test/mpi/test_soak.sh \
     test/mpi/test_soak_staged.sh \
     test/mpi/test_staged.sh \
+    test/mpi/test_staged_failures.sh \
     test/mpi/test_staged_large.sh \
-    test/mpi/test_staged_notice.sh \
-    test/mpi/test_staged_together.sh \
     test/mpi/test_standin_faults.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \

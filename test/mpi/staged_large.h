@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The calls of staged_large.c, what is expected of them, and the troubles that they meet. */
+/* The calls of staged_large.c, and what is expected of them. */
 #ifndef GPURING_TEST_STAGED_LARGE_H
 #define GPURING_TEST_STAGED_LARGE_H
 
@@ -32,30 +32,5 @@ void large_prepare(struct large_call *large, const struct collective *what, int 
 /* How many chunks it makes if it is staged; 0: it is not cut. */
 long long large_chunks(const struct large_call *large);
 int large_own_ints(const struct large_call *large);
-
-/* Something that fails at one rank: the n-th time of something, once or from then on. */
-struct large_trouble {
-    const char *name, *fault;
-    enum { LARGE_HARMLESS, LARGE_FATAL, LARGE_EITHER } effect; /* on the calls */
-    enum { LARGE_ALL, LARGE_NO_ROWS, LARGE_ROWS } meets;       /* calls that copy so */
-    void (*begin)(const struct large_trouble *trouble, long n);
-    bool (*end)(const struct large_trouble *trouble, long n); /* did it strike? */
-};
-
-/* Do calls of this collective do what fails then? */
-bool large_meets(const struct large_trouble *trouble, const struct collective *what);
-
-/* What it did to calls of one collective. */
-struct large_outcome {
-    long struck, errors, right;
-};
-
-/* Both end with a name that is NULL. */
-const struct large_trouble *large_faults(void);   /* of the stand-in driver */
-const struct large_trouble *large_scarcity(void); /* of memory */
-
-/* What that rank says, at all ranks; and do all say the same? By messages. */
-bool large_rank_says(int rank, bool says);
-bool large_all_alike(bool says);
 
 #endif

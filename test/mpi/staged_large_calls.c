@@ -49,14 +49,6 @@ bool large_is_cut(const struct collective *what)
     return kind_of(what) != NULL;
 }
 
-/* Rows are of blocks; only an alltoall copies nothing else. */
-bool large_meets(const struct large_trouble *trouble, const struct collective *what)
-{
-    return trouble->meets == LARGE_ALL ||
-           (trouble->meets == LARGE_ROWS && (what->flags & ONE_BLOCK) == 0) ||
-           (trouble->meets == LARGE_NO_ROWS && strcmp(what->name, "alltoall") != 0);
-}
-
 static bool reduces(const struct large_call *large)
 {
     return (large->what->flags & REDUCES) != 0;
@@ -211,7 +203,6 @@ long long large_chunks(const struct large_call *large)
 {
     int unit = reduces(large) ? layouts[large->layout].n * (int) sizeof(int) : 1;
     int limit = STAGE / unit, step = 0, sum = 0, longest = 0;
-    bool gaps = any_gap(large) && !(reduces(large) && large->blocks == 1);
 
     for (int i = 0; i < large->blocks; i++) {
         int units = large->ints[i] * (int) sizeof(int) / unit;
@@ -219,7 +210,7 @@ long long large_chunks(const struct large_call *large)
         sum += units * unit;
         longest = units > longest ? units : longest;
     }
-    if (harness_size == 1 || sum <= 2 * STAGE || gaps) {
+    if (harness_size == 1 || sum <= 2 * STAGE || any_gap(large)) {
         return 0;
     }
     for (int all = 0; all <= limit; step++) {

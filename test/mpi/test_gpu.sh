@@ -152,7 +152,7 @@ adopt_as_one "3 ranks: communicators, operations and types around it"
 device=auto
 for ranks in 2 3; do
     GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_stage_size=16k OMPI_MCA_coll_gpuring_verbose=1 \
-        mpi 120 "$ranks" idle 16384
+        mpi 120 "$ranks" late_driver 16384
     adopt "$ranks ranks, device auto"
 done
 check "without a driver: the log gives the reason" \
@@ -167,7 +167,7 @@ bytes=4294967296
 use_gpus 1
 export GPURING_STANDIN_PROTECT=0
 if [ "$gib_free" -ge 6 ]; then
-    OMPI_MCA_coll_gpuring_buffer_size=1m mpi 600 2 large $bytes
+    OMPI_MCA_coll_gpuring_buffer_size=1m mpi 600 2 large_vectors $bytes
     adopt "2 ranks, more than $bytes bytes"
 else
     skip "only $gib_free GiB of memory are free: 6 are needed" "more than 2^31 bytes"

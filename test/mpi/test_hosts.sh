@@ -58,7 +58,7 @@ adopt_as_one "4 ranks on 2 hosts, threads"
 # A rank that dies or does not come: all others get an error, and go on with other communicators.
 for how in killed late; do
     options="--enable-recovery --mca coll_gpuring_timeout 8"
-    hosts 120 2 absent $how
+    hosts 120 2 lost_rank $how
     others_go_on "a $how rank on another host" 3
 done
 options=

@@ -36,7 +36,7 @@ for ranks in 1 2 4; do
     adopt "$ranks ranks"
 done
 check "the log names what is staged" \
-    says 'gpuring INFO .*: MPI_Bcast on GPU memory is staged through host memory'
+    says 'gpuring INFO \[staged\] .*: MPI_Bcast'
 nothing_held "all memory of the cases is given back"
 mpi 240 3 staged_cases
 adopt_as_one "3 ranks, vectors in one piece"
@@ -49,12 +49,13 @@ for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=3 cuMe
     GPURING_STANDIN_FAULTS=$fault:700 mpi 240 1 staged_cases -e
     adopt "$fault"
     check "$fault: the log says what failed" says 'cannot copy rows between host and device'
+    check "$fault: and what follows from it" says 'gpuring ERROR \[stage-copy\] '
 done
 GPURING_STANDIN_FAULTS=cuStreamQuery=1:700 mpi 240 1 staged_cases -e
 adopt "cuStreamQuery"
 nothing_held "copies that fail leave nothing behind"
 GPURING_STANDIN_FAULTS=cuMemHostRegister_v2=1:2 mpi 240 2 staged_cases
 adopt_as_one "no pinned memory"
-check "no pinned memory: the log warns" says 'gpuring WARN .*could not be pinned'
+check "no pinned memory: the log warns" says 'gpuring WARN \[pin-limit\] '
 nothing_held "nor does pageable memory"
 finish

@@ -14,7 +14,7 @@ absent() { # HOW RANKS NODES
     # shellcheck disable=SC2086
     run 60 "$MPIRUN" -n "$ranks" $recovery --mca coll_gpuring_priority 90 \
         --mca coll_gpuring_device host --mca coll_gpuring_timeout 3 \
-        "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" "$programs/absent" "$how"
+        "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" "$programs/lost_rank" "$how"
     text="a $how rank, $ranks ranks on $nodes nodes"
     others=$((ranks - 1))
     others_go_on "$text" "$others"

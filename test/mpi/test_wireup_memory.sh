@@ -12,7 +12,7 @@ export OMPI_MCA_coll_gpuring_timeout
 
 # lacking RANKS NODES RANK [nonblocking|creation|requests]
 lacking() {
-    LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" \
+    LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" \
         mpi 300 "$1" "n$2" wireup_memory "$3" ${4:+"$4"}
     adopt "$1 ranks on $2 nodes, rank $3 runs out of memory"
     check "rank $3 of $1 on $2 nodes: no wait ran into its time limit" \
@@ -28,7 +28,7 @@ lacking 3 1 0 requests
 lacking 4 2 3 requests
 
 # The same while the ranks put together what they see of their node.
-LD_PRELOAD="$top_builddir/test/mpi/.libs/scarce.so" run 300 "$MPIRUN" -n 4 \
+LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" run 300 "$MPIRUN" -n 4 \
     --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     "$top_srcdir/test/mpi/as_views.sh" "$top_srcdir/test/data/topo/nvswitch.xml" "$work" \
     "$programs/wireup_memory" 1

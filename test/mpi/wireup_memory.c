@@ -5,7 +5,7 @@
  * while a communicator is wired up (creation: that one and all after it, while it is made); each of
  * them in turn. Every time all ranks come to an end, together, with the right result or with an MPI
  * error. requests: no call gets any memory there while non-blocking operations are started. Needs
- * scarce.la preloaded.
+ * memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scarce.h"
+#include "memory_faults.h"
 
 #define COUNT      1000
 #define LIMIT      2000 /* calls: far more than a wire-up makes */
@@ -173,8 +173,8 @@ int main(int argc, char **argv)
     for (int i = 0; argc > 2 && i <= REQUESTS; i++) {
         mode = strcmp(argv[2], modes[i]) == 0 ? (enum mode) i : mode;
     }
-    *(void **) &arm = dlsym(RTLD_DEFAULT, "scarce_arm");
-    *(void **) &disarm = dlsym(RTLD_DEFAULT, "scarce_disarm");
+    *(void **) &arm = dlsym(RTLD_DEFAULT, "memory_faults_arm");
+    *(void **) &disarm = dlsym(RTLD_DEFAULT, "memory_faults_disarm");
     harness_check(arm != NULL && disarm != NULL, "the library that fails is loaded");
     if (arm == NULL || disarm == NULL) {
         return harness_finish();

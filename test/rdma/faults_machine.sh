@@ -79,7 +79,7 @@ check "a low limit of locked memory: the text names host, device and remedy" \
 export OMPI_MCA_coll_gpuring_verbs_timeout=14 OMPI_MCA_coll_gpuring_verbs_retry_count=3
 for how in killed stopped; do
     run 60 "$MPIRUN" --host a,b,c --enable-recovery --mca coll_gpuring_timeout 5 \
-        "$programs/absent" $how
+        "$programs/lost_rank" $how
     others_go_on "a $how rank on a host of its own" 2
     check "a $how rank: the text names it" says 'rank 2'
 done

@@ -24,6 +24,14 @@ unit_tests += test/unit/test_oob
 test_unit_test_oob_SOURCES = test/unit/test_oob.c
 test_unit_test_oob_LDADD = $(core_test_libs)
 
+unit_tests += test/unit/test_cut
+test_unit_test_cut_SOURCES = test/unit/test_cut.c
+test_unit_test_cut_LDADD = $(core_test_libs)
+
+unit_tests += test/unit/test_extents
+test_unit_test_extents_SOURCES = test/unit/test_extents.c
+test_unit_test_extents_LDADD = $(core_test_libs)
+
 unit_tests += test/unit/test_tuning
 test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
 test_unit_test_tuning_LDADD = $(core_test_libs)

@@ -12,7 +12,7 @@
 #include "mca/coll_gpuring/serve/progress.h"
 #include "mca/coll_gpuring/serve/request.h"
 #include "mca/coll_gpuring/serve/serve.h"
-#include "mca/coll_gpuring/stage/pipeline.h"
+#include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Is it known that no buffer of a delegated call is on a GPU, so that nobody needs to look? */
@@ -20,19 +20,6 @@ static bool on_host(enum gpuring_reason reason, const struct gpuring_call *call)
 {
     return reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER ||
            (reason == GPURING_REASON_TUNED && !gpuring_call_on_gpu(call));
-}
-
-/* A blocking call without GPU buffers; where they are large, other ranks may send it in chunks. */
-static int allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
-{
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    uint64_t number = gpuring_stage_calls(self);
-
-    return gpuring_pipeline_large(self, rcount, rtype)
-               ? gpuring_pipeline_allreduce(GPURING_VALUES_REDUCTION, comm, module)
-               : gpuring_stage_passed(
-                     self, GPURING_STAGED_allreduce, number,
-                     GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm));
 }
 
 /* An eligible blocking call: its outcome. *reason: NONE, or why it is to be delegated. */
@@ -82,9 +69,9 @@ int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING
     }
     gpuring_serve_delegated(self, reason);
     if (on_host(reason, &call)) {
-        return allreduce_on_host(GPURING_VALUES_REDUCTION, comm, module);
+        return gpuring_stage_allreduce_on_host(GPURING_VALUES_REDUCTION, comm, module);
     }
-    delegated = gpuring_pipeline_allreduce(GPURING_VALUES_REDUCTION, comm, module);
+    delegated = gpuring_stage_allreduce(GPURING_VALUES_REDUCTION, comm, module);
     return status == GPURING_OK ? delegated : gpuring_compat_error(status);
 }
 
@@ -148,7 +135,6 @@ int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PER
     struct gpuring_circumstances known;
     struct gpuring_call call;
 
-    self->staging.calls++;
     if (gpuring_eligible_any()) {
         reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
     }

@@ -80,19 +80,8 @@ static inline const void *gpuring_gathered_block(const struct gpuring_gathered *
 enum gpuring_message_tag {
     GPURING_TAG_GATHER = -9,
     GPURING_TAG_LETTER = -8,
-    GPURING_TAG_STAGED = -7,      /* stage/agree.h: of blocking calls */
-    GPURING_TAG_NONBLOCKING = -6, /* .. of non-blocking ones */
-    GPURING_TAG_NOTICE = -5,      /* stage/notice_mail.h, on MPI_COMM_WORLD alone */
-    /* As STAGED and NONBLOCKING, of calls between groups: their group's own communicator, whose
-     * calls Open MPI makes for them at times of its own, agrees on these by the former two. */
-    GPURING_TAG_GROUP_STAGED = -4,
-    GPURING_TAG_GROUP_NONBLOCKING = -3,
+    GPURING_TAG_STAGED = -7, /* before large blocking calls that may be staged */
 };
-
-/* One for each persistent call of a communicator, as they may start in any order: the lowest tags
- * of 24 bits, which some transports have for them. Open MPI's own non-blocking calls reach these
- * after millions of calls. */
-#define GPURING_TAG_PERSISTENT(number) (-(1 << 23) + 1 + (int) ((number) &0xfffff))
 
 /* Start a message. 0 or GPURING_ERR_NET (logged). */
 int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,

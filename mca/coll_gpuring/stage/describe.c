@@ -7,295 +7,231 @@
  * Some calls leave bytes of their receive buffer as they were: those are in `in`, too (exscan on
  * rank 0; neighbours that are MPI_PROC_NULL).
  */
-#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/stage/call.h"
+
+typedef struct gpuring_stage stage_t;
+typedef const struct gpuring_arguments arguments_t;
 
 /* Ranks that a rank of this communicator exchanges data with. */
-static int peers(struct ompi_communicator_t *comm)
+static int peers(arguments_t *a)
 {
-    return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
+    return OMPI_COMM_IS_INTER(a->comm) ? ompi_comm_remote_size(a->comm) : ompi_comm_size(a->comm);
 }
 
 enum role { ROOT, OTHER, BYSTANDER };
 
-/* Of a call with a root, that has begun to be described. */
-static enum role role_of(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root)
+static enum role role_of(arguments_t *a)
 {
-    stage->party = (struct gpuring_party){.rooted = OMPI_COMM_IS_INTER(comm), .root = root};
-    if (OMPI_COMM_IS_INTER(comm)) {
-        return root == MPI_ROOT ? ROOT : root == MPI_PROC_NULL ? BYSTANDER : OTHER;
+    if (OMPI_COMM_IS_INTER(a->comm)) {
+        return a->root == MPI_ROOT ? ROOT : a->root == MPI_PROC_NULL ? BYSTANDER : OTHER;
     }
-    return root == ompi_comm_rank(comm) ? ROOT : OTHER;
+    return a->root == ompi_comm_rank(a->comm) ? ROOT : OTHER;
 }
 
-static struct gpuring_part by_counts(int n, gpuring_counts_t counts, gpuring_displs_t displs,
-                                     struct ompi_datatype_t *type)
+/* Is this rank one of those that a root inside of its own group serves? */
+static bool is_served(arguments_t *a)
 {
-    return (struct gpuring_part){.end = n,
-                                 .many = true,
-                                 .counts = counts,
-                                 .placing = GPURING_BY_EXTENTS,
-                                 .displs = displs,
-                                 .type = type};
+    enum role role = role_of(a);
+
+    return role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(a->comm));
 }
 
-static struct gpuring_part by_types(int n, gpuring_counts_t counts, gpuring_displs_t displs,
-                                    struct ompi_datatype_t *const *types)
+/* One block, of which count and type are arguments of the call. */
+static struct gpuring_part sent_block(arguments_t *a)
 {
-    return (struct gpuring_part){.end = n,
-                                 .many = true,
-                                 .counts = counts,
-                                 .placing = GPURING_BY_BYTES,
-                                 .displs = displs,
-                                 .types = types};
+    return gpuring_part_blocks(1, (size_t) a->scount, a->stype);
 }
 
-static struct gpuring_part by_wide_types(int n, gpuring_counts_t counts,
-                                         gpuring_byte_displs_t displs,
-                                         struct ompi_datatype_t *const *types)
+static struct gpuring_part received_block(arguments_t *a)
 {
-    return (struct gpuring_part){.end = n,
-                                 .many = true,
-                                 .counts = counts,
-                                 .placing = GPURING_BY_BYTE_DISPLS,
-                                 .byte_displs = displs,
-                                 .types = types};
+    return gpuring_part_blocks(1, (size_t) a->rcount, a->rtype);
 }
 
-/* One block of a part of many. */
-static struct gpuring_part only(struct gpuring_part part, int block)
+/* n blocks with counts of their own. */
+static struct gpuring_part sent_blocks(arguments_t *a, int n, enum gpuring_placing placing)
 {
-    part.first = block;
-    part.end = block + 1;
-    return part;
+    return (struct gpuring_part){.blocks = n,
+                                 .end = n,
+                                 .placing = placing,
+                                 .counts = a->scounts,
+                                 .displs = a->sdispls,
+                                 .addresses = a->saddresses,
+                                 .type = a->stype,
+                                 .types = a->stypes};
 }
 
-static void begin(struct gpuring_stage *stage, const void *sbuf, const void *rbuf)
+static struct gpuring_part received_blocks(arguments_t *a, int n, enum gpuring_placing placing)
 {
-    *stage = (struct gpuring_stage){.send = {.user = sbuf, .place = sbuf},
-                                    .receive = {.user = rbuf, .place = rbuf}};
+    return (struct gpuring_part){.blocks = n,
+                                 .end = n,
+                                 .placing = placing,
+                                 .counts = a->rcounts,
+                                 .displs = a->rdispls,
+                                 .addresses = a->raddresses,
+                                 .type = a->rtype,
+                                 .types = a->rtypes};
 }
 
-void gpuring_describe_bcast(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                            GPURING_ARGUMENTS_BCAST)
+static void describe_bcast(stage_t *stage, arguments_t *a)
 {
-    enum role role;
+    enum role role = role_of(a);
 
-    begin(stage, NULL, rbuf);
-    role = role_of(stage, comm, root);
-    if (role != BYSTANDER) {
-        *(role == ROOT ? &stage->receive.in : &stage->receive.out) =
-            gpuring_part_whole((size_t) rcount, rtype);
+    if (role == ROOT) {
+        stage->receive.in = received_block(a);
+    } else if (role == OTHER) {
+        stage->receive.out = received_block(a);
     }
 }
 
 /* The input of a reduction: the send buffer, or the receive buffer in place. */
-static void reduction_input(struct gpuring_stage *stage, size_t count, struct ompi_datatype_t *type)
+static void reduction_input(stage_t *stage, struct gpuring_part input)
 {
-    *(stage->send.user == MPI_IN_PLACE ? &stage->receive.in : &stage->send.in) =
-        gpuring_part_whole(count, type);
+    *(stage->send.user == MPI_IN_PLACE ? &stage->receive.in : &stage->send.in) = input;
 }
 
-void gpuring_describe_reduce(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                             GPURING_ARGUMENTS_REDUCE)
+static void describe_reduce(stage_t *stage, arguments_t *a)
 {
-    enum role role;
-
-    (void) op;
-    begin(stage, sbuf, rbuf);
-    role = role_of(stage, comm, root);
-    if (role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(comm))) {
-        reduction_input(stage, (size_t) rcount, rtype);
+    if (is_served(a)) {
+        reduction_input(stage, received_block(a));
     }
-    if (role == ROOT) {
-        stage->receive.out = gpuring_part_whole((size_t) rcount, rtype);
+    if (role_of(a) == ROOT) {
+        stage->receive.out = received_block(a);
     }
 }
 
-static void describe_reduction(struct gpuring_stage *stage, const void *sbuf, const void *rbuf,
-                               gpuring_count_t count, struct ompi_datatype_t *type)
+static void describe_allreduce(stage_t *stage, arguments_t *a)
 {
-    begin(stage, sbuf, rbuf);
-    reduction_input(stage, (size_t) count, type);
-    stage->receive.out = gpuring_part_whole((size_t) count, type);
+    reduction_input(stage, received_block(a));
+    stage->receive.out = received_block(a);
 }
 
-void gpuring_describe_allreduce(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                                GPURING_ARGUMENTS_REDUCTION)
+static void describe_scan(stage_t *stage, arguments_t *a)
 {
-    (void) comm;
-    describe_reduction(stage, sbuf, rbuf, rcount, rtype);
-    stage->beside = gpuring_compat_internal(rcount, rtype, op);
+    describe_allreduce(stage, a);
 }
 
-void gpuring_describe_scan(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                           GPURING_ARGUMENTS_REDUCTION)
+static void describe_exscan(stage_t *stage, arguments_t *a)
 {
-    (void) comm;
-    (void) op;
-    describe_reduction(stage, sbuf, rbuf, rcount, rtype);
-}
-
-void gpuring_describe_exscan(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                             GPURING_ARGUMENTS_REDUCTION)
-{
-    (void) op;
-    describe_reduction(stage, sbuf, rbuf, rcount, rtype);
-    if (ompi_comm_rank(comm) == 0) {
+    describe_allreduce(stage, a);
+    if (ompi_comm_rank(a->comm) == 0) {
         stage->receive.in = stage->receive.out;
     }
 }
 
-void gpuring_describe_reduce_scatter_block(struct gpuring_stage *stage,
-                                           struct ompi_communicator_t *comm,
-                                           GPURING_ARGUMENTS_REDUCTION)
+static void describe_reduce_local(stage_t *stage, arguments_t *a)
 {
-    (void) op;
-    begin(stage, sbuf, rbuf);
-    reduction_input(stage, (size_t) rcount * (size_t) ompi_comm_size(comm), rtype);
-    stage->receive.out = gpuring_part_whole((size_t) rcount, rtype);
+    stage->send.in = stage->receive.in = stage->receive.out = received_block(a);
 }
 
-void gpuring_describe_reduce_scatter(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                                     GPURING_ARGUMENTS_REDUCE_SCATTER)
+static void describe_reduce_scatter_block(stage_t *stage, arguments_t *a)
 {
-    size_t sum = 0;
-
-    (void) op;
-    begin(stage, sbuf, rbuf);
-    for (int i = 0; i < ompi_comm_size(comm); i++) {
-        sum += GPURING_COUNT_AT(rcounts, i);
-    }
-    reduction_input(stage, sum, rtype);
-    stage->receive.out = gpuring_part_whole(GPURING_COUNT_AT(rcounts, ompi_comm_rank(comm)), rtype);
+    reduction_input(stage,
+                    gpuring_part_blocks(ompi_comm_size(a->comm), (size_t) a->rcount, a->rtype));
+    stage->receive.out = received_block(a);
 }
 
-/* What a rank gives in a gathering: its send buffer, or its block of the receive buffer in place.
- */
-static void gathering_input(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                            size_t count, struct ompi_datatype_t *type)
+static void describe_reduce_scatter(stage_t *stage, arguments_t *a)
+{
+    size_t own = GPURING_COUNT_AT(a->rcounts, ompi_comm_rank(a->comm));
+
+    reduction_input(stage, received_blocks(a, ompi_comm_size(a->comm), GPURING_PACKED));
+    stage->receive.out = gpuring_part_blocks(1, own, a->rtype);
+}
+
+/* `all` is gathered, of which a rank gives its send buffer, or its block of `all` in place. */
+static void gather_input(stage_t *stage, arguments_t *a, struct gpuring_part all)
 {
     if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = only(stage->receive.out, ompi_comm_rank(comm));
+        stage->receive.in = gpuring_part_only(all, ompi_comm_rank(a->comm));
     } else {
-        stage->send.in = gpuring_part_whole(count, type);
+        stage->send.in = sent_block(a);
     }
 }
 
-void gpuring_describe_allgather(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                                GPURING_ARGUMENTS_EXCHANGE)
+static void gather_to_all(stage_t *stage, arguments_t *a, struct gpuring_part all)
 {
-    begin(stage, sbuf, rbuf);
-    stage->receive.out = gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype);
-    gathering_input(stage, comm, (size_t) scount, stype);
+    stage->receive.out = all;
+    gather_input(stage, a, all);
 }
 
-void gpuring_describe_allgatherv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                                 GPURING_ARGUMENTS_ALLGATHERV)
+static void describe_allgather(stage_t *stage, arguments_t *a)
 {
-    begin(stage, sbuf, rbuf);
-    stage->receive.out = by_counts(peers(comm), rcounts, rdispls, rtype);
-    gathering_input(stage, comm, (size_t) scount, stype);
+    gather_to_all(stage, a, gpuring_part_blocks(peers(a), (size_t) a->rcount, a->rtype));
 }
 
-/* The same with a root: `all` is what that gets. */
-static void gathering(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root,
-                      const struct gpuring_part *all, size_t count, struct ompi_datatype_t *type)
+static void describe_allgatherv(stage_t *stage, arguments_t *a)
 {
-    enum role role = role_of(stage, comm, root);
+    gather_to_all(stage, a, received_blocks(a, peers(a), GPURING_BY_EXTENTS));
+}
 
-    if (role == ROOT) {
-        stage->receive.out = *all;
+static void gather_to_root(stage_t *stage, arguments_t *a, struct gpuring_part all)
+{
+    if (role_of(a) == ROOT) {
+        stage->receive.out = all;
     }
-    if (role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(comm))) {
-        gathering_input(stage, comm, count, type);
+    if (is_served(a)) {
+        gather_input(stage, a, all);
     }
 }
 
-void gpuring_describe_gather(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                             GPURING_ARGUMENTS_ROOTED)
+static void describe_gather(stage_t *stage, arguments_t *a)
 {
-    struct gpuring_part all = gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype);
-
-    begin(stage, sbuf, rbuf);
-    gathering(stage, comm, root, &all, (size_t) scount, stype);
+    gather_to_root(stage, a, gpuring_part_blocks(peers(a), (size_t) a->rcount, a->rtype));
 }
 
-void gpuring_describe_gatherv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                              GPURING_ARGUMENTS_GATHERV)
+static void describe_gatherv(stage_t *stage, arguments_t *a)
 {
-    struct gpuring_part all = by_counts(peers(comm), rcounts, rdispls, rtype);
-
-    begin(stage, sbuf, rbuf);
-    gathering(stage, comm, root, &all, (size_t) scount, stype);
+    gather_to_root(stage, a, received_blocks(a, peers(a), GPURING_BY_EXTENTS));
 }
 
 /* The root gives `all`; each rank gets a block, unless the root keeps its own in place. */
-static void scattering(struct gpuring_stage *stage, struct ompi_communicator_t *comm, int root,
-                       const struct gpuring_part *all, size_t count, struct ompi_datatype_t *type)
+static void scatter_from_root(stage_t *stage, arguments_t *a, struct gpuring_part all)
 {
-    enum role role = role_of(stage, comm, root);
-
-    if (role == ROOT) {
-        stage->send.in = *all;
+    if (role_of(a) == ROOT) {
+        stage->send.in = all;
     }
-    if (role == OTHER ||
-        (role == ROOT && !OMPI_COMM_IS_INTER(comm) && stage->receive.user != MPI_IN_PLACE)) {
-        stage->receive.out = gpuring_part_whole(count, type);
+    if (is_served(a) && !(role_of(a) == ROOT && stage->receive.user == MPI_IN_PLACE)) {
+        stage->receive.out = received_block(a);
     }
 }
 
-void gpuring_describe_scatter(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                              GPURING_ARGUMENTS_ROOTED)
+static void describe_scatter(stage_t *stage, arguments_t *a)
 {
-    struct gpuring_part all = gpuring_part_blocks(0, peers(comm), (size_t) scount, stype);
-
-    begin(stage, sbuf, rbuf);
-    scattering(stage, comm, root, &all, (size_t) rcount, rtype);
+    scatter_from_root(stage, a, gpuring_part_blocks(peers(a), (size_t) a->scount, a->stype));
 }
 
-void gpuring_describe_scatterv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                               GPURING_ARGUMENTS_SCATTERV)
+static void describe_scatterv(stage_t *stage, arguments_t *a)
 {
-    struct gpuring_part all = by_counts(peers(comm), scounts, sdispls, stype);
-
-    begin(stage, sbuf, rbuf);
-    scattering(stage, comm, root, &all, (size_t) rcount, rtype);
+    scatter_from_root(stage, a, sent_blocks(a, peers(a), GPURING_BY_EXTENTS));
 }
 
 /* Everybody to everybody; in place, what is received replaces what was sent. */
-static void exchange(struct gpuring_stage *stage, struct gpuring_part given,
-                     struct gpuring_part taken)
+static void exchange(stage_t *stage, struct gpuring_part sent, struct gpuring_part received)
 {
-    stage->receive.out = taken;
+    stage->receive.out = received;
     if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = taken;
+        stage->receive.in = received;
     } else {
-        stage->send.in = given;
+        stage->send.in = sent;
     }
 }
 
-void gpuring_describe_alltoall(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                               GPURING_ARGUMENTS_EXCHANGE)
+static void describe_alltoall(stage_t *stage, arguments_t *a)
 {
-    begin(stage, sbuf, rbuf);
-    exchange(stage, gpuring_part_blocks(0, peers(comm), (size_t) scount, stype),
-             gpuring_part_blocks(0, peers(comm), (size_t) rcount, rtype));
+    exchange(stage, gpuring_part_blocks(peers(a), (size_t) a->scount, a->stype),
+             gpuring_part_blocks(peers(a), (size_t) a->rcount, a->rtype));
 }
 
-void gpuring_describe_alltoallv(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                                GPURING_ARGUMENTS_ALLTOALLV)
+static void describe_alltoallv(stage_t *stage, arguments_t *a)
 {
-    begin(stage, sbuf, rbuf);
-    exchange(stage, by_counts(peers(comm), scounts, sdispls, stype),
-             by_counts(peers(comm), rcounts, rdispls, rtype));
+    exchange(stage, sent_blocks(a, peers(a), GPURING_BY_EXTENTS),
+             received_blocks(a, peers(a), GPURING_BY_EXTENTS));
 }
 
-void gpuring_describe_alltoallw(struct gpuring_stage *stage, struct ompi_communicator_t *comm,
-                                GPURING_ARGUMENTS_ALLTOALLW)
+static void describe_alltoallw(stage_t *stage, arguments_t *a)
 {
-    begin(stage, sbuf, rbuf);
-    exchange(stage, by_types(peers(comm), scounts, sdispls, stypes),
-             by_types(peers(comm), rcounts, rdispls, rtypes));
+    exchange(stage, sent_blocks(a, peers(a), GPURING_BY_BYTES),
+             received_blocks(a, peers(a), GPURING_BY_BYTES));
 }
 
 /* Neighbourhoods: a call touches nothing if the number of neighbours is unknown. */
@@ -303,76 +239,74 @@ struct neighbors {
     int sources, targets;
 };
 
-static struct neighbors neighbors_of(struct ompi_communicator_t *comm)
+static struct neighbors neighbors_of(arguments_t *a)
 {
     struct neighbors n;
 
-    if (mca_topo_base_neighbor_count(comm, &n.sources, &n.targets) != OMPI_SUCCESS) {
+    if (mca_topo_base_neighbor_count(a->comm, &n.sources, &n.targets) != OMPI_SUCCESS) {
         n.sources = n.targets = 0;
     }
     return n;
 }
 
-/* What neighbours send; blocks of those that are not there keep what they hold. */
-static void neighborhood(struct gpuring_stage *stage, struct gpuring_part given,
-                         struct gpuring_part taken)
+/* Blocks of neighbours that are not there keep what they hold. */
+static void neighborhood(stage_t *stage, struct gpuring_part sent, struct gpuring_part received)
 {
-    stage->send.in = given;
-    stage->receive.in = taken;
-    stage->receive.out = taken;
+    stage->send.in = sent;
+    stage->receive.in = received;
+    stage->receive.out = received;
 }
 
-void gpuring_describe_neighbor_allgather(struct gpuring_stage *stage,
-                                         struct ompi_communicator_t *comm,
-                                         GPURING_ARGUMENTS_EXCHANGE)
+static void describe_neighbor_allgather(stage_t *stage, arguments_t *a)
 {
-    struct neighbors n = neighbors_of(comm);
-
-    begin(stage, sbuf, rbuf);
-    neighborhood(stage, gpuring_part_whole((size_t) scount, stype),
-                 gpuring_part_blocks(0, n.sources, (size_t) rcount, rtype));
+    neighborhood(stage, sent_block(a),
+                 gpuring_part_blocks(neighbors_of(a).sources, (size_t) a->rcount, a->rtype));
 }
 
-void gpuring_describe_neighbor_allgatherv(struct gpuring_stage *stage,
-                                          struct ompi_communicator_t *comm,
-                                          GPURING_ARGUMENTS_ALLGATHERV)
+static void describe_neighbor_allgatherv(stage_t *stage, arguments_t *a)
 {
-    struct neighbors n = neighbors_of(comm);
-
-    begin(stage, sbuf, rbuf);
-    neighborhood(stage, gpuring_part_whole((size_t) scount, stype),
-                 by_counts(n.sources, rcounts, rdispls, rtype));
+    neighborhood(stage, sent_block(a),
+                 received_blocks(a, neighbors_of(a).sources, GPURING_BY_EXTENTS));
 }
 
-void gpuring_describe_neighbor_alltoall(struct gpuring_stage *stage,
-                                        struct ompi_communicator_t *comm,
-                                        GPURING_ARGUMENTS_EXCHANGE)
+static void describe_neighbor_alltoall(stage_t *stage, arguments_t *a)
 {
-    struct neighbors n = neighbors_of(comm);
+    struct neighbors n = neighbors_of(a);
 
-    begin(stage, sbuf, rbuf);
-    neighborhood(stage, gpuring_part_blocks(0, n.targets, (size_t) scount, stype),
-                 gpuring_part_blocks(0, n.sources, (size_t) rcount, rtype));
+    neighborhood(stage, gpuring_part_blocks(n.targets, (size_t) a->scount, a->stype),
+                 gpuring_part_blocks(n.sources, (size_t) a->rcount, a->rtype));
 }
 
-void gpuring_describe_neighbor_alltoallv(struct gpuring_stage *stage,
-                                         struct ompi_communicator_t *comm,
-                                         GPURING_ARGUMENTS_ALLTOALLV)
+static void describe_neighbor_alltoallv(stage_t *stage, arguments_t *a)
 {
-    struct neighbors n = neighbors_of(comm);
+    struct neighbors n = neighbors_of(a);
 
-    begin(stage, sbuf, rbuf);
-    neighborhood(stage, by_counts(n.targets, scounts, sdispls, stype),
-                 by_counts(n.sources, rcounts, rdispls, rtype));
+    neighborhood(stage, sent_blocks(a, n.targets, GPURING_BY_EXTENTS),
+                 received_blocks(a, n.sources, GPURING_BY_EXTENTS));
 }
 
-void gpuring_describe_neighbor_alltoallw(struct gpuring_stage *stage,
-                                         struct ompi_communicator_t *comm,
-                                         GPURING_ARGUMENTS_NEIGHBOR_ALLTOALLW)
+static void describe_neighbor_alltoallw(stage_t *stage, arguments_t *a)
 {
-    struct neighbors n = neighbors_of(comm);
+    struct neighbors n = neighbors_of(a);
 
-    begin(stage, sbuf, rbuf);
-    neighborhood(stage, by_wide_types(n.targets, scounts, sdispls, stypes),
-                 by_wide_types(n.sources, rcounts, rdispls, rtypes));
+    neighborhood(stage, sent_blocks(a, n.targets, GPURING_BY_ADDRESSES),
+                 received_blocks(a, n.sources, GPURING_BY_ADDRESSES));
+}
+
+void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,
+                            enum gpuring_staged what, arguments_t *arguments)
+{
+    static void (*const describe[])(stage_t *, arguments_t *) = {
+#define ROW(name, list) describe_##name,
+        GPURING_STAGED_COLLECTIVES(ROW) describe_reduce_local,
+#undef ROW
+    };
+
+    *stage = (struct gpuring_stage){
+        .module = module,
+        .what = what,
+        .send = {.user = arguments->sbuf, .address = arguments->sbuf},
+        .receive = {.user = arguments->rbuf, .address = arguments->rbuf},
+    };
+    describe[what](stage, arguments);
 }

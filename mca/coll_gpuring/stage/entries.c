@@ -1,115 +1,206 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The functions that stand in Open MPI's tables, three for each collective. */
+/*
+ * The functions in Open MPI's tables, three for each collective, and those of the previous module
+ * that they stand for. Here arguments are packed and unpacked, and nothing else is done.
+ */
 #include "mca/coll_gpuring/memory_kind.h"
-#include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/stage/abandon.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/stage/call.h"
+#include "mca/coll_gpuring/stage/cut.h"
 #include "mca/coll_gpuring/stage/stage.h"
 
-/* Describe the call; true if it is to be staged, or all ranks are to agree on whether it is. */
-#define STAGED(name, list)                                                   \
-    (OPAL_UNLIKELY(gpuring_memory_possible() || self->together) &&           \
-     (gpuring_describe_##name(&stage, comm, GPURING_VALUES_##list), true) && \
-     (gpuring_stage_applies(&stage) || self->together))
+#define FIELD(argument)    .argument = argument
+#define ARGUMENT(argument) arguments->argument
 
-/* What differs between the forms: a request, the arguments behind the list, how a call ends. */
-#define LOCALS_BLOCKING
-#define LOCALS_NONBLOCKING ompi_request_t *inner = NULL;
-#define LOCALS_PERSISTENT  LOCALS_NONBLOCKING
+/* The arguments behind the list, of each form. */
+#define REST_BLOCKING    arguments->comm
+#define REST_NONBLOCKING arguments->comm, request
+#define REST_PERSISTENT  arguments->comm, info, request
 
-#define REST_BLOCKING(request)    comm
-#define REST_NONBLOCKING(request) comm, request
-#define REST_PERSISTENT(request)  comm, info, request
+/* The previous module's functions. */
+typedef int (*previous_fn)(mca_coll_gpuring_module_t *module,
+                           const struct gpuring_arguments *arguments, struct ompi_info_t *info,
+                           ompi_request_t **request);
 
-#define OPEN_BLOCKING    gpuring_stage_open
-#define OPEN_NONBLOCKING gpuring_stage_open_nonblocking
-#define OPEN_PERSISTENT  gpuring_stage_open_persistent
+#define DEFINE_PREVIOUS(function, list, FORM)                                          \
+    static int previous_##function(mca_coll_gpuring_module_t *module,                  \
+                                   const struct gpuring_arguments *arguments,          \
+                                   struct ompi_info_t *info, ompi_request_t **request) \
+    {                                                                                  \
+        (void) info;                                                                   \
+        (void) request;                                                                \
+        return GPURING_CALL_PREVIOUS(module, function, GPURING_NAMES_##list(ARGUMENT), \
+                                     REST_##FORM);                                     \
+    }
+#define DEFINE_PREVIOUS_FORMS(name, list)       \
+    DEFINE_PREVIOUS(name, list, BLOCKING)       \
+    DEFINE_PREVIOUS(i##name, list, NONBLOCKING) \
+    DEFINE_PREVIOUS(name##_init, list, PERSISTENT)
+GPURING_STAGED_COLLECTIVES(DEFINE_PREVIOUS_FORMS)
 
-/* In place of the call, if this rank can take no part in it. */
-#define SKIPS_BLOCKING(previous)
-#define SKIPS_NONBLOCKING(previous) \
-    OPAL_UNLIKELY(stage.absent) ? gpuring_stage_skip(&stage, previous, &inner):
-#define SKIPS_PERSISTENT(previous) \
-    OPAL_UNLIKELY(stage.absent) ? gpuring_stage_skip_init(&stage, previous, &inner):
+static int previous_reduce_local(mca_coll_gpuring_module_t *module,
+                                 const struct gpuring_arguments *arguments,
+                                 struct ompi_info_t *info, ompi_request_t **request)
+{
+    (void) info;
+    (void) request;
+    return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_NAMES_REDUCTION(ARGUMENT));
+}
 
-/* Where the data is void: in a form of the call that can begin when the others know of that. */
-#define DEFERS_BLOCKING(name, list)
-#define DEFERS_PERSISTENT(name, list)
-#define DEFERS_NONBLOCKING(name, list)                                          \
-    OPAL_UNLIKELY(gpuring_stage_defers(&stage, self->previous.i##name##_module, \
-                                       self->previous.name##_init_module))      \
-    ? GPURING_CALL_PREVIOUS(self, name##_init, GPURING_VALUES_##list, comm, MPI_INFO_NULL, &inner):
+int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                                enum gpuring_form form, const struct gpuring_arguments *arguments,
+                                struct ompi_info_t *info, ompi_request_t **request)
+{
+    static const previous_fn previous[][GPURING_FORM_COUNT] = {
+#define ROW(name, list) {previous_##name, previous_i##name, previous_##name##_init},
+        GPURING_STAGED_COLLECTIVES(ROW)
+#undef ROW
+            {previous_reduce_local, NULL, NULL},
+    };
 
-#define COUNT_NONBLOCKING(name) \
-    (gpuring_stage_count(self, GPURING_STAGED_##name), self->staging.apart = 0)
-#define COUNT_PERSISTENT(name) COUNT_NONBLOCKING(name)
-#define COUNT_BLOCKING(name)                                                            \
-    (gpuring_stage_is_apart(comm, GPURING_STAGED_##name) ? (void) self->staging.apart++ \
-                                                         : (void) COUNT_NONBLOCKING(name))
+    return previous[what][form](module, arguments, info, request);
+}
 
-/* A call that is not staged here: its data may come from ranks where it is. */
-#define BEGIN_BLOCKING const uint64_t number = gpuring_stage_calls(self);
-#define BEGIN_NONBLOCKING
-#define BEGIN_PERSISTENT
-#define PASSED_BLOCKING(name)    gpuring_stage_passed(self, GPURING_STAGED_##name, number, result)
-#define PASSED_NONBLOCKING(name) result
-#define PASSED_PERSISTENT(name)  result
+/*
+ * The entries. A process without GPU memory calls the previous module at once; LARGE: unless it is
+ * a call that all ranks may have to cut into chunks.
+ */
+#define DEFINE_BLOCKING(name, list, LARGE)                                                   \
+    int gpuring_stage_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING)                 \
+    {                                                                                        \
+        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;              \
+        bool large = (LARGE);                                                                \
+                                                                                             \
+        if (OPAL_UNLIKELY(large || gpuring_memory_possible())) {                             \
+            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};        \
+                                                                                             \
+            return large ? gpuring_stage_large(self, GPURING_STAGED_##name, &a, false)       \
+                         : gpuring_stage_blocking(self, GPURING_STAGED_##name, &a);          \
+        }                                                                                    \
+        return GPURING_CALL_PREVIOUS(self, name, GPURING_NAMES_##list(GPURING_VALUE), comm); \
+    }
 
-#define CLOSE_BLOCKING    gpuring_stage_close(&stage, result)
-#define CLOSE_NONBLOCKING gpuring_stage_request(&stage, result, inner, request)
-#define CLOSE_PERSISTENT  CLOSE_NONBLOCKING
-
-#define DEFINE_FORM(function, name, list, FORM)                                                \
-    int gpuring_stage_##function(GPURING_ARGUMENTS_##list, GPURING_END_##FORM)                 \
+#define DEFINE_NONBLOCKING(name, list)                                                         \
+    int gpuring_stage_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING)               \
     {                                                                                          \
         mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                \
-        LOCALS_##FORM struct gpuring_stage stage;                                              \
-        int result;                                                                            \
                                                                                                \
-        COUNT_##FORM(name);                                                                    \
-        if (!STAGED(name, list)) {                                                             \
-            BEGIN_##FORM result = GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list, \
-                                                        REST_##FORM(request));                 \
-            return PASSED_##FORM(name);                                                        \
+        if (OPAL_UNLIKELY(gpuring_memory_possible())) {                                        \
+            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};          \
+                                                                                               \
+            return gpuring_stage_request(self, GPURING_STAGED_##name, GPURING_NONBLOCKING, &a, \
+                                         NULL, request);                                       \
         }                                                                                      \
-        result = OPEN_##FORM(&stage, self, GPURING_STAGED_##name);                             \
-        if (result != MPI_SUCCESS) {                                                           \
-            return result;                                                                     \
-        }                                                                                      \
-        GPURING_REPLACE_##list;                                                                \
-        result = SKIPS_##FORM(self->previous.function##_module) DEFERS_##FORM(name, list)      \
-            GPURING_CALL_PREVIOUS(self, function, GPURING_VALUES_##list, REST_##FORM(&inner)); \
-        return CLOSE_##FORM;                                                                   \
+        return GPURING_CALL_PREVIOUS(self, i##name, GPURING_NAMES_##list(GPURING_VALUE), comm, \
+                                     request);                                                 \
     }
 
-#define DEFINE(name, list)                        \
-    DEFINE_FORM(name, name, list, BLOCKING)       \
-    DEFINE_FORM(i##name, name, list, NONBLOCKING) \
-    DEFINE_FORM(name##_init, name, list, PERSISTENT)
+#define DEFINE_PERSISTENT(name, list)                                                              \
+    int gpuring_stage_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT)              \
+    {                                                                                              \
+        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                    \
+                                                                                                   \
+        if (OPAL_UNLIKELY(gpuring_memory_possible())) {                                            \
+            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};              \
+                                                                                                   \
+            return gpuring_stage_request(self, GPURING_STAGED_##name, GPURING_PERSISTENT, &a,      \
+                                         info, request);                                           \
+        }                                                                                          \
+        return GPURING_CALL_PREVIOUS(self, name##_init, GPURING_NAMES_##list(GPURING_VALUE), comm, \
+                                     info, request);                                               \
+    }
 
-GPURING_STAGED_COLLECTIVES(DEFINE)
+/*
+ * Is a call large enough for chunks? By the bytes of all blocks, of which the type signature is the
+ * same on all ranks, and so is the answer. Only where ranks agree on it, see large.c.
+ */
+static bool is_large(const mca_coll_gpuring_module_t *module, int blocks, size_t bytes)
+{
+    return OPAL_UNLIKELY(bytes > 2 * gpuring_params.stage_size) &&
+           bytes > 2 * gpuring_cut_limit(blocks, gpuring_params.stage_size) &&
+           module->staging.oob != NULL;
+}
 
-/* Not a collective, but of the same table: of MPI_COMM_SELF. */
-int gpuring_stage_reduce_local(const void *sbuf, void *rbuf, gpuring_count_t count,
-                               struct ompi_datatype_t *type, struct ompi_op_t *op,
-                               mca_coll_base_module_t *module)
+static size_t bytes_of(gpuring_count_t count, const struct ompi_datatype_t *type)
+{
+    return (size_t) count * type->super.size;
+}
+
+static size_t sum(const mca_coll_gpuring_module_t *module, gpuring_counts_t counts)
+{
+    size_t elements = 0;
+
+    for (int i = 0; i < module->nranks && module->staging.oob != NULL; i++) {
+        elements += GPURING_COUNT_AT(counts, i);
+    }
+    return elements;
+}
+
+/* The root knows by its arguments for all blocks, which say nothing elsewhere. */
+static size_t rooted(const mca_coll_gpuring_module_t *module, int root, gpuring_count_t all,
+                     const struct ompi_datatype_t *all_type, gpuring_count_t own,
+                     const struct ompi_datatype_t *own_type)
+{
+    if (module->staging.oob == NULL) {
+        return 0;
+    }
+    return root == module->rank ? bytes_of(all, all_type) : bytes_of(own, own_type);
+}
+
+#define VECTOR      is_large(self, 1, bytes_of(rcount, rtype))
+#define EACH(bytes) is_large(self, self->nranks, (size_t) self->nranks *(bytes))
+#define BLOCKS      EACH(bytes_of(rcount, rtype))
+#define SUM         is_large(self, self->nranks, sum(self, rcounts) * rtype->super.size)
+#define GATHERED    EACH(rooted(self, root, rcount, rtype, scount, stype))
+#define SCATTERED   EACH(rooted(self, root, scount, stype, rcount, rtype))
+#define NOT_CUT     false
+
+DEFINE_BLOCKING(bcast, BCAST, VECTOR)
+DEFINE_BLOCKING(reduce, REDUCE, VECTOR)
+DEFINE_BLOCKING(allreduce, REDUCTION, VECTOR)
+DEFINE_BLOCKING(scan, REDUCTION, VECTOR)
+DEFINE_BLOCKING(exscan, REDUCTION, VECTOR)
+DEFINE_BLOCKING(reduce_scatter_block, REDUCTION, BLOCKS)
+DEFINE_BLOCKING(reduce_scatter, REDUCE_SCATTER, SUM)
+DEFINE_BLOCKING(allgather, EXCHANGE, BLOCKS)
+DEFINE_BLOCKING(allgatherv, ALLGATHERV, SUM)
+DEFINE_BLOCKING(gather, ROOTED, GATHERED)
+DEFINE_BLOCKING(scatter, ROOTED, SCATTERED)
+DEFINE_BLOCKING(alltoall, EXCHANGE, BLOCKS)
+DEFINE_BLOCKING(gatherv, GATHERV, NOT_CUT)
+DEFINE_BLOCKING(scatterv, SCATTERV, NOT_CUT)
+DEFINE_BLOCKING(alltoallv, ALLTOALLV, NOT_CUT)
+DEFINE_BLOCKING(alltoallw, ALLTOALLW, NOT_CUT)
+DEFINE_BLOCKING(neighbor_allgather, EXCHANGE, NOT_CUT)
+DEFINE_BLOCKING(neighbor_allgatherv, ALLGATHERV, NOT_CUT)
+DEFINE_BLOCKING(neighbor_alltoall, EXCHANGE, NOT_CUT)
+DEFINE_BLOCKING(neighbor_alltoallv, ALLTOALLV, NOT_CUT)
+DEFINE_BLOCKING(neighbor_alltoallw, NEIGHBOR_ALLTOALLW, NOT_CUT)
+GPURING_STAGED_COLLECTIVES(DEFINE_NONBLOCKING)
+GPURING_STAGED_COLLECTIVES(DEFINE_PERSISTENT)
+
+int gpuring_stage_allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    struct gpuring_part all = gpuring_part_whole((size_t) count, type);
-    struct gpuring_stage stage = {
-        .send = {.user = sbuf, .place = sbuf, .in = all},
-        .receive = {.user = rbuf, .place = rbuf, .in = all, .out = all},
-    };
-    int result;
 
-    if (!gpuring_memory_possible() || !gpuring_stage_applies(&stage)) {
-        return GPURING_CALL_PREVIOUS(self, reduce_local, sbuf, rbuf, count, type, op);
+    if (VECTOR) {
+        struct gpuring_arguments a = {GPURING_NAMES_REDUCTION(FIELD), .comm = comm};
+
+        return gpuring_stage_large(self, GPURING_STAGED_allreduce, &a, true);
     }
-    result = gpuring_stage_open(&stage, self, GPURING_STAGED_reduce_local);
-    if (result != MPI_SUCCESS) {
-        return result;
+    return GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm);
+}
+
+/* Not a collective, but of the same table: of MPI_COMM_SELF. */
+int gpuring_stage_reduce_local(GPURING_ARGUMENTS_REDUCTION, mca_coll_base_module_t *module)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+
+    if (gpuring_memory_possible()) {
+        struct gpuring_arguments a = {GPURING_NAMES_REDUCTION(FIELD)};
+
+        return gpuring_stage_blocking(self, GPURING_STAGED_reduce_local, &a);
     }
-    GPURING_REPLACE_BOTH;
-    result = GPURING_CALL_PREVIOUS(self, reduce_local, sbuf, rbuf, count, type, op);
-    return gpuring_stage_close(&stage, result);
+    return GPURING_CALL_PREVIOUS(self, reduce_local, GPURING_VALUES_REDUCTION);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * idle LARGE: a process that loads the CUDA driver late. Calls on host buffers before, which
+ * late_driver LARGE: a process that loads the CUDA driver late. Calls on host buffers before, which
  * are handed on without another look, and after; then calls on a GPU's. Right results, and each
  * call is counted once. LARGE: ints of a call that is more than twice coll_gpuring_stage_size: the
  * ranks agree on those, whoever has a driver.

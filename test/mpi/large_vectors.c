@@ -4,7 +4,7 @@
  * MPI_Allreduce and, staged, MPI_Bcast of more bytes than an int or half a size_t holds, in place,
  * with every element looked at. Arithmetic in 31 or 32 bits anywhere would miss parts of it.
  *
- *   large BYTES   a few bytes more are used
+ *   large_vectors BYTES   a few bytes more are used
  */
 #include "harness.h"
 

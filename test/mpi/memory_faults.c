@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "scarce.h"
+#include "memory_faults.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,9 +20,9 @@ extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 
 static uintptr_t first, last; /* the component's addresses */
-static long failing;          /* see scarce_arm */
+static long failing;          /* see memory_faults_arm */
 static long counted;          /* atomic, as there are threads */
-static bool armed, refusing;
+static bool armed;
 
 static int find_component(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -45,7 +44,7 @@ static int find_component(struct dl_phdr_info *info, size_t size, void *unused)
     return 1;
 }
 
-void scarce_arm(long number)
+void memory_faults_arm(long number)
 {
     dl_iterate_phdr(find_component, NULL);
     failing = number;
@@ -53,16 +52,10 @@ void scarce_arm(long number)
     __atomic_store_n(&armed, first != 0, __ATOMIC_RELEASE);
 }
 
-long scarce_disarm(void)
+long memory_faults_disarm(void)
 {
     __atomic_store_n(&armed, false, __ATOMIC_RELEASE);
     return counted;
-}
-
-void scarce_refuse_private(int refused)
-{
-    dl_iterate_phdr(find_component, NULL);
-    __atomic_store_n(&refusing, refused != 0, __ATOMIC_RELEASE);
 }
 
 static bool of_component(const void *caller)
@@ -104,13 +97,7 @@ void *realloc(void *old, size_t bytes)
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
     static void *(*next)(void *, size_t, int, int, int, off_t);
-    bool private = (flags & MAP_PRIVATE) != 0 && (protection & PROT_WRITE) != 0;
 
-    if (private && __atomic_load_n(&refusing, __ATOMIC_ACQUIRE) &&
-        of_component(__builtin_return_address(0))) {
-        errno = ENOMEM;
-        return MAP_FAILED;
-    }
     if (fails(__builtin_return_address(0))) {
         return MAP_FAILED;
     }
@@ -131,22 +118,4 @@ int memfd_create(const char *name, unsigned flags)
         *(void **) &next = dlsym(RTLD_NEXT, "memfd_create");
     }
     return next(name, flags);
-}
-
-void *mremap(void *old, size_t old_bytes, size_t new_bytes, int flags, ...)
-{
-    static void *(*next)(void *, size_t, size_t, int, ...);
-    void *address;
-    va_list arguments;
-
-    va_start(arguments, flags);
-    address = (flags & MREMAP_FIXED) != 0 ? va_arg(arguments, void *) : NULL;
-    va_end(arguments);
-    if (fails(__builtin_return_address(0))) {
-        return MAP_FAILED;
-    }
-    if (next == NULL) {
-        *(void **) &next = dlsym(RTLD_NEXT, "mremap");
-    }
-    return next(old, old_bytes, new_bytes, flags, address);
 }

@@ -3,8 +3,8 @@
 /*
  * A rank that does not come: what the others get.
  *
- *   absent late|killed|stopped   the last rank sleeps, kills itself, or stops itself, instead of
- *                                entering an allreduce, after some that it took part in
+ *   lost_rank late|killed|stopped   the last rank sleeps, kills itself, or stops itself, instead of
+ *                                   entering an allreduce, after some that it took part in
  *
  * The others print "ok" lines if the call returns an error within the time that the driver grants,
  * if MPI is still usable, and if other communicators that do not contain that rank still work.

@@ -4,18 +4,14 @@
  * A library to preload: lets calls for memory fail, among those that the component makes while
  * the library is armed. Calls of others (MPI, libc, the program) are not counted.
  */
-#ifndef GPURING_TEST_SCARCE_H
-#define GPURING_TEST_SCARCE_H
+#ifndef GPURING_TEST_MEMORY_FAULTS_H
+#define GPURING_TEST_MEMORY_FAULTS_H
 
 /* The call with this number, from 1, fails once; 0: none does; negative: that one and all after it.
  * Counting begins anew. */
-void scarce_arm(long number);
+void memory_faults_arm(long number);
 
 /* Stop; how many calls were counted. */
-long scarce_disarm(void);
-
-/* Not 0: refuse the component private mappings that can be written, as a system that does not
- * overcommit memory. Apart from arming. */
-void scarce_refuse_private(int refused);
+long memory_faults_disarm(void);
 
 #endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/stage/buffers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define SMALLEST ((size_t) 64 << 10)
+#define STEP     ((size_t) 2 << 20) /* sizes above it are multiples of it, smaller powers of two */
+#define KEEP     ((size_t) 256 << 20) /* bytes that are kept, at most */
+#define SPARSE   8                    /* from this ratio of bytes to touched ones on: not pinned */
+#define STREAMS  16                   /* that are kept */
+
+static struct {
+    pthread_mutex_t lock; /* guards all */
+    struct gpuring_list used, kept;
+    size_t kept_bytes;
+    size_t pinned_limit; /* so much could not be pinned; 0: no limit met */
+    struct gpuring_stream *streams[STREAMS];
+    int stream_count;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .used = GPURING_LIST_INIT(pool.used),
+          .kept = GPURING_LIST_INIT(pool.kept)};
+
+static size_t rounded(size_t bytes)
+{
+    size_t size = SMALLEST;
+
+    if (bytes > STEP) {
+        return (bytes + STEP - 1) / STEP * STEP;
+    }
+    while (size < bytes) {
+        size *= 2;
+    }
+    return size;
+}
+
+static void destroy(struct gpuring_stage_bounce *bounce)
+{
+    if (bounce->pinned) {
+        gpuring_process.device_ops->free_pinned(gpuring_process.device, bounce->address);
+    } else {
+        munmap(bounce->address, bounce->bytes);
+    }
+    free(bounce);
+}
+
+static void pinning_failed(size_t bytes)
+{
+    bool first;
+
+    pthread_mutex_lock(&pool.lock);
+    first = pool.pinned_limit == 0;
+    pool.pinned_limit = first || bytes < pool.pinned_limit ? bytes : pool.pinned_limit;
+    pthread_mutex_unlock(&pool.lock);
+    if (first) {
+        gpuring_warn("[pin-limit] %zu bytes of host memory could not be pinned: collectives on GPU "
+                     "memory are staged through pageable memory, which is slower; raise the limit "
+                     "on locked memory (ulimit -l) or free host memory",
+                     bytes);
+    }
+}
+
+static bool pin(struct gpuring_stage_bounce *bounce, size_t touched)
+{
+    void *address;
+    bool may;
+
+    pthread_mutex_lock(&pool.lock);
+    may = gpuring_process.gpu >= 0 &&
+          (pool.pinned_limit == 0 || bounce->bytes < pool.pinned_limit) &&
+          (bounce->bytes <= STEP || bounce->bytes / SPARSE <= touched);
+    pthread_mutex_unlock(&pool.lock);
+    if (!may) {
+        return false;
+    }
+    if (gpuring_process.device_ops->alloc_pinned(gpuring_process.device, bounce->bytes, &address) !=
+        0) {
+        pinning_failed(bounce->bytes);
+        return false;
+    }
+    bounce->address = address;
+    return true;
+}
+
+static struct gpuring_stage_bounce *create(size_t bytes, size_t touched)
+{
+    struct gpuring_stage_bounce *bounce = calloc(1, sizeof *bounce);
+
+    if (bounce == NULL) {
+        return NULL;
+    }
+    bounce->bytes = bytes;
+    bounce->pinned = pin(bounce, touched);
+    if (!bounce->pinned) {
+        bounce->address = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (bounce->address == MAP_FAILED) {
+            free(bounce);
+            return NULL;
+        }
+    }
+    return bounce;
+}
+
+/* The smallest kept one that is large enough, unless most of it would be wasted. */
+static struct gpuring_stage_bounce *take_kept(size_t bytes)
+{
+    struct gpuring_stage_bounce *bounce, *best = NULL;
+
+    GPURING_LIST_EACH(bounce, &pool.kept, struct gpuring_stage_bounce, node)
+    {
+        if (bounce->bytes >= bytes && bounce->bytes / 4 <= bytes &&
+            (best == NULL || bounce->bytes < best->bytes)) {
+            best = bounce;
+        }
+    }
+    if (best != NULL) {
+        gpuring_list_remove(&best->node);
+        pool.kept_bytes -= best->bytes;
+    }
+    return best;
+}
+
+struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touched)
+{
+    struct gpuring_stage_bounce *bounce;
+
+    bytes = rounded(bytes);
+    pthread_mutex_lock(&pool.lock);
+    bounce = take_kept(bytes);
+    pthread_mutex_unlock(&pool.lock);
+    if (bounce == NULL) {
+        bounce = create(bytes, touched);
+    }
+    if (bounce != NULL) {
+        pthread_mutex_lock(&pool.lock);
+        gpuring_list_prepend(&pool.used, &bounce->node);
+        pthread_mutex_unlock(&pool.lock);
+    }
+    return bounce;
+}
+
+void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
+{
+    bool keep;
+
+    if (bounce == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    gpuring_list_remove(&bounce->node);
+    keep = bounce->pinned && pool.kept_bytes + bounce->bytes <= KEEP;
+    if (keep) {
+        gpuring_list_prepend(&pool.kept, &bounce->node);
+        pool.kept_bytes += bounce->bytes;
+    }
+    pthread_mutex_unlock(&pool.lock);
+    if (!keep) {
+        destroy(bounce);
+    }
+}
+
+int gpuring_stage_stream_get(struct gpuring_stream **stream)
+{
+    *stream = NULL;
+    pthread_mutex_lock(&pool.lock);
+    if (pool.stream_count > 0) {
+        *stream = pool.streams[--pool.stream_count];
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return *stream != NULL
+               ? GPURING_OK
+               : gpuring_process.device_ops->stream_create(gpuring_process.device, stream);
+}
+
+void gpuring_stage_stream_put(struct gpuring_stream *stream)
+{
+    if (stream == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    if (pool.stream_count < STREAMS) {
+        pool.streams[pool.stream_count++] = stream;
+        stream = NULL;
+    }
+    pthread_mutex_unlock(&pool.lock);
+    if (stream != NULL) {
+        gpuring_process.device_ops->stream_destroy(stream);
+    }
+}
+
+static void destroy_all(struct gpuring_list *list)
+{
+    struct gpuring_stage_bounce *bounce;
+
+    while ((bounce = GPURING_LIST_FIRST(list, struct gpuring_stage_bounce, node)) != NULL) {
+        gpuring_list_remove(&bounce->node);
+        destroy(bounce);
+    }
+}
+
+void gpuring_stage_buffers_close(void)
+{
+    destroy_all(&pool.used); /* of persistent requests that were never freed */
+    destroy_all(&pool.kept);
+    pool.kept_bytes = 0;
+    pool.pinned_limit = 0;
+    while (pool.stream_count > 0) {
+        gpuring_process.device_ops->stream_destroy(pool.streams[--pool.stream_count]);
+    }
+}

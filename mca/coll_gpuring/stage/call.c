@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/stage/call.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/memory_kind.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/stage/buffers.h"
+#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define ALIGNMENT 64 /* an address in a bounce buffer is the user's modulo this */
+
+/* An address that is computed, not followed: buffers may begin outside of their memory. */
+static const char *moved(const void *address, ptrdiff_t by)
+{
+    return (const char *) ((uintptr_t) address + (uintptr_t) by);
+}
+
+static bool on_gpu(const void *address)
+{
+    return gpuring_pointer_on_gpu(gpuring_memory_of(address).kind);
+}
+
+/* The first run on a GPU, or NULL. All are looked at: the device learns of other contexts so. */
+static const void *find_on_gpu(const struct gpuring_runs *runs)
+{
+    const void *found = NULL;
+
+    for (size_t i = runs->count; i > 0; i--) {
+        const void *address = moved(MPI_BOTTOM, gpuring_runs_at(runs, i - 1)->offset);
+
+        found = on_gpu(address) ? address : found;
+    }
+    return found;
+}
+
+/* MPI_BOTTOM: addresses are in the datatypes, and each may be anywhere. */
+static bool any_on_gpu(const struct gpuring_part *part)
+{
+    struct gpuring_runs runs = {.count = 0};
+    bool found = gpuring_part_runs(part, &runs) != GPURING_OK || find_on_gpu(&runs) != NULL;
+
+    gpuring_runs_free(&runs);
+    return found;
+}
+
+/* Where a buffer is, judged by a byte that is touched: its own address may be outside of it. */
+static bool part_on_gpu(const char *user, const struct gpuring_part *part)
+{
+    ptrdiff_t offset;
+
+    if (!gpuring_part_touches(part, &offset)) {
+        return false;
+    }
+    return user == MPI_BOTTOM ? any_on_gpu(part) : on_gpu(moved(user, offset));
+}
+
+static void find_buffer(struct gpuring_stage_buffer *buffer)
+{
+    buffer->on_gpu = buffer->user != MPI_IN_PLACE && (part_on_gpu(buffer->user, &buffer->in) ||
+                                                      part_on_gpu(buffer->user, &buffer->out));
+}
+
+bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
+{
+    find_buffer(&stage->send);
+    find_buffer(&stage->receive);
+    return stage->send.on_gpu || stage->receive.on_gpu;
+}
+
+/* A byte of the call that is on a GPU. */
+static const void *gpu_address(const struct gpuring_stage *stage)
+{
+    const struct gpuring_stage_buffer *buffer = stage->send.on_gpu ? &stage->send : &stage->receive;
+    const void *found = NULL;
+    ptrdiff_t offset = 0;
+
+    if (buffer->user == MPI_BOTTOM) {
+        found = find_on_gpu(&buffer->in_runs);
+        found = found != NULL ? found : find_on_gpu(&buffer->out_runs);
+    }
+    if (found == NULL && !gpuring_part_touches(&buffer->in, &offset)) {
+        (void) gpuring_part_touches(&buffer->out, &offset);
+    }
+    return found != NULL ? found : moved(buffer->user, offset);
+}
+
+int gpuring_stage_attach(const struct gpuring_stage *stage)
+{
+    return OPAL_LIKELY(gpuring_process.gpu >= 0) ? GPURING_OK
+                                                 : gpuring_process_attach(gpu_address(stage));
+}
+
+void gpuring_stage_name(enum gpuring_staged what, char *text, size_t size)
+{
+    static const char *const names[] = {
+#define NAME(name, arguments) #name,
+        GPURING_STAGED_COLLECTIVES(NAME) "reduce_local"
+#undef NAME
+    };
+
+    snprintf(text, size, "MPI_%c%s", toupper((unsigned char) names[what][0]), names[what] + 1);
+}
+
+/* "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast" */
+static const char *describe(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                            char text[320])
+{
+    size_t length;
+
+    gpuring_module_text(module, text, 256);
+    length = strlen(text);
+    length += (size_t) snprintf(text + length, 320 - length, ": ");
+    gpuring_stage_name(what, text + length, 320 - length);
+    return text;
+}
+
+int gpuring_stage_log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                              int failed)
+{
+    bool first = !module->staging.failed;
+    char text[320];
+
+    module->staging.failed = true;
+    gpuring_log(first ? GPURING_LOG_ERROR : GPURING_LOG_INFO,
+                "[stage-copy] %s returns an error on this rank, whose data could not be copied "
+                "between GPU and host: %s; other ranks get bytes of 0xff (NaN, or -1) in place of "
+                "what this rank sends",
+                describe(module, what, text), gpuring_status_text(failed));
+    return failed;
+}
+
+int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                             size_t bytes)
+{
+    char text[320];
+
+    gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank, which cannot take "
+                  "part in it: there are no %zu bytes of host memory to stage it through; other "
+                  "ranks may wait for it; free host memory, raise its limits (ulimit -v, "
+                  "vm.overcommit_memory), or lower coll_gpuring_stage_size",
+                  describe(module, what, text), bytes);
+    return GPURING_ERR_NOMEM;
+}
+
+void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
+{
+    bool served = what == GPURING_STAGED_allreduce && module->serves;
+    uint32_t bit = UINT32_C(1) << what;
+    char text[320];
+
+    _Static_assert(GPURING_STAGED_COUNT <= 32, "bits of staging.logged");
+    gpuring_pvar_add(GPURING_PVAR_staged, 1);
+    if (!served) { /* else counted with its reason */
+        gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
+    }
+    if ((module->staging.logged & bit) == 0 && gpuring_log_enabled(GPURING_LOG_INFO)) {
+        module->staging.logged |= bit;
+        gpuring_info("[staged] %s on GPU memory is staged through host memory: %s",
+                     describe(module, what, text),
+                     served ? "this call does not run on the GPU"
+                            : "the collective does not run on the GPU");
+    }
+}
+
+static int reserve_buffer(struct gpuring_stage *stage, struct gpuring_stage_buffer *buffer)
+{
+    struct gpuring_span span = {.bytes = 0};
+    size_t shift, bytes;
+    int status;
+
+    if (!buffer->on_gpu) {
+        return GPURING_OK;
+    }
+    status = gpuring_part_runs(&buffer->in, &buffer->in_runs);
+    if (status == GPURING_OK) {
+        status = gpuring_part_runs(&buffer->out, &buffer->out_runs);
+    }
+    if (status != GPURING_OK) {
+        bytes = 2 * (buffer->in_runs.count + buffer->out_runs.count) * sizeof(struct gpuring_run);
+        return gpuring_stage_log_memory(stage->module, stage->what, bytes);
+    }
+    span = gpuring_runs_span(gpuring_runs_span(span, &buffer->in_runs), &buffer->out_runs);
+    shift = (uintptr_t) moved(buffer->user, span.low) % ALIGNMENT;
+    bytes = (size_t) (span.high - span.low) + shift;
+    buffer->bounce = gpuring_stage_bounce_get(bytes, span.bytes);
+    if (buffer->bounce == NULL) {
+        return gpuring_stage_log_memory(stage->module, stage->what, bytes);
+    }
+    buffer->address = moved(buffer->bounce->address, (ptrdiff_t) shift - span.low);
+    return GPURING_OK;
+}
+
+int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments *arguments)
+{
+    int status;
+
+    /* Memory is pinned for a GPU that is attached; whether that works, copy_in finds out. */
+    (void) gpuring_stage_attach(stage);
+    status = reserve_buffer(stage, &stage->send);
+    if (status == GPURING_OK) {
+        status = reserve_buffer(stage, &stage->receive);
+    }
+    if (status != GPURING_OK) {
+        gpuring_stage_release(stage);
+        return status;
+    }
+    arguments->sbuf = stage->send.address;
+    arguments->rbuf = (void *) (uintptr_t) stage->receive.address;
+    gpuring_stage_account(stage->module, stage->what);
+    return GPURING_OK;
+}
+
+static int start_copies(struct gpuring_stage *stage, const char *to, const char *from,
+                        const struct gpuring_runs *runs)
+{
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    int status = GPURING_OK;
+
+    for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
+        const struct gpuring_run *run = gpuring_runs_at(runs, i);
+        char *there = (char *) (uintptr_t) moved(to, run->offset);
+        const char *here = moved(from, run->offset);
+
+        status = run->rows == 1 ? ops->copy(stage->stream, there, here, run->bytes)
+                                : ops->copy_rows(stage->stream, there, (size_t) run->stride, here,
+                                                 (size_t) run->stride, run->bytes, run->rows);
+    }
+    return status;
+}
+
+static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)
+{
+    return buffer->on_gpu ? start_copies(stage, buffer->address, buffer->user, &buffer->in_runs)
+                          : GPURING_OK;
+}
+
+static int copy_in(struct gpuring_stage *stage)
+{
+    int status = gpuring_stage_attach(stage), waited;
+
+    if (status == GPURING_OK && stage->stream == NULL) {
+        status = gpuring_stage_stream_get(&stage->stream);
+    }
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = start_in(stage, &stage->send);
+    if (status == GPURING_OK) {
+        status = start_in(stage, &stage->receive);
+    }
+    waited = gpuring_process.device_ops->synchronize(stage->stream);
+    return status == GPURING_OK ? waited : status;
+}
+
+static void poison(const struct gpuring_stage_buffer *buffer)
+{
+    if (buffer->on_gpu) {
+        gpuring_runs_fill(&buffer->in_runs, (char *) (uintptr_t) buffer->address, GPURING_POISON);
+    }
+}
+
+void gpuring_stage_copy_in(struct gpuring_stage *stage)
+{
+    stage->failed = copy_in(stage);
+    if (stage->failed != GPURING_OK) {
+        (void) gpuring_stage_log_failure(stage->module, stage->what, stage->failed);
+        poison(&stage->send);
+        poison(&stage->receive);
+    }
+}
+
+int gpuring_stage_start_out(struct gpuring_stage *stage)
+{
+    const mca_coll_gpuring_module_t *module = stage->module;
+    int status = stage->failed;
+
+    /* The wire-up found a GPU that does not even copy. */
+    if (module->state == GPURING_STATE_FAILED && module->failure == GPURING_ERR_DEVICE) {
+        status = GPURING_ERR_DEVICE;
+    }
+    if (status == GPURING_OK && stage->receive.on_gpu) {
+        status = start_copies(stage, stage->receive.user, stage->receive.address,
+                              &stage->receive.out_runs);
+        if (status != GPURING_OK) {
+            (void) gpuring_process.device_ops->synchronize(stage->stream);
+            (void) gpuring_stage_log_failure(stage->module, stage->what, status);
+        }
+    }
+    return status;
+}
+
+/* By the device's function that waits, or asks. */
+static int end_out(struct gpuring_stage *stage, int (*end)(struct gpuring_stream *stream))
+{
+    int status = stage->stream != NULL ? end(stage->stream) : GPURING_OK;
+
+    return status < GPURING_OK ? gpuring_stage_log_failure(stage->module, stage->what, status)
+                               : status;
+}
+
+int gpuring_stage_wait_out(struct gpuring_stage *stage)
+{
+    return end_out(stage, gpuring_process.device_ops->synchronize);
+}
+
+int gpuring_stage_poll_out(struct gpuring_stage *stage)
+{
+    return end_out(stage, gpuring_process.device_ops->copied);
+}
+
+void gpuring_stage_rest(struct gpuring_stage *stage)
+{
+    gpuring_stage_stream_put(stage->stream);
+    stage->stream = NULL;
+}
+
+static void release_buffer(struct gpuring_stage_buffer *buffer)
+{
+    gpuring_runs_free(&buffer->in_runs);
+    gpuring_runs_free(&buffer->out_runs);
+    gpuring_stage_bounce_put(buffer->bounce);
+    buffer->bounce = NULL;
+}
+
+void gpuring_stage_release(struct gpuring_stage *stage)
+{
+    gpuring_stage_rest(stage);
+    release_buffer(&stage->send);
+    release_buffer(&stage->receive);
+}
+
+void gpuring_stage_finish(void)
+{
+    gpuring_stage_buffers_close();
+}

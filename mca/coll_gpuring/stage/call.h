@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A staged call and its steps:
+ *
+ *     describe      which blocks of which buffers it reads and writes    describe.c, part.c
+ *     is_on_gpu     where these lie: if none is on a GPU, that was all   call.c, as what follows
+ *     reserve       bounce buffers
+ *     copy in
+ *     the call of the previous module, on the bounce buffers             entries.c
+ *     copy out
+ *     release
+ *
+ * blocking.c and request.c make these steps in each form, large.c does so in chunks. Functions
+ * return 0 or a gpuring_status.
+ */
+#ifndef GPURING_STAGE_CALL_H
+#define GPURING_STAGE_CALL_H
+
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/stage/part.h"
+
+#define GPURING_POISON 0xff /* bytes in place of data that is owed: NaN, or -1 */
+
+enum gpuring_staged {
+#define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
+    GPURING_STAGED_COLLECTIVES(GPURING_STAGED_ENUM) GPURING_STAGED_reduce_local,
+#undef GPURING_STAGED_ENUM
+    GPURING_STAGED_COUNT
+};
+
+/* The arguments of any collective; each has those of its list, the others are zero. */
+struct gpuring_arguments {
+    const void *sbuf;
+    gpuring_count_t scount;
+    gpuring_counts_t scounts;
+    gpuring_displs_t sdispls;
+    gpuring_byte_displs_t saddresses;
+    struct ompi_datatype_t *stype, *const *stypes;
+    void *rbuf;
+    gpuring_count_t rcount;
+    gpuring_counts_t rcounts;
+    gpuring_displs_t rdispls;
+    gpuring_byte_displs_t raddresses;
+    struct ompi_datatype_t *rtype, *const *rtypes;
+    struct ompi_op_t *op;
+    int root;
+    struct ompi_communicator_t *comm;
+};
+
+/* One buffer of a call. */
+struct gpuring_stage_buffer {
+    const char *user;
+    struct gpuring_part in, out; /* what the call reads and writes; may overlap */
+    bool on_gpu;
+
+    const char *address; /* what the previous module gets: `user`, or in a bounce buffer */
+    struct gpuring_stage_bounce *bounce;
+    struct gpuring_runs in_runs, out_runs;
+};
+
+struct gpuring_stage {
+    mca_coll_gpuring_module_t *module;
+    enum gpuring_staged what;
+    struct gpuring_stage_buffer send, receive;
+    struct gpuring_stream *stream;
+    int failed; /* 0, or why this rank's data could not be copied */
+};
+
+void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
+                            enum gpuring_staged what, const struct gpuring_arguments *arguments);
+
+/* Does the call use GPU memory at this rank? If not, nothing has to be released. */
+bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage);
+
+/* The bounce buffers; sets the arguments' buffers to them. GPURING_ERR_NOMEM (logged): this rank
+ * cannot take part, and holds nothing. A GPU that fails is no error here, but stage->failed. */
+int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments *arguments);
+
+/* Begin (again): attach the GPU, copy in, and wait for that. What cannot be copied is set to 0xff,
+ * and stage->failed says why (logged). */
+void gpuring_stage_copy_in(struct gpuring_stage *stage);
+
+/* Start to copy out, and wait for that, or ask whether it is done: 0; GPURING_AGAIN; or why the
+ * call is an error at this rank although the previous module did its part. */
+int gpuring_stage_start_out(struct gpuring_stage *stage);
+int gpuring_stage_wait_out(struct gpuring_stage *stage);
+int gpuring_stage_poll_out(struct gpuring_stage *stage);
+
+/* The stream goes back; and all that the call has. Only while no copy runs. */
+void gpuring_stage_rest(struct gpuring_stage *stage);
+void gpuring_stage_release(struct gpuring_stage *stage);
+
+/* The process works with the GPU of the first buffer: attach that, unless it is done. */
+int gpuring_stage_attach(const struct gpuring_stage *stage);
+
+/* Log why data of this rank is not copied, if it is the first failure of this communicator;
+ * returns `failed`. */
+int gpuring_stage_log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                              int failed);
+/* Log that there is no memory for a call; returns GPURING_ERR_NOMEM. */
+int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                             size_t bytes);
+
+/* Count a call that is staged; the first of each collective on a communicator is logged. */
+void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what);
+
+/* "MPI_Bcast" */
+void gpuring_stage_name(enum gpuring_staged what, char *text, size_t size);
+
+/* The previous module's function in a form, which uses the request and info that it needs. */
+enum gpuring_form { GPURING_BLOCKING, GPURING_NONBLOCKING, GPURING_PERSISTENT, GPURING_FORM_COUNT };
+int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                                enum gpuring_form form, const struct gpuring_arguments *arguments,
+                                struct ompi_info_t *info, ompi_request_t **request);
+
+/* The forms. MPI error codes. */
+int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                           struct gpuring_arguments *arguments);
+int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                          enum gpuring_form form, struct gpuring_arguments *arguments,
+                          struct ompi_info_t *info, ompi_request_t **request);
+
+/* A blocking call that may be cut into chunks, as all ranks know; on_host: no buffer of this rank
+ * is on a GPU. */
+int gpuring_stage_large(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                        struct gpuring_arguments *arguments, bool on_host);
+
+#endif

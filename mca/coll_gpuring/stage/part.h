@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Which blocks of elements a collective reads or writes in a buffer, as its arguments say it. */
+#ifndef GPURING_STAGE_PART_H
+#define GPURING_STAGE_PART_H
+
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/stage/extents.h"
+
+/* How long blocks are, and where they begin. */
+enum gpuring_placing {
+    GPURING_EQUAL,        /* `count` elements each, one behind the other */
+    GPURING_PACKED,       /* of `counts` elements, one behind the other */
+    GPURING_BY_EXTENTS,   /* .., displacements in extents of the type */
+    GPURING_BY_BYTES,     /* .., displacements in bytes, of type int where counts are */
+    GPURING_BY_ADDRESSES, /* .., displacements in bytes, of type MPI_Aint */
+};
+
+/*
+ * The buffer has `blocks` blocks, one for each rank or neighbour, of which first to end - 1 are
+ * touched. end 0: nothing is, and the buffer's pointer and types mean nothing. It points to
+ * arguments of the call.
+ */
+struct gpuring_part {
+    int blocks, first, end;
+    enum gpuring_placing placing;
+    size_t count;
+    gpuring_counts_t counts;
+    gpuring_displs_t displs;
+    gpuring_byte_displs_t addresses;
+    struct ompi_datatype_t *type; /* of every block, or: */
+    struct ompi_datatype_t *const *types;
+};
+
+static inline struct gpuring_part gpuring_part_blocks(int n, size_t count,
+                                                      struct ompi_datatype_t *type)
+{
+    return (struct gpuring_part){.blocks = n, .end = n, .count = count, .type = type};
+}
+
+/* One block of them. */
+static inline struct gpuring_part gpuring_part_only(struct gpuring_part part, int block)
+{
+    part.first = block;
+    part.end = block + 1;
+    return part;
+}
+
+/* The next block of all of a part, touched or not: zeroed before the first. */
+struct gpuring_block {
+    int next;
+    size_t count;
+    const struct ompi_datatype_t *type;
+    ptrdiff_t offset; /* of its first element; meaningless without elements */
+};
+bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *block);
+
+/* True, and the offset of a byte that the part touches; false if it touches none. */
+bool gpuring_part_touches(const struct gpuring_part *part, ptrdiff_t *offset);
+
+/* Do the elements of every block follow one another without gaps? */
+bool gpuring_part_contiguous(const struct gpuring_part *part);
+
+/* Make runs of the bytes that the part touches: 0 or GPURING_ERR_NOMEM. */
+int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* Byte runs of datatypes: which pieces become one copy, and that all bytes are in one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define AREA 4096
+
+static void add(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes)
+{
+    assert_int_equal(gpuring_runs_add(runs, offset, bytes), GPURING_OK);
+}
+
+static void assert_run(const struct gpuring_runs *runs, size_t i, ptrdiff_t offset, size_t bytes,
+                       size_t rows, ptrdiff_t stride)
+{
+    const struct gpuring_run *run = gpuring_runs_at(runs, i);
+
+    assert_true(i < runs->count);
+    assert_int_equal(run->offset, offset);
+    assert_int_equal(run->bytes, bytes);
+    assert_int_equal(run->rows, rows);
+    if (rows > 1) {
+        assert_int_equal(run->stride, stride);
+    }
+}
+
+static void pieces_that_touch_are_one_run(void **state)
+{
+    struct gpuring_runs runs = {.count = 0};
+
+    (void) state;
+    add(&runs, -8, 8);
+    add(&runs, 0, 4);
+    add(&runs, 4, 12);
+    gpuring_runs_end(&runs);
+    assert_int_equal(runs.count, 1);
+    assert_run(&runs, 0, -8, 24, 1, 0);
+    gpuring_runs_free(&runs);
+}
+
+static void pieces_that_repeat_are_rows(void **state)
+{
+    struct gpuring_runs runs = {.count = 0};
+
+    (void) state;
+    for (int i = 0; i < 10; i++) {
+        add(&runs, 12 * i, 4);
+    }
+    add(&runs, 12 * 9 + 20, 4); /* not at that distance */
+    add(&runs, 12 * 9 + 32, 8); /* not of that length */
+    gpuring_runs_end(&runs);
+    assert_int_equal(runs.count, 3);
+    assert_run(&runs, 0, 0, 4, 10, 12);
+    assert_run(&runs, 1, 12 * 9 + 20, 4, 1, 0);
+    assert_run(&runs, 2, 12 * 9 + 32, 8, 1, 0);
+    gpuring_runs_free(&runs);
+}
+
+static void pieces_that_go_back_or_far_are_not_rows(void **state)
+{
+    struct gpuring_runs runs = {.count = 0};
+
+    (void) state;
+    add(&runs, 100, 4);
+    add(&runs, 50, 4);
+    add(&runs, 50 + ((ptrdiff_t) 1 << 31), 4); /* drivers take strides of 31 bits */
+    gpuring_runs_end(&runs);
+    assert_int_equal(runs.count, 3);
+    gpuring_runs_free(&runs);
+}
+
+static void elements_become_rows_of_each_piece(void **state)
+{
+    struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
+
+    (void) state;
+    add(&element, 0, 4);
+    add(&element, 8, 8);
+    gpuring_runs_end(&element);
+    assert_int_equal(gpuring_runs_repeat(&runs, &element, 100, 50, 24), GPURING_OK);
+    assert_int_equal(runs.count, 2);
+    assert_run(&runs, 0, 100, 4, 50, 24);
+    assert_run(&runs, 1, 108, 8, 50, 24);
+    gpuring_runs_free(&element);
+    gpuring_runs_free(&runs);
+}
+
+/* Few elements of many rows: one copy for each element. */
+static void elements_of_many_rows_stay_apart(void **state)
+{
+    struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
+
+    (void) state;
+    for (int i = 0; i < 20; i++) {
+        add(&element, 10 * i, 5);
+    }
+    gpuring_runs_end(&element);
+    assert_int_equal(gpuring_runs_repeat(&runs, &element, 0, 2, 400), GPURING_OK);
+    assert_int_equal(runs.count, 2);
+    assert_run(&runs, 1, 400, 5, 20, 10);
+    gpuring_runs_free(&element);
+    gpuring_runs_free(&runs);
+}
+
+static void no_runs_touch_nothing(void **state)
+{
+    struct gpuring_runs runs = {.count = 0};
+    struct gpuring_span span = gpuring_runs_span((struct gpuring_span){.bytes = 0}, &runs);
+    char buffer[1] = {7};
+
+    (void) state;
+    assert_int_equal(span.bytes, 0);
+    gpuring_runs_fill(&runs, buffer, 0xff);
+    assert_int_equal(buffer[0], 7);
+}
+
+static int random_below(unsigned *seed, int below)
+{
+    *seed = *seed * 1103515245U + 12345U;
+    return (int) ((*seed >> 16) % (unsigned) below);
+}
+
+/* Random pieces in order: the runs fill just their bytes, and the span holds them. */
+static void runs_have_all_bytes_and_no_others(void **state)
+{
+    unsigned seed = 1;
+
+    (void) state;
+    for (int trial = 0; trial < 500; trial++) {
+        unsigned char expected[AREA] = {0}, filled[AREA] = {0};
+        struct gpuring_runs runs = {.count = 0};
+        struct gpuring_span span = {.bytes = 0};
+        size_t bytes = 0;
+        int at = random_below(&seed, 8), step = 1 + random_below(&seed, 3);
+
+        while (at < AREA - 32) {
+            int length = 1 + step * random_below(&seed, 3);
+
+            add(&runs, at, (size_t) length);
+            memset(expected + at, 0xff, (size_t) length);
+            bytes += (size_t) length;
+            at += length + step * random_below(&seed, 4);
+        }
+        gpuring_runs_end(&runs);
+        gpuring_runs_fill(&runs, (char *) filled, 0xff);
+        assert_memory_equal(expected, filled, AREA);
+        span = gpuring_runs_span(span, &runs);
+        assert_int_equal(span.bytes, bytes);
+        assert_int_equal(expected[span.low] + expected[span.high - 1], 2 * 0xff);
+        assert_true(memchr(expected, 0xff, (size_t) span.low) == NULL);
+        assert_true(memchr(expected + span.high, 0xff, (size_t) (AREA - span.high)) == NULL);
+        gpuring_runs_free(&runs);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_that_touch_are_one_run),
+        cmocka_unit_test(pieces_that_repeat_are_rows),
+        cmocka_unit_test(pieces_that_go_back_or_far_are_not_rows),
+        cmocka_unit_test(elements_become_rows_of_each_piece),
+        cmocka_unit_test(elements_of_many_rows_stay_apart),
+        cmocka_unit_test(no_runs_touch_nothing),
+        cmocka_unit_test(runs_have_all_bytes_and_no_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
