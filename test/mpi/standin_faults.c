@@ -78,7 +78,7 @@ static const struct {
     {"cuStreamDestroy_v2", "700", 4, 0, false}, /* nothing that was asked for is lost */
     {"cuEventDestroy_v2", "700", 4, 0, false},
     {"cuIpcCloseMemHandle", "1", 4, 0, true},
-    {"cuCtxPushCurrent_v2", "201", 60, 60, true},
+    {"cuCtxPushCurrent_v2", "201", 60, 60, false}, /* logged as a destroyed context */
     {"cuCtxPopCurrent_v2", "201", 4, 4, false},
     {"cuThreadExchangeStreamCaptureMode", "1", 20, 20, false}, /* nobody captures */
     {"cuDeviceGetPCIBusId", "1", 4, 0, true},
