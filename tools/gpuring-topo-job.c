@@ -16,7 +16,7 @@
 #include "gpuring-topo-job.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/topology/local_channels.h"
-#include "mca/coll_gpuring/transport/blob.h"
+#include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/plans.h"
@@ -255,7 +255,7 @@ static void letters_count(const struct rank_state *state, struct gpuring_plan_co
         same++;
         if (i + 1 == figures->connections || conns[i + 1].peer != conns[i].peer) {
             figures->letter_bytes +=
-                gpuring_blob_room(same, node[conns[i].peer] != node[state->rank]);
+                gpuring_transport_letter_room(same, node[conns[i].peer] != node[state->rank]);
             figures->neighbours++;
             same = 0;
         }

@@ -46,7 +46,6 @@ endif
 # transport
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/blob.c \
-    mca/coll_gpuring/transport/blob.h \
     mca/coll_gpuring/transport/first_chunk.c \
     mca/coll_gpuring/transport/health.c \
     mca/coll_gpuring/transport/internal.h \

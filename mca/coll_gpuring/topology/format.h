@@ -13,7 +13,7 @@
  *   AllGather 2     where all have a topology of GPUs: struct gpuring_channel_block, one a rank:
  * its place in the channels of its node (pci_connect.h); version 0: its topology does not serve
  *   handles         to each neighbour in the channels, and from it: how to reach the connections
- *                   between the two (transport/blob.h)
+ *                   between the two (transport/internal.h)
  *   probe           where peers' memory is probed (transport.h), two reports, of equal size
  *   agreements      before and after the handles: nothing but whether each rank can go on
  */

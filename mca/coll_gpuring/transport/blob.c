@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/transport/blob.h"
+/*
+ * What a rank tells a neighbour about their connections: the blob in a letter (internal.h). Little
+ * endian hosts only meet little endian hosts (AllGather 1 compares), so fields travel as they are.
+ */
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define PROCESS_HANDLE_ROOM 4096 /* UCX worker addresses are the longest: hundreds of bytes */
 
-size_t gpuring_blob_room(uint32_t nentries, bool remote)
+size_t gpuring_transport_letter_room(uint32_t nconns, bool remote)
 {
-    size_t bytes =
-        sizeof(struct gpuring_blob_header) + nentries * sizeof(struct gpuring_blob_entry);
+    size_t each = sizeof(struct gpuring_blob_entry) + (remote ? GPURING_NET_HANDLE_BYTES : 0);
 
-    return bytes +
-           (remote ? PROCESS_HANDLE_ROOM + (size_t) nentries * GPURING_NET_HANDLE_BYTES : 0);
+    return sizeof(struct gpuring_blob_header) + nconns * each + (remote ? PROCESS_HANDLE_ROOM : 0);
 }
 
 /* What all letters of this rank begin with. */
@@ -31,6 +33,7 @@ static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_
         return status;
     }
     memset(header, 0, sizeof *header);
+    memcpy(transport->gpu, identity.pci_bus_id, sizeof transport->gpu);
     memcpy(header->gpu, identity.pci_bus_id, sizeof header->gpu);
     header->magic = GPURING_BLOB_MAGIC;
     header->pid = (uint32_t) getpid();
@@ -100,7 +103,7 @@ static int build_letter(const struct gpuring_transport *transport,
         if (conn->remote) {
             size_t bytes = room - at;
 
-            status = gpuring_remote_handle(conn, blob + at, &bytes);
+            status = transport->config.net_ops->link_handle(conn->link, blob + at, &bytes);
             told.offset = at;
             told.handle_bytes = (uint32_t) bytes;
             at += bytes;
@@ -122,7 +125,8 @@ int gpuring_blob_build(struct gpuring_transport *transport)
     for (int i = 0; i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
 
-        peer->letter_room = gpuring_blob_room(count_conns(transport, peer->rank), peer->remote);
+        peer->letter_room =
+            gpuring_transport_letter_room(count_conns(transport, peer->rank), peer->remote);
         total += peer->letter_room;
     }
     transport->blob = calloc(1, total + 1);
@@ -163,16 +167,11 @@ int gpuring_blob_header(const struct gpuring_transport *transport, int rank, con
 }
 
 int gpuring_blob_find(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                      const uint8_t *blob, size_t bytes, struct gpuring_blob_entry *entry)
+                      const uint8_t *blob, size_t bytes, const struct gpuring_blob_header *header,
+                      struct gpuring_blob_entry *entry)
 {
-    struct gpuring_blob_header header;
-    int status = gpuring_blob_header(transport, conn->peer, blob, bytes, &header);
-
-    if (status != GPURING_OK) {
-        return status;
-    }
-    for (uint32_t i = 0; i < header.nentries; i++) {
-        memcpy(entry, blob + sizeof header + i * sizeof *entry, sizeof *entry);
+    for (uint32_t i = 0; i < header->nentries; i++) {
+        memcpy(entry, blob + sizeof *header + i * sizeof *entry, sizeof *entry);
         if (entry->end != (uint16_t) conn->end && entry->plan == (uint16_t) conn->plan &&
             entry->key == conn->key && entry->peer == (uint32_t) transport->config.rank) {
             if (conn->remote &&

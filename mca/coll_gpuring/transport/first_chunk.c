@@ -48,15 +48,13 @@ static struct note make_note(const struct gpuring_transport *transport,
 static const struct gpuring_send *send_of(const struct gpuring_transport *transport,
                                           const struct gpuring_conn *conn)
 {
-    return &transport->sends[GPURING_PROTOCOL_SIMPLE]
-                            [transport->ends[conn->plan].first_send + conn->index];
+    return &transport->sends[GPURING_PROTOCOL_SIMPLE][conn->index];
 }
 
 static const struct gpuring_recv *recv_of(const struct gpuring_transport *transport,
                                           const struct gpuring_conn *conn)
 {
-    return &transport->recvs[GPURING_PROTOCOL_SIMPLE]
-                            [transport->ends[conn->plan].first_recv + conn->index];
+    return &transport->recvs[GPURING_PROTOCOL_SIMPLE][conn->index];
 }
 
 static int begin(struct gpuring_transport *transport)
@@ -152,11 +150,10 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
         if (status == GPURING_OK) {
             const struct gpuring_peer *peer = gpuring_transport_peer(transport, which->peer);
 
-            snprintf(text, size, "[first-chunk] %s %s rank %d on %s within %.1f s",
-                     transport->config.net_ops->name,
-                     which->end == GPURING_END_SEND ? "delivered nothing to"
-                                                    : "delivered nothing from",
-                     which->peer, peer->hostname, limit);
+            snprintf(
+                text, size, "[first-chunk] %s delivered nothing %s rank %d on %s within %.1f s",
+                transport->config.net_ops->name, which->end == GPURING_END_SEND ? "to" : "from",
+                which->peer, peer->hostname, limit);
             status = GPURING_ERR_TIMEOUT;
         }
     }

@@ -9,23 +9,6 @@
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
-struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank)
-{
-    int low = 0, high = transport->npeers;
-
-    while (low < high) {
-        int middle = (low + high) / 2;
-
-        if (transport->peers[middle].rank < rank) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < transport->npeers && transport->peers[low].rank == rank ? &transport->peers[low]
-                                                                         : NULL;
-}
-
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                 enum gpuring_lane_wait wait, uint32_t ref)
 {

@@ -65,22 +65,23 @@ struct gpuring_status_page {
 };
 _Static_assert(sizeof(struct gpuring_status_page) == 64, "shared between processes");
 
-struct gpuring_remote_end; /* remote.c */
-
 /* One end of one connection. */
 struct gpuring_conn {
     enum gpuring_end end;
     int plan;
-    uint32_t index; /* in the plan's recvs or sends */
-    uint32_t lane;
-    int peer; /* rank */
+    uint32_t index; /* in the tables of receiving or sending ends */
+    int peer;       /* rank */
     uint32_t key;
     bool remote;
-    size_t offset;                   /* of its block in the region */
-    size_t peer_offset;              /* of the other end's block; local connections, once known */
-    struct gpuring_remote_end *link; /* remote only */
-    int net_device;                  /* remote only */
-    uint8_t *direct;                 /* its slots in the direct region; NULL: in its block */
+    size_t offset;      /* of its block in the region */
+    size_t peer_offset; /* of the other end's block; local connections, once known */
+
+    /* Remote connections only: */
+    int net_device;
+    uint8_t *direct; /* its slots in the direct region; NULL: in its block */
+    struct gpuring_net_link *link;
+    struct gpuring_proxy_conn *proxied; /* NULL until connected */
+    int failed; /* written by the proxy with release, read by health with acquire */
 };
 
 /* What we know of another rank that we are connected with. */
@@ -111,6 +112,7 @@ struct gpuring_plan_ends {
 struct gpuring_transport {
     struct gpuring_transport_config config; /* node pointer is not kept */
     char hostname[GPURING_HOSTNAME_BYTES];
+    char gpu[16]; /* PCI bus id; empty for the host device */
     const struct gpuring_plan **plans;
     struct gpuring_plan_ends *ends; /* [nplans] */
     int nplans;
@@ -154,6 +156,56 @@ struct gpuring_transport {
     char name[32]; /* "shm+ucx" */
 };
 
+/*
+ * blob.c: what a rank tells a neighbour about their connections, the data of a letter
+ *
+ *   | header | entry | entry | ... | process handle | link handles ... |
+ *
+ * Entries name a block (peer entries: offset in the peer region; remote entries: position and
+ * length of the link's handle in the blob).
+ */
+#define GPURING_BLOB_MAGIC UINT32_C(0x67707231) /* "gpr1" */
+
+/*
+ *  0       4         8     12      16      32         96    112      192      272    352
+ *  | magic | entries | pid | (pad) | id[2] | hostname | gpu | region | staged | page | process |
+ */
+struct gpuring_blob_header {
+    uint32_t magic;
+    uint32_t nentries;
+    uint32_t pid;
+    uint32_t reserved;
+    uint64_t id[2];
+    char hostname[GPURING_HOSTNAME_BYTES];
+    char gpu[16]; /* PCI bus id, for messages */
+    struct gpuring_device_handle region;
+    struct gpuring_device_handle staged;
+    struct gpuring_device_handle page;
+    uint32_t process_offset; /* from the blob's start */
+    uint32_t process_bytes;
+};
+_Static_assert(sizeof(struct gpuring_blob_header) == 360, "travels between ranks");
+
+struct gpuring_blob_entry {
+    uint16_t end; /* enum gpuring_end of the owner */
+    uint16_t plan;
+    uint32_t peer; /* the rank at the other end */
+    uint32_t key;
+    uint32_t handle_bytes; /* remote: length of the link's handle */
+    uint64_t offset;       /* local: block in the peer region; remote: handle in the blob */
+};
+_Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks");
+
+/* Build the letters to all peers, in transport->blob. */
+int gpuring_blob_build(struct gpuring_transport *transport);
+/* Check a received blob's header (magic, id, lengths) and copy it out. 0 or GPURING_ERR_PEER. */
+int gpuring_blob_header(const struct gpuring_transport *transport, int rank, const uint8_t *blob,
+                        size_t bytes, struct gpuring_blob_header *header);
+/* The entry of the peer's blob for the other end of `conn`, or GPURING_ERR_PEER with a log line. */
+int gpuring_blob_find(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                      const uint8_t *blob, size_t bytes, const struct gpuring_blob_header *header,
+                      struct gpuring_blob_entry *entry);
+
 /* region.c: this process has mapped the region of the page's owner (1), or unmapped it (-1). */
 void gpuring_region_mapped(struct gpuring_status_page *page, int change);
 /* Free the region; where peers have it mapped it is kept, and the page with it. */
@@ -180,7 +232,6 @@ int gpuring_remote_create(struct gpuring_transport *transport);
 int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
                            const uint8_t *blob, size_t bytes);
 void gpuring_remote_destroy(struct gpuring_transport *transport);
-int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes);
 /* All ends of all ranks are connected. */
 void gpuring_remote_ready(struct gpuring_transport *transport);
 void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it had not begun */

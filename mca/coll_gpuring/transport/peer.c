@@ -7,23 +7,22 @@
  */
 #include <string.h>
 
-#include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Where the other end's block lies; proves that it lies within the peer's memory. */
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
-                    const uint8_t *blob, size_t bytes, uint64_t region_bytes)
+                    const uint8_t *blob, size_t bytes, const struct gpuring_blob_header *header)
 {
     size_t needed = conn->end == GPURING_END_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
     struct gpuring_blob_entry entry;
-    int status = gpuring_blob_find(transport, conn, blob, bytes, &entry);
+    int status = gpuring_blob_find(transport, conn, blob, bytes, header, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
-    if (entry.offset > region_bytes || needed > region_bytes - entry.offset) {
+    if (entry.offset > header->region.size || needed > header->region.size - entry.offset) {
         gpuring_error("rank %d announced a buffer outside of its memory: all ranks must load the "
                       "same version of coll/gpuring",
                       conn->peer);
@@ -89,7 +88,7 @@ int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_pee
     }
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
-            status = find_end(transport, &transport->conns[i], blob, bytes, header.region.size);
+            status = find_end(transport, &transport->conns[i], blob, bytes, &header);
         }
     }
     return status == GPURING_OK ? map_region(transport, peer, &header) : status;

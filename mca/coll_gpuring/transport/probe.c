@@ -275,8 +275,7 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
     return status;
 }
 
-static void warn_staged(const struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                        const char *own_gpu)
+static void warn_staged(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
     static atomic_uint warnings;
     enum gpuring_log_level level =
@@ -290,7 +289,7 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
                     "pinned host memory, which is slower. Usually PCI access control (ACS) or an "
                     "IOMMU stands between them: turn ACS off for the PCI switches, or boot with "
                     "iommu=pt",
-                    own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
+                    transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     } else {
         gpuring_log(
             level,
@@ -299,18 +298,8 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
             "Containers must share the IPC namespace and see each other's GPUs; GPUs below "
             "different root complexes may have no path (nvidia-smi topo -p2p w), and "
             "instances of divided GPUs (MIG) have none",
-            own_gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
+            transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     }
-}
-
-static int stage_pair(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                      const char *own_gpu)
-{
-    if (transport->config.rank < peer->rank) {
-        warn_staged(transport, peer, own_gpu);
-    }
-    peer->stages = true;
-    return gpuring_peer_stage(transport, peer);
 }
 
 /* A pair that is connected through host memory lacks a mark on at least one side. */
@@ -330,17 +319,20 @@ static bool any_missing(const struct gpuring_transport *transport, const void *r
 
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports)
 {
-    const struct gpuring_transport_config *config = &transport->config;
-    struct gpuring_device_identity identity;
-    int status = config->device_ops->identity(config->device, &identity);
+    int own = transport->config.rank, status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
 
-        if (!peer->remote && !(marked(transport, reports, config->rank, peer->place) &&
-                               marked(transport, reports, peer->rank, transport->place))) {
-            status = stage_pair(transport, peer, identity.pci_bus_id);
+        if (peer->remote || (marked(transport, reports, own, peer->place) &&
+                             marked(transport, reports, peer->rank, transport->place))) {
+            continue;
         }
+        if (own < peer->rank) {
+            warn_staged(transport, peer);
+        }
+        peer->stages = true;
+        status = gpuring_peer_stage(transport, peer);
     }
     if (status != GPURING_OK) {
         return status;

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -16,35 +15,14 @@
 
 #define REMOVE_SECONDS 2.0 /* what destroy grants posts and credits in flight, in all */
 
-struct gpuring_remote_end {
-    struct gpuring_net_link *link;
-    struct gpuring_proxy_conn *proxied; /* NULL until connected */
-    int failed; /* written by the proxy with release, read by health with acquire */
-    const struct gpuring_net_ops *ops;
-};
-
 static int create_end(struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_net_memory memory = gpuring_slots_describe(transport, conn);
-    enum gpuring_net_direction direction =
-        conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV;
-    int status;
 
-    conn->link = calloc(1, sizeof *conn->link);
-    if (conn->link == NULL) {
-        gpuring_error("out of memory for a network connection");
-        return GPURING_ERR_NOMEM;
-    }
-    status = config->net_ops->link_create(config->net, conn->net_device, direction, &memory,
-                                          &conn->link->link);
-    if (status != GPURING_OK) {
-        free(conn->link);
-        conn->link = NULL;
-        return status;
-    }
-    conn->link->ops = config->net_ops;
-    return GPURING_OK;
+    return config->net_ops->link_create(
+        config->net, conn->net_device,
+        conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV, &memory, &conn->link);
 }
 
 int gpuring_remote_create(struct gpuring_transport *transport)
@@ -82,11 +60,6 @@ int gpuring_remote_create(struct gpuring_transport *transport)
     return GPURING_OK;
 }
 
-int gpuring_remote_handle(const struct gpuring_conn *conn, uint8_t *handle, size_t *bytes)
-{
-    return conn->link->ops->link_handle(conn->link->link, handle, bytes);
-}
-
 static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_fifo_config *fifo = &transport->config.fifo;
@@ -99,9 +72,9 @@ static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_con
         rings.head[p] = (struct gpuring_fifo_head *) (void *) block + p;
         rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots : 0;
     }
-    return gpuring_proxy_add(transport->config.proxy, conn->link->ops, conn->link->link,
+    return gpuring_proxy_add(transport->config.proxy, transport->config.net_ops, conn->link,
                              conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV,
-                             &rings, &conn->link->failed, &conn->link->proxied);
+                             &rings, &conn->failed, &conn->proxied);
 }
 
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
@@ -111,15 +84,15 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
     struct gpuring_blob_entry entry;
     uint8_t *block = transport->net_region + conn->offset;
     char name[GPURING_HOSTNAME_BYTES + 32];
-    int status = gpuring_blob_find(transport, conn, blob, bytes, &entry);
+    int status = gpuring_blob_find(transport, conn, blob, bytes, header, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
     snprintf(name, sizeof name, "rank %d on %s", peer->rank, peer->hostname);
-    status = conn->link->ops->link_connect(conn->link->link, blob + header->process_offset,
-                                           header->process_bytes, blob + entry.offset,
-                                           entry.handle_bytes, name);
+    status = transport->config.net_ops->link_connect(conn->link, blob + header->process_offset,
+                                                     header->process_bytes, blob + entry.offset,
+                                                     entry.handle_bytes, name);
     if (status != GPURING_OK) {
         return status;
     }
@@ -158,7 +131,7 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
         for (uint32_t r = 0; r < count && place < count; r++) {
             if (conns[r].peer == peer->rank && conns[r].plan == conns[s].plan &&
                 conns[r].end == GPURING_END_RECV && place_of(transport, &conns[r]) == place) {
-                gpuring_proxy_pair(conns[s].link->proxied, conns[r].link->proxied);
+                gpuring_proxy_pair(conns[s].proxied, conns[r].proxied);
                 break;
             }
         }
@@ -189,11 +162,13 @@ int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_p
 
 void gpuring_remote_ready(struct gpuring_transport *transport)
 {
-    for (uint32_t i = 0; i < transport->nconns; i++) {
-        const struct gpuring_remote_end *end = transport->conns[i].link;
+    const struct gpuring_net_ops *ops = transport->config.net_ops;
 
-        if (end != NULL && end->ops->link_ready != NULL) {
-            end->ops->link_ready(end->link);
+    for (uint32_t i = 0; i < transport->nconns; i++) {
+        struct gpuring_net_link *link = transport->conns[i].link;
+
+        if (link != NULL && ops->link_ready != NULL) {
+            ops->link_ready(link);
         }
     }
 }
@@ -202,15 +177,12 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
 {
     for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
+        /* Partner: the proxy's release store after it wrote the text. */
+        int failed = __atomic_load_n(&conn->failed, __ATOMIC_ACQUIRE);
 
-        if (conn->link != NULL && conn->link->proxied != NULL) {
-            /* Partner: the proxy's release store after it wrote the text. */
-            int failed = __atomic_load_n(&conn->link->failed, __ATOMIC_ACQUIRE);
-
-            if (failed != GPURING_OK) {
-                snprintf(text, size, "%s", gpuring_proxy_conn_error(conn->link->proxied));
-                return failed;
-            }
+        if (failed != GPURING_OK && conn->proxied != NULL) {
+            snprintf(text, size, "%s", gpuring_proxy_conn_error(conn->proxied));
+            return failed;
         }
     }
     return GPURING_OK;
@@ -219,10 +191,8 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
 void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 {
     for (uint32_t i = 0; i < transport->nconns; i++) {
-        const struct gpuring_conn *conn = &transport->conns[i];
-
-        if (conn->link != NULL && conn->link->proxied != NULL) {
-            gpuring_proxy_abort(conn->link->proxied, status);
+        if (transport->conns[i].proxied != NULL) {
+            gpuring_proxy_abort(transport->conns[i].proxied, status);
         }
     }
 }
@@ -232,22 +202,19 @@ void gpuring_remote_destroy(struct gpuring_transport *transport)
     double until = gpuring_now() + REMOVE_SECONDS;
 
     for (uint32_t i = 0; i < transport->nconns; i++) {
-        struct gpuring_remote_end *end = transport->conns[i].link;
+        struct gpuring_conn *conn = &transport->conns[i];
 
-        if (end != NULL) {
-            if (end->proxied != NULL) {
-                double left = until - gpuring_now();
+        if (conn->proxied != NULL) {
+            double left = until - gpuring_now();
 
-                gpuring_proxy_remove(end->proxied, left > 0 ? left : 0);
-            }
-            end->ops->link_close(end->link);
-            free(end);
-            transport->conns[i].link = NULL;
+            gpuring_proxy_remove(conn->proxied, left > 0 ? left : 0);
+        }
+        if (conn->link != NULL) {
+            transport->config.net_ops->link_close(conn->link);
         }
     }
     gpuring_slots_destroy(transport);
     if (transport->net_region != NULL) {
         transport->config.device_ops->free_pinned(transport->config.device, transport->net_region);
-        transport->net_region = NULL;
     }
 }

@@ -10,14 +10,18 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static int upload(struct gpuring_transport *transport, const void *table, size_t bytes,
-                  void **where)
+/* Where executors find the table; NULL if it is empty, or after a failure, now or before. */
+static void *upload(struct gpuring_transport *transport, const void *table, size_t bytes,
+                    int *status)
 {
     const struct gpuring_transport_config *config = &transport->config;
+    void *where = NULL;
 
-    return bytes == 0 ? GPURING_OK
-                      : config->device_ops->upload(config->device, (void *) (uintptr_t) table,
-                                                   bytes, where);
+    if (bytes > 0 && *status == GPURING_OK) {
+        *status =
+            config->device_ops->upload(config->device, (void *) (uintptr_t) table, bytes, &where);
+    }
+    return where;
 }
 
 static int upload_plan(struct gpuring_transport *transport, int plan)
@@ -34,15 +38,10 @@ static int upload_plan(struct gpuring_transport *transport, int plan)
     }
     for (uint32_t i = 0; status == GPURING_OK && i < p->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &p->lanes[i];
-        void *where = NULL;
 
-        status = upload(transport, lane->steps, lane->nsteps * sizeof *lane->steps, &where);
-        ends->steps[i] = where;
-        if (status == GPURING_OK) {
-            where = NULL;
-            status = upload(transport, lane->refs, lane->nrefs * sizeof *lane->refs, &where);
-            ends->refs[i] = where;
-        }
+        ends->steps[i] =
+            upload(transport, lane->steps, lane->nsteps * sizeof *lane->steps, &status);
+        ends->refs[i] = upload(transport, lane->refs, lane->nrefs * sizeof *lane->refs, &status);
     }
     return status;
 }
@@ -55,17 +54,10 @@ int gpuring_tables_upload(struct gpuring_transport *transport)
         status = upload_plan(transport, plan);
     }
     for (unsigned p = 0; status == GPURING_OK && p < GPURING_PROTOCOL_COUNT; p++) {
-        void *where = NULL;
-
-        status = upload(transport, transport->recvs[p],
-                        transport->nrecvs * sizeof *transport->recvs[p], &where);
-        transport->exec_recvs[p] = where;
-        if (status == GPURING_OK) {
-            where = NULL;
-            status = upload(transport, transport->sends[p],
-                            transport->nsends * sizeof *transport->sends[p], &where);
-            transport->exec_sends[p] = where;
-        }
+        transport->exec_recvs[p] = upload(transport, transport->recvs[p],
+                                          transport->nrecvs * sizeof *transport->recvs[p], &status);
+        transport->exec_sends[p] = upload(transport, transport->sends[p],
+                                          transport->nsends * sizeof *transport->sends[p], &status);
     }
     return status;
 }
@@ -119,7 +111,6 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
 {
     const struct gpuring_fifo_config *fifo = &transport->config.fifo;
     const struct gpuring_block *block = &transport->block[conn->remote];
-    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         uint64_t step = conn->remote && p == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
@@ -136,17 +127,16 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
         };
 
         if (conn->end == GPURING_END_SEND) {
-            transport->sends[p][ends->first_send + conn->index] = end;
+            transport->sends[p][conn->index] = end;
         } else {
-            transport->recvs[p][ends->first_recv + conn->index] =
-                (struct gpuring_recv){.slots = end.slots,
-                                      .tail = end.tail,
-                                      .head = end.head,
-                                      .slot_bytes = end.slot_bytes,
-                                      .nslots = end.nslots,
-                                      .local = end.local,
-                                      .step = step,
-                                      .seen = step};
+            transport->recvs[p][conn->index] = (struct gpuring_recv){.slots = end.slots,
+                                                                     .tail = end.tail,
+                                                                     .head = end.head,
+                                                                     .slot_bytes = end.slot_bytes,
+                                                                     .nslots = end.nslots,
+                                                                     .local = end.local,
+                                                                     .step = step,
+                                                                     .seen = step};
         }
     }
 }

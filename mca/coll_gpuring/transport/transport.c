@@ -7,39 +7,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/transport/blob.h"
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Append the ends of one plan to the list, receiving or sending. */
-static uint32_t add_ends(struct gpuring_transport *transport, int plan, enum gpuring_end end,
-                         uint32_t at)
+/* List the ends of one plan, receiving or sending, from this place in their table on. */
+static void add_ends(struct gpuring_transport *transport, int plan, enum gpuring_end end,
+                     uint32_t at)
 {
     const struct gpuring_plan *p = transport->plans[plan];
     const struct gpuring_plan_conn *named = end == GPURING_END_RECV ? p->recvs : p->sends;
+    const int *node = transport->config.node;
+    uint32_t count = end == GPURING_END_RECV ? p->nrecvs : p->nsends;
+    struct gpuring_conn *conns =
+        transport->conns + (end == GPURING_END_RECV ? 0 : transport->nrecvs) + at;
 
-    for (uint32_t lane = 0; lane < p->nlanes; lane++) {
-        const struct gpuring_plan_lane *l = &p->lanes[lane];
-        uint32_t first = end == GPURING_END_RECV ? l->first_recv : l->first_send;
-        uint32_t count = end == GPURING_END_RECV ? l->nrecvs : l->nsends;
-
-        for (uint32_t i = first; i < first + count; i++) {
-            int peer = named[i].peer;
-
-            transport->conns[at + i] = (struct gpuring_conn){
-                .end = end,
-                .plan = plan,
-                .index = i,
-                .lane = lane,
-                .peer = peer,
-                .key = named[i].key,
-                .remote =
-                    transport->config.node[peer] != transport->config.node[transport->config.rank],
-            };
-        }
+    for (uint32_t i = 0; i < count; i++) {
+        conns[i] = (struct gpuring_conn){
+            .end = end,
+            .plan = plan,
+            .index = at + i,
+            .peer = named[i].peer,
+            .key = named[i].key,
+            .remote = node[named[i].peer] != node[transport->config.rank],
+        };
     }
-    return at + (end == GPURING_END_RECV ? p->nrecvs : p->nsends);
 }
 
 static int allocate_tables(struct gpuring_transport *transport)
@@ -71,13 +63,11 @@ static void list_ends(struct gpuring_transport *transport)
     uint32_t recv = 0, send = 0;
 
     for (int plan = 0; plan < transport->nplans; plan++) {
-        transport->ends[plan].first_recv = recv;
-        recv = add_ends(transport, plan, GPURING_END_RECV, recv);
-    }
-    for (int plan = 0; plan < transport->nplans; plan++) {
-        transport->ends[plan].first_send = send;
-        send = add_ends(transport, plan, GPURING_END_SEND, transport->nrecvs + send) -
-               transport->nrecvs;
+        transport->ends[plan] = (struct gpuring_plan_ends){.first_recv = recv, .first_send = send};
+        add_ends(transport, plan, GPURING_END_RECV, recv);
+        add_ends(transport, plan, GPURING_END_SEND, send);
+        recv += transport->plans[plan]->nrecvs;
+        send += transport->plans[plan]->nsends;
     }
 }
 
@@ -87,6 +77,14 @@ static int compare_peers(const void *a, const void *b)
     int right = ((const struct gpuring_peer *) b)->rank;
 
     return (left > right) - (left < right);
+}
+
+struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank)
+{
+    const struct gpuring_peer wanted = {.rank = rank};
+
+    return bsearch(&wanted, transport->peers, (size_t) transport->npeers, sizeof wanted,
+                   compare_peers);
 }
 
 /* The distinct ranks at the other ends, sorted. */

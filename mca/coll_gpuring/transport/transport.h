@@ -87,6 +87,9 @@ int gpuring_transport_neighbours(const struct gpuring_transport *transport);
 void gpuring_transport_letter(const struct gpuring_transport *transport, int neighbour,
                               struct gpuring_transport_letter *letter);
 
+/* The most that a letter to a rank has that so many connections go to. */
+size_t gpuring_transport_letter_room(uint32_t nconns, bool remote);
+
 /* Connect with every neighbour: letters[i] of bytes[i] bytes came from neighbour i. */
 int gpuring_transport_connect(struct gpuring_transport *transport, const void *const *letters,
                               const size_t *bytes);
