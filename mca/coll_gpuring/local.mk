@@ -84,8 +84,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/complete.c \
     mca/coll_gpuring/net/verbs/failover.c \
     mca/coll_gpuring/net/verbs/flush.c \
-    mca/coll_gpuring/net/verbs/lib.c \
-    mca/coll_gpuring/net/verbs/lib.h \
     mca/coll_gpuring/net/verbs/link.c \
     mca/coll_gpuring/net/verbs/memory.c \
     mca/coll_gpuring/net/verbs/port.c \
@@ -100,10 +98,7 @@ if GPURING_HAVE_UCX
 libgpuring_core_la_CPPFLAGS += $(UCX_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/ucx/data.c \
-    mca/coll_gpuring/net/ucx/lib.c \
-    mca/coll_gpuring/net/ucx/lib.h \
     mca/coll_gpuring/net/ucx/link.c \
-    mca/coll_gpuring/net/ucx/peer.c \
     mca/coll_gpuring/net/ucx/ucx.c \
     mca/coll_gpuring/net/ucx/ucx.h
 endif

@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/net/base.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,4 +211,26 @@ void gpuring_net_base_set_user(struct gpuring_net_link *of, void *user)
         gpuring_net_base_news(link); /* what came before anybody asked */
     }
     gpuring_gate_leave(&link->net->gate);
+}
+
+int gpuring_net_load(const char *library_name, const struct gpuring_net_symbol *symbols,
+                     size_t count, void *table, char *why, size_t size)
+{
+    void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL) {
+        snprintf(why, size, "%s", dlerror());
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    for (size_t i = 0; i < count; i++) {
+        void *function = dlsym(library, symbols[i].name);
+
+        if (function == NULL && !symbols[i].optional) {
+            snprintf(why, size, "%s lacks %s", library_name, symbols[i].name);
+            return GPURING_ERR_UNSUPPORTED;
+        }
+        /* dlsym's pointer is a function's; copying its bytes is how POSIX reads it. */
+        memcpy((char *) table + symbols[i].offset, &function, sizeof function);
+    }
+    return GPURING_OK;
 }

@@ -106,6 +106,21 @@ void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const
 int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_event *events,
                             int max);
 
+/* A function of a library that is loaded at run time. */
+struct gpuring_net_symbol {
+    const char *name;
+    size_t offset; /* of its pointer in the table */
+    bool optional; /* NULL if the library is too old for it */
+};
+
+/*
+ * Load a library, for good since others may use it too, and its functions into `table`: so the
+ * component loads where the library is not installed. 0, or GPURING_ERR_UNSUPPORTED and in `why`
+ * what is missing.
+ */
+int gpuring_net_load(const char *library, const struct gpuring_net_symbol *symbols, size_t count,
+                     void *table, char *why, size_t size);
+
 /* For the ops table; these take the gate. */
 void gpuring_net_base_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
 void gpuring_net_base_set_user(struct gpuring_net_link *link, void *user);

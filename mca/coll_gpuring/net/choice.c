@@ -5,35 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_v4(const uint8_t gid[16])
-{
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-    return memcmp(gid, mapped, sizeof mapped) == 0;
-}
-
-static bool is_link_local(const uint8_t gid[16])
-{
-    return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
-}
-
-/*
- * InfiniBand: the same subnet. RoCE: the same version, and addresses of one family; whether routers
- * connect two IP networks is not known here, and trying tells. Link-local addresses reach each
- * other on one wire only, version 1 likewise.
- */
-bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b)
-{
-    if (a->link != b->link) {
-        return false;
-    }
-    if (a->link == GPURING_NIC_INFINIBAND) {
-        return memcmp(a->gid, b->gid, 8) == 0;
-    }
-    return a->version == b->version && is_v4(a->gid) == is_v4(b->gid) &&
-           is_link_local(a->gid) == is_link_local(b->gid);
-}
-
 static bool any_reaches(const struct gpuring_net_place *a, const struct gpuring_net_place *b)
 {
     for (int i = 0; i < a->nnics; i++) {

@@ -38,9 +38,6 @@ struct gpuring_net_choice {
     char why[384]; /* for the log */
 };
 
-/* Can the two ports reach each other, as far as their addresses tell? */
-bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);
-
 /* failed: NULL, or why verbs did not connect the ranks when it was tried (spare was true). */
 void gpuring_net_choose(enum gpuring_net_wish wish, const struct gpuring_net_place *places,
                         int nranks, const char *failed, struct gpuring_net_choice *choice);

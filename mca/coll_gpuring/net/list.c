@@ -138,12 +138,6 @@ void gpuring_net_line(char *line, int size, const char *format, ...)
     fclose(file);
 }
 
-void gpuring_net_attribute(const char *root, const char *class, const char *name,
-                           const char *attribute, char *line, int size)
-{
-    gpuring_net_line(line, size, "%s/class/%s/%s/%s", root, class, name, attribute);
-}
-
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id)
 {
     char path[PATH_MAX], target[PATH_MAX];
@@ -179,9 +173,10 @@ bool gpuring_net_is_software(const char *root, const char *name)
            readlink(path, target, sizeof target) < 0;
 }
 
-/* What is added for an entry of a folder; parent: the folder that it is part of, if that counts. */
+/* What is added for an entry of a folder. */
 struct walk {
-    const char *root, *list, *parent;
+    const char *root, *list;
+    bool loopback;
     struct gpuring_net_devices *devices;
 };
 typedef int (*visit_fn)(const struct walk *walk, const char *name);
@@ -214,22 +209,15 @@ static int visit_all(const struct walk *walk, const char *folder, visit_fn visit
     return status;
 }
 
-static bool is_loopback(const char *root, const char *name)
-{
-    char type[32];
-
-    gpuring_net_attribute(root, "net", name, "type", type, sizeof type);
-    return strcmp(type, "772") == 0; /* ARPHRD_LOOPBACK; its state is "unknown" */
-}
-
 static int add_interface(const struct walk *walk, const char *name)
 {
     struct gpuring_net_device device = {.port = 1, .speed = SPEED_UNKNOWN};
-    char state[32], speed[32];
+    char type[32], state[32], speed[32];
 
-    gpuring_net_attribute(walk->root, "net", name, "operstate", state, sizeof state);
-    gpuring_net_attribute(walk->root, "net", name, "speed", speed, sizeof speed);
-    if ((is_loopback(walk->root, name) && walk->devices->count > 0) ||
+    gpuring_net_line(type, sizeof type, "%s/class/net/%s/type", walk->root, name);
+    gpuring_net_line(state, sizeof state, "%s/class/net/%s/operstate", walk->root, name);
+    gpuring_net_line(speed, sizeof speed, "%s/class/net/%s/speed", walk->root, name);
+    if ((strcmp(type, "772") == 0) != walk->loopback || /* ARPHRD_LOOPBACK; its state: "unknown" */
         !gpuring_net_list_selects(walk->list, name, 1) ||
         (strcmp(state, "up") != 0 && strcmp(state, "unknown") != 0)) {
         return GPURING_OK;
@@ -244,54 +232,51 @@ static int add_interface(const struct walk *walk, const char *name)
 
 int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_net_devices *devices)
 {
-    const struct walk walk = {.root = root, .list = list, .devices = devices};
-    int first = devices->count;
+    struct walk walk = {.root = root, .list = list, .devices = devices};
     int status = visit_all(&walk, "net", add_interface);
 
-    /* A loopback that came before others. */
-    if (devices->count > first + 1 && is_loopback(root, devices->device[first].name)) {
-        devices->count--;
-        memmove(&devices->device[first], &devices->device[first + 1],
-                (size_t) (devices->count - first) * sizeof(*devices->device));
-    }
-    return status;
+    walk.loopback = true; /* only if there is nothing else */
+    return status == GPURING_OK && devices->count == 0 ? visit_all(&walk, "net", add_interface)
+                                                       : status;
 }
 
-static int add_port(const struct walk *walk, const char *port)
+double gpuring_net_port_speed(const char *root, const char *name, int port)
 {
-    struct gpuring_net_device device = {.port = atoi(port), .speed = SPEED_UNKNOWN};
-    const char *root = walk->root, *name = walk->parent;
-    unsigned guid[4];
-    char attribute[64], line[64];
+    char rate[64];
 
-    snprintf(attribute, sizeof attribute, "ports/%.16s/state", port);
-    gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
-    if (strncmp(line, "4:", 2) != 0 || !gpuring_net_list_selects(walk->list, name, device.port)) {
-        return GPURING_OK; /* 4: ACTIVE */
-    }
-    snprintf(attribute, sizeof attribute, "ports/%.16s/rate", port);
-    gpuring_net_attribute(root, "infiniband", name, attribute, line, sizeof line);
-    if (atof(line) > 0) { /* "100 Gb/sec (4X EDR)" */
-        device.speed = atof(line) / 8;
-    }
-    gpuring_net_attribute(root, "infiniband", name, "node_guid", line, sizeof line);
+    gpuring_net_line(rate, sizeof rate, "%s/class/infiniband/%s/ports/%d/rate", root, name, port);
+    return atof(rate) > 0 ? atof(rate) / 8 : SPEED_UNKNOWN; /* "100 Gb/sec (4X EDR)" */
+}
+
+/* Its ports are numbered from 1. */
+static int add_adapter(const struct walk *walk, const char *name)
+{
+    struct gpuring_net_device device = {.guid = 0};
+    const char *root = walk->root;
+    int status = GPURING_OK;
+    unsigned guid[4];
+    char line[64];
+
+    snprintf(device.name, sizeof device.name, "%s", name);
+    gpuring_net_pci_bus_id(root, "infiniband", name, device.pci_bus_id);
+    gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/node_guid", root, name);
     if (sscanf(line, "%x:%x:%x:%x", &guid[0], &guid[1], &guid[2], &guid[3]) == 4) {
         device.guid = (uint64_t) guid[0] << 48 | (uint64_t) guid[1] << 32 |
                       (uint64_t) guid[2] << 16 | guid[3];
     }
-    snprintf(device.name, sizeof device.name, "%s", name);
-    gpuring_net_pci_bus_id(root, "infiniband", name, device.pci_bus_id);
-    return gpuring_net_devices_add(walk->devices, &device);
-}
-
-static int add_adapter(const struct walk *walk, const char *name)
-{
-    struct walk ports = *walk;
-    char folder[NAME_MAX + 32];
-
-    ports.parent = name;
-    snprintf(folder, sizeof folder, "infiniband/%s/ports", name);
-    return visit_all(&ports, folder, add_port);
+    for (int port = 1; status == GPURING_OK; port++) {
+        gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/state", root, name,
+                         port);
+        if (line[0] == '\0') {
+            break;
+        }
+        if (strncmp(line, "4:", 2) == 0 && gpuring_net_list_selects(walk->list, name, port)) {
+            device.port = port; /* 4: ACTIVE */
+            device.speed = gpuring_net_port_speed(root, name, port);
+            status = gpuring_net_devices_add(walk->devices, &device);
+        }
+    }
+    return status;
 }
 
 int gpuring_net_devices_rdma(const char *root, const char *list,

@@ -40,12 +40,12 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
 int gpuring_net_devices_rdma(const char *root, const char *list,
                              struct gpuring_net_devices *devices);
 
-/* The first line of a file of /sys without its end; "" if there is none. The format makes the path,
- * or it is ROOT/class/CLASS/NAME/ATTRIBUTE. */
+/* The first line of the file of /sys whose path the format makes, without its end; "" if none. */
 void gpuring_net_line(char *line, int size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void gpuring_net_attribute(const char *root, const char *class, const char *name,
-                           const char *attribute, char *line, int size);
+
+/* GB/s of an RDMA port, as ROOT/class/infiniband says; a low value if it does not. */
+double gpuring_net_port_speed(const char *root, const char *name, int port);
 
 /* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
 bool gpuring_net_is_software(const char *root, const char *name);

@@ -16,7 +16,17 @@
 
 #define GIDS_MAX 256 /* of a port: more than any driver offers */
 
-static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+static bool is_v4(const uint8_t gid[16])
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    return memcmp(gid, mapped, sizeof mapped) == 0;
+}
+
+static bool is_link_local(const uint8_t gid[16])
+{
+    return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
 
 int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16])
 {
@@ -31,26 +41,34 @@ int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16])
     if (!version_2) {
         return 0; /* version 1 is not routed, and many switches drop it */
     }
-    if (memcmp(gid, v4_mapped, sizeof v4_mapped) == 0) {
+    if (is_v4(gid)) {
         return 4;
     }
-    return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80 ? 2 : 3; /* link-local: needs luck */
+    return is_link_local(gid) ? 2 : 3; /* link-local: needs luck */
 }
 
-/* An attribute of a port that is numbered itself: ports/PORT/FOLDER/NUMBER. */
-static void numbered(const char *root, const struct gpuring_net_device *device, const char *folder,
-                     int number, char *line, int size)
+/* One of the numbered attributes of a port. */
+static void port_line(const char *root, const struct gpuring_net_device *device,
+                      const char *attribute, int number, char *line, int size)
 {
-    char attribute[64];
+    gpuring_net_line(line, size, "%s/class/infiniband/%s/ports/%d/%s/%d", root, device->name,
+                     device->port, attribute, number);
+}
 
-    snprintf(attribute, sizeof attribute, "ports/%d/%s/%d", device->port, folder, number);
-    gpuring_net_attribute(root, "infiniband", device->name, attribute, line, size);
+/* The bytes of an IP address. */
+static const uint8_t *ip_bytes(const struct sockaddr *address)
+{
+    const void *any = address;
+
+    return address->sa_family == AF_INET
+               ? (const void *) &((const struct sockaddr_in *) any)->sin_addr
+               : (const void *) &((const struct sockaddr_in6 *) any)->sin6_addr;
 }
 
 /* Prefix length of the network to which `gid`, an address of the interface, belongs; 0: unknown. */
 static uint8_t network_bits(const char *interface, const uint8_t gid[16])
 {
-    bool v4 = memcmp(gid, v4_mapped, sizeof v4_mapped) == 0;
+    bool v4 = is_v4(gid);
     struct ifaddrs *list = NULL;
     uint8_t bits = 0;
 
@@ -58,7 +76,7 @@ static uint8_t network_bits(const char *interface, const uint8_t gid[16])
         return 0;
     }
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
-        const uint8_t *address, *mask;
+        const uint8_t *mask;
         size_t bytes = v4 ? 4 : 16;
 
         if (entry->ifa_addr == NULL || entry->ifa_netmask == NULL ||
@@ -66,19 +84,10 @@ static uint8_t network_bits(const char *interface, const uint8_t gid[16])
             strcmp(entry->ifa_name, interface) != 0) {
             continue;
         }
-        address =
-            v4 ? (const void *) &((const struct sockaddr_in *) (const void *) entry->ifa_addr)
-                     ->sin_addr
-               : (const void *) &((const struct sockaddr_in6 *) (const void *) entry->ifa_addr)
-                     ->sin6_addr;
-        mask =
-            v4 ? (const void *) &((const struct sockaddr_in *) (const void *) entry->ifa_netmask)
-                     ->sin_addr
-               : (const void *) &((const struct sockaddr_in6 *) (const void *) entry->ifa_netmask)
-                     ->sin6_addr;
-        if (memcmp(address, gid + 16 - bytes, bytes) != 0) {
+        if (memcmp(ip_bytes(entry->ifa_addr), gid + 16 - bytes, bytes) != 0) {
             continue;
         }
+        mask = ip_bytes(entry->ifa_netmask);
         bits = 0;
         for (size_t i = 0; i < bytes; i++) {
             bits = (uint8_t) (bits + __builtin_popcount(mask[i]));
@@ -101,14 +110,14 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
         bool version_2;
         int rank;
 
-        numbered(root, device, "gids", i, line, sizeof line);
+        port_line(root, device, "gids", i, line, sizeof line);
         if (line[0] == '\0') {
             break; /* the table ends here */
         }
         if (inet_pton(AF_INET6, line, gid) != 1) {
             continue;
         }
-        numbered(root, device, "gid_attrs/types", i, line, sizeof line);
+        port_line(root, device, "gid_attrs/types", i, line, sizeof line);
         version_2 = strcmp(line, "RoCE v2") == 0;
         rank = gpuring_nic_gid_rank(ethernet, version_2, gid);
         if (rank > best) {
@@ -119,7 +128,7 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
         }
     }
     if (chosen >= 0 && ethernet) {
-        numbered(root, device, "gid_attrs/ndevs", chosen, interface, sizeof interface);
+        port_line(root, device, "gid_attrs/ndevs", chosen, interface, sizeof interface);
         nic->network_bits = network_bits(interface, nic->gid);
     }
     return chosen >= 0 || !ethernet; /* InfiniBand goes by LID within a subnet */
@@ -129,7 +138,7 @@ static bool describe(const char *root, const struct gpuring_net_device *device,
                      struct gpuring_nic *nic)
 {
     unsigned domain, bus, slot, function;
-    char attribute[64], line[64];
+    char line[64];
 
     *nic = (struct gpuring_nic){
         .guid = device->guid,
@@ -141,8 +150,8 @@ static bool describe(const char *root, const struct gpuring_net_device *device,
         nic->pci =
             (domain & 0xffff) << 16 | (bus & 0xff) << 8 | (slot & 0x1f) << 3 | (function & 7);
     }
-    snprintf(attribute, sizeof attribute, "ports/%d/link_layer", device->port);
-    gpuring_net_attribute(root, "infiniband", device->name, attribute, line, sizeof line);
+    gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/link_layer", root,
+                     device->name, device->port);
     nic->link = strcmp(line, "Ethernet") == 0 ? GPURING_NIC_ETHERNET : GPURING_NIC_INFINIBAND;
     return choose_gid(root, device, nic);
 }
@@ -178,4 +187,21 @@ bool gpuring_nic_valid(const struct gpuring_nic *nic)
     return nic->port > 0 && nic->version <= 2 && nic->network_bits <= 128 &&
            (nic->link == GPURING_NIC_INFINIBAND || nic->link == GPURING_NIC_ETHERNET) &&
            memchr(nic->name, '\0', sizeof nic->name) != NULL;
+}
+
+/*
+ * InfiniBand: the same subnet. RoCE: the same version, and addresses of one family; whether routers
+ * connect two IP networks is not known here, and trying tells. Link-local addresses reach each
+ * other on one wire only, version 1 likewise.
+ */
+bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b)
+{
+    if (a->link != b->link) {
+        return false;
+    }
+    if (a->link == GPURING_NIC_INFINIBAND) {
+        return memcmp(a->gid, b->gid, 8) == 0;
+    }
+    return a->version == b->version && is_v4(a->gid) == is_v4(b->gid) &&
+           is_link_local(a->gid) == is_link_local(b->gid);
 }

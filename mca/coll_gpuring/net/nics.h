@@ -51,4 +51,7 @@ int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *ni
 /* False if a structure that came from another rank is none. */
 bool gpuring_nic_valid(const struct gpuring_nic *nic);
 
+/* Can the two ports reach each other, as far as their addresses tell? */
+bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);
+
 #endif

@@ -14,8 +14,49 @@
 #ifndef GPURING_NET_UCX_UCX_H
 #define GPURING_NET_UCX_UCX_H
 
+#include <ucp/api/ucp.h>
+
 #include "mca/coll_gpuring/net/base.h"
-#include "mca/coll_gpuring/net/ucx/lib.h"
+
+#define GPURING_UCX_FUNCTIONS(F)      \
+    F(ucp_get_version)                \
+    F(ucp_config_read)                \
+    F(ucp_config_modify)              \
+    F(ucp_config_release)             \
+    F(ucp_init_version)               \
+    F(ucp_cleanup)                    \
+    F(ucp_context_query)              \
+    F(ucp_worker_create)              \
+    F(ucp_worker_destroy)             \
+    F(ucp_worker_get_address)         \
+    F(ucp_worker_release_address)     \
+    F(ucp_worker_progress)            \
+    F(ucp_worker_get_efd)             \
+    F(ucp_worker_arm)                 \
+    F(ucp_worker_flush_nbx)           \
+    F(ucp_worker_set_am_recv_handler) \
+    F(ucp_ep_create)                  \
+    F(ucp_ep_close_nbx)               \
+    F(ucp_am_send_nbx)                \
+    F(ucp_am_recv_data_nbx)           \
+    F(ucp_request_check_status)       \
+    F(ucp_request_free)               \
+    F(ucs_status_string)
+
+#define GPURING_UCX_MEMBER(name) __typeof__(name) *name;
+struct gpuring_ucx {
+    GPURING_UCX_FUNCTIONS(GPURING_UCX_MEMBER)
+};
+#undef GPURING_UCX_MEMBER
+
+/* UCX, loaded at run time: constant once gpuring_ucx_load has succeeded. */
+extern struct gpuring_ucx gpuring_ucx;
+
+/* 0, or GPURING_ERR_UNSUPPORTED; *why then says what is missing. Loads once in a process. */
+int gpuring_ucx_load(const char **why);
+
+/* The same into `table` from any library, each time anew; for the above and for tests. */
+int gpuring_ucx_load_from(const char *library, struct gpuring_ucx *table, char *why, size_t size);
 
 #define GPURING_UCX_ID_BYTES 16
 
@@ -107,16 +148,9 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
     return (struct gpuring_net *) link->base.net;
 }
 
-/* net/ucx/peer.c */
-int gpuring_ucx_peer_get(struct gpuring_net *net, const void *handle, size_t bytes,
-                         const char *peer_name, struct gpuring_ucx_peer **peer);
-/* Close all endpoints: in good order, but by force those that failed or take longer than a second.
- */
+/* net/ucx/link.c: endpoints and links */
+/* Close all endpoints: in good order, but by force those that failed or take longer than 1 s. */
 void gpuring_ucx_peers_close(struct gpuring_net *net);
-/* Drop one endpoint by force: everything in flight on it completes with an error. */
-void gpuring_ucx_peer_drop(struct gpuring_ucx_peer *peer);
-
-/* net/ucx/link.c: the life of a link */
 int gpuring_ucx_link_create(struct gpuring_net *net, int device,
                             enum gpuring_net_direction direction,
                             const struct gpuring_net_memory *memory,

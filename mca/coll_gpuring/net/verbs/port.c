@@ -15,35 +15,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Gbit/s of a lane; InfiniBand specification, PortInfo: LinkSpeedActive and its extensions. */
-double gpuring_verbs_speed(unsigned active_speed, unsigned active_width)
-{
-    static const struct {
-        unsigned code;
-        double gbit;
-    } speeds[] = {{1, 2.5},      {2, 5},         {4, 10},      {8, 10.3125},
-                  {16, 14.0625}, {32, 25.78125}, {64, 53.125}, {128, 106.25}};
-    static const struct {
-        unsigned code, lanes;
-    } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-    double gbit = 0;
-    unsigned lanes = 0;
-
-    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
-        gbit = speeds[i].code == active_speed ? speeds[i].gbit : gbit;
-    }
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        lanes = widths[i].code == active_width ? widths[i].lanes : lanes;
-    }
-    return gbit * lanes / 8;
-}
-
-int gpuring_verbs_gid_rank(uint8_t link_layer, uint32_t gid_type, const union ibv_gid *gid)
-{
-    return gpuring_nic_gid_rank(link_layer == IBV_LINK_LAYER_ETHERNET,
-                                gid_type == IBV_GID_TYPE_ROCE_V2, gid->raw);
-}
-
 /* The best GID of a port, the first one of equals. */
 static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
@@ -61,7 +32,8 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
         }
         rank = net->config.verbs_gid_index > 0
                    ? memcmp(&entry.gid, &none, sizeof none) != 0 /* asked for: of any kind */
-                   : gpuring_verbs_gid_rank(port->link_layer, entry.gid_type, &entry.gid);
+                   : gpuring_nic_gid_rank(port->link_layer == IBV_LINK_LAYER_ETHERNET,
+                                          entry.gid_type == IBV_GID_TYPE_ROCE_V2, entry.gid.raw);
         if (rank > best) {
             best = rank;
             port->gid = entry.gid;
@@ -87,8 +59,7 @@ static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port
     return net->config.verbs_pkey == 0; /* the first one */
 }
 
-static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *port,
-                    const struct ibv_port_attr *attr)
+static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *port)
 {
     size_t bytes = ((size_t) net->devices.count + 1) * sizeof(*port);
     struct gpuring_verbs_port *grown = realloc(net->ports, bytes);
@@ -104,7 +75,7 @@ static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *po
     snprintf(device.name, sizeof device.name, "%s", port->adapter->name);
     gpuring_net_pci_bus_id("/sys", "infiniband", device.name, device.pci_bus_id);
     device.guid = be64toh(gpuring_verbs.get_device_guid(port->adapter->context->device));
-    device.speed = gpuring_verbs_speed(attr->active_speed, attr->active_width);
+    device.speed = gpuring_net_port_speed("/sys", device.name, device.port);
     inet_ntop(AF_INET6, port->gid.raw, gid, sizeof gid);
     gpuring_debug("network verbs: %s port %d, %s, %.1f GB/s, MTU %d, GID %d %s, PCI %s",
                   device.name, device.port,
@@ -147,7 +118,7 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
         *why = net->config.verbs_gid_index > 0 ? "has no GID number coll_gpuring_verbs_gid_index"
                                                : "has no GID for RoCE v2";
     }
-    return *why != NULL ? GPURING_OK : add_port(net, &port, &attr);
+    return *why != NULL ? GPURING_OK : add_port(net, &port);
 }
 
 static void adapter_close(struct gpuring_verbs_adapter *adapter)

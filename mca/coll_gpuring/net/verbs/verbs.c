@@ -4,6 +4,7 @@
 #include "mca/coll_gpuring/net/verbs/verbs.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +13,61 @@
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+struct gpuring_verbs gpuring_verbs;
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static int load_status;
+static const struct gpuring_verbs *replaced; /* by gpuring_verbs_use */
+
+/*
+ * fork() in the application: memory that a device writes must not be copied on write in the parent.
+ * Kernels from 5.12 on see to it; before, the library must know before it does anything else.
+ */
+static void prepare_fork(void)
+{
+    if ((gpuring_verbs.is_fork_initialized == NULL ||
+         gpuring_verbs.is_fork_initialized() == IBV_FORK_DISABLED) &&
+        gpuring_verbs.fork_init() != 0) {
+        gpuring_info("network verbs: another library used libibverbs first, without support for "
+                     "fork(): an application that forks needs RDMAV_FORK_SAFE=1 on this kernel");
+    }
+}
+
+static void load(void)
+{
+#define VERBS_SYMBOL(name) {"ibv_" #name, offsetof(struct gpuring_verbs, name), false},
+    static const struct gpuring_net_symbol symbols[] = {
+        GPURING_VERBS_FUNCTIONS(VERBS_SYMBOL){"_ibv_query_gid_ex",
+                                              offsetof(struct gpuring_verbs, query_gid_ex), false},
+        {"ibv_is_fork_initialized", offsetof(struct gpuring_verbs, is_fork_initialized), true},
+        {"ibv_reg_dmabuf_mr", offsetof(struct gpuring_verbs, reg_dmabuf_mr), true},
+    };
+#undef VERBS_SYMBOL
+    char why[384];
+
+    if (replaced != NULL) {
+        gpuring_verbs = *replaced;
+        return;
+    }
+    load_status = gpuring_net_load("libibverbs.so.1", symbols, sizeof symbols / sizeof *symbols,
+                                   &gpuring_verbs, why, sizeof why);
+    if (load_status == GPURING_OK) {
+        prepare_fork();
+    } else {
+        gpuring_info("no network verbs: %s", why);
+    }
+}
+
+int gpuring_verbs_load(void)
+{
+    pthread_once(&load_once, load);
+    return load_status;
+}
+
+void gpuring_verbs_use(const struct gpuring_verbs *functions)
+{
+    replaced = functions;
+}
 
 static void verbs_close(struct gpuring_net *net)
 {

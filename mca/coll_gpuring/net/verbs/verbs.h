@@ -42,9 +42,59 @@
 #ifndef GPURING_NET_VERBS_VERBS_H
 #define GPURING_NET_VERBS_VERBS_H
 
+#include <infiniband/verbs.h>
+
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/net/list.h"
-#include "mca/coll_gpuring/net/verbs/lib.h"
+
+/* Without their prefix, because some names are macros of the header as well. */
+#define GPURING_VERBS_FUNCTIONS(F) \
+    F(get_device_list)             \
+    F(free_device_list)            \
+    F(get_device_name)             \
+    F(get_device_guid)             \
+    F(open_device)                 \
+    F(close_device)                \
+    F(query_device)                \
+    F(query_port)                  \
+    F(query_pkey)                  \
+    F(get_async_event)             \
+    F(ack_async_event)             \
+    F(alloc_pd)                    \
+    F(dealloc_pd)                  \
+    F(reg_mr)                      \
+    F(dereg_mr)                    \
+    F(create_comp_channel)         \
+    F(destroy_comp_channel)        \
+    F(create_cq)                   \
+    F(destroy_cq)                  \
+    F(get_cq_event)                \
+    F(ack_cq_events)               \
+    F(create_qp)                   \
+    F(modify_qp)                   \
+    F(destroy_qp)                  \
+    F(fork_init)                   \
+    F(wc_status_str)               \
+    F(event_type_str)
+
+#define GPURING_VERBS_MEMBER(name) __typeof__(ibv_##name) *name;
+struct gpuring_verbs {
+    GPURING_VERBS_FUNCTIONS(GPURING_VERBS_MEMBER)
+    __typeof__(_ibv_query_gid_ex) *query_gid_ex;
+    __typeof__(ibv_is_fork_initialized) *is_fork_initialized; /* NULL: the library is too old */
+    __typeof__(ibv_reg_dmabuf_mr) *reg_dmabuf_mr;             /* NULL: the library is too old */
+};
+#undef GPURING_VERBS_MEMBER
+
+/* libibverbs, loaded at run time: constant once gpuring_verbs_load has succeeded. The data path
+ * (ibv_post_send and the like) is inline in its header and goes by the device's own table. */
+extern struct gpuring_verbs gpuring_verbs;
+
+/* 0, or GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says what is missing. */
+int gpuring_verbs_load(void);
+
+/* For tests: use these functions instead of the library's. Before anything else of the net. */
+void gpuring_verbs_use(const struct gpuring_verbs *functions);
 
 #define GPURING_VERBS_TIMEOUT    18 /* default local ACK timeout: 4.096 us x 2^18 = 1.07 s */
 #define GPURING_VERBS_RETRY      6  /* default; 7 means "for ever" on some devices */
@@ -249,10 +299,6 @@ static inline uint64_t gpuring_verbs_id(const struct gpuring_net_link *link,
 /* net/verbs/port.c: what there is */
 int gpuring_verbs_discover(struct gpuring_net *net);
 void gpuring_verbs_forget(struct gpuring_net *net);
-/* GB/s of a port from the codes of ibv_port_attr; 0 if a code is unknown. */
-double gpuring_verbs_speed(unsigned active_speed, unsigned active_width);
-/* How good a GID is for us: 0 is unusable, more is better. Pure. */
-int gpuring_verbs_gid_rank(uint8_t link_layer, uint32_t gid_type, const union ibv_gid *gid);
 
 /* net/verbs/link.c: the life of a link */
 int gpuring_verbs_link_create(struct gpuring_net *net, int device,
