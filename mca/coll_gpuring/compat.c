@@ -17,7 +17,6 @@
 
 #include "gpuring_config.h"
 
-#include "mca/coll_gpuring/help.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define HELP_FILE "help-mpi-coll-gpuring.txt"
@@ -102,12 +101,57 @@ const char *gpuring_compat_component(const mca_coll_base_module_t *module)
     return text;
 }
 
+/*
+ * The texts of the help file are compiled in as well: a component that was copied without the file
+ * has them, and a file of another version is told apart. The file as it is, and a zero; the build
+ * copies it to where the compiler runs.
+ */
+__asm__(".pushsection .rodata\n"
+        ".globl gpuring_help_texts\n"
+        ".hidden gpuring_help_texts\n"
+        ".type gpuring_help_texts, %object\n"
+        "gpuring_help_texts:\n"
+        ".incbin \".libs/help-mpi-coll-gpuring.txt\"\n"
+        ".byte 0\n"
+        ".size gpuring_help_texts, . - gpuring_help_texts\n"
+        ".popsection\n");
+extern const char gpuring_help_texts[];
+
+/* Of a line that is "[topic]": does it name this one? */
+static bool begins(const char *line, const char *topic)
+{
+    size_t length = strlen(topic);
+
+    return strncmp(line + 1, topic, length) == 0 && line[1 + length] == ']';
+}
+
+/* The text of a topic, to be filled in by printf; empty if there is none. */
+static void help_format(const char *topic, char *format, size_t size)
+{
+    size_t used = 0;
+    bool inside = false;
+
+    for (const char *line = gpuring_help_texts; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+
+        length += line[length] == '\n';
+        if (line[0] == '[') {
+            inside = begins(line, topic);
+        } else if (inside && line[0] != '#' && used + length < size) {
+            memcpy(format + used, line, length);
+            used += length;
+        }
+        line += length;
+    }
+    format[used] = '\0';
+}
+
 /* By ourselves: a line each for every process. */
 static void help_compiled_in(const char *topic, va_list arguments)
 {
     char format[4096], text[16384];
 
-    gpuring_help_format(topic, format, sizeof format);
+    help_format(topic, format, sizeof format);
     vsnprintf(text, sizeof text, format, arguments);
     opal_output(0, "coll/gpuring: %s\n%s", topic, text);
 }
@@ -127,6 +171,24 @@ void gpuring_compat_help(const char *topic, ...)
     va_end(arguments);
 }
 #else
+/* Does this file hold the same texts? */
+static bool help_same(const char *path)
+{
+    const char *texts = gpuring_help_texts;
+    FILE *file = fopen(path, "r");
+    char part[1024];
+    size_t n = 0;
+
+    while (file != NULL && (n = fread(part, 1, sizeof part, file)) > 0 && strnlen(texts, n) == n &&
+           memcmp(part, texts, n) == 0) {
+        texts += n;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return file != NULL && n == 0 && *texts == '\0';
+}
+
 /*
  * The folder with the help file: beside the component (not installed yet, or installed for one
  * user), the data folder of the same prefix, wherever that is now, or where it was to be installed.
@@ -153,7 +215,7 @@ static int help_folder(char *folder, size_t size)
             snprintf(path, sizeof path, "%s/%s", folder, HELP_FILE) >= (int) sizeof path) {
             return GPURING_ERR_ARG;
         }
-        if (gpuring_help_same(path)) {
+        if (help_same(path)) {
             return GPURING_OK;
         }
     }

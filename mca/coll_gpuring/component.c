@@ -2,10 +2,10 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The component: registration, opening, closing. One symbol of this DSO is visible: this one's. */
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/component.h"
-#include "mca/coll_gpuring/log.h"
+#include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/params_register.h"
@@ -34,10 +34,48 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
+/* Log lines of the shape `host:pid:rank [dev] gpuring INFO text`, through Open MPI's output. */
+static void log_line(enum gpuring_log_level level, const char *text)
+{
+    static const char *const levels[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+    char rank[16] = "-";
+
+    if (gpuring_process.world_rank >= 0) {
+        snprintf(rank, sizeof rank, "%d", gpuring_process.world_rank);
+    }
+    opal_output(gpuring_process.output, "%s:%d:%s [%s] gpuring %s %s", gpuring_process.hostname,
+                (int) getpid(), rank,
+                gpuring_process.device_ops != NULL ? gpuring_process.device_ops->name : "-",
+                levels[level], text);
+}
+
+static void log_open(void)
+{
+    static char no_prefix[] = "";
+    opal_output_stream_t stream;
+
+    OBJ_CONSTRUCT(&stream, opal_output_stream_t);
+    stream.lds_want_stderr = true;
+    stream.lds_prefix = no_prefix; /* the lines have one of their own */
+    gpuring_process.output = opal_output_open(&stream);
+    stream.lds_prefix = NULL; /* not the destructor's */
+    OBJ_DESTRUCT(&stream);
+    gpuring_log_set(log_line, (enum gpuring_log_level)(GPURING_LOG_WARN + gpuring_params.verbose));
+}
+
+static void log_close(void)
+{
+    gpuring_log_set(NULL, GPURING_LOG_WARN);
+    if (gpuring_process.output >= 0) {
+        opal_output_close(gpuring_process.output);
+        gpuring_process.output = -1;
+    }
+}
+
 static int component_open(void)
 {
     gpuring_identity_hostname(gpuring_process.hostname, sizeof gpuring_process.hostname);
-    gpuring_log_open();
+    log_open();
     gpuring_peers_publish();
     return OMPI_SUCCESS;
 }
@@ -59,7 +97,7 @@ static int component_close(void)
         gpuring_process_close();
         gpuring_local_topology_close();
     }
-    gpuring_log_close();
+    log_close();
     return OMPI_SUCCESS;
 }
 

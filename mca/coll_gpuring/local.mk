@@ -166,10 +166,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/compat.h \
     mca/coll_gpuring/component.c \
     mca/coll_gpuring/component.h \
-    mca/coll_gpuring/help.c \
-    mca/coll_gpuring/help.h \
-    mca/coll_gpuring/log.c \
-    mca/coll_gpuring/log.h \
     mca/coll_gpuring/memory_kind.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
@@ -191,8 +187,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/execute.h \
     mca/coll_gpuring/serve/fallback_allreduce.c \
     mca/coll_gpuring/serve/fallback_allreduce.h \
-    mca/coll_gpuring/serve/memory_agreement.c \
-    mca/coll_gpuring/serve/memory_agreement.h \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/progress.h \
     mca/coll_gpuring/serve/request.c \
@@ -232,7 +226,7 @@ dist_pkgdata_DATA += mca/coll_gpuring/help-mpi-coll-gpuring.txt
 
 # Next to the component that was just built, so that the tests see the texts, and in it. The object
 # by a variable: automake would take a plain target for a rule that replaces its own.
-help_object = mca/coll_gpuring/mca_coll_gpuring_la-help.lo
+help_object = mca/coll_gpuring/mca_coll_gpuring_la-compat.lo
 $(help_object): .libs/help-mpi-coll-gpuring.txt
 all-local: .libs/help-mpi-coll-gpuring.txt
 .libs/help-mpi-coll-gpuring.txt: mca/coll_gpuring/help-mpi-coll-gpuring.txt

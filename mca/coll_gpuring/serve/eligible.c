@@ -12,63 +12,78 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 
+enum representation { SIGNED, UNSIGNED, LOGICAL, FLOATING, COMPLEX, REPRESENTATIONS };
+
 /*
- * The MPI types by representation: T(handle, class). The size comes from the handle, so that one
- * entry serves all kinds (MPI_LOGICAL of any width) and a Fortran type that Open MPI was built
- * without, which has size 0, drops out.
+ * The MPI types by representation; what they are then follows from the size of each, so that one
+ * entry serves all kinds (MPI_LOGICAL of any width). Fortran types that Open MPI was built without
+ * have size 0, and mpi.h no names for them.
  */
-/* clang-format off */
-#define SIGNED_TYPES(T)                                                                  \
-    T(MPI_CHAR) T(MPI_SIGNED_CHAR) T(MPI_SHORT) T(MPI_INT) T(MPI_LONG) T(MPI_LONG_LONG)  \
-    T(MPI_INT8_T) T(MPI_INT16_T) T(MPI_INT32_T) T(MPI_INT64_T) T(MPI_AINT) T(MPI_OFFSET) \
-    T(MPI_COUNT) T(MPI_INTEGER)
-#define UNSIGNED_TYPES(T)                                                                \
-    T(MPI_BYTE) T(MPI_UNSIGNED_CHAR) T(MPI_UNSIGNED_SHORT) T(MPI_UNSIGNED)               \
-    T(MPI_UNSIGNED_LONG) T(MPI_UNSIGNED_LONG_LONG) T(MPI_UINT8_T) T(MPI_UINT16_T)        \
-    T(MPI_UINT32_T) T(MPI_UINT64_T)
-#define LOGICAL_TYPES(T)  T(MPI_C_BOOL) T(MPI_CXX_BOOL) T(MPI_LOGICAL)
-#define FLOATING_TYPES(T) T(MPI_FLOAT) T(MPI_DOUBLE) T(MPI_REAL) T(MPI_DOUBLE_PRECISION)
-#define COMPLEX_TYPES(T)                                                                 \
-    T(MPI_C_FLOAT_COMPLEX) T(MPI_C_DOUBLE_COMPLEX) T(MPI_CXX_FLOAT_COMPLEX)              \
-    T(MPI_CXX_DOUBLE_COMPLEX) T(MPI_COMPLEX) T(MPI_DOUBLE_COMPLEX)
-/* clang-format on */
+#define FORTRAN(name) ((MPI_Datatype) (void *) &ompi_mpi_##name)
+static const MPI_Datatype sized_types[REPRESENTATIONS][20] = {
+    [SIGNED] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,
+                MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER,
+                FORTRAN(integer1), FORTRAN(integer2), FORTRAN(integer4), FORTRAN(integer8)},
+    [UNSIGNED] = {MPI_BYTE, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+                  MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T},
+    [LOGICAL] = {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL, FORTRAN(logical1), FORTRAN(logical2),
+                 FORTRAN(logical4), FORTRAN(logical8)},
+    [FLOATING] = {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, FORTRAN(real4),
+                  FORTRAN(real8), FORTRAN(real16),
+#ifdef OMPI_HAVE_MPI_EXT_SHORTFLOAT
+                  MPIX_C_FLOAT16
+#endif
+    },
+    [COMPLEX] = {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX,
+                 MPI_CXX_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX, FORTRAN(complex8),
+                 FORTRAN(complex16), FORTRAN(complex32)},
+};
 
-enum representation { SIGNED, UNSIGNED, LOGICAL, FLOATING, COMPLEX };
+/* Types whose size alone does not tell them. */
+static const struct {
+    MPI_Datatype handle;
+    int type;
+} named_types[] = {
+    {MPI_LONG_DOUBLE, GPURING_TYPE_LONG_DOUBLE},
+    {MPI_C_LONG_DOUBLE_COMPLEX, GPURING_TYPE_COMPLEX_LONG_DOUBLE},
+    {MPI_CXX_LONG_DOUBLE_COMPLEX, GPURING_TYPE_COMPLEX_LONG_DOUBLE},
+    {MPI_FLOAT_INT, GPURING_TYPE_FLOAT_INT},
+    {MPI_DOUBLE_INT, GPURING_TYPE_DOUBLE_INT},
+    {MPI_LONG_DOUBLE_INT, GPURING_TYPE_LONG_DOUBLE_INT},
+    {MPI_SHORT_INT, GPURING_TYPE_SHORT_INT},
+    {MPI_2INT, GPURING_TYPE_INT_INT},
+    {MPI_LONG_INT, sizeof(long) == 8 ? (int) GPURING_TYPE_LONG_INT : (int) GPURING_TYPE_INT_INT},
+    {MPI_2INTEGER, GPURING_TYPE_INT_INT},
+    {MPI_2REAL, GPURING_TYPE_FLOAT_FLOAT},
+    {MPI_2DOUBLE_PRECISION, GPURING_TYPE_DOUBLE_DOUBLE},
+};
 
-/* Types of these representations by size; the enumerator of size 0 is not used. */
+#if GPURING_HAVE_FLOAT128 /* Fortran's REAL*16; C's long double has a handle of its own */
+#define QUAD(type) GPURING_TYPE_##type
+#else
+#define QUAD(type) -1
+#endif
+
+/* The type of a representation and size, or -1. */
 static int type_of(enum representation representation, size_t size)
 {
-    static const struct {
-        enum representation representation;
-        size_t size;
-        int type;
-    } table[] = {
-        {SIGNED, 1, GPURING_TYPE_INT8},
-        {SIGNED, 2, GPURING_TYPE_INT16},
-        {SIGNED, 4, GPURING_TYPE_INT32},
-        {SIGNED, 8, GPURING_TYPE_INT64},
-        {UNSIGNED, 1, GPURING_TYPE_UINT8},
-        {UNSIGNED, 2, GPURING_TYPE_UINT16},
-        {UNSIGNED, 4, GPURING_TYPE_UINT32},
-        {UNSIGNED, 8, GPURING_TYPE_UINT64},
-        {LOGICAL, 1, GPURING_TYPE_LOGICAL8},
-        {LOGICAL, 2, GPURING_TYPE_LOGICAL16},
-        {LOGICAL, 4, GPURING_TYPE_LOGICAL32},
-        {LOGICAL, 8, GPURING_TYPE_LOGICAL64},
-        {FLOATING, 2, GPURING_TYPE_FLOAT16},
-        {FLOATING, 4, GPURING_TYPE_FLOAT},
-        {FLOATING, 8, GPURING_TYPE_DOUBLE},
-        {COMPLEX, 8, GPURING_TYPE_COMPLEX_FLOAT},
-        {COMPLEX, 16, GPURING_TYPE_COMPLEX_DOUBLE},
-#if GPURING_HAVE_FLOAT128 /* Fortran's REAL*16; C's long double has a handle of its own */
-        {FLOATING, 16, GPURING_TYPE_FLOAT128},
-        {COMPLEX, 32, GPURING_TYPE_COMPLEX_FLOAT128},
-#endif
+    static const int types[REPRESENTATIONS][6] = {
+        /* of 1, 2, 4, 8, 16 and 32 bytes */
+        [SIGNED] = {GPURING_TYPE_INT8, GPURING_TYPE_INT16, GPURING_TYPE_INT32, GPURING_TYPE_INT64,
+                    -1, -1},
+        [UNSIGNED] = {GPURING_TYPE_UINT8, GPURING_TYPE_UINT16, GPURING_TYPE_UINT32,
+                      GPURING_TYPE_UINT64, -1, -1},
+        [LOGICAL] = {GPURING_TYPE_LOGICAL8, GPURING_TYPE_LOGICAL16, GPURING_TYPE_LOGICAL32,
+                     GPURING_TYPE_LOGICAL64, -1, -1},
+        [FLOATING] = {-1, GPURING_TYPE_FLOAT16, GPURING_TYPE_FLOAT, GPURING_TYPE_DOUBLE,
+                      QUAD(FLOAT128), -1},
+        [COMPLEX] = {-1, -1, -1, GPURING_TYPE_COMPLEX_FLOAT, GPURING_TYPE_COMPLEX_DOUBLE,
+                     QUAD(COMPLEX_FLOAT128)},
     };
 
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (table[i].representation == representation && table[i].size == size) {
-            return table[i].type;
+    for (int i = 0; i < 6; i++) {
+        if (size == (size_t) 1 << i) {
+            return types[representation][i];
         }
     }
     return -1;
@@ -78,130 +93,47 @@ static int type_of(enum representation representation, size_t size)
 #define SLOTS 256
 static struct {
     const void *handle;
-    uint32_t type, size;
-    uint32_t ops; /* bits of enum gpuring_op that MPI allows for it */
-    bool device;  /* GPUs reduce it */
+    uint32_t type;
 } handles[SLOTS];
-_Static_assert(GPURING_OP_COUNT <= 32, "bits of handles.ops");
 
+/* The slot of a handle, or the free one where it may go. */
 static size_t slot_of(const void *handle)
 {
-    return ((uintptr_t) handle >> 9) % SLOTS;
+    size_t slot = ((uintptr_t) handle >> 9) % SLOTS;
+
+    while (handles[slot].handle != NULL && handles[slot].handle != handle) {
+        slot = (slot + 1) % SLOTS;
+    }
+    return slot;
+}
+
+static size_t size_of(const struct ompi_datatype_t *handle)
+{
+    size_t size = 0;
+
+    return opal_datatype_type_size(&handle->super, &size) == OPAL_SUCCESS ? size : 0;
 }
 
 static void add_handle(MPI_Datatype handle, int type)
 {
-    size_t slot = slot_of(handle), size = 0;
+    size_t slot = slot_of(handle);
 
-    opal_datatype_type_size(&handle->super, &size);
-    if (type < 0 || size == 0 || handle == MPI_DATATYPE_NULL) {
-        return;
+    if (type >= 0 && handle != MPI_DATATYPE_NULL && size_of(handle) > 0) {
+        handles[slot].handle = handle;
+        handles[slot].type = (uint32_t) type;
     }
-    while (handles[slot].handle != NULL && handles[slot].handle != handle) {
-        slot = (slot + 1) % SLOTS;
-    }
-    handles[slot].handle = handle;
-    handles[slot].type = (uint32_t) type;
-    handles[slot].size = gpuring_type_info((uint32_t) type)->size;
-    handles[slot].device = gpuring_type_info((uint32_t) type)->device;
-    handles[slot].ops = 0;
-    for (uint32_t op = 0; op < GPURING_OP_COUNT; op++) {
-        handles[slot].ops |= (uint32_t) (gpuring_op_allows(op, (uint32_t) type) != 0) << op;
-    }
-}
-
-static void add_sized(MPI_Datatype handle, enum representation representation)
-{
-    size_t size = 0;
-
-    opal_datatype_type_size(&handle->super, &size);
-    add_handle(handle, type_of(representation, size));
-}
-
-/* Types whose size alone does not tell them. */
-static void add_named(void)
-{
-    add_handle(MPI_LONG_DOUBLE, GPURING_TYPE_LONG_DOUBLE);
-    add_handle(MPI_C_LONG_DOUBLE_COMPLEX, GPURING_TYPE_COMPLEX_LONG_DOUBLE);
-    add_handle(MPI_CXX_LONG_DOUBLE_COMPLEX, GPURING_TYPE_COMPLEX_LONG_DOUBLE);
-    add_handle(MPI_FLOAT_INT, GPURING_TYPE_FLOAT_INT);
-    add_handle(MPI_DOUBLE_INT, GPURING_TYPE_DOUBLE_INT);
-    add_handle(MPI_LONG_DOUBLE_INT, GPURING_TYPE_LONG_DOUBLE_INT);
-    add_handle(MPI_SHORT_INT, GPURING_TYPE_SHORT_INT);
-    add_handle(MPI_2INT, GPURING_TYPE_INT_INT);
-    add_handle(MPI_LONG_INT,
-               sizeof(long) == 8 ? (int) GPURING_TYPE_LONG_INT : (int) GPURING_TYPE_INT_INT);
-    add_handle(MPI_2INTEGER, GPURING_TYPE_INT_INT);
-    add_handle(MPI_2REAL, GPURING_TYPE_FLOAT_FLOAT);
-    add_handle(MPI_2DOUBLE_PRECISION, GPURING_TYPE_DOUBLE_DOUBLE);
-}
-
-/* Fortran kinds exist in mpi.h only where Open MPI was built with them. */
-static void add_kinds(void)
-{
-#define KIND(handle, representation) add_sized(handle, representation);
-#ifdef MPI_INTEGER1
-    KIND(MPI_INTEGER1, SIGNED)
-#endif
-#ifdef MPI_INTEGER2
-    KIND(MPI_INTEGER2, SIGNED)
-#endif
-#ifdef MPI_INTEGER4
-    KIND(MPI_INTEGER4, SIGNED)
-#endif
-#ifdef MPI_INTEGER8
-    KIND(MPI_INTEGER8, SIGNED)
-#endif
-#ifdef MPI_LOGICAL1
-    KIND(MPI_LOGICAL1, LOGICAL)
-#endif
-#ifdef MPI_LOGICAL2
-    KIND(MPI_LOGICAL2, LOGICAL)
-#endif
-#ifdef MPI_LOGICAL4
-    KIND(MPI_LOGICAL4, LOGICAL)
-#endif
-#ifdef MPI_LOGICAL8
-    KIND(MPI_LOGICAL8, LOGICAL)
-#endif
-#ifdef MPI_REAL4
-    KIND(MPI_REAL4, FLOATING)
-#endif
-#ifdef MPI_REAL8
-    KIND(MPI_REAL8, FLOATING)
-#endif
-#ifdef MPI_REAL16
-    KIND(MPI_REAL16, FLOATING)
-#endif
-#ifdef MPI_COMPLEX8
-    KIND(MPI_COMPLEX8, COMPLEX)
-#endif
-#ifdef MPI_COMPLEX16
-    KIND(MPI_COMPLEX16, COMPLEX)
-#endif
-#ifdef MPI_COMPLEX32
-    KIND(MPI_COMPLEX32, COMPLEX)
-#endif
-#ifdef OMPI_HAVE_MPI_EXT_SHORTFLOAT
-    KIND(MPIX_C_FLOAT16, FLOATING)
-#endif
-#undef KIND
 }
 
 void gpuring_eligible_init(void)
 {
-#define ADD_SIGNED(handle)   add_sized(handle, SIGNED);
-#define ADD_UNSIGNED(handle) add_sized(handle, UNSIGNED);
-#define ADD_LOGICAL(handle)  add_sized(handle, LOGICAL);
-#define ADD_FLOATING(handle) add_sized(handle, FLOATING);
-#define ADD_COMPLEX(handle)  add_sized(handle, COMPLEX);
-    SIGNED_TYPES(ADD_SIGNED)
-    UNSIGNED_TYPES(ADD_UNSIGNED)
-    LOGICAL_TYPES(ADD_LOGICAL)
-    FLOATING_TYPES(ADD_FLOATING)
-    COMPLEX_TYPES(ADD_COMPLEX)
-    add_named();
-    add_kinds();
+    for (int r = 0; r < REPRESENTATIONS; r++) {
+        for (const MPI_Datatype *handle = sized_types[r]; *handle != NULL; handle++) {
+            add_handle(*handle, type_of((enum representation) r, size_of(*handle)));
+        }
+    }
+    for (size_t i = 0; i < sizeof named_types / sizeof *named_types; i++) {
+        add_handle(named_types[i].handle, named_types[i].type);
+    }
 }
 
 static int find_op(MPI_Op op)
@@ -226,10 +158,8 @@ static bool find_named(const struct ompi_datatype_t *dtype, struct gpuring_call 
 {
     static const uint32_t types[] = {GPURING_TYPE_FLOAT16, GPURING_TYPE_BFLOAT16};
     const char *name = dtype->name + sizeof NAMED_PREFIX - 1;
-    size_t size = 0;
 
-    if (strncmp(dtype->name, NAMED_PREFIX, sizeof NAMED_PREFIX - 1) != 0 ||
-        opal_datatype_type_size(&dtype->super, &size) != OPAL_SUCCESS || size != 2 ||
+    if (strncmp(dtype->name, NAMED_PREFIX, sizeof NAMED_PREFIX - 1) != 0 || size_of(dtype) != 2 ||
         dtype->super.ub - dtype->super.lb != 2 || dtype->super.lb != 0) {
         return false;
     }
@@ -251,27 +181,22 @@ static bool find_named(const struct ompi_datatype_t *dtype, struct gpuring_call 
     return false;
 }
 
-/* Type and operation of ours. *device: do GPUs reduce the type? */
+/* Type and operation of ours. */
 static enum gpuring_reason find_reduction(const struct ompi_datatype_t *dtype, MPI_Op op,
-                                          struct gpuring_call *call, bool *device)
+                                          struct gpuring_call *call)
 {
     size_t slot = slot_of(dtype);
     int found = find_op(op);
 
-    while (handles[slot].handle != dtype) {
-        if (handles[slot].handle == NULL) {
-            *device = true; /* 16-bit floats */
-            return found < 0 && find_named(dtype, call) ? GPURING_REASON_NONE : GPURING_REASON_TYPE;
-        }
-        slot = (slot + 1) % SLOTS;
+    if (handles[slot].handle == NULL) {
+        return found < 0 && find_named(dtype, call) ? GPURING_REASON_NONE : GPURING_REASON_TYPE;
     }
-    if (found < 0 || (handles[slot].ops >> found & 1) == 0) {
+    if (found < 0 || !gpuring_op_allows((uint32_t) found, handles[slot].type)) {
         return GPURING_REASON_OP;
     }
     call->type = handles[slot].type;
     call->op = (uint32_t) found;
-    call->element_size = handles[slot].size;
-    *device = handles[slot].device;
+    call->element_size = gpuring_type_info(call->type)->size;
     return GPURING_REASON_NONE;
 }
 
@@ -291,19 +216,12 @@ bool gpuring_eligible_any(void)
     return on_hosts() || agrees() || gpuring_memory_possible();
 }
 
-/* Where the buffers are. */
-static void find_memory(struct gpuring_call *call)
-{
-    call->output_at = gpuring_memory_of(call->output);
-    call->input_at = call->input == call->output ? call->output_at : gpuring_memory_of(call->input);
-}
-
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call)
 {
-    bool host = on_hosts(), agree = !host && agrees(), device;
-    enum gpuring_reason reason = find_reduction(dtype, op, call, &device);
+    bool host = on_hosts(), agree = !host && agrees();
+    enum gpuring_reason reason = find_reduction(dtype, op, call);
 
     if (reason != GPURING_REASON_NONE) {
         return reason;
@@ -323,12 +241,15 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     if (count == 0) {
         return GPURING_REASON_MEMORY;
     }
-    find_memory(call);
-    if (!device) {
-        /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
-        return agree || gpuring_call_on_gpu(call) ? GPURING_REASON_HOST_TYPE
-                                                  : GPURING_REASON_MEMORY;
+    call->output_at = gpuring_memory_of(call->output);
+    call->input_at = call->input == call->output ? call->output_at : gpuring_memory_of(call->input);
+    /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
+    if (!agree && !gpuring_call_on_gpu(call)) {
+        return GPURING_REASON_MEMORY;
+    }
+    if (!gpuring_type_info(call->type)->device) {
+        return GPURING_REASON_HOST_TYPE;
     }
     call->agree = agree;
-    return agree || gpuring_call_on_gpu(call) ? GPURING_REASON_NONE : GPURING_REASON_MEMORY;
+    return GPURING_REASON_NONE;
 }

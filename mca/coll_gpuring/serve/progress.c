@@ -7,7 +7,6 @@
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/serve/execute.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
-#include "mca/coll_gpuring/serve/memory_agreement.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -86,11 +85,48 @@ static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
     return gpuring_decide(&known, &item->reason);
 }
 
+/*
+ * The agreement of coll_gpuring_agree=always: one small exchange in front of a call, by which all
+ * ranks learn whether all of them have a buffer on a GPU. The item's reason is not NONE then if the
+ * ranks cannot all work on GPUs.
+ */
+enum { ON_GPU = 1, NOT_ON_GPU = 2 };
+
+static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    struct gpuring_oob *oob = module->oob;
+    uint64_t seen;
+    int status;
+
+    if (item->phase < GPURING_PHASE_AGREEING) {
+        gpuring_item_enter(item, GPURING_PHASE_AGREEING);
+        gpuring_oob_agree(oob, gpuring_call_on_gpu(&item->call) ? ON_GPU : NOT_ON_GPU);
+    }
+    status = gpuring_oob_progress(oob);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    gpuring_item_enter(item, GPURING_PHASE_AGREED);
+    status = gpuring_oob_failure(oob, NULL);
+    if (status != GPURING_OK) {
+        gpuring_oob_forget(oob);
+        return status;
+    }
+    seen = oob->words[0];
+    item->reason = seen == ON_GPU       ? GPURING_REASON_NONE
+                   : seen == NOT_ON_GPU ? GPURING_REASON_MEMORY
+                                        : GPURING_REASON_MIXED;
+    gpuring_trace("agreed: %s ranks have a buffer on a GPU", seen == ON_GPU       ? "all"
+                                                             : seen == NOT_ON_GPU ? "no"
+                                                                                  : "some");
+    return GPURING_OK;
+}
+
 /* What an item waits for when no call is before it. */
 static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     if (item->call.agree && item->phase < GPURING_PHASE_AGREED) {
-        return gpuring_agree_progress(module, item);
+        return agree_progress(module, item);
     }
     if (module->state == GPURING_STATE_UNWIRED) {
         gpuring_wireup_start(module, &item->call);
