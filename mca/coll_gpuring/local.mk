@@ -207,18 +207,13 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \
-    mca/coll_gpuring/wireup/agreement.c \
-    mca/coll_gpuring/wireup/agreement.h \
     mca/coll_gpuring/wireup/connect.c \
-    mca/coll_gpuring/wireup/connect.h \
     mca/coll_gpuring/wireup/hello.c \
-    mca/coll_gpuring/wireup/hello.h \
     mca/coll_gpuring/wireup/net_select.c \
     mca/coll_gpuring/wireup/net_select.h \
     mca/coll_gpuring/wireup/peers.c \
     mca/coll_gpuring/wireup/peers.h \
-    mca/coll_gpuring/wireup/views.c \
-    mca/coll_gpuring/wireup/views.h \
+    mca/coll_gpuring/wireup/state.h \
     mca/coll_gpuring/wireup/wireup.c \
     mca/coll_gpuring/wireup/wireup.h
 

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/wireup/connect.h"
-
 #include <stdlib.h>
 
+#include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup/agreement.h"
-#include "mca/coll_gpuring/wireup/hello.h"
 #include "mca/coll_gpuring/wireup/plans.h"
+#include "mca/coll_gpuring/wireup/state.h"
 
 #define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
 
 /* The algorithm that was asked for is not to be had. */
-static void tell_missing(const mca_coll_gpuring_module_t *module,
-                         const struct gpuring_engine *engine)
+static void log_not_offered(const mca_coll_gpuring_module_t *module,
+                            const struct gpuring_engine *engine)
 {
     int asked = engine->choice_config.algorithm;
 
@@ -31,8 +29,7 @@ static void tell_missing(const mca_coll_gpuring_module_t *module,
 }
 
 /* What the tuning file says of this communicator. */
-static void tell_tuning(const mca_coll_gpuring_module_t *module,
-                        const struct gpuring_engine *engine)
+static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpuring_engine *engine)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
     char text[256], sizes[1024] = "[no-rule] it has no rule for these";
@@ -73,24 +70,76 @@ static int find_tuning(struct gpuring_engine *engine)
     return status;
 }
 
-int gpuring_wireup_service(const mca_coll_gpuring_module_t *module,
-                           const struct gpuring_wireup_known *known, struct gpuring_engine **engine)
+/* 0 also where the algorithm is not eligible. */
+static int check_algorithm(enum gpuring_algorithm algorithm,
+                           const struct gpuring_channels *channels,
+                           const struct gpuring_gathered *hellos)
 {
-    int status =
-        gpuring_plans_engine(known->layout, known->hellos, &gpuring_process.tuning, module->rank,
-                             gpuring_process.device_ops, gpuring_process.device, engine);
+    int n = channels->map->nranks, status = GPURING_OK;
+    struct gpuring_plan **plans = calloc((size_t) n, sizeof(struct gpuring_plan *));
+    struct gpuring_channel places[GPURING_MAX_CHANNELS];
+    char text[512] = "";
 
-    if (status == GPURING_OK) {
-        tell_missing(module, *engine);
-        status = find_tuning(*engine);
+    if (plans == NULL) {
+        gpuring_error("out of memory to check the plans of %d ranks", n);
+        return GPURING_ERR_NOMEM;
     }
-    if (status == GPURING_OK) {
-        tell_tuning(module, *engine);
+    for (int rank = 0; rank < n && status == GPURING_OK; rank++) {
+        struct gpuring_engine_config config =
+            gpuring_plans_config(channels, hellos, &gpuring_process.tuning, rank, places);
+
+        status = gpuring_engine_plan(&config, algorithm, &plans[rank]);
     }
-    if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
-        status = gpuring_wireup_check_plans(known->layout, known->hellos);
+    if (status == GPURING_OK && plans[0] != NULL) {
+        status = gpuring_plan_check((const struct gpuring_plan *const *) plans, n,
+                                    GPURING_ENGINE_SLOTS, text, sizeof text);
+        if (status == GPURING_ERR_DATA) {
+            gpuring_compat_help("no plan", text);
+        } else if (status == GPURING_OK) {
+            gpuring_info("[plans-proven] check of plans: %s over %d ranks in %u lanes is proven",
+                         gpuring_algorithm_text(algorithm), n, plans[0]->nlanes);
+        }
+    }
+    for (int rank = 0; rank < n; rank++) {
+        gpuring_plan_free(plans[rank]);
+    }
+    free(plans);
+    return status;
+}
+
+/*
+ * coll_gpuring_check=plans: prove the plans of all ranks before they run. 0, GPURING_ERR_DATA with
+ * a help text, or GPURING_ERR_NOMEM. The same on all ranks.
+ */
+static int check_plans(const struct gpuring_channels *channels,
+                       const struct gpuring_gathered *hellos)
+{
+    int status = GPURING_OK;
+
+    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
+        status = check_algorithm((enum gpuring_algorithm) i, channels, hellos);
     }
     return status;
+}
+
+int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    int status = gpuring_plans_engine(&wireup->channels, &wireup->hellos, &gpuring_process.tuning,
+                                      module->rank, gpuring_process.device_ops,
+                                      gpuring_process.device, &wireup->engine);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    log_not_offered(module, wireup->engine);
+    status = find_tuning(wireup->engine);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    log_tuning(module, wireup->engine);
+    return gpuring_params.check == GPURING_PARAM_CHECK_PLANS
+               ? check_plans(&wireup->channels, &wireup->hellos)
+               : GPURING_OK;
 }
 
 /* Which devices of the net carry the connections, and which of these may reach the GPU's memory
@@ -128,7 +177,7 @@ static bool near_enough(void *context, int net_device, enum gpuring_net_directio
 }
 
 /* Fills *found, and lets the config, which has its rank and its net, ask it. */
-static void find_devices(const struct gpuring_channels *layout,
+static void find_devices(const struct gpuring_channels *channels,
                          const struct gpuring_nic_select *routes, struct devices *found,
                          struct gpuring_transport_config *config)
 {
@@ -136,7 +185,7 @@ static void find_devices(const struct gpuring_channels *layout,
     if (config->net_ops->devices(config->net, &found->devices, &found->count) != GPURING_OK) {
         found->count = 0;
     }
-    gpuring_channels_nics(layout, config->rank, routes, found->devices, found->count,
+    gpuring_channels_nics(channels, config->rank, routes, found->devices, found->count,
                           &found->channels);
     config->net_device = device_of_channel;
     config->net_device_context = found;
@@ -154,40 +203,10 @@ static double try_seconds(const struct gpuring_net_choice *net)
                : limit;
 }
 
-int gpuring_wireup_transport(const mca_coll_gpuring_module_t *module,
-                             const struct gpuring_wireup_known *known,
-                             struct gpuring_engine *engine)
+/* Room for the handles to and from all neighbours: before they are relied upon. */
+static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const struct gpuring_node_map *members = known->members;
-    struct devices devices;
-    struct gpuring_transport_config config = {
-        .rank = module->rank,
-        .nranks = module->nranks,
-        .node = members->node,
-        .hostname = gpuring_hello_of(known->hellos, module->rank)->hostname,
-        .unique_id = {known->id[0], known->id[1]},
-    };
-
-    if (members->nnodes > 1) {
-        struct gpuring_network network;
-        int status =
-            gpuring_network_open(known->net, known->hellos, members->node, module->rank, &network);
-
-        if (status != GPURING_OK) {
-            return status;
-        }
-        config.net_ops = network.ops;
-        config.net = network.net;
-        find_devices(known->layout, known->routes, &devices, &config);
-        config.proxy = gpuring_process.proxy;
-        config.try_seconds = try_seconds(known->net);
-    }
-    return gpuring_engine_transport(engine, &config);
-}
-
-int gpuring_wireup_letters(const struct gpuring_transport *transport, const struct gpuring_oob *oob,
-                           struct gpuring_letters *letters)
-{
+    const struct gpuring_transport *transport = wireup->engine->transport;
     int count = gpuring_transport_neighbours(transport), status;
     struct gpuring_transport_letter letter;
     size_t bytes = 0;
@@ -196,28 +215,60 @@ int gpuring_wireup_letters(const struct gpuring_transport *transport, const stru
         gpuring_transport_letter(transport, i, &letter);
         bytes += letter.bytes + letter.room;
     }
-    status = gpuring_letters_init(letters, oob, 2 * count, bytes);
+    status = gpuring_letters_init(&wireup->letters, module->oob, 2 * count, bytes);
     for (int i = 0; status == GPURING_OK && i < count; i++) {
         gpuring_transport_letter(transport, i, &letter);
-        gpuring_letters_add(letters, letter.peer, NULL, letter.room);
-        gpuring_letters_add(letters, letter.peer, letter.data, letter.bytes);
+        gpuring_letters_add(&wireup->letters, letter.peer, NULL, letter.room);
+        gpuring_letters_add(&wireup->letters, letter.peer, letter.data, letter.bytes);
     }
     return status;
 }
 
-int gpuring_wireup_connect(struct gpuring_transport *transport,
-                           const struct gpuring_letters *letters)
+int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
+    const int *node = wireup->map.node;
+    struct devices devices;
+    struct gpuring_transport_config config = {
+        .rank = module->rank,
+        .nranks = module->nranks,
+        .node = node,
+        .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
+        .unique_id = {wireup->id[0], wireup->id[1]},
+    };
+    int status;
+
+    if (wireup->map.nnodes > 1) {
+        struct gpuring_network network;
+
+        status = gpuring_network_open(&wireup->net, &wireup->hellos, node, module->rank, &network);
+        if (status != GPURING_OK) {
+            return status;
+        }
+        config.net_ops = network.ops;
+        config.net = network.net;
+        find_devices(&wireup->channels, &wireup->local.nics, &devices, &config);
+        config.proxy = gpuring_process.proxy;
+        config.try_seconds = try_seconds(&wireup->net);
+    }
+    status = gpuring_engine_transport(wireup->engine, &config);
+    return status == GPURING_OK ? prepare_handles(module, wireup) : status;
+}
+
+int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_transport *transport = wireup->engine->transport;
+    const struct gpuring_letter *letter = wireup->letters.letter;
     int count = gpuring_transport_neighbours(transport), status = GPURING_ERR_NOMEM;
     const void **texts = malloc(((size_t) count + 1) * sizeof *texts);
     size_t *bytes = malloc(((size_t) count + 1) * sizeof *bytes);
 
+    (void) module;
     if (texts == NULL || bytes == NULL) {
         gpuring_error("out of memory to connect with %d ranks", count);
     } else {
         for (int i = 0; i < count; i++) { /* each pair begins with the one that came */
-            texts[i] = letters->letter[2 * i].data;
-            bytes[i] = letters->letter[2 * i].bytes;
+            texts[i] = letter[2 * i].data;
+            bytes[i] = letter[2 * i].bytes;
         }
         status = gpuring_transport_connect(transport, texts, bytes);
     }

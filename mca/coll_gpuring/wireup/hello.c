@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/wireup/hello.h"
-
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/topology/identity.h"
-#include "mca/coll_gpuring/topology/node_topology.h"
-#include "mca/coll_gpuring/topology/node_map.h"
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/state.h"
 
-int gpuring_hello_fill(struct gpuring_hello_block *block)
+struct hello_block {
+    struct gpuring_hello hello;
+    struct gpuring_nic nics[GPURING_NICS_MAX];
+};
+_Static_assert(sizeof(struct hello_block) ==
+                   sizeof(struct gpuring_hello) + GPURING_NICS_MAX * sizeof(struct gpuring_nic),
+               "ports follow at once");
+
+static int fill(struct hello_block *block)
 {
     struct gpuring_hello *hello = &block->hello;
     struct gpuring_local_topology view;
@@ -41,6 +47,18 @@ int gpuring_hello_fill(struct gpuring_hello_block *block)
         return nnics;
     }
     return gpuring_process.device_ops->identity(gpuring_process.device, &hello->device);
+}
+
+int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct hello_block block;
+    int status = fill(&block);
+
+    (void) wireup;
+    if (status == GPURING_OK) {
+        gpuring_oob_gather(module->oob, &block, gpuring_hello_bytes(block.hello.nnics));
+    }
+    return status;
 }
 
 /* The host of a rank, as far as its block can be trusted. */
@@ -132,4 +150,76 @@ uint32_t gpuring_hello_common(const struct gpuring_gathered *hellos)
         common &= gpuring_hello_of(hellos, rank)->capabilities;
     }
     return common;
+}
+
+int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_node_ranks ranks =
+        gpuring_node_ranks_of(&wireup->hellos, &wireup->map, module->rank);
+    struct gpuring_letters *letters = &wireup->letters;
+    uint64_t mine = gpuring_node_ranks_hello(&ranks, ranks.self)->view;
+    struct gpuring_local_topology own;
+    size_t bytes = 0;
+    int status;
+
+    gpuring_local_topology_own(&own);
+    for (int i = 0; i < ranks.count; i++) {
+        if (gpuring_node_ranks_hello(&ranks, i)->view != mine) {
+            bytes += own.bytes + gpuring_node_ranks_hello(&ranks, i)->view_bytes;
+        }
+    }
+    status = gpuring_letters_init(letters, module->oob, 2 * ranks.count, bytes);
+    for (int i = 0; i < ranks.count && status == GPURING_OK; i++) {
+        const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
+
+        if (hello->view != mine && gpuring_node_topology_first_view(&ranks, i)) {
+            gpuring_letters_add(letters, ranks.rank[i], NULL, hello->view_bytes);
+        }
+        if (hello->view != mine && gpuring_node_topology_first_view(&ranks, ranks.self)) {
+            gpuring_letters_add(letters, ranks.rank[i], own.text, own.bytes);
+        }
+    }
+    return status;
+}
+
+/* The view that came from a rank; bytes 0 if it is not what AllGather 1 announced. */
+static struct gpuring_local_topology view_from(const struct gpuring_letters *letters, int rank,
+                                               const struct gpuring_hello *hello)
+{
+    for (int i = 0; i < letters->count; i++) {
+        const struct gpuring_letter *letter = &letters->letter[i];
+
+        if (!letter->sent && letter->peer == rank && letter->bytes == hello->view_bytes &&
+            gpuring_local_topology_fingerprint((const char *) letter->data, letter->bytes) ==
+                hello->view) {
+            return (struct gpuring_local_topology){.text = (const char *) letter->data,
+                                                   .bytes = letter->bytes,
+                                                   .fingerprint = hello->view};
+        }
+    }
+    return (struct gpuring_local_topology){.bytes = 0};
+}
+
+int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
+                        const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file)
+{
+    struct gpuring_node_ranks ranks =
+        gpuring_node_ranks_of(&wireup->hellos, &wireup->map, module->rank);
+    uint64_t mine = gpuring_node_ranks_hello(&ranks, ranks.self)->view;
+    struct gpuring_local_topology *seen = malloc((size_t) ranks.count * sizeof *seen), own;
+    int status;
+
+    if (seen == NULL) {
+        gpuring_error("out of memory for the topology of a node");
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_local_topology_own(&own);
+    for (int i = 0; i < ranks.count; i++) {
+        const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
+
+        seen[i] = hello->view == mine ? own : view_from(&wireup->letters, ranks.rank[i], hello);
+    }
+    status = gpuring_node_topology_unite(&ranks, seen, doc, from_file);
+    free(seen);
+    return status;
 }

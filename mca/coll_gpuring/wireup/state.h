@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A wire-up under way, and what its files do in its stages (wireup.c). Functions return 0, or the
+ * logged reason why this rank cannot serve.
+ */
+#ifndef GPURING_WIREUP_STATE_H
+#define GPURING_WIREUP_STATE_H
+
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/topology/channels.h"
+#include "mca/coll_gpuring/topology/local_channels.h"
+#include "mca/coll_gpuring/topology/node_topology.h"
+#include "mca/coll_gpuring/wireup/net_select.h"
+
+struct gpuring_wireup {
+    int stage;
+    const void *buffer; /* of the first call, on this rank's GPU if it has one */
+    uint64_t id[2];
+    struct gpuring_gathered hellos; /* AllGather 1, complete */
+    struct gpuring_node_map map;
+    struct gpuring_net_choice net;       /* with several nodes */
+    struct gpuring_local_channels local; /* of this node */
+    struct pci_wire *wires;              /* AllGather 2, of all ranks; NULL: it was skipped */
+    bool same_model;                     /* all ranks have the same model choices */
+    struct gpuring_channels channels;
+    struct gpuring_engine *engine; /* of the module at the end */
+    struct gpuring_letters letters;
+};
+
+/* ---- hello.c: what the ranks report of themselves and of their node ---- */
+
+/* Begin AllGather 1. */
+int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+
+/* Its blocks are here. GPURING_ERR_DISAGREE: all ranks find the same; the two ranks concerned log
+ * in what they differ. */
+int gpuring_hello_compare(const mca_coll_gpuring_module_t *module,
+                          const struct gpuring_gathered *hellos);
+
+/* Capabilities that all ranks have. */
+uint32_t gpuring_hello_common(const struct gpuring_gathered *hellos);
+
+/*
+ * Prepare this rank's letters with views of its node (node_topology.h). Each view goes once to each
+ * rank that does not have it.
+ */
+int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+
+/* All views of the node are here, in the letters if they differ: the node's one document, as
+ * gpuring_node_topology_unite. */
+int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
+                        const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file);
+
+/* ---- connect.c: from the channels to connections ---- */
+
+/* Make the engine with the plans and FIFO sizes of this rank; its transport is still to be added.
+ */
+int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+
+/* Add the transport, this rank's ends of the connections, and prepare the letters with their
+ * handles to and from all neighbours. */
+int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+
+/* The letters are complete: connect. */
+int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup);
+
+#endif
