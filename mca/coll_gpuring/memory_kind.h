@@ -26,7 +26,7 @@ static inline bool gpuring_memory_possible(void)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
 
-    return ops != NULL && ops->possible();
+    return ops != NULL && ops->possible != NULL && ops->possible();
 }
 
 /*

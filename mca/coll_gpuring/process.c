@@ -22,6 +22,7 @@ struct gpuring_process gpuring_process = {
 
 /* Of gpuring_process_copy, under gpuring_process.lock; NULL until it is needed. */
 static struct gpuring_stream *copy_stream;
+
 static const struct gpuring_device_ops *asked_device(void)
 {
     switch (gpuring_params.device) {
@@ -79,7 +80,7 @@ static int attach_locked(const struct gpuring_pointer *pointer)
 {
     int status = GPURING_OK;
 
-    if (gpuring_process.gpu < 0) {
+    if (gpuring_process.gpu < 0 && gpuring_process.device_ops->attach != NULL) {
         status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
         gpuring_process.gpu = status == GPURING_OK ? pointer->ordinal : -1;
     }

@@ -4,6 +4,9 @@
  * The device ops table: where buffers live and where plans run. `host` (host.c): ordinary
  * memory, plans run in the calling thread. `cuda` (cuda.c): driver API through dlopen.
  *
+ * Optional functions are NULL for the host device: its executors are threads of this process, use
+ * all its memory, and read tables where they are.
+ *
  * Threads: open/close from one thread; everything else from any thread, except that one stream or
  * one work is used by one thread at a time. Functions return 0 or a negative gpuring_status and
  * log the first detection of an error.
@@ -76,25 +79,25 @@ struct gpuring_device_ops {
     void (*close)(struct gpuring_device *device);
 
     /*
-     * Choose the GPU: that of this pointer. Called once, before any function that allocates, copies
-     * or launches. It creates no context: it uses the pointer's, else the calling thread's current
-     * one, else the device's primary one if that is active. The application keeps that context;
-     * calls fail after it was destroyed ([context-destroyed] in the log).
+     * Optional. Choose the GPU: that of this pointer. Called once, before any function that
+     * allocates, copies or launches. It creates no context: it uses the pointer's, else the calling
+     * thread's current one, else the device's primary one if that is active. The application keeps
+     * that context; calls fail after it was destroyed ([context-destroyed] in the log).
      */
     int (*attach)(struct gpuring_device *device, const struct gpuring_pointer *pointer);
 
-    /* Do executors of this device reach the memory at a user's pointer? If not, copies do, by way
-     * of the memory's own context. */
+    /* Optional. Do executors of this device reach the memory at a user's pointer? If not, copies
+     * do, by way of the memory's own context. */
     bool (*reaches)(const struct gpuring_device *device, const struct gpuring_pointer *pointer);
 
     int (*identity)(struct gpuring_device *device, struct gpuring_device_identity *identity);
 
-    /* Could a pointer of this process be anything but host memory? Asked at every call: cheap, and
-     * of neither the system nor the driver. */
+    /* Optional. Could a pointer of this process be anything but host memory? Asked at every call:
+     * cheap, and of neither the system nor the driver. */
     bool (*possible)(void);
 
-    /* Classify a user's pointer; at most one driver call, none while the application has not
-     * loaded the driver. Never fails. device may be NULL. */
+    /* Optional. Classify a user's pointer; at most one driver call, none while the application has
+     * not loaded the driver. Never fails. device may be NULL. */
     struct gpuring_pointer (*classify)(struct gpuring_device *device, const void *pointer);
 
     /* Zeroed memory that can be exported and that executors and peers reach. Page aligned. */
@@ -108,15 +111,13 @@ struct gpuring_device_ops {
     /* Nobody will import this memory any more: gives back descriptors. Optional to call. */
     void (*unexport)(struct gpuring_device *device, void *pointer);
 
-    /*
-     * Put a table where executors read it fast: the host device hands back `table` itself, others
-     * a copy in device memory, which the executor may change (step counters live there then).
-     * unload takes the pointer that upload gave; the table outlives it.
-     */
-    int (*upload)(struct gpuring_device *device, void *table, size_t bytes, void **where);
+    /* Optional. A copy of the table in device memory, which the executor may change (step counters
+     * live there then). unload takes the pointer that upload gave; the table outlives it. */
+    int (*upload)(struct gpuring_device *device, const void *table, size_t bytes, void **where);
     void (*unload)(struct gpuring_device *device, void *where);
 
-    /* Let executors reach host memory that is mapped already (status pages); undone by unreach. */
+    /* Optional. Let executors reach host memory that is mapped already (status pages); undone by
+     * unreach. */
     int (*reach)(struct gpuring_device *device, void *memory, size_t bytes);
     void (*unreach)(struct gpuring_device *device, void *memory);
 
@@ -126,8 +127,7 @@ struct gpuring_device_ops {
 
     /*
      * May network devices be given memory that came from alloc (GPUDirect RDMA)? GPURING_OK, or
-     * GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says why not. NULL: memory of this
-     * device is the host's.
+     * GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says why not. Optional.
      */
     int (*nic_access)(struct gpuring_device *device, void *memory, size_t bytes,
                       struct gpuring_device_nic *access);
@@ -151,10 +151,10 @@ struct gpuring_device_ops {
 };
 
 extern const struct gpuring_device_ops gpuring_device_host;
+extern const struct gpuring_device_ops gpuring_device_cuda;
 
 /* One copy, to its end, by a stream of its own: for what is done once. */
 int gpuring_device_copy(const struct gpuring_device_ops *ops, struct gpuring_device *device,
                         void *to, const void *from, size_t bytes);
-extern const struct gpuring_device_ops gpuring_device_cuda;
 
 #endif

@@ -40,7 +40,7 @@ struct gpuring_device {
 };
 
 struct gpuring_stream {
-    char unused; /* copies and plans run in the calling thread */
+    char unused; /* copies and plans run in the calling thread: one stands for all */
 };
 
 struct host_handle {
@@ -66,52 +66,12 @@ static int host_open(struct gpuring_device **device)
     return GPURING_OK;
 }
 
-static int host_attach(struct gpuring_device *device, const struct gpuring_pointer *pointer)
-{
-    (void) device;
-    (void) pointer;
-    return GPURING_OK;
-}
-
-static int host_reach(struct gpuring_device *device, void *memory, size_t bytes)
-{
-    (void) device;
-    (void) memory;
-    (void) bytes;
-    return GPURING_OK;
-}
-
-static void host_unreach(struct gpuring_device *device, void *memory)
-{
-    (void) device;
-    (void) memory;
-}
-
 static int host_identity(struct gpuring_device *device, struct gpuring_device_identity *identity)
 {
     (void) device;
     memset(identity, 0, sizeof *identity);
     identity->kind = GPURING_DEVICE_HOST;
     return GPURING_OK;
-}
-
-static bool host_possible(void)
-{
-    return false;
-}
-
-static bool host_reaches(const struct gpuring_device *device, const struct gpuring_pointer *pointer)
-{
-    (void) device;
-    (void) pointer;
-    return true;
-}
-
-static struct gpuring_pointer host_classify(struct gpuring_device *device, const void *pointer)
-{
-    (void) device;
-    (void) pointer;
-    return (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
 }
 
 /* Map fd, or memory of our own (-1), and remember it; on failure fd stays the caller's. */
@@ -297,21 +257,6 @@ static void host_unexport(struct gpuring_device *device, void *pointer)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Executors are threads of this process: the table is where they need it. */
-static int host_upload(struct gpuring_device *device, void *table, size_t bytes, void **where)
-{
-    (void) device;
-    (void) bytes;
-    *where = table;
-    return GPURING_OK;
-}
-
-static void host_unload(struct gpuring_device *device, void *where)
-{
-    (void) device;
-    (void) where;
-}
-
 /* Pages that nobody has written to yet take neither memory nor time: slots of protocols that are
  * not used, or all of a communicator on which one small call is made. */
 static int host_alloc_pinned(struct gpuring_device *device, size_t bytes, void **pointer)
@@ -321,20 +266,16 @@ static int host_alloc_pinned(struct gpuring_device *device, size_t bytes, void *
 
 static int host_stream_create(struct gpuring_device *device, struct gpuring_stream **stream)
 {
-    struct gpuring_stream *created = malloc(sizeof *created);
+    static struct gpuring_stream all;
 
-    if (created == NULL) {
-        gpuring_error("out of memory for a stream");
-        return GPURING_ERR_NOMEM;
-    }
     (void) device;
-    *stream = created;
+    *stream = &all;
     return GPURING_OK;
 }
 
 static void host_stream_destroy(struct gpuring_stream *stream)
 {
-    free(stream);
+    (void) stream;
 }
 
 static int host_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
@@ -379,21 +320,13 @@ const struct gpuring_device_ops gpuring_device_host = {
     .kind = GPURING_DEVICE_HOST,
     .open = host_open,
     .close = host_close,
-    .attach = host_attach,
-    .reach = host_reach,
-    .unreach = host_unreach,
     .identity = host_identity,
-    .possible = host_possible,
-    .reaches = host_reaches,
-    .classify = host_classify,
     .alloc = host_alloc,
     .free = mapping_remove,
     .export = host_export,
     .import = host_import,
     .unimport = mapping_remove,
     .unexport = host_unexport,
-    .upload = host_upload,
-    .unload = host_unload,
     .alloc_pinned = host_alloc_pinned,
     .free_pinned = mapping_remove,
     .stream_create = host_stream_create,

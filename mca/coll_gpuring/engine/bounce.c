@@ -10,7 +10,7 @@
 
 static bool reached(const struct gpuring_engine *engine, const struct gpuring_pointer *at)
 {
-    return engine->device_ops->reaches(engine->device, at);
+    return engine->device_ops->reaches == NULL || engine->device_ops->reaches(engine->device, at);
 }
 
 /* Memory to be kept, of at least so many bytes; what it held is of no interest. */

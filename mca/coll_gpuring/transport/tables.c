@@ -17,9 +17,11 @@ static void *upload(struct gpuring_transport *transport, const void *table, size
     const struct gpuring_transport_config *config = &transport->config;
     void *where = NULL;
 
+    if (config->device_ops->upload == NULL) {
+        return (void *) (uintptr_t) table;
+    }
     if (bytes > 0 && *status == GPURING_OK) {
-        *status =
-            config->device_ops->upload(config->device, (void *) (uintptr_t) table, bytes, &where);
+        *status = config->device_ops->upload(config->device, table, bytes, &where);
     }
     return where;
 }
@@ -64,7 +66,7 @@ int gpuring_tables_upload(struct gpuring_transport *transport)
 
 static void unload(struct gpuring_transport *transport, const void *where)
 {
-    if (where != NULL) {
+    if (where != NULL && transport->config.device_ops->unload != NULL) {
         transport->config.device_ops->unload(transport->config.device, (void *) (uintptr_t) where);
     }
 }

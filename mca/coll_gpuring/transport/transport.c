@@ -223,6 +223,8 @@ static int create_memory(struct gpuring_transport *transport)
         transport->page = memory;
         memcpy(transport->page->id, config->unique_id, sizeof transport->page->id);
         transport->page->pid = (uint32_t) getpid();
+    }
+    if (status == GPURING_OK && config->device_ops->reach != NULL) {
         status = config->device_ops->reach(config->device, memory, sizeof *transport->page);
         transport->page_reached = status == GPURING_OK;
     }

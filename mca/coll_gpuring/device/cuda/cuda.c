@@ -209,11 +209,6 @@ static int cuda_alloc(struct gpuring_device *device, size_t bytes, void **pointe
     return allocate_filled(device, NULL, units * UNIT, pointer);
 }
 
-static int cuda_upload(struct gpuring_device *device, void *table, size_t bytes, void **where)
-{
-    return allocate_filled(device, table, bytes, where);
-}
-
 static int register_memory(struct gpuring_device *device, void *memory, size_t bytes,
                            const char *what)
 {
@@ -313,7 +308,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .import = gpuring_cuda_import,
     .unimport = gpuring_cuda_unimport,
     .unexport = gpuring_cuda_unexport,
-    .upload = cuda_upload,
+    .upload = allocate_filled,
     .unload = cuda_free,
     .reach = cuda_reach,
     .unreach = cuda_unreach,

@@ -44,16 +44,11 @@ static int load_kernels(struct gpuring_device *device)
 static int find_function(struct gpuring_device *device, const struct gpuring_work *work,
                          CUfunction *function)
 {
-    const char *name;
+    const char *name = gpuring_kernel_name(work->type, work->op, work->protocol);
     size_t at = ((size_t) work->type * GPURING_OP_COUNT + work->op) * GPURING_PROTOCOL_COUNT +
                 work->protocol;
     int status = GPURING_OK;
 
-    if (work->type >= GPURING_TYPE_COUNT || work->op >= GPURING_OP_COUNT ||
-        work->protocol >= GPURING_PROTOCOL_COUNT) {
-        return GPURING_ERR_UNSUPPORTED;
-    }
-    name = gpuring_kernel_name(work->type, work->op, work->protocol);
     if (name == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
