@@ -76,8 +76,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/proxy/internal.h \
     mca/coll_gpuring/net/proxy/proxy.c \
     mca/coll_gpuring/net/proxy/proxy.h \
-    mca/coll_gpuring/net/proxy/thread.c \
-    mca/coll_gpuring/net/proxy/thread.h
+    mca/coll_gpuring/net/proxy/thread.c
 if GPURING_HAVE_VERBS
 libgpuring_core_la_CPPFLAGS += $(VERBS_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
@@ -89,7 +88,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/port.c \
     mca/coll_gpuring/net/verbs/post.c \
     mca/coll_gpuring/net/verbs/rail.c \
-    mca/coll_gpuring/net/verbs/state.c \
     mca/coll_gpuring/net/verbs/verbs.c \
     mca/coll_gpuring/net/verbs/verbs.h \
     mca/coll_gpuring/net/verbs/watch.c

@@ -505,15 +505,10 @@ static int mock_quiet(struct gpuring_net *net)
     return GPURING_OK; /* messages are with the fabric once they are posted */
 }
 
-static int mock_wait_fd(struct gpuring_net *net)
+static int mock_arm(struct gpuring_net *net, int *fd)
 {
     (void) net;
-    return -1;
-}
-
-static int mock_arm(struct gpuring_net *net)
-{
-    (void) net;
+    *fd = -1;
     return GPURING_OK;
 }
 
@@ -583,6 +578,5 @@ const struct gpuring_net_ops gpuring_net_mock = {
     .credit = mock_credit,
     .poll = mock_poll,
     .quiet = mock_quiet,
-    .wait_fd = mock_wait_fd,
     .arm = mock_arm,
 };

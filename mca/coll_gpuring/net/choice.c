@@ -111,36 +111,28 @@ void gpuring_net_choose(enum gpuring_net_wish wish, const struct gpuring_net_pla
     bool ucx_fits = ucx_possible(places, nranks, ucx, sizeof ucx);
 
     memset(choice, 0, sizeof *choice);
-    switch (wish) {
-    case GPURING_NET_WISH_NONE:
+    if (wish == GPURING_NET_WISH_NONE) {
         snprintf(choice->why, sizeof choice->why, "[net-none] coll_gpuring_net=none");
-        break;
-    case GPURING_NET_WISH_VERBS:
-    case GPURING_NET_WISH_UCX:
-        choice->kind =
-            wish == GPURING_NET_WISH_VERBS ? GPURING_NET_KIND_VERBS : GPURING_NET_KIND_UCX;
+    } else if (wish == GPURING_NET_WISH_VERBS && verbs_fits) {
+        choice->kind = GPURING_NET_KIND_VERBS;
         snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
-        if (wish == GPURING_NET_WISH_VERBS ? !verbs_fits : !ucx_fits) {
-            choice->kind = GPURING_NET_KIND_NONE;
-            snprintf(choice->why, sizeof choice->why, "%s",
-                     wish == GPURING_NET_WISH_VERBS ? verbs : ucx);
-        }
-        break;
-    default:
-        if (verbs_fits && failed == NULL) {
-            choice->kind = GPURING_NET_KIND_VERBS;
-            choice->spare = ucx_fits;
-            snprintf(choice->why, sizeof choice->why, "%s", verbs);
-        } else if (ucx_fits) {
-            choice->kind = GPURING_NET_KIND_UCX;
-            choice->no_rdma = failed != NULL;
-            snprintf(choice->why, sizeof choice->why, "%s%s",
-                     failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "",
-                     failed != NULL ? failed : verbs);
-        } else {
-            snprintf(choice->why, sizeof choice->why, "%s; %s", failed != NULL ? failed : verbs,
-                     ucx);
-        }
-        break;
+    } else if (wish == GPURING_NET_WISH_UCX && ucx_fits) {
+        choice->kind = GPURING_NET_KIND_UCX;
+        snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
+    } else if (wish != GPURING_NET_WISH_AUTO) {
+        snprintf(choice->why, sizeof choice->why, "%s",
+                 wish == GPURING_NET_WISH_VERBS ? verbs : ucx);
+    } else if (verbs_fits && failed == NULL) {
+        choice->kind = GPURING_NET_KIND_VERBS;
+        choice->spare = ucx_fits;
+        snprintf(choice->why, sizeof choice->why, "%s", verbs);
+    } else if (ucx_fits) {
+        choice->kind = GPURING_NET_KIND_UCX;
+        choice->no_rdma = failed != NULL;
+        snprintf(choice->why, sizeof choice->why, "%s%s",
+                 failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "",
+                 failed != NULL ? failed : verbs);
+    } else {
+        snprintf(choice->why, sizeof choice->why, "%s; %s", failed != NULL ? failed : verbs, ucx);
     }
 }

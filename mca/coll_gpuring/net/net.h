@@ -5,13 +5,7 @@
  *
  * A net knows connections ("links"), not operations: the sending side posts slot s of a protocol's
  * ring, the receiving side returns credits.
- *
- *   sender's proxy                              receiver's proxy
- *   tail grew:  post(link, proto, step, bytes) -> slot bytes land in the receiver's slots, then
- *                                                 event RECEIVED(link, proto, step, bytes)
- *   event SENT: the local slot may be reused      (proxy publishes size and tail)
- *   event CREDIT(link, proto, head)           <- head grew: credit(link, proto, head), or the head
- *                                                 rides on a slot that goes back (link_pair)
+ * What the proxy makes of the counters of both ends is drawn in net/proxy/proxy.h.
  *
  * The contract between a net and the proxy:
  * - Steps of one link and protocol are posted 0, 1, 2, ...; step s never before head > s - nslots,
@@ -173,10 +167,9 @@ struct gpuring_net_ops {
     /* 0 if nothing of what was posted or credited needs further polls of this process to get out,
      * GPURING_AGAIN otherwise. */
     int (*quiet)(struct gpuring_net *net);
-    /* A descriptor that becomes readable when poll has something (-1: none), and arming it before
-     * each sleep: returns GPURING_AGAIN if poll has something already. */
-    int (*wait_fd)(struct gpuring_net *net);
-    int (*arm)(struct gpuring_net *net);
+    /* Before each sleep: *fd becomes readable when poll has something (-1: no descriptor says so).
+     * GPURING_AGAIN if poll has something already. */
+    int (*arm)(struct gpuring_net *net, int *fd);
 };
 
 #if GPURING_HAVE_VERBS

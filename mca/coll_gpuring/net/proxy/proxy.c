@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/net/proxy/internal.h"
-#include "mca/coll_gpuring/net/proxy/thread.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -105,12 +104,13 @@ static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_na
     nap->all_nets = true;
     GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
     {
-        int fd = net->ops->wait_fd(net->net);
+        int fd = -1;
 
+        if (net->ops->arm(net->net, &fd) == GPURING_AGAIN) {
+            return false;
+        }
         if (fd < 0 || nap->nfds == GPURING_PROXY_NAP_FDS) {
             nap->all_nets = false;
-        } else if (net->ops->arm(net->net) == GPURING_AGAIN) {
-            return false;
         } else {
             nap->fds[nap->nfds++] = fd;
         }
@@ -144,8 +144,8 @@ static void *proxy_main(void *argument)
         struct gpuring_proxy_nap nap = {.nfds = 0};
         bool armed = false, pending = true, running;
         int done;
-        uint64_t begun = gpuring_proxy_bell_begun(&proxy->bell);
-        /* Partner: the store in bell_stop. */
+        uint64_t begun = __atomic_load_n(&proxy->bell.begun, __ATOMIC_SEQ_CST);
+        /* Partner: the store in proxy_join. */
         int stop = __atomic_load_n(&proxy->bell.stop, __ATOMIC_ACQUIRE);
 
         if (!stop && stand_back(proxy, &helped, &back_ns)) {
@@ -153,25 +153,26 @@ static void *proxy_main(void *argument)
         }
         gpuring_gate_reenter(&proxy->gate);
         done = proxy_pass(proxy);
-        running = !gpuring_proxy_bell_ended(&proxy->bell, begun);
+        /* Partner: the release in gpuring_proxy_end: counters of what has ended are visible. */
+        running = __atomic_load_n(&proxy->bell.ended, __ATOMIC_ACQUIRE) != begun;
         if (done == 0) { /* in this order: what has ended is seen as pending if it is not out */
             pending = (running && !stop) || proxy_pending(proxy, false);
-            armed = gpuring_proxy_wait_naps(&wait) && proxy_arm(proxy, &nap);
+            armed = wait.nap_ns != 0 && proxy_arm(proxy, &nap);
         }
         gpuring_gate_leave(&proxy->gate);
 
         if (stop && (!pending || gpuring_now_ns() >= proxy->stop_ns)) {
             return NULL;
         }
-        if (done > 0) {
-            gpuring_proxy_wait_reset(&wait);
-        } else if (!running && !pending) {
-            gpuring_proxy_bell_sleep(&proxy->bell, begun);
-            gpuring_proxy_wait_reset(&wait);
-        } else {
+        if (done == 0 && (running || pending)) {
             gpuring_proxy_wait_step(&wait, &proxy->bell, armed ? &nap : NULL, running || stop,
                                     begun);
+            continue;
         }
+        if (done == 0) {
+            gpuring_proxy_bell_sleep(&proxy->bell, begun);
+        }
+        wait.since = wait.nap_ns = 0;
     }
 }
 
@@ -218,7 +219,9 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
         return GPURING_OK; /* a forked child: there is no thread */
     }
     proxy->stop_ns = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
-    gpuring_proxy_bell_stop(&proxy->bell);
+    /* Partners: the loads in proxy_main, bell_says and bell_stand_back. */
+    __atomic_store_n(&proxy->bell.stop, 1, __ATOMIC_SEQ_CST);
+    gpuring_proxy_bell_ring(&proxy->bell);
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += (time_t) (seconds + JOIN_GRACE_SECONDS) + 1;
     if (pthread_timedjoin_np(proxy->thread, NULL, &until) != 0) {
@@ -391,7 +394,11 @@ const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn)
 
 void gpuring_proxy_begin(struct gpuring_proxy *proxy)
 {
-    gpuring_proxy_bell_begin(&proxy->bell);
+    /* Partners: the store and load in bell_says. */
+    __atomic_fetch_add(&proxy->bell.begun, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) >= GPURING_PROXY_NAPPING) {
+        gpuring_proxy_bell_ring(&proxy->bell);
+    }
 }
 
 void gpuring_proxy_help(struct gpuring_proxy *proxy)
@@ -423,10 +430,11 @@ static void finish_help(struct gpuring_proxy *proxy)
 
 void gpuring_proxy_end(struct gpuring_proxy *proxy)
 {
-    if (gpuring_proxy_bell_stands_back(&proxy->bell)) {
+    if (__atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_STANDING_BACK) {
         finish_help(proxy);
     }
-    gpuring_proxy_bell_end(&proxy->bell);
+    /* Partner: the load of `ended` in proxy_main. */
+    __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
 }
 
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy)
@@ -441,5 +449,5 @@ uint64_t gpuring_proxy_retries(const struct gpuring_proxy *proxy)
 
 bool gpuring_proxy_sleeping(const struct gpuring_proxy *proxy)
 {
-    return gpuring_proxy_bell_sleeping(&proxy->bell);
+    return __atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_SLEEPING;
 }

@@ -24,6 +24,8 @@
 #ifndef GPURING_NET_PROXY_PROXY_H
 #define GPURING_NET_PROXY_PROXY_H
 
+#include <pthread.h>
+
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/net.h"
 
@@ -48,6 +50,10 @@ struct gpuring_proxy_rings {
     struct gpuring_fifo_head *head[GPURING_PROTOCOL_COUNT];
     uint32_t nslots[GPURING_PROTOCOL_COUNT]; /* 0: protocol not used */
 };
+
+/* Start a thread with all signals blocked: handlers belong to the application's threads. Returns
+ * 0 or an errno. */
+int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
 int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
 /*

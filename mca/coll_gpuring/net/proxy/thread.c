@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/net/proxy/thread.h"
+#include "mca/coll_gpuring/net/proxy/internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 
 #include <errno.h>
@@ -94,44 +94,6 @@ void gpuring_proxy_bell_ring(struct gpuring_proxy_bell *bell)
     } while (written < 0 && errno == EINTR);
 }
 
-void gpuring_proxy_bell_begin(struct gpuring_proxy_bell *bell)
-{
-    /* Partners: the store and load in bell_says. */
-    __atomic_fetch_add(&bell->begun, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) >= GPURING_PROXY_NAPPING) {
-        gpuring_proxy_bell_ring(bell);
-    }
-}
-
-void gpuring_proxy_bell_end(struct gpuring_proxy_bell *bell)
-{
-    /* Partner: the load in bell_ended. */
-    __atomic_fetch_add(&bell->ended, 1, __ATOMIC_RELEASE);
-}
-
-void gpuring_proxy_bell_stop(struct gpuring_proxy_bell *bell)
-{
-    /* Partners: the load in bell_says, and the thread's own. */
-    __atomic_store_n(&bell->stop, 1, __ATOMIC_SEQ_CST);
-    gpuring_proxy_bell_ring(bell);
-}
-
-uint64_t gpuring_proxy_bell_begun(const struct gpuring_proxy_bell *bell)
-{
-    return __atomic_load_n(&bell->begun, __ATOMIC_SEQ_CST);
-}
-
-bool gpuring_proxy_bell_ended(const struct gpuring_proxy_bell *bell, uint64_t begun)
-{
-    /* Partner: the release in bell_end. */
-    return __atomic_load_n(&bell->ended, __ATOMIC_ACQUIRE) == begun;
-}
-
-bool gpuring_proxy_bell_sleeping(const struct gpuring_proxy_bell *bell)
-{
-    return __atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_SLEEPING;
-}
-
 static void bell_clear(struct gpuring_proxy_bell *bell)
 {
     uint64_t count;
@@ -143,7 +105,7 @@ static void bell_clear(struct gpuring_proxy_bell *bell)
 /* Say how we sleep. False: there is a reason to stay awake. */
 static bool bell_says(struct gpuring_proxy_bell *bell, int how, uint64_t begun)
 {
-    /* Partners: bell_begin and bell_stop, see the header. */
+    /* Partners: gpuring_proxy_begin and proxy_join, see the header. */
     __atomic_store_n(&bell->sleeping, how, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&bell->begun, __ATOMIC_SEQ_CST) == begun &&
            __atomic_load_n(&bell->stop, __ATOMIC_SEQ_CST) == 0;
@@ -172,20 +134,8 @@ void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
                                             : SPIN_US;
     uint64_t yield_us = config->yield_us >= 0 ? (uint64_t) config->yield_us : YIELD_US;
 
-    wait->spin_ns = spin_us * 1000;
-    wait->yield_ns = wait->spin_ns + yield_us * 1000;
-    gpuring_proxy_wait_reset(wait);
-}
-
-void gpuring_proxy_wait_reset(struct gpuring_proxy_wait *wait)
-{
-    wait->since = 0;
-    wait->nap_ns = 0;
-}
-
-bool gpuring_proxy_wait_naps(const struct gpuring_proxy_wait *wait)
-{
-    return wait->nap_ns != 0;
+    *wait = (struct gpuring_proxy_wait){.spin_ns = spin_us * 1000,
+                                        .yield_ns = (spin_us + yield_us) * 1000};
 }
 
 static void wait_nap(struct gpuring_proxy_bell *bell, const struct gpuring_proxy_nap *nap,
@@ -213,11 +163,6 @@ void gpuring_proxy_bell_stand_back(struct gpuring_proxy_bell *bell, uint64_t *ns
         wait_nap(bell, &nap, *ns);
     }
     bell_awake(bell);
-}
-
-bool gpuring_proxy_bell_stands_back(const struct gpuring_proxy_bell *bell)
-{
-    return __atomic_load_n(&bell->sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_STANDING_BACK;
 }
 
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,

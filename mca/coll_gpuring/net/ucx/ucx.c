@@ -84,20 +84,24 @@ static const char *option_given(const char *name)
     return value != NULL ? value : getenv(variable + strlen("GPURING_"));
 }
 
-/* Set one of the options, whose name differs between versions of UCX. */
-static int set_option(const struct gpuring_net *net, ucp_config_t *config,
-                      const char *const names[2], const char *value)
+/* Spread a connection over so many devices; the options' names differ between versions of UCX. */
+static int set_rails(const struct gpuring_net *net, ucp_config_t *config, int rails)
 {
-    for (int i = 0; i < 2 && names[i] != NULL; i++) {
-        if (gpuring_ucx.ucp_config_modify(config, names[i], value) == UCS_OK) {
-            return GPURING_OK;
+    static const char *const options[][2] = {{"MAX_RNDV_RAILS", "MAX_RNDV_LANES"},
+                                             {"MAX_EAGER_RAILS", "MAX_EAGER_LANES"}};
+    char value[16];
+
+    snprintf(value, sizeof value, "%d", rails);
+    for (int i = 0; i < 2; i++) {
+        if (gpuring_ucx.ucp_config_modify(config, options[i][0], value) != UCS_OK &&
+            gpuring_ucx.ucp_config_modify(config, options[i][1], value) != UCS_OK) {
+            gpuring_error("[ucx-rails] UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs "
+                          "another version of it; 0 leaves the number of devices to UCX",
+                          net->base.host, options[i][0], value);
+            return GPURING_ERR_UNSUPPORTED;
         }
     }
-    gpuring_error("[ucx-rails] UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs another "
-                  "version of "
-                  "it; 0 leaves the number of devices to UCX",
-                  net->base.host, names[0], value);
-    return GPURING_ERR_UNSUPPORTED;
+    return GPURING_OK;
 }
 
 /*
@@ -168,21 +172,9 @@ static bool goes_by_tcp(const struct gpuring_net *net)
  */
 static int configure(const struct gpuring_net *net, ucp_config_t *config, int rails)
 {
-    static const char *const rndv[] = {"MAX_RNDV_RAILS", "MAX_RNDV_LANES"};
-    static const char *const eager[] = {"MAX_EAGER_RAILS", "MAX_EAGER_LANES"};
-    char value[16];
-    int status = GPURING_OK;
-
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
         /* Without effect where this UCX has no such option. */
         gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
-    }
-    if (rails > 0) {
-        snprintf(value, sizeof value, "%d", rails);
-        status = set_option(net, config, rndv, value);
-    }
-    if (rails > 0 && status == GPURING_OK) {
-        status = set_option(net, config, eager, value);
     }
     if (option_given("RNDV_THRESH") == NULL && goes_by_tcp(net)) {
         /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
@@ -190,7 +182,7 @@ static int configure(const struct gpuring_net *net, ucp_config_t *config, int ra
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
         gpuring_debug("UCX on %s goes by TCP: no rendezvous", net->base.host);
     }
-    return status;
+    return rails > 0 ? set_rails(net, config, rails) : GPURING_OK;
 }
 
 /* Kinds of memory that this UCX moves by itself. */
@@ -462,20 +454,19 @@ static int ucx_quiet(struct gpuring_net *net)
     return status;
 }
 
-static int ucx_wait_fd(struct gpuring_net *net)
+static int ucx_arm(struct gpuring_net *net, int *fd)
 {
-    return net->efd;
-}
+    bool ready;
 
-static int ucx_arm(struct gpuring_net *net)
-{
-    ucs_status_t status;
-
+    *fd = net->efd;
+    if (net->efd < 0) {
+        return GPURING_OK;
+    }
     gpuring_gate_reenter(&net->base.gate);
-    status = !gpuring_list_empty(&net->base.news) ? UCS_ERR_BUSY
-                                                  : gpuring_ucx.ucp_worker_arm(net->worker);
+    ready =
+        !gpuring_list_empty(&net->base.news) || gpuring_ucx.ucp_worker_arm(net->worker) != UCS_OK;
     gpuring_gate_leave(&net->base.gate);
-    return status == UCS_OK ? GPURING_OK : GPURING_AGAIN;
+    return ready ? GPURING_AGAIN : GPURING_OK;
 }
 
 const struct gpuring_net_ops gpuring_net_ucx = {
@@ -496,6 +487,5 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .credit = gpuring_ucx_credit,
     .poll = ucx_poll,
     .quiet = ucx_quiet,
-    .wait_fd = ucx_wait_fd,
     .arm = ucx_arm,
 };

@@ -49,11 +49,8 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
     struct gpuring_net_count *count = &link->base.count[protocol];
     uint64_t step = nearest(count->arrived, imm, VERBS_IMM_STEP_BITS);
 
-    /* A negative step is a very large one. */
-    if (count->memory.slots == NULL || wire > count->memory.slot_bytes ||
-        (step >= count->arrived && step - count->arrived >= count->memory.nslots)) {
-        impossible(link, rail);
-    } else if (step < count->arrived || (count->early >> (step % 64) & 1) != 0) {
+    if (count->memory.slots == NULL || wire > count->memory.slot_bytes || step < count->arrived ||
+        step - count->arrived >= count->memory.nslots || (count->early >> (step % 64) & 1) != 0) {
         impossible(link, rail); /* it may have overwritten what is being read */
     } else {
         count->size[step % count->memory.nslots] = wire;

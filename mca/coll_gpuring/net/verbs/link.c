@@ -108,18 +108,17 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
     status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
     if (status != GPURING_OK) {
         free(link);
-    } else {
-        status = build(net, link, device, memory);
-        if (status == GPURING_OK) {
-            fill_handle(link);
-        } else {
-            release(link);
-        }
+        goto out;
     }
+    status = build(net, link, device, memory);
+    if (status != GPURING_OK) {
+        release(link);
+        goto out;
+    }
+    fill_handle(link);
+    *result = link;
+out:
     gpuring_gate_leave(&net->base.gate);
-    if (status == GPURING_OK) {
-        *result = link;
-    }
     return status;
 }
 

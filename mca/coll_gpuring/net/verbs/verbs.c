@@ -153,11 +153,6 @@ static int verbs_quiet(struct gpuring_net *net)
     return due ? GPURING_AGAIN : GPURING_OK;
 }
 
-static int verbs_wait_fd(struct gpuring_net *net)
-{
-    return net->epoll;
-}
-
 /* Take the notifications that have come, without which the descriptor stays readable. */
 static void take_notifications(const struct gpuring_verbs_adapter *adapter)
 {
@@ -169,10 +164,11 @@ static void take_notifications(const struct gpuring_verbs_adapter *adapter)
     }
 }
 
-static int verbs_arm(struct gpuring_net *net)
+static int verbs_arm(struct gpuring_net *net, int *fd)
 {
     int status = GPURING_OK;
 
+    *fd = net->epoll;
     gpuring_gate_reenter(&net->base.gate);
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
          adapter = adapter->next) {
@@ -212,6 +208,5 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .credit = gpuring_verbs_credit,
     .poll = verbs_poll,
     .quiet = verbs_quiet,
-    .wait_fd = verbs_wait_fd,
     .arm = verbs_arm,
 };

@@ -381,7 +381,18 @@ bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verb
 void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
                                 const struct gpuring_verbs_rail *rail);
 
-/* net/verbs/failover.c */
+/* net/verbs/failover.c: rails and links that fail */
+/* The first rail that is up, or NULL. */
+struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
+/* The rail has failed for this reason: the link goes on by another, or has failed. */
+void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                             const char *what, const char *remedy);
+void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                                const struct ibv_wc *wc);
+void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
+                             int status, const char *what, const char *remedy);
+/* What a user can do about a completion's status. Pure. */
+const char *gpuring_verbs_remedy(enum ibv_wc_status status);
 /* ARRIVED, EARLY and LOST; on: the rail that brought it. What is said twice, by several rails, may
  * come in any order, and all of it is true: it is added up. */
 void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
@@ -398,21 +409,6 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net);
 /* Do what can be done now for a link that is recovering, or for all. */
 void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
 void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);
-
-/* net/verbs/state.c: the state of rails and links that fail */
-/* The first rail that is up, or NULL. */
-struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
-void gpuring_verbs_start_recovery(struct gpuring_net_link *link);
-/* The rail has failed for this reason: the link goes on by another, or has failed. */
-void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                             const char *what, const char *remedy);
-void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                                const struct ibv_wc *wc);
-void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
-                             int status, const char *what, const char *remedy);
-/* What a user can do about a completion's status, and whether another path may be better. Pure. */
-const char *gpuring_verbs_remedy(enum ibv_wc_status status);
-bool gpuring_verbs_path_failed(enum ibv_wc_status status);
 
 /* net/verbs/watch.c: asynchronous events, by a thread */
 int gpuring_verbs_watch_start(struct gpuring_net *net);

@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/net/proxy/thread.h"
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/net/verbs/verbs.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
