@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#include <stdlib.h>
+
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -14,8 +16,8 @@ static int started(int code, const char *what, int peer)
     return GPURING_OK;
 }
 
-int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
-                         int tag, struct ompi_request_t **request)
+static int message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
+                        int tag, struct ompi_request_t **request)
 {
     int code = MCA_PML_CALL(isend((void *) (uintptr_t) data, bytes, MPI_BYTE, to, tag,
                                   MCA_PML_BASE_SEND_STANDARD, comm, request));
@@ -23,14 +25,14 @@ int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, siz
     return started(code, "to", to);
 }
 
-int gpuring_message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
-                            int tag, struct ompi_request_t **request)
+static int message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
+                           int tag, struct ompi_request_t **request)
 {
     return started(MCA_PML_CALL(irecv(data, bytes, MPI_BYTE, from, tag, comm, request)), "from",
                    from);
 }
 
-int gpuring_message_finish(struct ompi_request_t **request, size_t *bytes)
+static int message_finish(struct ompi_request_t **request, size_t *bytes)
 {
     int code;
 
@@ -54,7 +56,7 @@ int gpuring_message_finish(struct ompi_request_t **request, size_t *bytes)
     return GPURING_OK;
 }
 
-bool gpuring_message_cancel(struct ompi_request_t **request)
+static bool message_cancel(struct ompi_request_t **request)
 {
     if (*request != NULL && !REQUEST_COMPLETE(*request)) {
         ompi_request_cancel(*request);
@@ -69,14 +71,18 @@ bool gpuring_message_cancel(struct ompi_request_t **request)
     return true;
 }
 
-void gpuring_oob_use(struct gpuring_oob *oob, struct ompi_communicator_t *comm, int tag)
+struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm, int tag)
 {
-    static const struct gpuring_message_ops ops = {gpuring_message_send, gpuring_message_receive,
-                                                   gpuring_message_finish, gpuring_message_cancel};
+    static const struct gpuring_message_ops ops = {message_send, message_receive, message_finish,
+                                                   message_cancel};
+    struct gpuring_oob *oob = calloc(1, sizeof *oob);
 
-    oob->ops = &ops;
-    oob->comm = comm;
-    oob->tag = tag;
-    oob->rank = ompi_comm_rank(comm);
-    oob->nranks = ompi_comm_size(comm);
+    if (oob != NULL) {
+        *oob = (struct gpuring_oob){.ops = &ops,
+                                    .comm = comm,
+                                    .tag = tag,
+                                    .rank = ompi_comm_rank(comm),
+                                    .nranks = ompi_comm_size(comm)};
+    }
+    return oob;
 }

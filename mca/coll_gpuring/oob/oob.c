@@ -10,11 +10,6 @@
 
 #define HEADER_MAGIC UINT32_C(0x67707279) /* "gpry" */
 
-struct gpuring_oob *gpuring_oob_create(void)
-{
-    return calloc(1, sizeof(struct gpuring_oob));
-}
-
 void gpuring_oob_free(struct gpuring_oob *oob)
 {
     bool received, header_sent, blocks_sent;
@@ -223,7 +218,7 @@ static int round_progress(struct gpuring_oob *oob)
             status = round_header(oob, from, bytes);
         }
     }
-    if (status == GPURING_OK && oob->receive != NULL) {
+    if (status == GPURING_OK) {
         status = oob->ops->finish(&oob->receive, &oob->arrived);
     }
     if (status == GPURING_OK) {
@@ -239,8 +234,7 @@ static int round_progress(struct gpuring_oob *oob)
     return status;
 }
 
-/* All rounds are over: without a failure there is a record of each rank, or this was an agreement.
- */
+/* All rounds are over: without a failure there is a record of each rank, or it was an agreement. */
 static void end(struct gpuring_oob *oob)
 {
     int status = GPURING_OK;

@@ -2,29 +2,23 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Out-of-band messages: how the ranks of a communicator talk outside of operations, for wire-up and
- * for agreements. Nothing here blocks; whoever waits calls progress.
+ * for agreements. Nothing here blocks; whoever waits calls progress. These are point-to-point
+ * messages, because non-blocking collectives pair the ranks' calls by the order in which they
+ * start, and progress callbacks start them in another order on each rank.
  *
- * The non-blocking collectives of other modules cannot serve here: they pair the ranks' calls by
- * the order in which they start, and what starts from a progress callback starts at another point
- * of that order on each rank. So these are point-to-point messages with tags of their own.
- *
- * A gathering is Bruck's algorithm, log2 n rounds:
+ * A gathering is Bruck's algorithm, log2 n rounds of a header and, if there are any, blocks:
  *
  *   round with distance d = 1, 2, 4 ..: send the blocks of ranks me .. me+d-1 to rank me-d,
  *                                       receive those of me+d .. me+2d-1 from rank me+d
  *
- * Each message is a header, followed by a message with blocks if there are any. A rank that cannot
- * go on (it has no memory, say) still sends headers, with its failure in place of blocks, and so
- * does every rank that receives one of these. After log2 n rounds each rank has heard, over some
- * path, of each other: all ranks know at the end of a gathering of a failure that was there when it
- * began. One that comes up in between may be known to some; its `since` says at the end of which
- * gathering all know it. So all ranks give up after the same gathering, and no rank waits for one
- * that gave up.
+ * A rank that cannot go on sends its failure in the header, without blocks, and so does every rank
+ * that has heard of one. After log2 n rounds each rank has heard of each other: at the end of a
+ * gathering all ranks know of a failure that was there when it began. Of a later one some ranks may
+ * know: its `since` is the gathering at whose end all do. So all ranks give up after the same
+ * gathering, and no rank waits for one that gave up.
  *
- * One gathering at a time for each struct gpuring_oob, in the same order on all ranks.
- *
- * Only message.c knows Open MPI; the rest is part of the core and is tested over simulated
- * messages.
+ * One gathering at a time for each struct gpuring_oob, in the same order on all ranks. Only
+ * message.c knows Open MPI; the rest is part of the core and is tested over simulated messages.
  */
 #ifndef GPURING_OOB_OOB_H
 #define GPURING_OOB_OOB_H
@@ -73,7 +67,7 @@ static inline const void *gpuring_gathered_block(const struct gpuring_gathered *
     return gathered->data + gathered->offsets[rank];
 }
 
-/* ---- Messages over MPI's point-to-point layer (message.c) ---- */
+/* ---- How messages travel: over MPI's point-to-point layer (message.c), or a test's ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
  * wildcard receive matches no negative tag. */
@@ -83,30 +77,23 @@ enum gpuring_message_tag {
     GPURING_TAG_STAGED = -7, /* before large blocking calls that may be staged */
 };
 
-/* Start a message. 0 or GPURING_ERR_NET (logged). */
-int gpuring_message_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
-                         int tag, struct ompi_request_t **request);
-int gpuring_message_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
-                            int tag, struct ompi_request_t **request);
-
-/* GPURING_AGAIN: under way. Else the request is freed and NULL: 0 or GPURING_ERR_NET (logged).
- * *bytes (may be NULL): how many came; SIZE_MAX: more than there was room for. NULL is complete. */
-int gpuring_message_finish(struct ompi_request_t **request, size_t *bytes);
-
-/* Give a request up; false: the network may still use its memory. */
-bool gpuring_message_cancel(struct ompi_request_t **request);
-
-/* ---- Gatherings ---- */
-
-/* How messages travel: by the four functions above, or a test's. */
 struct gpuring_message_ops {
+    /* Start a message. 0 or GPURING_ERR_NET (logged). */
     int (*send)(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to, int tag,
                 struct ompi_request_t **request);
     int (*receive)(struct ompi_communicator_t *comm, void *data, size_t bytes, int from, int tag,
                    struct ompi_request_t **request);
+
+    /* GPURING_AGAIN: under way. Else the request is freed and NULL: 0 or GPURING_ERR_NET (logged).
+     * *bytes (may be NULL): how many came; SIZE_MAX: more than there was room for. NULL is
+     * complete. */
     int (*finish)(struct ompi_request_t **request, size_t *bytes);
+
+    /* Give a request up; false: the network may still use its memory. */
     bool (*cancel)(struct ompi_request_t **request);
 };
+
+/* ---- Gatherings ---- */
 
 struct gpuring_failure {
     int32_t status; /* a gpuring_status; 0: none */
@@ -148,9 +135,8 @@ struct gpuring_oob {
     struct gpuring_gathered gathered;
 };
 
-/* For one communicator; NULL: no memory. `use` comes before all others. */
-struct gpuring_oob *gpuring_oob_create(void);
-void gpuring_oob_use(struct gpuring_oob *oob, struct ompi_communicator_t *comm, int tag);
+/* For one communicator (message.c); NULL: no memory. */
+struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm, int tag);
 
 /* Cancels what is under way; keeps memory that the network may still write to. NULL is allowed. */
 void gpuring_oob_free(struct gpuring_oob *oob);

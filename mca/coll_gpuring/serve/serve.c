@@ -21,14 +21,12 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
     gpuring_queue_init(&serve->queue);
     serve->module = module;
     module->serve = serve;
-    module->oob = gpuring_oob_create();
+    module->oob = gpuring_oob_create(module->comm, GPURING_TAG_GATHER);
     serve->fallback = gpuring_fallback_allreduce_create(module->oob);
     module->wireup = gpuring_wireup_create();
-    if (module->oob == NULL || serve->fallback == NULL || module->wireup == NULL) {
-        return GPURING_ERR_NOMEM;
-    }
-    gpuring_oob_use(module->oob, module->comm, GPURING_TAG_GATHER);
-    return GPURING_OK;
+    return module->oob != NULL && serve->fallback != NULL && module->wireup != NULL
+               ? GPURING_OK
+               : GPURING_ERR_NOMEM;
 }
 
 void gpuring_serve_close(mca_coll_gpuring_module_t *module)

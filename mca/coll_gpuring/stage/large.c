@@ -489,12 +489,8 @@ int gpuring_stage_large(mca_coll_gpuring_module_t *module, enum gpuring_staged w
 /* Only where calls may be cut: on communicators of one group and several ranks. */
 int gpuring_stage_module_open(struct gpuring_staging *staging, struct ompi_communicator_t *comm)
 {
-    staging->oob = gpuring_oob_create();
-    if (staging->oob == NULL) {
-        return GPURING_ERR_NOMEM;
-    }
-    gpuring_oob_use(staging->oob, comm, GPURING_TAG_STAGED);
-    return GPURING_OK;
+    staging->oob = gpuring_oob_create(comm, GPURING_TAG_STAGED);
+    return staging->oob != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 }
 
 void gpuring_stage_module_close(struct gpuring_staging *staging)

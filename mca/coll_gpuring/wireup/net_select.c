@@ -18,9 +18,9 @@
 #include "gpuring_config.h"
 
 #define CLOSE_SECONDS 2.0 /* for transfers under way when the process ends */
-#define NETS_MAX      4
+#define KINDS         (GPURING_NET_KIND_UCX + 1)
 
-static struct gpuring_network networks[NETS_MAX]; /* under gpuring_process.lock */
+static struct gpuring_network networks[KINDS]; /* by kind; under gpuring_process.lock */
 
 _Static_assert(GPURING_NET_WISH_AUTO == (int) GPURING_PARAM_NET_AUTO &&
                    GPURING_NET_WISH_VERBS == (int) GPURING_PARAM_NET_VERBS &&
@@ -178,16 +178,13 @@ int gpuring_network_open(const struct gpuring_net_choice *choice,
                          struct gpuring_network *network)
 {
     const struct gpuring_net_ops *ops = ops_of(choice->kind);
-    struct gpuring_network *at = networks;
+    struct gpuring_network *at = &networks[choice->kind];
     int status = GPURING_OK;
 
     if (ops == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
     pthread_mutex_lock(&gpuring_process.lock);
-    while (at->ops != NULL && at->ops != ops) {
-        at++;
-    }
     if (at->ops == NULL) {
         status = open_net(ops, choice->no_rdma, hellos, node, rank, at);
     }
@@ -213,8 +210,10 @@ void gpuring_network_close(void)
         return;
     }
     gpuring_process.proxy = NULL;
-    for (int i = 0; i < NETS_MAX && networks[i].ops != NULL; i++) {
-        networks[i].ops->close(networks[i].net);
-        networks[i] = (struct gpuring_network){.ops = NULL};
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (networks[kind].ops != NULL) {
+            networks[kind].ops->close(networks[kind].net);
+            networks[kind] = (struct gpuring_network){.ops = NULL};
+        }
     }
 }
