@@ -70,71 +70,61 @@ static const char *host_of(const struct gpuring_gathered *hellos, int rank)
                                                                                  : "unknown";
 }
 
-static void version_text(const struct gpuring_gathered *hellos, int rank, char text[64])
+#define VALUE_SIZE 64
+
+/* A rank's value of what the ranks disagree in. */
+static void value_text(const struct gpuring_gathered *hellos, int rank,
+                       enum gpuring_disagreement what, int parameter, char text[VALUE_SIZE])
 {
     const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
-    bool ours = hellos->sizes[rank] >= 8 && hello->magic == GPURING_HELLO_MAGIC;
 
-    if (ours) {
-        snprintf(text, 64, "%u", hello->version);
+    if (what == GPURING_DISAGREE_PARAMETER) {
+        gpuring_params_shared_text(parameter, hello->shared[parameter], text, VALUE_SIZE);
+    } else if (what == GPURING_DISAGREE_VERSION) {
+        if (hellos->sizes[rank] >= 8 && hello->magic == GPURING_HELLO_MAGIC) {
+            snprintf(text, VALUE_SIZE, "%u", hello->version);
+        } else {
+            snprintf(text, VALUE_SIZE, "unknown");
+        }
+    } else if (hello->tuning > GPURING_TUNING_BROKEN) {
+        snprintf(text, VALUE_SIZE, "rules with fingerprint %016llx",
+                 (unsigned long long) hello->tuning);
     } else {
-        snprintf(text, 64, "unknown");
+        snprintf(text, VALUE_SIZE, "%s",
+                 hello->tuning == GPURING_TUNING_NONE ? "no tuning file"
+                                                      : "a tuning file that it could not use");
     }
 }
 
-static void tuning_text(const struct gpuring_gathered *hellos, int rank, char text[64])
-{
-    uint64_t fingerprint = gpuring_hello_of(hellos, rank)->tuning;
-
-    if (fingerprint > GPURING_TUNING_BROKEN) {
-        snprintf(text, 64, "rules with fingerprint %016llx", (unsigned long long) fingerprint);
-    } else {
-        snprintf(text, 64, "%s",
-                 fingerprint == GPURING_TUNING_NONE ? "no tuning file"
-                                                    : "a tuning file that it could not use");
-    }
-}
-
-/* The ranks disagree: say so on the two ranks concerned; every rank knows. */
+/* The ranks disagree, as every rank knows: the two ranks concerned log it. */
 static void report(const mca_coll_gpuring_module_t *module, const struct gpuring_gathered *hellos,
                    enum gpuring_disagreement what, int rank, int parameter)
 {
-    char first[16], other[16], first_value[64], other_value[64];
-    const char *name;
+    char number[16], zero_value[VALUE_SIZE], value[VALUE_SIZE];
+    const char *zero_host = host_of(hellos, 0), *host = host_of(hellos, rank), *name;
 
     if (module->rank != 0 && module->rank != rank) {
         return;
     }
-    snprintf(first, sizeof first, "%d", 0);
-    snprintf(other, sizeof other, "%d", rank);
-    if (what != GPURING_DISAGREE_PARAMETER) {
-        bool tuning = what == GPURING_DISAGREE_TUNING;
-        void (*text)(const struct gpuring_gathered *, int, char[64]) =
-            tuning ? tuning_text : version_text;
-
-        text(hellos, 0, first_value);
-        text(hellos, rank, other_value);
-        gpuring_compat_help(tuning ? "tuning differs" : "versions differ", first,
-                            host_of(hellos, 0), first_value, other, host_of(hellos, rank),
-                            other_value);
-        return;
+    snprintf(number, sizeof number, "%d", rank);
+    value_text(hellos, 0, what, parameter, zero_value);
+    value_text(hellos, rank, what, parameter, value);
+    if (what == GPURING_DISAGREE_PARAMETER) {
+        name = gpuring_params_shared_name(parameter);
+        gpuring_compat_help("ranks disagree", name, "0", zero_host, zero_value, number, host, value,
+                            name);
+    } else {
+        gpuring_compat_help(what == GPURING_DISAGREE_TUNING ? "tuning differs" : "versions differ",
+                            "0", zero_host, zero_value, number, host, value);
     }
-    name = gpuring_params_shared_name(parameter);
-    gpuring_params_shared_text(parameter, gpuring_hello_of(hellos, 0)->shared[parameter],
-                               first_value, sizeof first_value);
-    gpuring_params_shared_text(parameter, gpuring_hello_of(hellos, rank)->shared[parameter],
-                               other_value, sizeof other_value);
-    gpuring_compat_help("ranks disagree", name, first, host_of(hellos, 0), first_value, other,
-                        host_of(hellos, rank), other_value, name);
 }
 
 int gpuring_hello_compare(const mca_coll_gpuring_module_t *module,
                           const struct gpuring_gathered *hellos)
 {
-    enum gpuring_disagreement what;
     int rank = 0, parameter = -1;
+    enum gpuring_disagreement what = gpuring_node_map_compare(hellos, &rank, &parameter);
 
-    what = gpuring_node_map_compare(hellos, &rank, &parameter);
     if (what == GPURING_AGREED) {
         return GPURING_OK;
     }
