@@ -12,7 +12,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/eligible.h"
-#include "mca/coll_gpuring/serve/progress.h"
+#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/topology/node_topology.h"

@@ -182,13 +182,10 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/eligible.h \
     mca/coll_gpuring/serve/execute.c \
-    mca/coll_gpuring/serve/execute.h \
     mca/coll_gpuring/serve/fallback_allreduce.c \
     mca/coll_gpuring/serve/fallback_allreduce.h \
     mca/coll_gpuring/serve/progress.c \
-    mca/coll_gpuring/serve/progress.h \
     mca/coll_gpuring/serve/request.c \
-    mca/coll_gpuring/serve/request.h \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
     mca/coll_gpuring/serve/watchdog.c \

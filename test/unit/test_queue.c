@@ -173,10 +173,13 @@ static void gather(void)
         .nranks = RANKS, .data = (uint8_t *) words, .offsets = offsets, .sizes = sizes};
 
     for (int r = 0; r < RANKS; r++) {
-        size_t used = gpuring_persistent_words(&queues[r]);
+        size_t used;
+        uint32_t *report = gpuring_persistent_report(&queues[r], &used);
 
+        assert_non_null(report);
         assert_true(used <= MOST);
-        gpuring_persistent_report(&queues[r], words[r]);
+        memcpy(words[r], report, used * sizeof *report);
+        free(report);
         offsets[r] = (size_t) r * sizeof *words;
         sizes[r] = (uint32_t) (used * sizeof **words);
     }

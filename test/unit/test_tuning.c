@@ -365,7 +365,7 @@ static void expect(const struct gpuring_select_config *config, uint64_t bytes, b
 {
     struct gpuring_selection choice;
 
-    assert_int_equal(gpuring_select_leaves(config, bytes), left);
+    assert_int_equal(gpuring_select_delegates(config, bytes), left);
     gpuring_select(config, bytes, 1, &choice);
     assert_int_equal(choice.algorithm, algorithm);
     assert_int_equal(choice.protocol, protocol);

@@ -8,9 +8,6 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/buffer_mismatch.h"
 #include "mca/coll_gpuring/serve/eligible.h"
-#include "mca/coll_gpuring/serve/execute.h"
-#include "mca/coll_gpuring/serve/progress.h"
-#include "mca/coll_gpuring/serve/request.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -100,7 +97,7 @@ int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOC
         case GPURING_REFUSE:
             return gpuring_compat_error(self->failure);
         default:
-            return gpuring_serve_start(self, &call, request);
+            return gpuring_serve_request(self, &call, false, request);
         }
     }
     gpuring_serve_delegated(self, reason);
@@ -142,7 +139,7 @@ int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PER
         connect_if_tuned(self, &call);
         known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
         if (gpuring_decide(&known, &reason) != GPURING_DELEGATE) {
-            return gpuring_serve_init(self, &call, request);
+            return gpuring_serve_request(self, &call, true, request);
         }
     }
     gpuring_serve_delegated(self, reason);

@@ -27,78 +27,49 @@ static const struct limits *limits_of(const struct gpuring_select_config *config
     return config->nnodes > 1 ? &net_limits : config->host ? &host_limits : &gpu_limits;
 }
 
-/*
- * For each algorithm: is there to be a plan of it, where the ranks want it (the parameter, the
- * tuning file or the cost model names it) and where they do not? And is it the best one for a size,
- * as far as known without any of these?
- */
-static bool eligible_ring(int nranks, int nnodes, bool wanted)
-{
-    (void) nranks, (void) nnodes, (void) wanted;
-    return true;
-}
-
-static bool wins_ring(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    (void) config, (void) bytes;
-    return true; /* after all others */
-}
-
-static bool eligible_tree(int nranks, int nnodes, bool wanted)
-{
-    (void) nranks, (void) nnodes, (void) wanted;
-    return true;
-}
-
-/* Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of V / n. */
-static bool wins_tree(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    uint64_t n = (uint64_t) config->nranks;
-
-    return config->nranks >= TREE_RANKS && bytes / n <= limits_of(config)->hop;
-}
-
-static bool eligible_direct(int nranks, int nnodes, bool wanted)
-{
-    (void) nnodes, (void) wanted;
-    return nranks <= GPURING_SELECT_DIRECT_RANKS;
-}
-
-/*
- * Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n - 1) /
- * n times the vector. With two ranks the bytes are the same.
- */
-static bool wins_direct(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    uint64_t n = (uint64_t) config->nranks;
-    uint64_t spared = 2 * (n - 1) - 1;
-
-    return bytes / n * (n - 1) * (n - 2) <= spared * limits_of(config)->hop;
-}
-
-/* It has two connections and lanes for each other rank and stripe: only on request. */
-static bool eligible_two_shot(int nranks, int nnodes, bool wanted)
-{
-    return wanted && nnodes == 1 && nranks <= GPURING_SELECT_DIRECT_RANKS;
-}
-
-static bool wins_two_shot(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    (void) config, (void) bytes;
-    return false;
-}
-
-#define ROW(v, name, id, text, help) {eligible_##id, wins_##id},
-static const struct {
-    bool (*eligible)(int nranks, int nnodes, bool wanted);
-    bool (*wins)(const struct gpuring_select_config *config, uint64_t bytes);
-} rows[] = {GPURING_ALGORITHMS(ROW, )};
-#undef ROW
-
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
                              uint32_t wanted)
 {
-    return rows[algorithm].eligible(nranks, nnodes, (wanted & 1u << algorithm) != 0);
+    switch (algorithm) {
+    case GPURING_ALGORITHM_DIRECT:
+        return nranks <= GPURING_SELECT_DIRECT_RANKS;
+    case GPURING_ALGORITHM_TWO_SHOT:
+        /* It has two connections and lanes for each other rank and stripe: only on request. */
+        return (wanted & 1u << algorithm) != 0 && nnodes == 1 &&
+               nranks <= GPURING_SELECT_DIRECT_RANKS;
+    case GPURING_ALGORITHM_RING:
+    case GPURING_ALGORITHM_TREE:
+    case GPURING_ALGORITHM_COUNT:
+        break;
+    }
+    return true;
+}
+
+/*
+ * Is an algorithm better for a size than those before it, as far as known without parameter, tuning
+ * file and cost model?
+ *
+ * Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of V / n.
+ * Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n - 1) /
+ * n times the vector. With two ranks the bytes are the same.
+ */
+static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
+                 uint64_t bytes)
+{
+    uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
+
+    switch (algorithm) {
+    case GPURING_ALGORITHM_RING:
+        return true;
+    case GPURING_ALGORITHM_TREE:
+        return n >= TREE_RANKS && bytes / n <= hop;
+    case GPURING_ALGORITHM_DIRECT:
+        return bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
+    case GPURING_ALGORITHM_TWO_SHOT:
+    case GPURING_ALGORITHM_COUNT:
+        break;
+    }
+    return false;
 }
 
 static bool offered(const struct gpuring_select_config *config, int algorithm)
@@ -131,7 +102,7 @@ static struct gpuring_tuned_range tuned_range(const struct gpuring_select_config
     return config->tuned != NULL ? *gpuring_tuned_at(config->tuned, bytes) : nothing;
 }
 
-bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes)
+bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64_t bytes)
 {
     if (config->algorithm == GPURING_SELECT_PREVIOUS) {
         return true;
@@ -155,7 +126,7 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
         return (enum gpuring_algorithm) config->model.algorithm[model_entry(bytes)];
     }
     for (int i = GPURING_ALGORITHM_COUNT - 1; i > 0; i--) {
-        if (config->offered[i] && rows[i].wins(config, bytes)) {
+        if (config->offered[i] && wins(config, (enum gpuring_algorithm) i, bytes)) {
             return (enum gpuring_algorithm) i;
         }
     }

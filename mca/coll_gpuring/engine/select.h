@@ -55,13 +55,7 @@ void gpuring_select(const struct gpuring_select_config *config, uint64_t count, 
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
                              uint32_t wanted);
 
-bool gpuring_select_previous(const struct gpuring_select_config *config, uint64_t bytes);
-
-/* Is a vector of so many bytes left to the previous component? Asked in every call. */
-static inline bool gpuring_select_leaves(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    return (config->tuned != NULL || config->algorithm == GPURING_SELECT_PREVIOUS) &&
-           gpuring_select_previous(config, bytes);
-}
+/* Are vectors of so many bytes delegated to the previous component? */
+bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64_t bytes);
 
 #endif

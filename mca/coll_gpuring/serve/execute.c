@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/serve/execute.h"
+#include "mca/coll_gpuring/serve/serve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
-#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

@@ -37,18 +37,6 @@ bool gpuring_persistent_ordered(const struct gpuring_queue *queue)
     return next != NULL && (next->phase >= GPURING_PHASE_NEXT || next->made <= queue->gone);
 }
 
-size_t gpuring_persistent_words(const struct gpuring_queue *queue)
-{
-    size_t words = CALLS + (gpuring_queue_next(queue) != NULL);
-    const struct gpuring_item *item;
-
-    GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
-    {
-        words++;
-    }
-    return words;
-}
-
 static int ascending(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
@@ -56,11 +44,15 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words)
+uint32_t *gpuring_persistent_report(const struct gpuring_queue *queue, size_t *count)
 {
+    uint32_t *words = malloc((CALLS + (size_t) queue->length + 1) * sizeof *words);
     const struct gpuring_item *item;
     size_t used = CALLS;
 
+    if (words == NULL) {
+        return NULL;
+    }
     words[MADE] = queue->made;
     words[LIVE] = queue->live;
     GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
@@ -71,6 +63,8 @@ void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *word
         words[used++] = 0;
     }
     qsort(words + CALLS, used - CALLS, sizeof *words, ascending);
+    *count = used;
+    return words;
 }
 
 static bool all_have(const struct gpuring_gathered *reports, uint32_t number)

@@ -42,9 +42,8 @@ static inline bool gpuring_persistent_exist(const struct gpuring_queue *queue)
 /* Is it known that the next item is the next on all ranks? */
 bool gpuring_persistent_ordered(const struct gpuring_queue *queue);
 
-/* What this rank has started, for the others: how many words that takes, and the words. */
-size_t gpuring_persistent_words(const struct gpuring_queue *queue);
-void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words);
+/* What this rank has started, for the others: words that the caller frees; NULL: no memory. */
+uint32_t *gpuring_persistent_report(const struct gpuring_queue *queue, size_t *count);
 
 /* Put what all ranks have reported first in line. What has been started here since waits. */
 void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,

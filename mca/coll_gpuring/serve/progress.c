@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/serve/progress.h"
+#include "mca/coll_gpuring/serve/serve.h"
 
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
-#include "mca/coll_gpuring/serve/execute.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
-#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
@@ -22,17 +20,13 @@ static struct {
 /* Tell the others what was started here. Without memory this rank takes part as one that failed. */
 static void report_started(mca_coll_gpuring_module_t *module)
 {
-    const struct gpuring_queue *queue = &module->serve->queue;
-    size_t words = gpuring_persistent_words(queue);
-    uint32_t *report = malloc(words * sizeof *report);
+    size_t words = 0;
+    uint32_t *report = gpuring_persistent_report(&module->serve->queue, &words);
 
     if (report == NULL) {
         gpuring_error("out of memory: cannot tell other ranks which persistent calls were started");
         gpuring_oob_fail(module->oob, GPURING_ERR_NOMEM);
-        gpuring_oob_gather(module->oob, NULL, 0);
-        return;
     }
-    gpuring_persistent_report(queue, report);
     gpuring_oob_gather(module->oob, report, words * sizeof *report);
     free(report);
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/serve/request.h"
+#include "mca/coll_gpuring/serve/serve.h"
 
 #include "mca/coll_gpuring/request.h"
-#include "mca/coll_gpuring/serve/progress.h"
-#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/log.h"
 
 struct gpuring_request {
@@ -56,18 +54,18 @@ static int request_restart(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
-/* NULL: no memory. */
-static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
-                                      const struct gpuring_call *call, bool persistent)
+int gpuring_serve_request(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          bool persistent, ompi_request_t **request)
 {
     gpuring_request_t *self = OBJ_NEW(gpuring_request_t);
 
     if (self == NULL) {
-        gpuring_error("[no-request] out of memory for the request of an MPI_%s, which returns an "
+        gpuring_error("[no-request] out of memory for the request of a %s %s, which returns an "
                       "error; other ranks that make the call wait for this one "
                       "(coll_gpuring_timeout bounds that). Give the process more memory",
-                      persistent ? "Allreduce_init" : "Iallreduce");
-        return NULL;
+                      persistent ? "persistent" : "non-blocking",
+                      gpuring_collective_text(call->collective));
+        return MPI_ERR_NO_MEM;
     }
     gpuring_request_construct(&self->super, module->comm, persistent, request_free,
                               request_restart);
@@ -78,30 +76,9 @@ static gpuring_request_t *request_new(mca_coll_gpuring_module_t *module,
         .complete = request_complete,
         .persistent = persistent ? gpuring_persistent_make(&module->serve->queue) : 0,
     };
-    return self;
-}
-
-int gpuring_serve_start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                        ompi_request_t **request)
-{
-    gpuring_request_t *self = request_new(module, call, false);
-
-    if (self == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
     *request = &self->super.super;
-    request_start(self);
-    return OMPI_SUCCESS;
-}
-
-int gpuring_serve_init(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                       ompi_request_t **request)
-{
-    gpuring_request_t *self = request_new(module, call, true);
-
-    if (self == NULL) {
-        return MPI_ERR_NO_MEM;
+    if (!persistent) {
+        request_start(self);
     }
-    *request = &self->super.super;
     return OMPI_SUCCESS;
 }

@@ -6,7 +6,6 @@
 
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/serve/fallback_allreduce.h"
-#include "mca/coll_gpuring/serve/progress.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What a module has for the calls that it serves. */
+/* What a module has for the calls that it serves, and how they are run. */
 #ifndef GPURING_SERVE_SERVE_H
 #define GPURING_SERVE_SERVE_H
 
@@ -34,6 +34,46 @@ struct gpuring_serve {
  */
 int gpuring_serve_open(struct mca_coll_gpuring_module_t *module);
 void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
+
+/* ---- execute.c: running calls on a READY module, at once or from the queue ---- */
+
+/* Run a call at once; returns 0 or the error, with which the module has failed. */
+int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
+                             const struct gpuring_call *call);
+
+/* Move the next item of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
+int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
+
+/* The module fails; what the engine ran has stopped when this returns. */
+void gpuring_execute_fail(struct mca_coll_gpuring_module_t *module, int status);
+
+/* Forget what an item keeps for its check. */
+void gpuring_execute_discard(struct gpuring_item *item);
+
+/*
+ * ---- progress.c: moving queues on, by whoever waits for one of the items, and by a callback in
+ * opal_progress for those with requests; the queues of communicators are independent ----
+ */
+
+/* Queue an item (see gpuring_queue_add) that the callback moves on. */
+void gpuring_progress_start(struct gpuring_item *item);
+
+/* Queue a call and wait for its end: its status. *reason: NONE, or why it is to be delegated. */
+int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          enum gpuring_form form, enum gpuring_reason *reason);
+
+/* The module goes: the callback looks at its queue no more. At close: no callback any more. */
+void gpuring_progress_forget(struct gpuring_serve *serve);
+void gpuring_progress_close(void);
+
+/* ---- request.c ---- */
+
+/* The MPI request of a call, an item of the queue: started, or persistent and inactive. MPI error
+ * codes. */
+int gpuring_serve_request(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                          bool persistent, ompi_request_t **request);
+
+/* ---- serve.c ---- */
 
 /* Log a reason of delegated calls that was not logged before. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);
@@ -72,7 +112,7 @@ static inline struct gpuring_circumstances gpuring_serve_look(
         .reason = GPURING_REASON_NONE,
         .must_agree = call->agree,
         .tuned = engine != NULL && (form == GPURING_FORM_BLOCKING || serve->all_ready) &&
-                 gpuring_select_leaves(&engine->choice_config, gpuring_call_bytes(call)),
+                 gpuring_select_delegates(&engine->choice_config, gpuring_call_bytes(call)),
         .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
                 gpuring_params.check == GPURING_PARAM_CHECK_DATA,
     };

@@ -28,36 +28,24 @@
     F(COMPLEX_LONG_DOUBLE, long double, 2, LDBL_EPSILON) \
     QUAD_REALS(F)
 
-static int components(uint32_t type)
+/* How many numbers an element of a type has (0: it is no such type), and their precision. */
+static struct precision {
+    int components;
+    long double epsilon;
+} precision_of(uint32_t type)
 {
     switch (type) {
-#define COMPONENTS(name, real, count, epsilon) \
-    case GPURING_TYPE_##name:                  \
-        return count;
-        REALS(COMPONENTS)
-#undef COMPONENTS
+#define PRECISION(name, real, count, epsilon) \
+    case GPURING_TYPE_##name:                 \
+        return (struct precision){count, epsilon};
+        REALS(PRECISION)
+#undef PRECISION
     case GPURING_TYPE_FLOAT16:
+        return (struct precision){1, 0x1p-10L};
     case GPURING_TYPE_BFLOAT16:
-        return 1;
+        return (struct precision){1, 0x1p-7L};
     default:
-        return 0;
-    }
-}
-
-static long double epsilon_of(uint32_t type)
-{
-    switch (type) {
-#define EPSILON(name, real, count, epsilon) \
-    case GPURING_TYPE_##name:               \
-        return epsilon;
-        REALS(EPSILON)
-#undef EPSILON
-    case GPURING_TYPE_FLOAT16:
-        return 0x1p-10L;
-    case GPURING_TYPE_BFLOAT16:
-        return 0x1p-7L;
-    default:
-        return 0;
+        return (struct precision){0, 0};
     }
 }
 
@@ -101,13 +89,13 @@ static long double value_at(const void *vector, uint64_t index, uint32_t type)
 
 bool gpuring_verify_rounds(uint32_t type, uint32_t op)
 {
-    return components(type) > 0 && (op == GPURING_OP_SUM || op == GPURING_OP_PROD);
+    return precision_of(type).components > 0 && (op == GPURING_OP_SUM || op == GPURING_OP_PROD);
 }
 
 void gpuring_verify_scale(double *scale, const void *block, uint64_t count, uint32_t type,
                           uint32_t op, bool first)
 {
-    uint64_t n = (uint64_t) components(type);
+    uint64_t n = (uint64_t) precision_of(type).components;
 
     for (uint64_t i = 0; i < count; i++) {
         double magnitude = (double) fabsl(value_at(block, i * n, type));
@@ -156,7 +144,7 @@ uint64_t gpuring_verify(const void *found, const void *expected, const double *s
                         uint64_t count, uint32_t type, int nranks)
 {
     const struct gpuring_type_info *info = gpuring_type_info(type);
-    uint64_t n = (uint64_t) components(type);
+    uint64_t n = (uint64_t) precision_of(type).components;
 
     for (uint64_t i = 0; i < count; i++) {
         const uint8_t *a = (const uint8_t *) found + i * info->size;
@@ -172,7 +160,8 @@ uint64_t gpuring_verify(const void *found, const void *expected, const double *s
             }
             return i;
         }
-        tolerance = scale == NULL ? 0 : 4 * nranks * epsilon_of(type) * (long double) scale[i];
+        tolerance =
+            scale == NULL ? 0 : 4 * nranks * precision_of(type).epsilon * (long double) scale[i];
         for (uint64_t c = 0; c < n; c++) {
             if (!close_enough(value_at(found, i * n + c, type), value_at(expected, i * n + c, type),
                               tolerance)) {
@@ -188,7 +177,7 @@ void gpuring_verify_text(const void *vector, uint64_t element, uint32_t type, ch
 {
     const struct gpuring_type_info *info = gpuring_type_info(type);
     const uint8_t *bytes = (const uint8_t *) vector + element * info->size;
-    uint64_t n = (uint64_t) components(type);
+    uint64_t n = (uint64_t) precision_of(type).components;
     size_t used = 0;
 
     if (n == 1) {
