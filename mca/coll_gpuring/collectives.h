@@ -32,8 +32,11 @@
     X(neighbor_alltoallv, ALLTOALLV)   \
     X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
 
-/* ACT(function) for the three forms of a collective. */
-#define GPURING_FORMS(ACT, name) ACT(name) ACT(i##name) ACT(name##_init)
+/* GPURING_ACT(function), which its user defines, for the three forms of a collective. */
+#define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)
+
+/* The same for every function that ours may replace. */
+#define GPURING_ALL_FUNCTIONS GPURING_STAGED_COLLECTIVES(GPURING_FORMS) GPURING_ACT(reduce_local)
 
 /*
  * The lists of arguments before the communicator: as declared, and by name. X(argument) is done to

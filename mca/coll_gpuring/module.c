@@ -17,9 +17,6 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/peers.h"
 
-/* ACT(function) for every function that ours may replace. */
-#define ALL_FUNCTIONS(ACT_FORMS, ACT) GPURING_STAGED_COLLECTIVES(ACT_FORMS) ACT(reduce_local)
-
 static void module_construct(mca_coll_gpuring_module_t *module)
 {
     /* All behind the base's part begins as zero: no state, no functions, nothing of its own. */
@@ -44,14 +41,12 @@ void gpuring_module_end(mca_coll_gpuring_module_t *module)
 static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     gpuring_module_end(module);
-#define DROP(name)                                         \
+#define GPURING_ACT(name)                                  \
     if (module->previous.name##_module != NULL) {          \
         GPURING_COLL_DROP(module->previous.name##_module); \
     }
-#define DROP_FORMS(name, list) GPURING_FORMS(DROP, name)
-    ALL_FUNCTIONS(DROP_FORMS, DROP)
-#undef DROP_FORMS
-#undef DROP
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_construct,
@@ -60,7 +55,7 @@ OBJ_CLASS_INSTANCE(mca_coll_gpuring_module_t, mca_coll_base_module_t, module_con
 /* Keep what we replace. A communicator may lack a function; then ours is not offered either. */
 static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communicator_t *comm)
 {
-#define SAVE(name)                                                                         \
+#define GPURING_ACT(name)                                                                  \
     if (comm->c_coll->coll_##name == NULL || comm->c_coll->coll_##name##_module == NULL) { \
         module->super.coll_##name = NULL;                                                  \
     }                                                                                      \
@@ -69,10 +64,8 @@ static void save_previous(mca_coll_gpuring_module_t *module, struct ompi_communi
         module->previous.name##_module = comm->c_coll->coll_##name##_module;               \
         GPURING_COLL_KEEP(module->previous.name##_module);                                 \
     }
-#define SAVE_FORMS(name, list) GPURING_FORMS(SAVE, name)
-    ALL_FUNCTIONS(SAVE_FORMS, SAVE)
-#undef SAVE_FORMS
-#undef SAVE
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
 }
 
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
@@ -80,11 +73,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     mca_coll_gpuring_module_t *module = (mca_coll_gpuring_module_t *) base;
 
     save_previous(module, comm);
-#define INSTALL(name)             GPURING_COLL_INSTALL(module, comm, name);
-#define INSTALL_FORMS(name, list) GPURING_FORMS(INSTALL, name)
-    ALL_FUNCTIONS(INSTALL_FORMS, INSTALL)
-#undef INSTALL_FORMS
-#undef INSTALL
+#define GPURING_ACT(name) GPURING_COLL_INSTALL(module, comm, name);
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
     module->enabled = true;
     pthread_mutex_lock(&gpuring_process.lock);
     gpuring_list_append(&gpuring_process.modules, &module->node);
@@ -99,11 +90,9 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 
     if (module->enabled) {
         module->enabled = false;
-#define UNINSTALL(name)             GPURING_COLL_UNINSTALL(module, comm, name);
-#define UNINSTALL_FORMS(name, list) GPURING_FORMS(UNINSTALL, name)
-        ALL_FUNCTIONS(UNINSTALL_FORMS, UNINSTALL)
-#undef UNINSTALL_FORMS
-#undef UNINSTALL
+#define GPURING_ACT(name) GPURING_COLL_UNINSTALL(module, comm, name);
+        GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
     }
     return OMPI_SUCCESS;
 }
@@ -135,13 +124,11 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
 /* The functions for the communicator's table, before it is known which it has. */
 static void offer(mca_coll_gpuring_module_t *module)
 {
-#define OFFER_STAGED(name)             module->super.coll_##name = gpuring_stage_##name;
-#define OFFER_STAGED_FORMS(name, list) GPURING_FORMS(OFFER_STAGED, name)
+#define GPURING_ACT(name) module->super.coll_##name = gpuring_stage_##name;
     if (module->stages) {
-        ALL_FUNCTIONS(OFFER_STAGED_FORMS, OFFER_STAGED)
+        GPURING_ALL_FUNCTIONS
     }
-#undef OFFER_STAGED_FORMS
-#undef OFFER_STAGED
+#undef GPURING_ACT
 #define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;
     if (module->serves) {
         GPURING_COLLECTIVES(OFFER)

@@ -22,13 +22,11 @@
 /* The functions that ours replaced, with the modules that they belong to (one reference each);
  * NULL: not replaced. */
 struct gpuring_previous {
-#define GPURING_PREVIOUS(name)                                       \
+#define GPURING_ACT(name)                                            \
     __typeof__(((mca_coll_base_module_t *) NULL)->coll_##name) name; \
     mca_coll_base_module_t *name##_module;
-#define GPURING_PREVIOUS_FORMS(name, list) GPURING_FORMS(GPURING_PREVIOUS, name)
-    GPURING_STAGED_COLLECTIVES(GPURING_PREVIOUS_FORMS) GPURING_PREVIOUS(reduce_local)
-#undef GPURING_PREVIOUS_FORMS
-#undef GPURING_PREVIOUS
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
 };
 
 /* Call the previous module's function of the same name. */

@@ -42,15 +42,32 @@ static int complain(const struct line *line, const char *format, ...)
     return GPURING_ERR_ARG;
 }
 
-/* "ring, tree, direct" */
-static void list_names(const char *const *names, char *text, size_t size)
+static int find_name(const char *const *names, const char *word)
 {
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], word) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* *found: the number of the name that the word is; `what` says what it names. */
+static int parse_name(const struct line *line, const char *what, const char *const *names,
+                      const char *word, int *found)
+{
+    char known[128] = "";
     size_t used = 0;
 
-    text[0] = '\0';
-    for (int i = 0; names[i] != NULL && used < size; i++) {
-        used += (size_t) snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    *found = find_name(names, word);
+    if (*found >= 0) {
+        return 0;
     }
+    for (int i = 0; names[i] != NULL && used < sizeof known; i++) {
+        used += (size_t) snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                  names[i]);
+    }
+    return complain(line, "[bad-%s] '%s' is no %s; known are %s", what, word, what, known);
 }
 
 /* Cut a line into words; # ends it. */
@@ -126,17 +143,8 @@ static bool parse_span(const char *text, struct gpuring_tuning_span *span)
            (number(&text, &span->last) && *text == '\0' && span->first <= span->last);
 }
 
-static int find_name(const char *const *names, const char *word)
-{
-    for (int i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], word) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-enum { HAS_MEMORY = 1, HAS_NODES = 2, HAS_RANKS = 4, HAS_BYTES = 8, HAS_ALL = 15 };
+enum { MEMORY, NODES, RANKS, BYTES, CONDITIONS };
+static const char *const conditions[CONDITIONS] = {"memory", "nodes", "ranks", "bytes"};
 
 static int parse_memory(const struct line *line, const char *word, const char *value,
                         struct gpuring_tuning_rule *rule)
@@ -154,29 +162,22 @@ static int parse_memory(const struct line *line, const char *word, const char *v
 static int parse_condition(const struct line *line, const char *word, unsigned *seen,
                            struct gpuring_tuning_rule *rule)
 {
-    const struct {
-        const char *name;
-        unsigned bit;
-        struct gpuring_tuning_span *span; /* NULL: memory */
-    } conditions[] = {{"memory=", HAS_MEMORY, NULL},
-                      {"nodes=", HAS_NODES, &rule->nodes},
-                      {"ranks=", HAS_RANKS, &rule->ranks},
-                      {"bytes=", HAS_BYTES, &rule->bytes}};
+    struct gpuring_tuning_span *const spans[] = {NULL, &rule->nodes, &rule->ranks, &rule->bytes};
 
-    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
-        size_t length = strlen(conditions[i].name);
+    for (int i = 0; i < CONDITIONS; i++) {
+        size_t length = strlen(conditions[i]);
 
-        if (strncmp(word, conditions[i].name, length) != 0) {
+        if (strncmp(word, conditions[i], length) != 0 || word[length] != '=') {
             continue;
         }
-        if ((*seen & conditions[i].bit) != 0) {
+        if ((*seen & 1u << i) != 0) {
             return complain(line, "[twice] '%s' stands there twice; leave one out", word);
         }
-        *seen |= conditions[i].bit;
-        if (conditions[i].span == NULL) {
-            return parse_memory(line, word, word + length, rule);
+        *seen |= 1u << i;
+        if (i == MEMORY) {
+            return parse_memory(line, word, word + length + 1, rule);
         }
-        if (!parse_span(word + length, conditions[i].span)) {
+        if (!parse_span(word + length + 1, spans[i])) {
             return complain(
                 line, "[bad-range] '%s' is no number; give N, N-M with N not above M, N- or *",
                 word);
@@ -190,14 +191,9 @@ static int parse_condition(const struct line *line, const char *word, unsigned *
 /* previous, or ALGORITHM [PROTOCOL]. */
 static int parse_server(const struct line *line, unsigned at, struct gpuring_tuning_rule *rule)
 {
-    char known[128];
-
-    rule->algorithm = find_name(algorithms, line->word[at]);
     rule->protocol = GPURING_PARAM_PROTOCOL_AUTO;
-    if (rule->algorithm < 0) {
-        list_names(algorithms, known, sizeof known);
-        return complain(line, "[bad-algorithm] '%s' is no algorithm; known are %s", line->word[at],
-                        known);
+    if (parse_name(line, "algorithm", algorithms, line->word[at], &rule->algorithm) != 0) {
+        return GPURING_ERR_ARG;
     }
     if (at + 1 == line->words) {
         return 0;
@@ -208,13 +204,7 @@ static int parse_server(const struct line *line, unsigned at, struct gpuring_tun
                         "algorithm has one",
                         line->word[line->words - 1]);
     }
-    rule->protocol = find_name(protocols, line->word[at + 1]);
-    if (rule->protocol < 0) {
-        list_names(protocols, known, sizeof known);
-        return complain(line, "[bad-protocol] '%s' is no protocol; known are %s",
-                        line->word[at + 1], known);
-    }
-    return 0;
+    return parse_name(line, "protocol", protocols, line->word[at + 1], &rule->protocol);
 }
 
 static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
@@ -232,14 +222,12 @@ static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
             return GPURING_ERR_ARG;
         }
     }
-    if (seen != HAS_ALL) {
-        return complain(line,
-                        "[no-condition] %s= is missing behind '%s'; give *, if it is to match all",
-                        !(seen & HAS_MEMORY)  ? "memory"
-                        : !(seen & HAS_NODES) ? "nodes"
-                        : !(seen & HAS_RANKS) ? "ranks"
-                                              : "bytes",
-                        line->word[at - 1]);
+    for (int i = 0; i < CONDITIONS; i++) {
+        if ((seen & 1u << i) == 0) {
+            return complain(
+                line, "[no-condition] %s= is missing behind '%s'; give *, if it is to match all",
+                conditions[i], line->word[at - 1]);
+        }
     }
     if (at == line->words) {
         return complain(line,

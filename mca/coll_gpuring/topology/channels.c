@@ -2,15 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/topology/channels.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/topo_pci/xml/pci_file.h"
 
 _Static_assert(GPURING_CHANNEL_MAX_DOWN == PCI_CONNECT_DOWN, "trees of the engine fit into plans");
 _Static_assert(GPURING_MAX_CHANNELS >= PCI_CHANNELS_MAX, "so do its channels");
@@ -199,33 +198,24 @@ static void dump_all(FILE *file, const struct gpuring_channels *channels,
 
 void gpuring_channels_dump(const struct gpuring_channels *channels)
 {
-    const char *path = gpuring_params.graph_dump_file;
     uint32_t stride = channels->nrings > channels->ntrees ? channels->nrings : channels->ntrees;
-    size_t n = (size_t) channels->map->nranks;
+    size_t n = (size_t) channels->map->nranks, size = 0;
     struct gpuring_channel *all = malloc(n * stride * sizeof *all);
-    char why[128] = "";
-    FILE *file;
+    char *text = NULL;
+    FILE *stream = all != NULL ? open_memstream(&text, &size) : NULL;
 
-    if (all == NULL) {
+    if (stream != NULL) {
+        for (size_t rank = 0; rank < n; rank++) {
+            gpuring_channels_of(channels, (int) rank, all + rank * stride);
+        }
+        dump_all(stream, channels, all, stride);
+    }
+    if (stream != NULL && fclose(stream) == 0) {
+        gpuring_local_channels_write("graph_dump_file", gpuring_params.graph_dump_file, text, size);
+    } else {
         gpuring_warn("coll_gpuring_graph_dump_file: out of memory for the channels of %zu ranks",
                      n);
-        return;
     }
-    for (size_t rank = 0; rank < n; rank++) {
-        gpuring_channels_of(channels, (int) rank, all + rank * stride);
-    }
-    file = pci_file_create(path, why, sizeof why);
-    if (file != NULL) {
-        bool failed;
-
-        dump_all(file, channels, all, stride);
-        failed = ferror(file) != 0;
-        if (fclose(file) != 0 || failed) {
-            gpuring_warn("coll_gpuring_graph_dump_file: cannot write %s: %s", path,
-                         strerror(errno));
-        }
-    } else {
-        gpuring_warn("coll_gpuring_graph_dump_file: cannot write %s: %s", path, why);
-    }
+    free(text);
     free(all);
 }

@@ -2,7 +2,6 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/topology/identity.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,6 +12,7 @@
 
 #include "mca/coll_gpuring/topology/format.h"
 #include "mca/coll_gpuring/util/hash.h"
+#include "mca/topo_pci/xml/pci_file.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -24,15 +24,11 @@ static void read_text(const char *path, char *text, size_t size)
 {
     ssize_t got = readlink(path, text, size - 1);
 
-    if (got < 0) {
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-        got = fd < 0 ? 0 : read(fd, text, size - 1);
-        if (fd >= 0) {
-            close(fd);
-        }
+    if (got >= 0) {
+        text[got] = '\0';
+    } else if (pci_file_line(path, text, size) != 0) {
+        text[0] = '\0';
     }
-    text[got < 0 ? 0 : got] = '\0';
 }
 
 uint64_t gpuring_identity_node(const char *hostid)

@@ -11,21 +11,12 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
-/* Write to whatever the path names, without replacing it (it may be a device). */
-void gpuring_local_channels_dump(const struct pci_doc *doc)
+void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
+                                  size_t size)
 {
-    const char *path = gpuring_params.topo_dump_file;
-    struct pci_error error = {.text = ""};
-    char *text = NULL;
-    size_t size = 0;
     char why[128] = "";
-    FILE *file;
+    FILE *file = pci_file_create(path, why, sizeof why);
 
-    if (pci_doc_format(doc, &text, &size, &error) != 0) {
-        gpuring_warn("coll_gpuring_topo_dump_file=%s: %s", path, error.text);
-        return;
-    }
-    file = pci_file_create(path, why, sizeof why);
     if (file != NULL) {
         bool failed = fwrite(text, 1, size, file) != size;
 
@@ -34,8 +25,22 @@ void gpuring_local_channels_dump(const struct pci_doc *doc)
         }
     }
     if (why[0] != '\0') {
-        gpuring_warn("coll_gpuring_topo_dump_file: cannot write %s: %s", path, why);
+        gpuring_warn("coll_gpuring_%s: cannot write %s: %s", parameter, path, why);
     }
+}
+
+void gpuring_local_channels_dump(const struct pci_doc *doc)
+{
+    const char *path = gpuring_params.topo_dump_file;
+    struct pci_error error = {.text = ""};
+    char *text = NULL;
+    size_t size = 0;
+
+    if (pci_doc_format(doc, &text, &size, &error) != 0) {
+        gpuring_warn("coll_gpuring_topo_dump_file=%s: %s", path, error.text);
+        return;
+    }
+    gpuring_local_channels_write("topo_dump_file", path, text, size);
     free(text);
 }
 

@@ -25,7 +25,10 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
                                  bool from_file, enum pci_peer peers,
                                  struct gpuring_local_channels *local);
 
-/* Write the topology to coll_gpuring_topo_dump_file; failures are reported. */
+/* Write a text to the file that a parameter names (which may be a device and is not replaced), and
+ * the topology to coll_gpuring_topo_dump_file; failures are reported. */
+void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
+                                  size_t size);
 void gpuring_local_channels_dump(const struct pci_doc *doc);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/search/pci_connect.h"
 
 struct placed {
     uint64_t node;
@@ -176,69 +177,16 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
     return GPURING_AGREED;
 }
 
-/*
- * A binary tree over positions 0 .. n-1: position 0 is the root with one child; another's depth
- * follows from its lowest set bit b: leaves are odd, its children are at distance b/2 on both
- * sides, its parent at distance b. Each inner node is even, so that the tree shifted by one (or
- * mirrored) has other inner nodes: the double binary tree of Sanders, Speck and Traeff (2009).
- */
-static int btree_up(int position, int n)
-{
-    int bit = position & -position;
-    int up = (position ^ bit) | (bit << 1);
-
-    if (position == 0) {
-        return -1;
-    }
-    return up < n ? up : position ^ bit;
-}
-
-static void btree_down(int position, int n, int down[2])
-{
-    int bit = position & -position, found = 0;
-
-    down[0] = down[1] = -1;
-    if (position == 0) { /* the highest power of two below n */
-        for (bit = 1; bit < n; bit *= 2) {
-        }
-        if (n > 1) {
-            down[0] = bit / 2;
-        }
-        return;
-    }
-    if (bit > 1) {
-        down[found++] = position - bit / 2;
-    }
-    for (bit /= 2; bit > 0; bit /= 2) { /* the right subtree may be cut off by n */
-        if (position + bit < n) {
-            down[found] = position + bit;
-            return;
-        }
-    }
-}
-
-/* The place at `position`; `second`: in the second tree of the pair. */
-static void tree_place(const struct gpuring_node_map *map, int position, int second,
+/* The place at `position` in one of the two trees that the topology engine makes over nodes. */
+static void tree_place(const struct gpuring_node_map *map, int position, uint32_t which,
                        struct gpuring_tree_place *place)
 {
-    int n = map->nranks, down[2], up;
-    int mirror = second && n % 2 == 0, shift = second && n % 2 != 0;
-    int virtual = mirror ? n - 1 - position : shift ? (position + n - 1) % n : position;
+    int32_t up, down[2];
 
-    up = btree_up(virtual, n);
-    btree_down(virtual, n, down);
-    *place = (struct gpuring_tree_place){.up = -1};
+    pci_connect_node_tree((uint32_t) map->nranks, (uint32_t) position, which, &up, down);
+    place->up = up >= 0 ? map->order[up] : -1;
     for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
-        place->down[i] = -1;
-    }
-    for (int i = -1; i < 2; i++) {
-        int other = i < 0 ? up : down[i];
-
-        if (other >= 0) {
-            int real = mirror ? n - 1 - other : shift ? (other + 1) % n : other;
-
-            *(i < 0 ? &place->up : &place->down[i]) = map->order[real];
-        }
+        place->down[i] = i < 2 && down[i] >= 0 ? map->order[down[i]] : -1;
     }
 }
 
