@@ -31,7 +31,7 @@
 #define GPURING_HELLO_MAGIC    UINT32_C(0x67707268) /* "gprh" */
 #define GPURING_VIEW_BYTES_MAX (64u << 20)
 
-#define GPURING_WIRE_VERSION 6 /* raised whenever what travels or lies in a FIFO changes */
+#define GPURING_WIRE_VERSION 7 /* raised whenever what travels or lies in a FIFO changes */
 
 enum gpuring_capability {
     GPURING_CAPABILITY_VERBS = 1, /* built with verbs; the ports follow */

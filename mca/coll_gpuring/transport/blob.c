@@ -91,7 +91,7 @@ static int build_letter(const struct gpuring_transport *transport,
     }
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
-        struct gpuring_blob_entry told = {.end = (uint16_t) conn->end,
+        struct gpuring_blob_entry told = {.direction = (uint16_t) conn->direction,
                                           .plan = (uint16_t) conn->plan,
                                           .peer = (uint32_t) conn->peer,
                                           .key = conn->key,
@@ -144,14 +144,18 @@ int gpuring_blob_build(struct gpuring_transport *transport)
     return status;
 }
 
-int gpuring_blob_header(const struct gpuring_transport *transport, int rank, const uint8_t *blob,
-                        size_t bytes, struct gpuring_blob_header *header)
+int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
+                      const void *data, size_t bytes, struct gpuring_blob *blob)
 {
+    struct gpuring_blob_header *header = &blob->header;
+
     if (bytes < sizeof *header) {
-        gpuring_error("rank %d sent a wire-up message of %zu bytes: too short", rank, bytes);
+        gpuring_error("rank %d sent a wire-up message of %zu bytes: too short", peer->rank, bytes);
         return GPURING_ERR_PEER;
     }
-    memcpy(header, blob, sizeof *header);
+    blob->data = data;
+    blob->bytes = bytes;
+    memcpy(header, data, sizeof *header);
     header->hostname[sizeof header->hostname - 1] = '\0';
     header->gpu[sizeof header->gpu - 1] = '\0';
     if (header->magic != GPURING_BLOB_MAGIC ||
@@ -160,22 +164,27 @@ int gpuring_blob_header(const struct gpuring_transport *transport, int rank, con
         header->process_offset > bytes || header->process_bytes > bytes - header->process_offset) {
         gpuring_error("rank %d sent a wire-up message that is not ours: all ranks must load the "
                       "same version of coll/gpuring",
-                      rank);
+                      peer->rank);
         return GPURING_ERR_PEER;
     }
+    peer->pid = header->pid;
+    memcpy(peer->hostname, header->hostname, sizeof peer->hostname);
+    memcpy(peer->gpu, header->gpu, sizeof peer->gpu);
     return GPURING_OK;
 }
 
 int gpuring_blob_find(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                      const uint8_t *blob, size_t bytes, const struct gpuring_blob_header *header,
-                      struct gpuring_blob_entry *entry)
+                      const struct gpuring_blob *blob, struct gpuring_blob_entry *entry)
 {
-    for (uint32_t i = 0; i < header->nentries; i++) {
-        memcpy(entry, blob + sizeof *header + i * sizeof *entry, sizeof *entry);
-        if (entry->end != (uint16_t) conn->end && entry->plan == (uint16_t) conn->plan &&
-            entry->key == conn->key && entry->peer == (uint32_t) transport->config.rank) {
-            if (conn->remote &&
-                (entry->offset > bytes || entry->handle_bytes > bytes - entry->offset)) {
+    const uint8_t *entries = blob->data + sizeof blob->header;
+
+    for (uint32_t i = 0; i < blob->header.nentries; i++) {
+        memcpy(entry, entries + i * sizeof *entry, sizeof *entry);
+        if (entry->direction != (uint16_t) conn->direction &&
+            entry->plan == (uint16_t) conn->plan && entry->key == conn->key &&
+            entry->peer == (uint32_t) transport->config.rank) {
+            if (conn->remote && (entry->offset > blob->bytes ||
+                                 entry->handle_bytes > blob->bytes - entry->offset)) {
                 break;
             }
             return GPURING_OK;

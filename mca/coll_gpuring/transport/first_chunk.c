@@ -36,7 +36,7 @@ static struct note make_note(const struct gpuring_transport *transport,
                              const struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    bool sends = conn->end == GPURING_END_SEND;
+    bool sends = conn->direction == GPURING_NET_SEND;
 
     return (struct note){.id = {config->unique_id[0], config->unique_id[1]},
                          .from = sends ? config->rank : conn->peer,
@@ -66,7 +66,7 @@ static int begin(struct gpuring_transport *transport)
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
-        if (conn->remote && conn->end == GPURING_END_SEND) {
+        if (conn->remote && conn->direction == GPURING_NET_SEND) {
             const struct gpuring_send *send = send_of(transport, conn);
             const struct note note = make_note(transport, conn);
 
@@ -88,7 +88,7 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
     int status;
 
     /* Partners: the proxy's release stores. */
-    if (conn->end == GPURING_END_SEND) {
+    if (conn->direction == GPURING_NET_SEND) {
         return __atomic_load_n(&send_of(transport, conn)->head->head, __ATOMIC_ACQUIRE) > 0
                    ? GPURING_OK
                    : GPURING_AGAIN;
@@ -150,10 +150,11 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
         if (status == GPURING_OK) {
             const struct gpuring_peer *peer = gpuring_transport_peer(transport, which->peer);
 
-            snprintf(
-                text, size, "[first-chunk] %s delivered nothing %s rank %d on %s within %.1f s",
-                transport->config.net_ops->name, which->end == GPURING_END_SEND ? "to" : "from",
-                which->peer, peer->hostname, limit);
+            snprintf(text, size,
+                     "[first-chunk] %s delivered nothing %s rank %d on %s within %.1f s",
+                     transport->config.net_ops->name,
+                     which->direction == GPURING_NET_SEND ? "to" : "from", which->peer,
+                     peer->hostname, limit);
             status = GPURING_ERR_TIMEOUT;
         }
     }

@@ -33,8 +33,6 @@
 /* Step 0 of protocol simple is the first chunk of a connection between nodes, see first_chunk.c. */
 #define GPURING_TRY_STEPS 1
 
-enum gpuring_end { GPURING_END_RECV, GPURING_END_SEND };
-
 /* Byte offsets within a block that has slots; heads are where a block begins. */
 struct gpuring_block {
     size_t tail; /* of protocol 0; further ones follow */
@@ -67,7 +65,7 @@ _Static_assert(sizeof(struct gpuring_status_page) == 64, "shared between process
 
 /* One end of one connection. */
 struct gpuring_conn {
-    enum gpuring_end end;
+    enum gpuring_net_direction direction;
     int plan;
     uint32_t index; /* in the tables of receiving or sending ends */
     int peer;       /* rank */
@@ -187,7 +185,7 @@ struct gpuring_blob_header {
 _Static_assert(sizeof(struct gpuring_blob_header) == 360, "travels between ranks");
 
 struct gpuring_blob_entry {
-    uint16_t end; /* enum gpuring_end of the owner */
+    uint16_t direction; /* enum gpuring_net_direction of the owner */
     uint16_t plan;
     uint32_t peer; /* the rank at the other end */
     uint32_t key;
@@ -198,13 +196,20 @@ _Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks")
 
 /* Build the letters to all peers, in transport->blob. */
 int gpuring_blob_build(struct gpuring_transport *transport);
-/* Check a received blob's header (magic, id, lengths) and copy it out. 0 or GPURING_ERR_PEER. */
-int gpuring_blob_header(const struct gpuring_transport *transport, int rank, const uint8_t *blob,
-                        size_t bytes, struct gpuring_blob_header *header);
+
+/* A blob that has come, with its header. */
+struct gpuring_blob {
+    const uint8_t *data;
+    size_t bytes;
+    struct gpuring_blob_header header;
+};
+/* Check magic, id and lengths of what came from a peer, and note who that is. 0 or
+ * GPURING_ERR_PEER. */
+int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
+                      const void *data, size_t bytes, struct gpuring_blob *blob);
 /* The entry of the peer's blob for the other end of `conn`, or GPURING_ERR_PEER with a log line. */
 int gpuring_blob_find(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                      const uint8_t *blob, size_t bytes, const struct gpuring_blob_header *header,
-                      struct gpuring_blob_entry *entry);
+                      const struct gpuring_blob *blob, struct gpuring_blob_entry *entry);
 
 /* region.c: this process has mapped the region of the page's owner (1), or unmapped it (-1). */
 void gpuring_region_mapped(struct gpuring_status_page *page, int change);
@@ -215,7 +220,7 @@ void gpuring_region_look(void);
 
 /* peer.c: connections inside the node */
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                         const uint8_t *blob, size_t bytes);
+                         const struct gpuring_blob *blob);
 void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring_peer *peer);
 /* Bind all connections inside the node, once it is known how each peer is reached. */
 void gpuring_peer_bind(struct gpuring_transport *transport);
@@ -229,8 +234,8 @@ int gpuring_probe_write(struct gpuring_transport *transport);
 
 /* remote.c: connections through a net */
 int gpuring_remote_create(struct gpuring_transport *transport);
-int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                           const uint8_t *blob, size_t bytes);
+int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,
+                           const struct gpuring_blob *blob);
 void gpuring_remote_destroy(struct gpuring_transport *transport);
 /* All ends of all ranks are connected. */
 void gpuring_remote_ready(struct gpuring_transport *transport);

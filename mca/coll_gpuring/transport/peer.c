@@ -13,16 +13,18 @@
 
 /* Where the other end's block lies; proves that it lies within the peer's memory. */
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
-                    const uint8_t *blob, size_t bytes, const struct gpuring_blob_header *header)
+                    const struct gpuring_blob *blob)
 {
-    size_t needed = conn->end == GPURING_END_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
+    size_t needed =
+        conn->direction == GPURING_NET_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
+    uint64_t room = blob->header.region.size;
     struct gpuring_blob_entry entry;
-    int status = gpuring_blob_find(transport, conn, blob, bytes, header, &entry);
+    int status = gpuring_blob_find(transport, conn, blob, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
-    if (entry.offset > header->region.size || needed > header->region.size - entry.offset) {
+    if (entry.offset > room || needed > room - entry.offset) {
         gpuring_error("rank %d announced a buffer outside of its memory: all ranks must load the "
                       "same version of coll/gpuring",
                       conn->peer);
@@ -74,24 +76,17 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
 }
 
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                         const uint8_t *blob, size_t bytes)
+                         const struct gpuring_blob *blob)
 {
-    struct gpuring_blob_header header;
-    int status = gpuring_blob_header(transport, peer->rank, blob, bytes, &header);
+    int status = map_page(transport, peer, &blob->header);
 
-    if (status == GPURING_OK) {
-        peer->pid = header.pid;
-        memcpy(peer->hostname, header.hostname, sizeof peer->hostname);
-        memcpy(peer->gpu, header.gpu, sizeof peer->gpu);
-        peer->staged_handle = header.staged;
-        status = map_page(transport, peer, &header);
-    }
+    peer->staged_handle = blob->header.staged;
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
-            status = find_end(transport, &transport->conns[i], blob, bytes, &header);
+            status = find_end(transport, &transport->conns[i], blob);
         }
     }
-    return status == GPURING_OK ? map_region(transport, peer, &header) : status;
+    return status == GPURING_OK ? map_region(transport, peer, &blob->header) : status;
 }
 
 static void bind_end(struct gpuring_transport *transport, const struct gpuring_conn *conn)
@@ -100,7 +95,7 @@ static void bind_end(struct gpuring_transport *transport, const struct gpuring_c
     uint8_t *own = (peer->stages ? transport->staged : transport->region) + conn->offset;
     uint8_t *other = (peer->stages ? peer->staged : peer->region) + conn->peer_offset;
 
-    if (conn->end == GPURING_END_RECV) {
+    if (conn->direction == GPURING_NET_RECV) {
         gpuring_conn_bind(transport, conn, own, other);
     } else {
         gpuring_conn_bind(transport, conn, other, own);
@@ -147,15 +142,12 @@ void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring
     if (peer->region != NULL) {
         transport->config.device_ops->unimport(transport->config.device, peer->region);
         gpuring_region_mapped(peer->page, -1);
-        peer->region = NULL;
     }
     if (peer->staged != NULL) {
         transport->config.device_ops->unreach(transport->config.device, peer->staged);
         gpuring_device_host.unimport(transport->host, peer->staged);
-        peer->staged = NULL;
     }
     if (peer->page != NULL) {
         gpuring_device_host.unimport(transport->host, peer->page);
-        peer->page = NULL;
     }
 }

@@ -63,7 +63,6 @@ void gpuring_region_give_back(struct gpuring_transport *transport)
         transport->page = NULL;
         transport->own_host = false;
     }
-    transport->region = NULL;
 }
 
 /* The next one that no peer has mapped; NULL: there is none. */

@@ -20,9 +20,8 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_net_memory memory = gpuring_slots_describe(transport, conn);
 
-    return config->net_ops->link_create(
-        config->net, conn->net_device,
-        conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV, &memory, &conn->link);
+    return config->net_ops->link_create(config->net, conn->net_device, conn->direction, &memory,
+                                        &conn->link);
 }
 
 int gpuring_remote_create(struct gpuring_transport *transport)
@@ -73,26 +72,24 @@ static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_con
         rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots : 0;
     }
     return gpuring_proxy_add(transport->config.proxy, transport->config.net_ops, conn->link,
-                             conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV,
-                             &rings, &conn->failed, &conn->proxied);
+                             conn->direction, &rings, &conn->failed, &conn->proxied);
 }
 
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
-                       struct gpuring_conn *conn, const uint8_t *blob, size_t bytes,
-                       const struct gpuring_blob_header *header)
+                       struct gpuring_conn *conn, const struct gpuring_blob *blob)
 {
-    struct gpuring_blob_entry entry;
     uint8_t *block = transport->net_region + conn->offset;
     char name[GPURING_HOSTNAME_BYTES + 32];
-    int status = gpuring_blob_find(transport, conn, blob, bytes, header, &entry);
+    struct gpuring_blob_entry entry;
+    int status = gpuring_blob_find(transport, conn, blob, &entry);
 
     if (status != GPURING_OK) {
         return status;
     }
     snprintf(name, sizeof name, "rank %d on %s", peer->rank, peer->hostname);
-    status = transport->config.net_ops->link_connect(conn->link, blob + header->process_offset,
-                                                     header->process_bytes, blob + entry.offset,
-                                                     entry.handle_bytes, name);
+    status = transport->config.net_ops->link_connect(
+        conn->link, blob->data + blob->header.process_offset, blob->header.process_bytes,
+        blob->data + entry.offset, entry.handle_bytes, name);
     if (status != GPURING_OK) {
         return status;
     }
@@ -109,7 +106,7 @@ static uint32_t place_of(const struct gpuring_transport *transport, const struct
         const struct gpuring_conn *other = &transport->conns[i];
 
         place += other->peer == conn->peer && other->plan == conn->plan &&
-                 other->end == conn->end && other->key < conn->key;
+                 other->direction == conn->direction && other->key < conn->key;
     }
     return place;
 }
@@ -124,13 +121,13 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
     uint32_t count = transport->nconns;
 
     for (uint32_t s = 0; s < count; s++) {
-        uint32_t place = conns[s].peer == peer->rank && conns[s].end == GPURING_END_SEND
+        uint32_t place = conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND
                              ? place_of(transport, &conns[s])
                              : count;
 
         for (uint32_t r = 0; r < count && place < count; r++) {
             if (conns[r].peer == peer->rank && conns[r].plan == conns[s].plan &&
-                conns[r].end == GPURING_END_RECV && place_of(transport, &conns[r]) == place) {
+                conns[r].direction == GPURING_NET_RECV && place_of(transport, &conns[r]) == place) {
                 gpuring_proxy_pair(conns[s].proxied, conns[r].proxied);
                 break;
             }
@@ -138,20 +135,14 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
     }
 }
 
-int gpuring_remote_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
-                           const uint8_t *blob, size_t bytes)
+int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,
+                           const struct gpuring_blob *blob)
 {
-    struct gpuring_blob_header header;
-    int status = gpuring_blob_header(transport, peer->rank, blob, bytes, &header);
+    int status = GPURING_OK;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    peer->pid = header.pid;
-    memcpy(peer->hostname, header.hostname, sizeof peer->hostname);
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         if (transport->conns[i].peer == peer->rank) {
-            status = connect_end(transport, peer, &transport->conns[i], blob, bytes, &header);
+            status = connect_end(transport, peer, &transport->conns[i], blob);
         }
     }
     if (status == GPURING_OK) {

@@ -16,11 +16,6 @@
 /* Allocations of so much begin with a page of the GPU, which drivers pin as a whole. */
 #define DIRECT_UNIT ((size_t) 2 << 20)
 
-static enum gpuring_net_direction direction_of(const struct gpuring_conn *conn)
-{
-    return conn->end == GPURING_END_SEND ? GPURING_NET_SEND : GPURING_NET_RECV;
-}
-
 static int choose_device(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
@@ -29,7 +24,7 @@ static int choose_device(const struct gpuring_transport *transport, const struct
     return config->net_device == NULL
                ? 0
                : config->net_device(config->net_device_context, plan->algorithm,
-                                    gpuring_plan_channel(plan, conn->key), direction_of(conn));
+                                    gpuring_plan_channel(plan, conn->key), conn->direction);
 }
 
 static size_t slots_bytes(const struct gpuring_block *block)
@@ -49,7 +44,7 @@ static bool wanted(const struct gpuring_transport *transport, const struct gpuri
     const struct gpuring_transport_config *config = &transport->config;
 
     return conn->remote && able(config) &&
-           config->net_direct(config->net_direct_context, conn->net_device, direction_of(conn));
+           config->net_direct(config->net_direct_context, conn->net_device, conn->direction);
 }
 
 /* Does the connection's network device take the region? Each is asked once. */

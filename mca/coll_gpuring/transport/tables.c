@@ -128,7 +128,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .seen = step,
         };
 
-        if (conn->end == GPURING_END_SEND) {
+        if (conn->direction == GPURING_NET_SEND) {
             transport->sends[p][conn->index] = end;
         } else {
             transport->recvs[p][conn->index] = (struct gpuring_recv){.slots = end.slots,

@@ -12,19 +12,19 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* List the ends of one plan, receiving or sending, from this place in their table on. */
-static void add_ends(struct gpuring_transport *transport, int plan, enum gpuring_end end,
-                     uint32_t at)
+static void add_ends(struct gpuring_transport *transport, int plan,
+                     enum gpuring_net_direction direction, uint32_t at)
 {
     const struct gpuring_plan *p = transport->plans[plan];
-    const struct gpuring_plan_conn *named = end == GPURING_END_RECV ? p->recvs : p->sends;
+    const struct gpuring_plan_conn *named = direction == GPURING_NET_RECV ? p->recvs : p->sends;
     const int *node = transport->config.node;
-    uint32_t count = end == GPURING_END_RECV ? p->nrecvs : p->nsends;
+    uint32_t count = direction == GPURING_NET_RECV ? p->nrecvs : p->nsends;
     struct gpuring_conn *conns =
-        transport->conns + (end == GPURING_END_RECV ? 0 : transport->nrecvs) + at;
+        transport->conns + (direction == GPURING_NET_RECV ? 0 : transport->nrecvs) + at;
 
     for (uint32_t i = 0; i < count; i++) {
         conns[i] = (struct gpuring_conn){
-            .end = end,
+            .direction = direction,
             .plan = plan,
             .index = at + i,
             .peer = named[i].peer,
@@ -64,8 +64,8 @@ static void list_ends(struct gpuring_transport *transport)
 
     for (int plan = 0; plan < transport->nplans; plan++) {
         transport->ends[plan] = (struct gpuring_plan_ends){.first_recv = recv, .first_send = send};
-        add_ends(transport, plan, GPURING_END_RECV, recv);
-        add_ends(transport, plan, GPURING_END_SEND, send);
+        add_ends(transport, plan, GPURING_NET_RECV, recv);
+        add_ends(transport, plan, GPURING_NET_SEND, send);
         recv += transport->plans[plan]->nrecvs;
         send += transport->plans[plan]->nsends;
     }
@@ -153,7 +153,7 @@ static void place_blocks(struct gpuring_transport *transport)
     for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
         size_t bytes =
-            conn->end == GPURING_END_RECV ? transport->block[0].bytes : GPURING_HEADS_BYTES;
+            conn->direction == GPURING_NET_RECV ? transport->block[0].bytes : GPURING_HEADS_BYTES;
 
         if (conn->remote) {
             transport->nremote++;
@@ -326,13 +326,17 @@ void gpuring_transport_letter(const struct gpuring_transport *transport, int nei
 int gpuring_transport_connect(struct gpuring_transport *transport, const void *const *letters,
                               const size_t *bytes)
 {
+    struct gpuring_blob blob;
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
 
-        status = peer->remote ? gpuring_remote_connect(transport, peer, letters[i], bytes[i])
-                              : gpuring_peer_connect(transport, peer, letters[i], bytes[i]);
+        status = gpuring_blob_open(transport, peer, letters[i], bytes[i], &blob);
+        if (status == GPURING_OK) {
+            status = peer->remote ? gpuring_remote_connect(transport, peer, &blob)
+                                  : gpuring_peer_connect(transport, peer, &blob);
+        }
     }
     free(transport->blob);
     transport->blob = NULL;
