@@ -137,13 +137,15 @@ static int count_events(struct gpuring_net_base_link *link, enum gpuring_protoco
                                       .protocol = protocol};
     int n = 0;
 
-    while (n < max && count->arrived_told < count->arrived) {
-        event.kind = GPURING_NET_RECEIVED;
-        event.step = count->arrived_told++;
-        event.bytes = count->size[event.step % count->memory.nslots];
-        events[n++] = event;
+    if (link->direction == GPURING_NET_RECV) {
+        while (n < max && count->done_told < count->done) {
+            event.kind = GPURING_NET_RECEIVED;
+            event.step = count->done_told++;
+            event.bytes = count->size[event.step % count->memory.nslots];
+            events[n++] = event;
+        }
+        return n;
     }
-    event.bytes = 0;
     if (n < max && count->done_told < count->done) {
         count->done_told = count->done;
         event.kind = GPURING_NET_SENT;

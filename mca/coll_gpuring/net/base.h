@@ -15,10 +15,9 @@
 /* Counts of steps: what has happened, and how much of it the proxy was told. */
 struct gpuring_net_count {
     struct gpuring_net_ring memory;
-    uint64_t done, done_told;       /* sending: local slots before `done` are no longer read */
-    uint64_t arrived, arrived_told; /* receiving */
-    uint64_t credit, credit_told;   /* sending: the peer's head */
-    uint64_t early; /* bits step % 64: done, or arrived, before one that comes earlier */
+    uint64_t done, done_told; /* slots before `done` are no longer read; receiving: have arrived */
+    uint64_t credit, credit_told;          /* sending: the peer's head */
+    uint64_t early;                        /* bits step % 64: done before one that comes earlier */
     uint32_t size[GPURING_FIFO_MAX_SLOTS]; /* bytes of what has arrived */
 };
 
@@ -67,35 +66,21 @@ void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protoc
 /* The link has events. */
 void gpuring_net_base_news(struct gpuring_net_base_link *link);
 
-/* Count a step that may come out of turn; fewer than 64 are under way. */
-static inline void gpuring_net_base_count(struct gpuring_net_base_link *link, uint64_t *early,
-                                          uint64_t *count, uint64_t step)
-{
-    if (step >= *count) {
-        *early |= UINT64_C(1) << (step % 64);
-        while ((*early >> (*count % 64) & 1) != 0) {
-            *early &= ~(UINT64_C(1) << (*count % 64));
-            (*count)++;
-        }
-    }
-    gpuring_net_base_news(link);
-}
-
-/* The slot of this step has left, or has arrived and can be seen. */
+/* The slot of this step has left, or has arrived and can be seen. Steps may come out of turn; fewer
+ * than 64 are under way. */
 static inline void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol,
                                          uint64_t step)
 {
     struct gpuring_net_count *count = &link->count[protocol];
 
-    gpuring_net_base_count(link, &count->early, &count->done, step);
-}
-
-static inline void gpuring_net_base_arrived(struct gpuring_net_base_link *link, unsigned protocol,
-                                            uint64_t step)
-{
-    struct gpuring_net_count *count = &link->count[protocol];
-
-    gpuring_net_base_count(link, &count->early, &count->arrived, step);
+    if (step >= count->done) {
+        count->early |= UINT64_C(1) << (step % 64);
+        while ((count->early >> (count->done % 64) & 1) != 0) {
+            count->early &= ~(UINT64_C(1) << (count->done % 64));
+            count->done++;
+        }
+    }
+    gpuring_net_base_news(link);
 }
 
 /* The link is dead, for the first reason given: what stands in `text`. */

@@ -345,26 +345,21 @@ int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
 {
     struct gpuring_proxy *proxy = conn->proxy;
     uint64_t deadline = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
-    bool alive = proxy->pid == getpid();
-    bool pending, expired;
+    const struct timespec nap = {.tv_nsec = 50000};
+    bool alive = proxy->pid == getpid(), pending;
     int status;
 
     gpuring_proxy_begin(proxy);
-    do {
-        const struct timespec nap = {.tv_nsec = 50000};
-
-        expired = gpuring_now_ns() >= deadline;
-        gpuring_gate_enter(&proxy->gate);
-        pending = gpuring_proxy_conn_pending(conn, false);
-        status = conn->status;
-        if (!pending || expired || !alive) {
-            conn_unlink(conn);
-            gpuring_gate_leave(&proxy->gate);
-            break;
-        }
+    gpuring_gate_enter(&proxy->gate);
+    while ((pending = gpuring_proxy_conn_pending(conn, false)) && alive &&
+           gpuring_now_ns() < deadline) {
         gpuring_gate_leave(&proxy->gate);
         nanosleep(&nap, NULL);
-    } while (true);
+        gpuring_gate_enter(&proxy->gate);
+    }
+    status = conn->status;
+    conn_unlink(conn);
+    gpuring_gate_leave(&proxy->gate);
     gpuring_proxy_end(proxy);
     free(conn);
     return status != GPURING_OK ? status : pending ? GPURING_ERR_TIMEOUT : GPURING_OK;

@@ -19,13 +19,8 @@ static void op_end(struct gpuring_ucx_op *op, ucs_status_t status)
         gpuring_ucx_link_fail(link, GPURING_ERR_NET, gpuring_ucx.ucs_status_string(status));
         return;
     }
-    if (op->header.kind != GPURING_UCX_DATA) {
-        return;
-    }
-    if (link->base.direction == GPURING_NET_SEND) {
+    if (op->header.kind == GPURING_UCX_DATA) {
         gpuring_net_base_done(&link->base, op->header.protocol, op->header.step);
-    } else {
-        gpuring_net_base_arrived(&link->base, op->header.protocol, op->header.step);
     }
 }
 
@@ -134,7 +129,7 @@ static bool header_is_possible(const struct gpuring_net_link *link,
                                const struct gpuring_ucx_header *header, size_t bytes)
 {
     const struct gpuring_net_count *count = &link->base.count[header->protocol];
-    uint64_t ahead = header->step - count->arrived;
+    uint64_t ahead = header->step - count->done;
 
     if (count->memory.slots == NULL) {
         return false;

@@ -88,8 +88,8 @@ static struct gpuring_ucx_peer *find_peer(struct gpuring_net *net, const uint8_t
     return NULL;
 }
 
-static int peer_create(struct gpuring_net *net, const struct gpuring_ucx_process *process,
-                       const void *address, const char *name, struct gpuring_ucx_peer **result)
+static int peer_create(struct gpuring_net *net, const uint8_t *id, const void *address,
+                       const char *name, struct gpuring_ucx_peer **result)
 {
     struct gpuring_ucx_peer *peer = calloc(1, sizeof *peer);
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -105,7 +105,7 @@ static int peer_create(struct gpuring_net *net, const struct gpuring_ucx_process
         return GPURING_ERR_NOMEM;
     }
     peer->net = net;
-    memcpy(peer->id, process->id, sizeof peer->id);
+    memcpy(peer->id, id, sizeof peer->id);
     status = gpuring_ucx.ucp_ep_create(net->worker, &params, &peer->ep);
     if (status != UCS_OK) {
         gpuring_error("UCX on %s cannot create an endpoint to %s: %s; %s", net->base.host, name,
@@ -118,27 +118,17 @@ static int peer_create(struct gpuring_net *net, const struct gpuring_ucx_process
     return GPURING_OK;
 }
 
-static int peer_get(struct gpuring_net *net, const void *handle, size_t bytes,
+static int peer_get(struct gpuring_net *net, const uint8_t *handle, size_t bytes,
                     const char *peer_name, struct gpuring_ucx_peer **peer)
 {
-    struct gpuring_ucx_process process;
-
-    if (bytes < sizeof process) {
+    if (bytes <= GPURING_UCX_ID_BYTES) {
         gpuring_error("%s sent no UCX address: does it run the same version of coll/gpuring?",
                       peer_name);
         return GPURING_ERR_PEER;
     }
-    memcpy(&process, handle, sizeof process);
-    if (process.bytes != bytes - sizeof process) {
-        gpuring_error("%s sent a damaged UCX address: does it run the same version of "
-                      "coll/gpuring?",
-                      peer_name);
-        return GPURING_ERR_PEER;
-    }
-    *peer = find_peer(net, process.id);
+    *peer = find_peer(net, handle);
     return *peer != NULL ? GPURING_OK
-                         : peer_create(net, &process, (const uint8_t *) handle + sizeof process,
-                                       peer_name, peer);
+                         : peer_create(net, handle, handle + GPURING_UCX_ID_BYTES, peer_name, peer);
 }
 
 /* Begin to close; NULL: closed already (or cannot be). */

@@ -385,7 +385,6 @@ static int ucx_devices(struct gpuring_net *net, const struct gpuring_net_device 
 
 static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
 {
-    struct gpuring_ucx_process process = {.bytes = 0};
     ucp_address_t *address;
     size_t length;
     ucs_status_t status;
@@ -395,17 +394,15 @@ static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *byt
     status = gpuring_ucx.ucp_worker_get_address(net->worker, &address, &length);
     if (status != UCS_OK) {
         result = ucx_error(net->base.host, "tell its address", status);
-    } else if (*bytes < sizeof process + length) {
+    } else if (*bytes < sizeof net->id + length) {
         gpuring_error("the UCX address of this process takes %zu bytes, %zu are too few: fewer "
                       "devices in UCX_NET_DEVICES shorten it",
                       length, *bytes);
         result = GPURING_ERR_ARG;
     } else {
-        memcpy(process.id, net->id, sizeof process.id);
-        process.bytes = (uint32_t) length;
-        memcpy(handle, &process, sizeof process);
-        memcpy((uint8_t *) handle + sizeof process, address, length);
-        *bytes = sizeof process + length;
+        memcpy(handle, net->id, sizeof net->id);
+        memcpy((uint8_t *) handle + sizeof net->id, address, length);
+        *bytes = sizeof net->id + length;
     }
     if (status == UCS_OK) {
         gpuring_ucx.ucp_worker_release_address(net->worker, address);

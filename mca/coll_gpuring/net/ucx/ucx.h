@@ -58,6 +58,7 @@ int gpuring_ucx_load(const char **why);
 /* The same into `table` from any library, each time anew; for the above and for tests. */
 int gpuring_ucx_load_from(const char *library, struct gpuring_ucx *table, char *why, size_t size);
 
+/* What all links of a process share: its id, which is random, and the address of its worker. */
 #define GPURING_UCX_ID_BYTES 16
 
 /*
@@ -76,18 +77,6 @@ struct gpuring_ucx_header {
     uint16_t kind;
 };
 _Static_assert(sizeof(struct gpuring_ucx_header) == 32, "travels between processes");
-
-/*
- * What all links of a process share:
- *   0              16      20         24
- *   | process id   | bytes | reserved | UCX worker address ... |
- */
-struct gpuring_ucx_process {
-    uint8_t id[GPURING_UCX_ID_BYTES]; /* random */
-    uint32_t bytes;                   /* of the address */
-    uint32_t reserved;
-};
-_Static_assert(sizeof(struct gpuring_ucx_process) == 24, "travels between processes");
 
 /* A link's handle: both ends must agree on everything but the id. */
 struct gpuring_ucx_handle {

@@ -26,7 +26,7 @@ static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail 
     while (rail->sq_done < until) {
         const struct gpuring_verbs_sent *sent = &rail->sent[rail->sq_done++ % link->send_room];
 
-        if (sent->kind == GPURING_VERBS_DATA) {
+        if (sent->data) {
             gpuring_net_base_done(&link->base, sent->protocol, sent->step);
         }
     }
@@ -47,17 +47,17 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
                          unsigned protocol, uint32_t imm, uint32_t wire)
 {
     struct gpuring_net_count *count = &link->base.count[protocol];
-    uint64_t step = nearest(count->arrived, imm, VERBS_IMM_STEP_BITS);
+    uint64_t step = nearest(count->done, imm, VERBS_IMM_STEP_BITS);
 
-    if (count->memory.slots == NULL || wire > count->memory.slot_bytes || step < count->arrived ||
-        step - count->arrived >= count->memory.nslots || (count->early >> (step % 64) & 1) != 0) {
+    if (count->memory.slots == NULL || wire > count->memory.slot_bytes || step < count->done ||
+        step - count->done >= count->memory.nslots || (count->early >> (step % 64) & 1) != 0) {
         impossible(link, rail); /* it may have overwritten what is being read */
     } else {
         count->size[step % count->memory.nslots] = wire;
         if (rail->flush_qp != NULL) {
             gpuring_verbs_flush(link, rail, protocol, step, wire);
         } else {
-            gpuring_net_base_arrived(&link->base, protocol, step);
+            gpuring_net_base_done(&link->base, protocol, step);
         }
     }
 }

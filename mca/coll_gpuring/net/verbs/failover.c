@@ -270,7 +270,7 @@ static bool peer_has(const struct gpuring_verbs_rail *lost, const struct gpuring
 static int tell_arrived(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on,
                         unsigned protocol)
 {
-    uint64_t arrived = link->base.count[protocol].arrived;
+    uint64_t arrived = link->base.count[protocol].done;
     uint64_t early = link->base.count[protocol].early;
     unsigned turn = arrived % 64;
     int status =
@@ -319,7 +319,7 @@ static void collect(struct gpuring_net_link *link, struct gpuring_verbs_rail *lo
     for (; lost->sq_done < lost->sq_posted; lost->sq_done++) {
         const struct gpuring_verbs_sent *sent = &lost->sent[lost->sq_done % link->send_room];
 
-        if (sent->kind != GPURING_VERBS_DATA) {
+        if (!sent->data) {
             continue;
         }
         if (closed || peer_has(lost, sent)) {

@@ -97,12 +97,12 @@ void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_r
     bool more = false;
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        uint64_t arrived = link->base.count[p].arrived;
+        uint64_t arrived = link->base.count[p].done;
 
         for (; rail->flushing[p] != 0; rail->flushing[p] &= rail->flushing[p] - 1) {
             unsigned bit = (unsigned) __builtin_ctzll(rail->flushing[p]);
 
-            gpuring_net_base_arrived(&link->base, p, arrived + ((bit - arrived) & 63));
+            gpuring_net_base_done(&link->base, p, arrived + ((bit - arrived) & 63));
         }
         more = more || rail->landed[p] != 0;
     }

@@ -73,7 +73,7 @@ static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     }
     rail->sent[rail->sq_posted % link->send_room] = *sent;
     rail->sq_posted++;
-    if (sent->kind == GPURING_VERBS_DATA) {
+    if (sent->data) {
         rail->sq_data = rail->sq_posted;
     }
     if ((wr->send_flags & IBV_SEND_SIGNALED) != 0) {
@@ -104,7 +104,7 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
     struct gpuring_net_count *count = &link->base.count[protocol];
     const struct gpuring_net_ring *ring = &count->memory;
     const struct gpuring_verbs_sent sent = {
-        .kind = GPURING_VERBS_DATA, .protocol = (uint8_t) protocol, .step = step};
+        .data = true, .protocol = (uint8_t) protocol, .step = step};
     uint64_t offset = step % ring->nslots * ring->slot_bytes;
     struct gpuring_verbs_rail *rail = next_rail(link);
     struct ibv_sge piece = {.addr = (uint64_t) (uintptr_t) ring->slots + offset, .length = bytes};
@@ -152,27 +152,24 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
     return status;
 }
 
-/* A message without bytes. */
+/* A message without bytes; report: see to it that its end is reported. */
 static int post_empty(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                      enum ibv_wr_opcode opcode, uint32_t imm,
-                      const struct gpuring_verbs_sent *sent)
+                      enum ibv_wr_opcode opcode, uint32_t imm, bool report)
 {
-    struct ibv_send_wr wr = {.opcode = opcode,
-                             .imm_data = htonl(imm),
-                             .wr.rdma = {.remote_addr = link->peer.slots[sent->protocol],
-                                         .rkey = remote_key(link, rail)}};
+    const struct gpuring_verbs_sent sent = {.data = false};
+    struct ibv_send_wr wr = {
+        .opcode = opcode,
+        .imm_data = htonl(imm),
+        .wr.rdma = {.remote_addr = link->peer.slots[0], .rkey = remote_key(link, rail)}};
 
-    return post_send(link, rail, &wr, sent, sent->kind == GPURING_VERBS_PROBE);
+    return post_send(link, rail, &wr, &sent, report);
 }
 
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               enum gpuring_protocol protocol, uint64_t head)
 {
-    const struct gpuring_verbs_sent sent = {
-        .kind = GPURING_VERBS_CREDIT, .protocol = (uint8_t) protocol, .step = head};
-
     return post_empty(link, rail, IBV_WR_RDMA_WRITE_WITH_IMM,
-                      (uint32_t) protocol << 30 | VERBS_LOW(head, VERBS_IMM_HEAD_BITS), &sent);
+                      (uint32_t) protocol << 30 | VERBS_LOW(head, VERBS_IMM_HEAD_BITS), false);
 }
 
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
@@ -196,13 +193,11 @@ int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_ver
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
                                uint64_t number)
 {
-    const struct gpuring_verbs_sent sent = {.kind = GPURING_VERBS_PROBE};
-
     return post_empty(link, on, IBV_WR_RDMA_WRITE_WITH_IMM,
                       VERBS_IMM_CONTROL << 30 | (uint32_t) kind << VERBS_IMM_KIND_AT |
                           rail << VERBS_IMM_RAIL_AT | protocol << VERBS_IMM_PROTOCOL_AT |
                           VERBS_LOW(number, VERBS_IMM_NUMBER_BITS),
-                      &sent);
+                      true);
 }
 
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
@@ -220,9 +215,7 @@ void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
 
 void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
-    const struct gpuring_verbs_sent sent = {.kind = GPURING_VERBS_PROBE};
-
-    post_empty(link, rail, IBV_WR_RDMA_WRITE, 0, &sent);
+    post_empty(link, rail, IBV_WR_RDMA_WRITE, 0, true);
 }
 
 static void probe_rails(struct gpuring_net_link *link, uint64_t now, bool slept)

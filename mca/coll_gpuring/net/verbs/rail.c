@@ -172,12 +172,8 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
         return GPURING_ERR_NOMEM;
     }
     status = gpuring_verbs_mr_get(net, port->adapter, memory, &rail->mr);
-    if (status == GPURING_OK) {
-        status = gpuring_verbs_cq_get(net, port->adapter, link->cq_room, &rail->cq);
-    }
-    if (status == GPURING_OK) {
-        status = create_qp(link, rail, memory->device != NULL);
-    }
+    status = status ? status : gpuring_verbs_cq_get(net, port->adapter, link->cq_room, &rail->cq);
+    status = status ? status : create_qp(link, rail, memory->device != NULL);
     if (status == GPURING_OK && memory->device != NULL && memory->device->flush &&
         link->base.direction == GPURING_NET_RECV) {
         status = create_flush_qp(link, rail);

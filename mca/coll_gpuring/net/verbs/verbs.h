@@ -154,9 +154,9 @@ struct gpuring_verbs_port {
 };
 
 /* What a posted send was, in the order of posting. */
-enum gpuring_verbs_kind { GPURING_VERBS_DATA, GPURING_VERBS_CREDIT, GPURING_VERBS_PROBE };
 struct gpuring_verbs_sent {
-    uint8_t kind, protocol;
+    bool data; /* a slot; else it had no bytes, and nothing follows from its end */
+    uint8_t protocol;
     uint64_t step;
 };
 
