@@ -231,13 +231,17 @@ core_sources() {
     done
 }
 
+core_object() { # SOURCE; several folders have files of one name
+    name=${1#"$top"/}
+    echo "${name%.c}.o" | tr / _
+}
+
 # As many compilers as processors.
 core() {
     rm -rf "$plain/core" && mkdir -p "$plain/core" || return 1
     running=0
     for file in $(core_sources); do
-        object=${file#"$top"/}
-        compile "core/$(echo "${object%.c}" | tr / _).o" -c "$file" &
+        compile "core/$(core_object "$file")" -c "$file" &
         running=$((running + 1))
         if [ $((running % $(nproc))) -eq 0 ]; then
             wait
@@ -245,7 +249,7 @@ core() {
     done
     wait
     for file in $(core_sources); do
-        [ -s "$plain/core/$(basename "$file" .c).o" ] || return 1
+        [ -s "$plain/core/$(core_object "$file")" ] || return 1
     done
 }
 
