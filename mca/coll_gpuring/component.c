@@ -11,7 +11,6 @@
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
-#include "mca/coll_gpuring/serve/eligible.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"

@@ -158,7 +158,6 @@ mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/calls/allreduce.c \
-    mca/coll_gpuring/calls/calls.h \
     mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
@@ -178,18 +177,14 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/request.c \
     mca/coll_gpuring/request.h \
     mca/coll_gpuring/serve/buffer_mismatch.c \
-    mca/coll_gpuring/serve/buffer_mismatch.h \
     mca/coll_gpuring/serve/eligible.c \
-    mca/coll_gpuring/serve/eligible.h \
     mca/coll_gpuring/serve/execute.c \
     mca/coll_gpuring/serve/fallback_allreduce.c \
-    mca/coll_gpuring/serve/fallback_allreduce.h \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/request.c \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
     mca/coll_gpuring/serve/watchdog.c \
-    mca/coll_gpuring/serve/watchdog.h \
     mca/coll_gpuring/stage/blocking.c \
     mca/coll_gpuring/stage/buffers.c \
     mca/coll_gpuring/stage/buffers.h \

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/params.h"

@@ -19,6 +19,10 @@
     X(iallreduce)              \
     X(allreduce_init)
 
+int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING);
+int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOCKING);
+int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PERSISTENT);
+
 /* The functions that ours replaced, with the modules that they belong to (one reference each);
  * NULL: not replaced. */
 struct gpuring_previous {

@@ -14,6 +14,7 @@
 #include "mca/coll_gpuring/compat.h"
 
 #define GPURING_PVAR_OF_ALGORITHM(X, name, id, text, help) X(calls_##id, "Operations run by " help)
+/* Those of the algorithms and of the protocols follow in the order of their enumerations. */
 #define GPURING_PVARS(X)                                                                    \
     X(calls, "Collective operations that coll/gpuring ran")                                 \
     X(fallbacks, "Collective calls delegated to another component, or run by the fallback") \

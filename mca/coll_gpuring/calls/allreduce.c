@@ -4,10 +4,7 @@
  * MPI_Allreduce, MPI_Iallreduce and MPI_Allreduce_init (MPIX_ in Open MPI 4.1): describe the call,
  * decide what becomes of it, and run it, queue it, or delegate it.
  */
-#include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/serve/buffer_mismatch.h"
-#include "mca/coll_gpuring/serve/eligible.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/status.h"

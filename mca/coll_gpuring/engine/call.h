@@ -21,7 +21,7 @@ struct gpuring_call {
     uint32_t element_size;                      /* bytes */
     struct gpuring_pointer input_at, output_at; /* where the buffers are */
     bool agree;      /* the ranks have to agree first (coll_gpuring_agree) */
-    uint64_t number; /* of the call on its communicator, see buffer_mismatch.h; 0: not counted */
+    uint64_t number; /* of the call on its communicator, see buffer_mismatch.c; 0: not counted */
 };
 
 /* Bytes of the input, and of the output. */

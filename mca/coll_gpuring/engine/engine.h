@@ -32,7 +32,7 @@ struct gpuring_engine {
     bool running;                       /* an operation was started and has not been finished */
     uint64_t operation;                 /* number of the current or last operation, from 1 */
     enum gpuring_collective collective; /* of that operation */
-    uint64_t call;                      /* and that of its call, see buffer_mismatch.h */
+    uint64_t call;                      /* and that of its call, see buffer_mismatch.c */
     struct gpuring_selection choice;
     void *pinned; /* what executors read at each launch: the work, then all lanes */
     struct gpuring_work *work;

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/serve/buffer_mismatch.h"
+/*
+ * Calls to which some ranks give GPU buffers and others host buffers, without
+ * coll_gpuring_agree=always: the former wait in kernels, the latter in another component, and no
+ * message would ever come. So every rank counts its calls on a communicator and shows on its status
+ * page where the buffers of the last ones were, and a rank that waits looks there. It then fails
+ * with GPURING_ERR_MIXED, and takes part in the other component's call all the same, which ends the
+ * wait of the others.
+ *
+ * Seen between ranks of one node. Elsewhere the wait is reported as any other (watchdog.c).
+ */
+#include "mca/coll_gpuring/serve/serve.h"
 
 #include <stdio.h>
 
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Do the buffers of a call decide who serves it? */

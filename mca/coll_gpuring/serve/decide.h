@@ -8,7 +8,7 @@
  * equal on all ranks (type, operation, count), on where the buffers are (coll_gpuring_agree), and
  * on what the ranks learn together: the end of the wire-up, or an agreement. A blocking call can
  * wait for these, in the queue. A non-blocking one cannot: once it has a request it can no longer
- * be delegated (oob/oob.h), and is run by serve/fallback_allreduce.h where the engine cannot.
+ * be delegated (oob/oob.h), and is run by serve/fallback_allreduce.c where the engine cannot.
  */
 #ifndef GPURING_SERVE_DECIDE_H
 #define GPURING_SERVE_DECIDE_H

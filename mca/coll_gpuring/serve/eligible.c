@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/serve/eligible.h"
+/*
+ * Eligibility: turns the arguments of a collective into a call of ours, or says why not.
+ *
+ * The answer depends on what MPI requires to be equal on all ranks (operation, type signature), and
+ * on whether any of the buffers is on a GPU, which is assumed to be (coll_gpuring_agree).
+ */
+#include "mca/coll_gpuring/serve/serve.h"
 
 #include <stddef.h>
 #include <string.h>

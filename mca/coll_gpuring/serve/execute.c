@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/serve/fallback_allreduce.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -42,28 +41,19 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
 
 static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    static const enum gpuring_pvar by_algorithm[GPURING_ALGORITHM_COUNT] = {
-#define COUNTER(v, name, id, text, help) [GPURING_ALGORITHM_##name] = GPURING_PVAR_calls_##id,
-        GPURING_ALGORITHMS(COUNTER, )
-#undef COUNTER
-    };
-    static const enum gpuring_pvar by_protocol[GPURING_PROTOCOL_COUNT] = {
-        [GPURING_PROTOCOL_SIMPLE] = GPURING_PVAR_calls_simple,
-        [GPURING_PROTOCOL_LL] = GPURING_PVAR_calls_ll,
-        [GPURING_PROTOCOL_LL128] = GPURING_PVAR_calls_ll128,
-    };
+    const struct gpuring_selection *choice = &module->engine->choice;
 
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
-    gpuring_pvar_add(by_algorithm[module->engine->choice.algorithm], 1);
-    gpuring_pvar_add(by_protocol[module->engine->choice.protocol], 1);
+    gpuring_pvar_add(GPURING_PVAR_calls_ring + (int) choice->algorithm, 1);
+    gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_bytes(call));
     if (OPAL_UNLIKELY(module->engine->operation == 1)) {
         log_first(module, call);
     }
     gpuring_trace("operation %llu: %llu elements by %s, %s",
                   (unsigned long long) module->engine->operation, (unsigned long long) call->count,
-                  gpuring_algorithm_text(module->engine->choice.algorithm),
-                  gpuring_protocol_text(module->engine->choice.protocol));
+                  gpuring_algorithm_text(choice->algorithm),
+                  gpuring_protocol_text(choice->protocol));
 }
 
 /* After the first vain poll: keep MPI moving, look after the watchdog, let others have the core. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
-#include "mca/coll_gpuring/serve/fallback_allreduce.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"

@@ -10,10 +10,19 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
-#include "mca/coll_gpuring/serve/watchdog.h"
 #include "mca/coll_gpuring/util/backoff.h"
 
 struct gpuring_fallback_allreduce;
+
+/* Of a wait, see watchdog.c. */
+struct gpuring_watchdog {
+    uint32_t looks;    /* since the clock was read */
+    uint64_t last;     /* time of the last look at the peers, nanoseconds; 0: not waiting */
+    uint64_t since;    /* time of the last progress */
+    uint64_t progress; /* of the module at that time */
+    bool reported;     /* what this wait is for */
+    bool hinted;       /* at what may be the reason, in a wire-up */
+};
 
 struct gpuring_serve {
     struct mca_coll_gpuring_module_t *module;
@@ -23,7 +32,7 @@ struct gpuring_serve {
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
     struct gpuring_fallback_allreduce *fallback;
-    uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.h */
+    uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.c */
     bool all_ready;  /* a blocking call has passed after which all ranks are READY */
 };
 
@@ -72,6 +81,64 @@ void gpuring_progress_close(void);
  * codes. */
 int gpuring_serve_request(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           bool persistent, ompi_request_t **request);
+
+/* ---- eligible.c ---- */
+
+/* Build the table of Open MPI's handles; before any other call, from one thread. */
+void gpuring_eligible_init(void);
+
+/*
+ * Could any call be served now? false: the reason of all of them is NO_DRIVER. The first question
+ * of an entry: the only one that an idle component costs a call.
+ */
+bool gpuring_eligible_any(void);
+
+/* NONE and a filled call, or the reason; *call is then undefined. */
+enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
+                                               struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                               struct gpuring_call *call);
+
+/* ---- buffer_mismatch.c ---- */
+
+/* Show the module's last call. reason: NONE if a GPU is to serve it; call->number is set then. */
+void gpuring_buffer_mismatch_note(struct mca_coll_gpuring_module_t *module,
+                                  enum gpuring_reason reason, struct gpuring_call *call);
+
+/* The call that runs, or that is to run next, waits: 0, or GPURING_ERR_MIXED with a help text. */
+int gpuring_buffer_mismatch_look(const struct mca_coll_gpuring_module_t *module);
+
+/* ---- fallback_allreduce.c ---- */
+
+/* One a communicator, for its life, made with it: starting needs no memory that others wait for. */
+struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(struct gpuring_oob *oob);
+
+/*
+ * Begin with a call; its input must stay until the end. The same order on all ranks as for
+ * exchanges. scale: NULL, or room for the magnitudes of verify.h.
+ */
+void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
+                                      const struct gpuring_call *call, double *scale);
+
+/* Move on; the result goes to `output`, which may be the call's input. 0, GPURING_AGAIN, error. */
+int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallback, void *output);
+
+/* The call is over, in whatever way; all is over. NULL is allowed. */
+void gpuring_fallback_allreduce_stop(struct gpuring_fallback_allreduce *fallback);
+void gpuring_fallback_allreduce_free(struct gpuring_fallback_allreduce *fallback);
+
+/* ---- watchdog.c ---- */
+
+/*
+ * Called after each vain poll; cheap. 0, or the error with which the module must fail; the reason
+ * was reported then.
+ */
+int gpuring_watchdog_look(struct mca_coll_gpuring_module_t *module);
+
+/* A number that changes with every step forward, of operations and of the wire-up. */
+uint64_t gpuring_watchdog_progress(const struct mca_coll_gpuring_module_t *module);
+
+/* Report why an operation failed, unless a look has just done so. */
+void gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status);
 
 /* ---- serve.c ---- */
 

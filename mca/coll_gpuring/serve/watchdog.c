@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/serve/watchdog.h"
+/*
+ * The watchdog: looks, about every millisecond of waiting, whether those that are waited for are
+ * alive. After coll_gpuring_timeout seconds without progress it reports what this rank waits for,
+ * and the call fails. With timeout 0 it never gives up (a rank may legally come hours later), but
+ * reports once after 300 seconds.
+ */
+#include "mca/coll_gpuring/serve/serve.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/serve/buffer_mismatch.h"
-#include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -118,7 +122,7 @@ static void report_failure(mca_coll_gpuring_module_t *module, int status, const 
     module->serve->watchdog.reported = true;
 }
 
-/* Nobody has a status page yet where buffer_mismatch.h could look. */
+/* Nobody has a status page yet where buffer_mismatch.c could look. */
 static void hint_at_memory(mca_coll_gpuring_module_t *module)
 {
     struct report report;
