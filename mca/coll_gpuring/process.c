@@ -74,8 +74,6 @@ void gpuring_process_open_tuning(void)
     }
 }
 
-#define UNMAP_MS 2000 /* peers come here at about the same time */
-
 static int attach_locked(const struct gpuring_pointer *pointer)
 {
     int status = GPURING_OK;

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Connections inside a node: both ends map the receiver's block (slots and tails) and the
- * sender's block (heads), in the memory of their devices or, where those do not reach each other,
- * in host memory.
+ * sender's block (heads), in the memory of their devices (shared memory for the host device, CUDA
+ * IPC for GPUs) or, where those do not reach each other, in host memory.
  */
 #include <string.h>
 

@@ -2,17 +2,10 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The connections of one communicator at one rank: creates the FIFOs that the plans name, tells
- * the neighbours how to reach them (one letter each), connects, and binds plans to them for
- * execution.
+ * the neighbours how to reach them (one letter each), connects, and binds plans to them.
  *
- * Peers of the same node are connected through device memory that both map (transport/peer.c:
- * shared memory for the host device, CUDA IPC for GPUs) or, where GPUs do not reach each other,
- * through host memory that both map; peers of other nodes through a net and the proxy
- * (transport/remote.c). Each rank also has a status page in host memory that its peers
- * of the node map: what it is doing, and the abort word (internal.h).
- *
- * Order of calls: create, letter, (they travel), connect, the probe if there is one, then bind as
- * often as wanted, destroy.
+ * Order of calls: create, letter, (they travel), connect, the probe if there is one, try, settle,
+ * then bind as often as wanted, destroy.
  *
  * Threads: one at a time per transport, except the functions about the abort word.
  */
@@ -126,17 +119,12 @@ bool gpuring_transport_staged(const struct gpuring_transport *transport);
  */
 int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_t size);
 
-/*
- * All ranks have connected and tried (the caller knows that from an agreement): gives back what
- * only that needed, such as file descriptors, and ends the network's progress on its behalf.
- */
+/* All ranks have connected and tried (the caller knows that from an agreement): gives back what
+ * only that needed, such as file descriptors, and ends the network's progress on its behalf. */
 void gpuring_transport_settle(struct gpuring_transport *transport);
 
-/*
- * Fill `lanes` (plan->nlanes of them) with the steps and this protocol's connections of plan
- * number `plan`. The caller sets first, count, chunk and zeroes the state. Returns
- * GPURING_ERR_UNSUPPORTED if the protocol has no room.
- */
+/* Fill the plan's lanes with its steps and this protocol's connections. The caller sets first,
+ * count, chunk and zeroes the state. GPURING_ERR_UNSUPPORTED if the protocol has no room. */
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_lane *lanes);
 
@@ -148,19 +136,15 @@ int gpuring_transport_peer_text(const struct gpuring_transport *transport, int p
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                 enum gpuring_lane_wait wait, uint32_t ref);
 
-/*
- * The word that stops this rank's executors; nonzero values are -gpuring_status. Any peer of the
- * node, the proxy, or this rank sets it; it stays set for the life of the transport.
- */
+/* The word that stops this rank's executors, -gpuring_status or 0. Any peer of the node, the proxy,
+ * or this rank sets it, for the life of the transport. */
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport);
 
 /* Stop everybody whom this rank is connected with; they stop theirs. Does not wait. */
 void gpuring_transport_abort(struct gpuring_transport *transport, int status);
 
-/*
- * What is to be checked now and then (every millisecond or so) while an operation waits: peer
- * processes alive, links failed. Returns 0 or the error, with one line of text for the message.
- */
+/* To be called every millisecond or so while an operation waits: are peers alive and links whole?
+ * Returns 0 or the error, with one line of text for the message. */
 int gpuring_transport_health(struct gpuring_transport *transport, char *text, size_t size);
 
 /* Publish what this rank is doing, for its peers' messages. */
@@ -174,11 +158,8 @@ void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t c
 /* A rank of this node that gave host buffers to this call; -1: none that is known. */
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
-/*
- * True if a peer was last seen on the core that this thread runs on: who waits for it should give
- * the core away at once. So it is when processes have just started, until the scheduler spreads
- * them.
- */
+/* Was a peer last seen on this thread's core? Who waits for it should yield at once. So it is when
+ * processes have just started, until the scheduler spreads them. */
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport);
 
 /* What a peer was last seen doing; text "unknown (other node)" where it cannot be seen. */
