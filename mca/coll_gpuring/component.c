@@ -86,6 +86,7 @@ static int component_close(void)
 {
     gpuring_progress_close();
     gpuring_stage_requests_close();
+    gpuring_stage_waits_close();
     if (!gpuring_list_empty(&gpuring_process.modules)) {
         gpuring_warn("communicators are still alive when the component is closed: their "
                      "connections are left to the end of the process");

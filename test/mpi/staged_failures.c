@@ -8,6 +8,7 @@
  *
  *   staged_failures copies    of one call each; coll_gpuring_stage_size is 4096
  *   staged_failures memory    by a limit on the process's address space; stage_size is 16m
+ *   staged_failures late      one rank makes its call 3 s later; coll_gpuring_timeout is 1
  */
 #include "harness.h"
 
@@ -307,6 +308,31 @@ static void memory(void)
     harness_free(big_too);
 }
 
+static int iallgather(void)
+{
+    MPI_Request request;
+    int result =
+        MPI_Iallgather(input, COUNT, MPI_INT, output, COUNT, MPI_INT, MPI_COMM_WORLD, &request);
+
+    return result == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : result;
+}
+
+/* The culprit comes late; the log of the others says that they wait. */
+static void late(void)
+{
+    int (*const forms[])(void) = {allgather, iallgather};
+
+    for (int form = 0; form < 2; form++) {
+        prepare();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (harness_rank == culprit) {
+            sleep(3);
+        }
+        harness_check(forms[form]() == MPI_SUCCESS && allgather_right(false),
+                      "a call that waits for a rank is right in the end");
+    }
+}
+
 int main(int argc, char **argv)
 {
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
@@ -318,6 +344,8 @@ int main(int argc, char **argv)
     host = malloc(LARGE * sizeof *host);
     if (argc > 1 && strcmp(argv[1], "memory") == 0) {
         memory();
+    } else if (argc > 1 && strcmp(argv[1], "late") == 0) {
+        late();
     } else {
         copies();
     }

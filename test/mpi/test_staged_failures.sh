@@ -28,4 +28,12 @@ check "the log says that memory lacks, and what to do" \
     says 'gpuring ERROR \[stage-no-memory\] .*MPI_Gatherv.*ulimit -v'
 check "where all ranks know of it, theirs say so" says 'gpuring ERROR \[stage-agreed\] MPI_Bcast'
 nothing_held "calls without memory leave nothing behind"
+
+OMPI_MCA_coll_gpuring_timeout=1 mpi 120 3 staged_failures late
+adopt "3 ranks"
+for rank in 0 1; do
+    check "rank $rank reports both calls in which it waits" \
+        test "$(grep -c ":$rank .*WARN \[stage-stalled\] .*allgather" "$work/out")" -eq 2
+done
+check "the late rank has nothing to report" silent ':2 .*\[stage-stalled\]'
 finish

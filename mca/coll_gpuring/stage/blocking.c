@@ -25,7 +25,9 @@ int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_stage
         return MPI_ERR_NO_MEM;
     }
     gpuring_stage_copy_in(&stage);
+    gpuring_stage_wait_begin(&stage);
     result = gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL);
+    gpuring_stage_wait_end(&stage);
     if (result == MPI_SUCCESS) {
         result = copy_out(&stage);
     }

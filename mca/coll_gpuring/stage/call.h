@@ -11,7 +11,8 @@
  *     copy out
  *     release
  *
- * blocking.c and request.c make these steps in each form, large.c does so in chunks. Functions
+ * blocking.c and request.c make these steps in each form, large.c does so in chunks; wait_report.c
+ * watches the call. Functions
  * return 0 or a gpuring_status.
  */
 #ifndef GPURING_STAGE_CALL_H
@@ -20,6 +21,7 @@
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/stage/extents.h"
 #include "mca/coll_gpuring/stage/part.h"
+#include "mca/coll_gpuring/util/list.h"
 
 #define GPURING_POISON 0xff /* bytes in place of data that is owed: NaN, or -1 */
 
@@ -66,6 +68,11 @@ struct gpuring_stage {
     struct gpuring_stage_buffer send, receive;
     struct gpuring_stream *stream;
     int failed; /* 0, or why this rank's data could not be copied */
+    struct {
+        struct gpuring_list node;
+        uint64_t since;
+        bool reported;
+    } wait; /* for the other ranks, in the previous module: wait_report.c */
 };
 
 void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
@@ -87,6 +94,11 @@ void gpuring_stage_copy_in(struct gpuring_stage *stage);
 int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_wait_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
+
+/* While the previous module may wait for other ranks: a wait of 300 seconds, or of
+ * coll_gpuring_timeout, is reported. */
+void gpuring_stage_wait_begin(struct gpuring_stage *stage);
+void gpuring_stage_wait_end(struct gpuring_stage *stage);
 
 /* The stream goes back; and all that the call has. Only while no copy runs. */
 void gpuring_stage_rest(struct gpuring_stage *stage);

@@ -476,7 +476,9 @@ int gpuring_stage_large(mca_coll_gpuring_module_t *module, enum gpuring_staged w
     gpuring_stage_describe(&large.stage, module, what, arguments);
     large.cut.blocks = is_vector(what) ? 1 : module->nranks;
     large.own = is_vector(what) ? 0 : module->rank;
+    gpuring_stage_wait_begin(&large.stage);
     result = run_if_agreed(&large, on_host, &whole);
+    gpuring_stage_wait_end(&large.stage);
     release(&large);
     if (!whole) {
         return result;

@@ -76,6 +76,7 @@ static bool advance(stage_request_t *self)
         self->outcome = gpuring_compat_error(status);
     }
     self->phase = IDLE;
+    gpuring_stage_wait_end(&self->stage);
     if (base(self)->req_persistent) {
         gpuring_stage_rest(&self->stage);
     } else {
@@ -127,6 +128,7 @@ static void activate(stage_request_t *self)
     self->phase = CALLING;
     gpuring_request_activate(base(self));
     OBJ_RETAIN(base(self)->req_mpi_object.comm); /* until it is complete */
+    gpuring_stage_wait_begin(&self->stage);
     pthread_mutex_lock(&active.lock);
     gpuring_list_append(&active.list, &self->node);
     if (!active.registered) {

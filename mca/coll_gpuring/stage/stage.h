@@ -16,7 +16,7 @@
  * Failures. A rank whose data cannot be copied logs that, gives bytes of 0xff (NaN, or -1) in place
  * of data that it owes, takes part in the call, and returns the error; other ranks return none. A
  * rank without host memory for the call logs that and returns MPI_ERR_NO_MEM without taking part:
- * the others wait for it, as for any rank that does not make the call.
+ * the others wait for it, as for any rank that does not make the call; they report that wait.
  *
  * Threads: as MPI's calls.
  */
@@ -50,9 +50,10 @@ int gpuring_stage_allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLO
 int gpuring_stage_module_open(struct gpuring_staging *staging, struct ompi_communicator_t *comm);
 void gpuring_stage_module_close(struct gpuring_staging *staging);
 
-/* At the end of the process: no requests of staged calls any more; and, while the device is still
- * open, give back memory and streams. */
+/* At the end of the process: no progress callbacks any more; and, while the device is still open,
+ * give back memory and streams. */
 void gpuring_stage_requests_close(void);
+void gpuring_stage_waits_close(void);
 void gpuring_stage_finish(void);
 
 #endif
