@@ -135,7 +135,7 @@ nothing_held() { # TEXT
     rm -f "$GPURING_STANDIN_REPORT"
 }
 
-# What the program absent prints on the OTHERS that one rank left alone.
+# What the program lost_rank prints on the OTHERS, which one rank leaves alone.
 others_go_on() { # TEXT OTHERS
     check "$1: the $2 others get an MPI error" \
         test "$(grep -c '^ok - rank [0-9]* gets an error$' "$work/out")" -eq "$2"

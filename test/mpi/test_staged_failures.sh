@@ -33,7 +33,7 @@ OMPI_MCA_coll_gpuring_timeout=1 mpi 120 3 staged_failures late
 adopt "3 ranks"
 for rank in 0 1; do
     check "rank $rank reports both calls in which it waits" \
-        test "$(grep -c ":$rank .*WARN \[stage-stalled\] .*allgather" "$work/out")" -eq 2
+        test "$(grep -c ":$rank .*WARN \[stage-stalled\] .*MPI_I*[Aa]llgather" "$work/out")" -eq 2
 done
 check "the late rank has nothing to report" silent ':2 .*\[stage-stalled\]'
 finish

@@ -7,7 +7,7 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-absent() { # HOW RANKS NODES
+lost_rank() { # HOW RANKS NODES
     how=$1 ranks=$2 nodes=$3
     recovery= # else mpirun ends the job when a process is killed
     [ "$how" != killed ] || recovery=--enable-recovery
@@ -23,13 +23,13 @@ absent() { # HOW RANKS NODES
     check "$text: MPI_Abort ends the job in time" test "$status" -ne 124
 }
 
-absent late 2 1
+lost_rank late 2 1
 check "a late rank: it says what that rank was last seen doing" says 'last operation was 5|is outside'
-absent late 4 1
-absent late 4 2
-absent killed 3 1
-absent killed 3 3
-absent stopped 3 1
+lost_rank late 4 1
+lost_rank late 4 2
+lost_rank killed 3 1
+lost_rank killed 3 3
+lost_rank stopped 3 1
 
 # Without a timeout a late rank is no error.
 cat >"$work/slow.sh" <<'END'
