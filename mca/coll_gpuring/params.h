@@ -66,8 +66,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Priority among the collective components; 0: not used, 90: recommended")                  \
     CHOICE(                                                                                        \
         device, 0, 1, SHARED, device,                                                              \
-        "Whose memory is served: auto and cuda (GPU buffers; host buffers are delegated to other " \
-        "components, and cuda reports a build without CUDA), host (ordinary memory, plans run on " \
+        "Whose memory is served: auto and cuda (GPU buffers; calls on host buffers are "           \
+        "delegated, and cuda reports a build without CUDA), host (ordinary memory, plans run on "  \
         "the CPU), off (nothing)")                                                                 \
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
            "Algorithm of reductions; auto chooses by the tuning file, size and number of ranks; "  \
@@ -149,15 +149,14 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Microseconds that the progress thread polls and offers its core before it naps; -1: "     \
         "default")                                                                                 \
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
-        "Seconds without progress after which a collective fails with an MPI error; 0: never, "    \
-        "but a report is logged after 300 s")                                                      \
+        "Seconds without progress after which a collective fails with an MPI error (a staged one " \
+        "is only reported); 0: never, but a report is logged after 300 s")                         \
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
            "always (any mixture, at the price of a small message round before each allreduce)")    \
-    CHOICE(                                                                                        \
-        check, 0, 3, SHARED, check,                                                                \
-        "plans: prove the plans of all ranks before use; data: compare every result with that of " \
-        "plain MPI messages (slow)")                                                               \
+    CHOICE(check, 0, 3, SHARED, check,                                                             \
+           "plans: prove the plans of all ranks before use; data: compare each result with that "  \
+           "of plain MPI messages (slow)")                                                         \
     INT(verbose, 0, 1, LOCAL, 0, 3,                                                                \
         "1: what was chosen, and why calls are delegated; 2: connections; 3: every operation")
 
