@@ -7,8 +7,9 @@
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
 # "KIND NAME DEFAULT LOW HIGH" of every parameter, from the one list.
-sed -n 's/^ *\(INT\|SIZE\|CHOICE\|TEXT\)(\([a-z_0-9]*\), \([^,]*\), [1-9], [A-Z]*, *\(.*\)$/\1 \2 \3 \4/p' \
-    "$top_srcdir/mca/coll_gpuring/params.h" |
+tr -d '\\\n' <"$top_srcdir/mca/coll_gpuring/params.h" |
+    sed 's/\(INT\|SIZE\|CHOICE\|TEXT\)( */\n\1(/g' |
+    sed -n 's/^\(INT\|SIZE\|CHOICE\|TEXT\)(\([a-z_0-9]*\), \([^,]*\), [1-9], [A-Z]*, *\(.*\)$/\1 \2 \3 \4/p' |
     tr -d ',' | sed 's/GPURING_MAX_CHANNELS/64/g' >"$work/params"
 check "the list of parameters was found" test "$(wc -l <"$work/params")" -gt 30
 
