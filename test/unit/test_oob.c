@@ -495,20 +495,20 @@ static void kinds_do_not_mix(void **state)
 
 static void letters_reach_their_ranks(void **state)
 {
-    struct gpuring_letters letters[3];
+    struct gpuring_letters letters[3] = {{.count = 0}};
     int left = 3;
 
     (void) state;
     world_begin(3, 5);
     for (int r = 0; r < 3; r++) {
-        assert_int_equal(gpuring_letters_init(&letters[r], &oobs[r], 4, 4 * 32), 0);
         for (int other = 0; other < 3; other++) {
             char text[32];
 
             if (other != r) {
                 snprintf(text, sizeof text, "%d writes to %d", r, other);
-                gpuring_letters_add(&letters[r], other, NULL, 32);
-                gpuring_letters_add(&letters[r], other, text, strlen(text) + 1);
+                assert_int_equal(gpuring_letters_add(&letters[r], &oobs[r], other, NULL, 32), 0);
+                assert_int_equal(
+                    gpuring_letters_add(&letters[r], &oobs[r], other, text, strlen(text) + 1), 0);
             }
         }
     }
@@ -538,15 +538,13 @@ static void letters_reach_their_ranks(void **state)
 
 static void long_letters_are_refused(void **state)
 {
-    struct gpuring_letters from, to;
+    struct gpuring_letters from = {.count = 0}, to = {.count = 0};
 
     (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 5);
-    assert_int_equal(gpuring_letters_init(&from, &oobs[0], 1, 16), 0);
-    assert_int_equal(gpuring_letters_init(&to, &oobs[1], 1, 8), 0);
-    gpuring_letters_add(&from, 1, "sixteen letters", 16);
-    gpuring_letters_add(&to, 0, NULL, 8);
+    assert_int_equal(gpuring_letters_add(&from, &oobs[0], 1, "sixteen letters", 16), 0);
+    assert_int_equal(gpuring_letters_add(&to, &oobs[1], 0, NULL, 8), 0);
     while (gpuring_letters_progress(&from) == GPURING_AGAIN) {
     }
     while (gpuring_letters_progress(&to) == GPURING_AGAIN) {

@@ -285,34 +285,26 @@ int gpuring_oob_awaits(const struct gpuring_oob *oob)
 
 /* ---- Letters ---- */
 
-int gpuring_letters_init(struct gpuring_letters *letters, const struct gpuring_oob *oob, int count,
-                         size_t bytes)
+int gpuring_letters_add(struct gpuring_letters *letters, const struct gpuring_oob *oob, int peer,
+                        const void *data, size_t bytes)
 {
-    *letters = (struct gpuring_letters){
-        .oob = oob,
-        .letter = calloc((size_t) count + 1, sizeof *letters->letter),
-        .memory = malloc(bytes + 8 * (size_t) count + 1), /* each starts on a multiple of 8 */
-    };
-    if (letters->letter == NULL || letters->memory == NULL) {
-        gpuring_error("out of memory for %d messages of %zu bytes in all", count, bytes);
-        gpuring_letters_free(letters);
+    size_t count = (size_t) letters->count + 1;
+    struct gpuring_letter *grown = realloc(letters->letter, count * sizeof *grown);
+    uint8_t *copy = malloc(bytes + 1);
+
+    letters->oob = oob;
+    letters->letter = grown != NULL ? grown : letters->letter;
+    if (grown == NULL || copy == NULL) {
+        gpuring_error("out of memory for a message of %zu bytes, from or to rank %d", bytes, peer);
+        free(copy);
         return GPURING_ERR_NOMEM;
     }
-    return GPURING_OK;
-}
-
-void gpuring_letters_add(struct gpuring_letters *letters, int peer, const void *data, size_t bytes)
-{
-    struct gpuring_letter *letter = &letters->letter[letters->count++];
-
-    *letter = (struct gpuring_letter){.peer = peer,
-                                      .sent = data != NULL,
-                                      .data = letters->memory + letters->used,
-                                      .bytes = bytes};
-    letters->used += (bytes + 7) / 8 * 8;
     if (data != NULL) {
-        memcpy(letter->data, data, bytes);
+        memcpy(copy, data, bytes);
     }
+    grown[letters->count++] =
+        (struct gpuring_letter){.peer = peer, .sent = data != NULL, .data = copy, .bytes = bytes};
+    return GPURING_OK;
 }
 
 static int letter_start(const struct gpuring_oob *oob, struct gpuring_letter *letter)
@@ -361,15 +353,10 @@ int gpuring_letters_awaits(const struct gpuring_letters *letters)
 
 void gpuring_letters_free(struct gpuring_letters *letters)
 {
-    bool quiet = true;
-
     for (int i = 0; i < letters->count; i++) {
-        struct gpuring_letter *letter = &letters->letter[i];
-
-        quiet = letters->oob->ops->cancel(&letter->request) && quiet;
-    }
-    if (quiet) {
-        free(letters->memory); /* else a message may still come or leave */
+        if (letters->oob->ops->cancel(&letters->letter[i].request)) {
+            free(letters->letter[i].data);
+        } /* else a message may still come or leave */
     }
     free(letters->letter);
     *letters = (struct gpuring_letters){.count = 0};

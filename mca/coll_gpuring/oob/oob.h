@@ -190,24 +190,19 @@ struct gpuring_letter {
     struct ompi_request_t *request;
 };
 
-struct gpuring_letters {
+struct gpuring_letters { /* all zero: none */
     const struct gpuring_oob *oob;
     struct gpuring_letter *letter; /* in the order in which they were added */
     int count;
     bool started;
     int status;
-    uint8_t *memory;
-    size_t used;
 };
 
-/* Room for `count` letters of `bytes` bytes in all, before any rank relies on them. 0 or
- * GPURING_ERR_NOMEM (logged). */
-int gpuring_letters_init(struct gpuring_letters *letters, const struct gpuring_oob *oob, int count,
-                         size_t bytes);
-
 /* Add one: copied from data, or, with data NULL, expected, of at most `bytes` bytes. At most one
- * for each pair of ranks and direction. */
-void gpuring_letters_add(struct gpuring_letters *letters, int peer, const void *data, size_t bytes);
+ * for each pair of ranks and direction, and all before any rank relies on them. 0 or
+ * GPURING_ERR_NOMEM (logged). */
+int gpuring_letters_add(struct gpuring_letters *letters, const struct gpuring_oob *oob, int peer,
+                        const void *data, size_t bytes);
 
 /* Start, and move on. 0; GPURING_AGAIN; or an error (logged), when none is under way any more. */
 int gpuring_letters_progress(struct gpuring_letters *letters);

@@ -207,19 +207,17 @@ static double try_seconds(const struct gpuring_net_choice *net)
 static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_transport *transport = wireup->engine->transport;
-    int count = gpuring_transport_neighbours(transport), status;
-    struct gpuring_transport_letter letter;
-    size_t bytes = 0;
+    int status = GPURING_OK;
 
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
+        struct gpuring_transport_letter letter;
+
         gpuring_transport_letter(transport, i, &letter);
-        bytes += letter.bytes + letter.room;
-    }
-    status = gpuring_letters_init(&wireup->letters, module->oob, 2 * count, bytes);
-    for (int i = 0; status == GPURING_OK && i < count; i++) {
-        gpuring_transport_letter(transport, i, &letter);
-        gpuring_letters_add(&wireup->letters, letter.peer, NULL, letter.room);
-        gpuring_letters_add(&wireup->letters, letter.peer, letter.data, letter.bytes);
+        status = gpuring_letters_add(&wireup->letters, module->oob, letter.peer, NULL, letter.room);
+        if (status == GPURING_OK) {
+            status = gpuring_letters_add(&wireup->letters, module->oob, letter.peer, letter.data,
+                                         letter.bytes);
+        }
     }
     return status;
 }

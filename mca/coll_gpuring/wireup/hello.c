@@ -146,27 +146,24 @@ int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wire
 {
     struct gpuring_node_ranks ranks =
         gpuring_node_ranks_of(&wireup->hellos, &wireup->map, module->rank);
-    struct gpuring_letters *letters = &wireup->letters;
     uint64_t mine = gpuring_node_ranks_hello(&ranks, ranks.self)->view;
     struct gpuring_local_topology own;
-    size_t bytes = 0;
-    int status;
+    int status = GPURING_OK;
 
     gpuring_local_topology_own(&own);
-    for (int i = 0; i < ranks.count; i++) {
-        if (gpuring_node_ranks_hello(&ranks, i)->view != mine) {
-            bytes += own.bytes + gpuring_node_ranks_hello(&ranks, i)->view_bytes;
-        }
-    }
-    status = gpuring_letters_init(letters, module->oob, 2 * ranks.count, bytes);
     for (int i = 0; i < ranks.count && status == GPURING_OK; i++) {
         const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
 
-        if (hello->view != mine && gpuring_node_topology_first_view(&ranks, i)) {
-            gpuring_letters_add(letters, ranks.rank[i], NULL, hello->view_bytes);
+        if (hello->view == mine) {
+            continue;
         }
-        if (hello->view != mine && gpuring_node_topology_first_view(&ranks, ranks.self)) {
-            gpuring_letters_add(letters, ranks.rank[i], own.text, own.bytes);
+        if (gpuring_node_topology_first_view(&ranks, i)) {
+            status = gpuring_letters_add(&wireup->letters, module->oob, ranks.rank[i], NULL,
+                                         hello->view_bytes);
+        }
+        if (status == GPURING_OK && gpuring_node_topology_first_view(&ranks, ranks.self)) {
+            status = gpuring_letters_add(&wireup->letters, module->oob, ranks.rank[i], own.text,
+                                         own.bytes);
         }
     }
     return status;
