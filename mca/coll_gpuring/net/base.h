@@ -60,6 +60,11 @@ struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_bas
 struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
                                                   uint32_t place);
 
+/* Each link of the net, in the body of a loop; net and link are a net's own structures. */
+#define GPURING_NET_EACH_LINK(net, link)                          \
+    for (uint32_t each_ = 0; each_ < (net)->base.nlinks; each_++) \
+        if (((link) = (struct gpuring_net_link *) (net)->base.links[each_]) != NULL)
+
 /* The peer of a sending link has consumed all before `head`. Older news than others is none. */
 void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head);
 

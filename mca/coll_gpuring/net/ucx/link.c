@@ -45,15 +45,14 @@ void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char
 static void fail_links(const struct gpuring_ucx_peer *peer)
 {
     const struct gpuring_net *net = peer->net;
+    struct gpuring_net_link *link;
     char why[384];
 
     snprintf(why, sizeof why, "%s; %s", gpuring_ucx.ucs_status_string(peer->ucx_status),
              remedy(peer->ucx_status));
-    for (uint32_t i = 0; i < net->base.nlinks; i++) {
-        struct gpuring_net_link *link =
-            (struct gpuring_net_link *) gpuring_net_base_at(&net->base, i);
-
-        if (link != NULL && link->peer == peer) {
+    GPURING_NET_EACH_LINK(net, link)
+    {
+        if (link->peer == peer) {
             gpuring_ucx_link_fail(link, peer->status, why);
         }
     }

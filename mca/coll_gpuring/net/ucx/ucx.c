@@ -185,15 +185,6 @@ static int configure(const struct gpuring_net *net, ucp_config_t *config, int ra
     return rails > 0 ? set_rails(net, config, rails) : GPURING_OK;
 }
 
-/* Kinds of memory that this UCX moves by itself. */
-static bool moves_device_memory(const struct gpuring_net *net)
-{
-    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-
-    return gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
-           (attr.memory_types & (UINT64_C(1) << UCS_MEMORY_TYPE_CUDA)) != 0;
-}
-
 /*
  * A context of our own. Its configuration is what the application's environment says (UCX_*), and
  * GPURING_UCX_* on top of that; nothing of it is changed for others.
@@ -267,8 +258,11 @@ static int list_devices(struct gpuring_net *net)
 {
     const char *list = option_given("NET_DEVICES");
     struct gpuring_net_devices devices = {.count = 0};
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     int status = GPURING_OK;
 
+    net->moves_device_memory = gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
+                               (attr.memory_types & (UINT64_C(1) << UCS_MEMORY_TYPE_CUDA)) != 0;
     if (!net->no_rdma) {
         status = gpuring_net_devices_rdma("/sys", list, &devices);
     }
@@ -356,16 +350,9 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         gpuring_error("the network ucx cannot get random bytes: %s", strerror(errno));
         status = GPURING_ERR_IO;
     }
-    if (status == GPURING_OK) {
-        status = open_context(net, config);
-    }
-    if (status == GPURING_OK) {
-        status = open_worker(net);
-    }
-    if (status == GPURING_OK) {
-        net->moves_device_memory = moves_device_memory(net);
-        status = list_devices(net);
-    }
+    status = status == GPURING_OK ? open_context(net, config) : status;
+    status = status == GPURING_OK ? open_worker(net) : status;
+    status = status == GPURING_OK ? list_devices(net) : status;
     if (status != GPURING_OK) {
         ucx_close(net);
         return status;

@@ -413,7 +413,7 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net)
     if (net->recovering == 0) {
         return false;
     }
-    GPURING_VERBS_EACH_LINK(net, link)
+    GPURING_NET_EACH_LINK(net, link)
     {
         for (unsigned r = 0; link->recovering && r < link->nrails; r++) {
             if (gpuring_verbs_has_failed(&link->rail[r]) && !link->rail[r].told) {
@@ -443,7 +443,7 @@ void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now)
 {
     struct gpuring_net_link *link;
 
-    GPURING_VERBS_EACH_LINK(net, link)
+    GPURING_NET_EACH_LINK(net, link)
     {
         gpuring_verbs_recover(link, now);
     }

@@ -256,11 +256,6 @@ static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_lin
     return (struct gpuring_net *) link->base.net;
 }
 
-/* Each link of the net, in the body of a loop. */
-#define GPURING_VERBS_EACH_LINK(net, link)                        \
-    for (uint32_t each_ = 0; each_ < (net)->base.nlinks; each_++) \
-        if (((link) = (struct gpuring_net_link *) (net)->base.links[each_]) != NULL)
-
 static inline bool gpuring_verbs_has_failed(const struct gpuring_verbs_rail *rail)
 {
     return rail->state >= GPURING_VERBS_DRAINING;

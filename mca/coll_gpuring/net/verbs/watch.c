@@ -60,7 +60,7 @@ static void fail_rails(struct gpuring_net *net, const struct concerned *who, boo
     struct gpuring_net_link *link;
 
     gpuring_gate_enter(&net->base.gate);
-    GPURING_VERBS_EACH_LINK(net, link)
+    GPURING_NET_EACH_LINK(net, link)
     {
         bool goes_on = !spare || has_others(link, who);
 
@@ -154,24 +154,20 @@ int gpuring_verbs_watch_start(struct gpuring_net *net)
 {
     struct gpuring_verbs_watch *watch;
     int error, stop = eventfd(0, EFD_CLOEXEC);
-    nfds_t count = 0;
 
-    for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
-        count++;
-    }
-    watch = calloc(1, sizeof *watch + (count + 1) * sizeof watch->fds[0]);
+    /* Every adapter has a port at least, and every port is a device. */
+    watch = calloc(1, sizeof *watch + ((size_t) net->devices.count + 1) * sizeof watch->fds[0]);
     if (watch == NULL || stop < 0) {
         gpuring_error("out of memory or file descriptors for the watch over network devices");
         error = GPURING_ERR_NOMEM;
         goto fail;
     }
-    *watch =
-        (struct gpuring_verbs_watch){.net = net, .pid = getpid(), .stop = stop, .nadapters = count};
-    watch->fds[count] = (struct pollfd){.fd = stop, .events = POLLIN};
-    count = 0;
+    *watch = (struct gpuring_verbs_watch){.net = net, .pid = getpid(), .stop = stop};
     for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
-        watch->fds[count++] = (struct pollfd){.fd = a->context->async_fd, .events = POLLIN};
+        watch->fds[watch->nadapters++] =
+            (struct pollfd){.fd = a->context->async_fd, .events = POLLIN};
     }
+    watch->fds[watch->nadapters] = (struct pollfd){.fd = stop, .events = POLLIN};
     error = gpuring_proxy_thread_start(&watch->thread, watch_main, watch);
     if (error == 0) {
         net->watch = watch;
