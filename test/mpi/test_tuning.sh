@@ -44,7 +44,7 @@ OMPI_MCA_coll_gpuring_protocol=simple mpi 60 2 n2 tuning -i
 adopt_as_one "a protocol that is asked for goes before the file"
 rules "allreduce memory=host nodes=* ranks=* bytes=* ring"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 60 2 tuning -p
-adopt_as_one "coll_gpuring_algorithm=previous leaves all sizes"
+adopt_as_one "coll_gpuring_algorithm=previous delegates all sizes"
 
 # Everything left: types, operations, threads, processes that come later.
 all_left() { # TEXT

@@ -77,7 +77,7 @@ struct gpuring_tuned_range {
     uint64_t last;    /* bytes, included; the last range has no end */
     int8_t algorithm; /* enum gpuring_algorithm, -1: none is named */
     int8_t protocol;  /* enum gpuring_protocol, -1: none is named */
-    bool previous;    /* left to the previous component */
+    bool previous;    /* delegated to the previous component */
 };
 struct gpuring_tuned {
     uint32_t count;

@@ -23,7 +23,6 @@
 
 struct gpuring_fallback_allreduce {
     struct gpuring_oob *oob;
-    int nranks;
     struct gpuring_call call;
     uint64_t piece; /* elements at once */
     uint64_t done;  /* elements finished */
@@ -45,8 +44,7 @@ struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(struct gpur
 void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
                                       const struct gpuring_call *call, double *scale)
 {
-    int nranks = fallback->oob->nranks;
-    uint64_t bytes = ALL_BYTES / (uint64_t) nranks;
+    uint64_t bytes = ALL_BYTES / (uint64_t) fallback->oob->nranks;
 
     if (bytes > ONE_BYTES) {
         bytes = ONE_BYTES;
@@ -54,7 +52,6 @@ void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallbac
     if (bytes < call->element_size) {
         bytes = call->element_size;
     }
-    fallback->nranks = nranks;
     fallback->call = *call;
     fallback->scale = scale;
     fallback->done = 0;
@@ -85,12 +82,12 @@ static void fold(const struct gpuring_fallback_allreduce *fallback,
     gpuring_fold_fn op = gpuring_fold_table_base[fallback->call.type][fallback->call.op];
     uint8_t *sum = blocks->data + blocks->offsets[0];
 
-    for (int rank = 0; rank < fallback->nranks && fallback->scale != NULL; rank++) {
+    for (int rank = 0; rank < fallback->oob->nranks && fallback->scale != NULL; rank++) {
         gpuring_verify_scale(fallback->scale + fallback->done, gpuring_gathered_block(blocks, rank),
                              piece_count(fallback), fallback->call.type, fallback->call.op,
                              rank == 0);
     }
-    for (int rank = 1; rank < fallback->nranks; rank++) {
+    for (int rank = 1; rank < fallback->oob->nranks; rank++) {
         op(sum, NULL, sum, gpuring_gathered_block(blocks, rank), piece_count(fallback));
     }
 }
@@ -120,7 +117,7 @@ static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *ou
     if (gpuring_oob_troubled(fallback->oob)) {
         return GPURING_OK;
     }
-    for (int rank = 0; rank < fallback->nranks && status == GPURING_OK; rank++) {
+    for (int rank = 0; rank < fallback->oob->nranks && status == GPURING_OK; rank++) {
         status = blocks.sizes[rank] == bytes ? GPURING_OK : GPURING_ERR_PEER;
     }
     if (status == GPURING_OK) {

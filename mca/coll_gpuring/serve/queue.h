@@ -10,7 +10,7 @@
  *     items      next <-> ... <-> last        in the common order
  *     unordered  persistent calls whose turn is not known
  *
- * This file keeps the calls; progress.h moves them on. No MPI.
+ * This file keeps the calls; progress.c moves them on. No MPI.
  */
 #ifndef GPURING_SERVE_QUEUE_H
 #define GPURING_SERVE_QUEUE_H

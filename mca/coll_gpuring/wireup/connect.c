@@ -39,7 +39,7 @@ static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpu
     }
     gpuring_module_text(module, text, sizeof text);
     if (config->algorithm == GPURING_SELECT_PREVIOUS) {
-        gpuring_info("%s: coll_gpuring_algorithm=previous leaves all sizes to %s", text,
+        gpuring_info("%s: coll_gpuring_algorithm=previous delegates all sizes to %s", text,
                      gpuring_compat_component(module->previous.allreduce_module));
     } else if (gpuring_process.tuning.count > 0) {
         if (config->tuned != NULL) {
