@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# One rank alone runs out of memory while a communicator is made or wired up, at each call for memory
-# in turn, or for the requests of non-blocking calls: no rank may wait for it.
+# One rank alone runs out of memory while a communicator is wired up, at each call for memory in turn:
+# no rank may wait for it.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
 OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
 export OMPI_MCA_coll_gpuring_timeout
 
-# lacking RANKS NODES RANK [nonblocking|creation|requests]
+# lacking RANKS NODES RANK [nonblocking]
 lacking() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" \
         mpi 300 "$1" "n$2" wireup_memory "$3" ${4:+"$4"}
@@ -23,9 +23,6 @@ lacking 3 1 0
 lacking 4 1 2 nonblocking
 lacking 3 3 1
 lacking 4 2 3 nonblocking
-lacking 3 1 1 creation
-lacking 3 1 0 requests
-lacking 4 2 3 requests
 
 # The same while the ranks put together what they see of their node.
 LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" run 300 "$MPIRUN" -n 4 \

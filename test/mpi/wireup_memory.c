@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking|creation|requests]: one call for memory fails at this rank alone
- * while a communicator is wired up (creation: that one and all after it, while it is made); each of
- * them in turn. Every time all ranks come to an end, together, with the right result or with an MPI
- * error. requests: no call gets any memory there while non-blocking operations are started. Needs
- * memory_faults.la preloaded.
+ * wireup_memory RANK [nonblocking]: one call for memory fails at this rank alone while a
+ * communicator is wired up; each of them in turn. Every time all ranks come to an end, together,
+ * with the right result or with an MPI error. A non-blocking call without memory for its request
+ * has not begun: it returns MPI_ERR_NO_MEM and is made again. Needs memory_faults.la preloaded.
  */
 #include "harness.h"
 
@@ -16,12 +15,10 @@
 
 #include "memory_faults.h"
 
-#define COUNT      1000
-#define LIMIT      2000 /* calls: far more than a wire-up makes */
-#define OPERATIONS 5
+#define COUNT 1000
+#define LIMIT 2000 /* calls: far more than a wire-up makes */
 
-enum mode { BLOCKING, NONBLOCKING, CREATION, REQUESTS };
-
+static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
@@ -29,6 +26,14 @@ struct outcome {
     int status; /* MPI's */
     bool right;
 };
+
+static bool lacks_memory(int status)
+{
+    int class;
+
+    MPI_Error_class(status, &class);
+    return class == MPI_ERR_NO_MEM;
+}
 
 static struct outcome reduce(MPI_Comm comm, bool nonblocking, int salt)
 {
@@ -44,6 +49,11 @@ static struct outcome reduce(MPI_Comm comm, bool nonblocking, int salt)
     if (nonblocking) {
         outcome.status =
             MPI_Iallreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm, &request);
+        if (lacks_memory(outcome.status)) {
+            refused++;
+            outcome.status =
+                MPI_Iallreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm, &request);
+        }
         if (outcome.status == MPI_SUCCESS) {
             outcome.status = MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
@@ -73,9 +83,8 @@ static void gather(int mine, int *all)
 }
 
 /* One round; true while the failing rank made `number` calls or more. */
-static bool round_of(int failing, long number, enum mode mode, bool *good, int *errors)
+static bool round_of(int failing, long number, bool nonblocking, bool *good, int *errors)
 {
-    bool nonblocking = mode == NONBLOCKING;
     MPI_Comm comm;
     struct outcome outcome, again;
     long counted = 0;
@@ -85,19 +94,13 @@ static bool round_of(int failing, long number, enum mode mode, bool *good, int *
         MPI_Abort(MPI_COMM_WORLD, 2);
         return false;
     }
-    if (harness_rank == failing && mode == CREATION) {
-        arm(-number);
-    }
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    if (harness_rank == failing && mode == CREATION) {
-        counted = disarm();
-    }
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    if (harness_rank == failing && mode != CREATION) {
+    if (harness_rank == failing) {
         arm(number);
     }
     outcome = reduce(comm, nonblocking, (int) number);
-    if (harness_rank == failing && mode != CREATION) {
+    if (harness_rank == failing) {
         counted = disarm();
     }
     gather(outcome.status == MPI_SUCCESS, seen);
@@ -121,66 +124,19 @@ static bool round_of(int failing, long number, enum mode mode, bool *good, int *
     return more != 0;
 }
 
-/* The first takes the spare request, the others have none: their calls end where they begin. */
-static void requests(int failing)
-{
-    static int data[OPERATIONS][COUNT];
-    MPI_Request request[OPERATIONS];
-    int size = harness_size, empty = 0;
-    bool good = reduce(MPI_COMM_WORLD, false, 0).right, nonblocking = true;
-
-    for (int k = 0; k < OPERATIONS; k++) {
-        for (int i = 0; i < COUNT; i++) {
-            data[k][i] = i * 3 + k + harness_rank;
-        }
-    }
-    if (harness_rank == failing) {
-        arm(-1);
-    }
-    for (int k = 0; k < OPERATIONS; k++) {
-        good = MPI_Iallreduce(MPI_IN_PLACE, data[k], COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
-                              &request[k]) == MPI_SUCCESS &&
-               good;
-        empty += k > 0 && request[k] == request[1];
-    }
-    if (harness_rank == failing) {
-        disarm();
-        nonblocking = empty == OPERATIONS - 1;
-    }
-    good = MPI_Waitall(OPERATIONS, request, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
-    for (int k = 0; k < OPERATIONS; k++) {
-        for (int i = 0; i < COUNT; i++) {
-            good = good && data[k][i] == size * (i * 3 + k) + size * (size - 1) / 2;
-        }
-    }
-    harness_check(nonblocking, "the failures were met by the requests");
-    harness_check(good, "non-blocking calls without memory for requests: right results everywhere");
-    good = reduce(MPI_COMM_WORLD, true, 7).right;
-    harness_check(good, "and afterwards");
-}
-
 int main(int argc, char **argv)
 {
     int failing, errors = 0;
-    bool more = true, all_good = true;
-    enum mode mode = BLOCKING;
-    static const char *const modes[] = {"blocking", "nonblocking", "creation", "requests"};
+    bool more = true, all_good = true, nonblocking = argc > 2;
     long number = 0;
     long long dead;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     failing = argc > 1 ? atoi(argv[1]) % harness_size : 0;
-    for (int i = 0; argc > 2 && i <= REQUESTS; i++) {
-        mode = strcmp(argv[2], modes[i]) == 0 ? (enum mode) i : mode;
-    }
     *(void **) &arm = dlsym(RTLD_DEFAULT, "memory_faults_arm");
     *(void **) &disarm = dlsym(RTLD_DEFAULT, "memory_faults_disarm");
     harness_check(arm != NULL && disarm != NULL, "the library that fails is loaded");
     if (arm == NULL || disarm == NULL) {
-        return harness_finish();
-    }
-    if (mode == REQUESTS) {
-        requests(failing);
         return harness_finish();
     }
     dead = harness_pvar("coll_gpuring_fallbacks");
@@ -188,7 +144,7 @@ int main(int argc, char **argv)
         bool good = false;
 
         number++;
-        more = round_of(failing, number, mode, &good, &errors);
+        more = round_of(failing, number, nonblocking, &good, &errors);
         all_good = all_good && good;
     }
     dead = harness_pvar("coll_gpuring_fallbacks") - dead;
@@ -198,13 +154,12 @@ int main(int argc, char **argv)
             "fell back, %d rounds ended in MPI errors\n",
             number - 1, failing, dead, errors);
     }
-    harness_check(all_good, "all ranks end alike, right or with an MPI error, %s", modes[mode]);
+    harness_check(all_good, "all ranks end alike, right or with an MPI error, %s",
+                  nonblocking ? "nonblocking" : "blocking");
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
-    if (mode == CREATION) {
-        harness_check(number > 4 && dead == 0, "each communicator is served all the same");
-    } else {
-        harness_check(number > 20 && number < LIMIT && dead >= number / 2,
-                      "the failures were met by the wire-up");
-    }
+    harness_check((refused > 0) == (nonblocking && harness_rank == failing),
+                  "a call without memory for a request returns MPI_ERR_NO_MEM");
+    harness_check(number > 20 && number < LIMIT && dead >= number / 2,
+                  "the failures were met by the wire-up");
     return harness_finish();
 }
