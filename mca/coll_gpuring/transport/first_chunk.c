@@ -148,7 +148,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
             return GPURING_AGAIN;
         }
         if (status == GPURING_OK) {
-            const struct gpuring_peer *peer = gpuring_transport_peer(transport, which->peer);
+            const struct gpuring_peer *peer = gpuring_peer_find(transport, which->peer);
 
             snprintf(text, size,
                      "[first-chunk] %s delivered nothing %s rank %d on %s within %.1f s",

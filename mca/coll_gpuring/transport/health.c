@@ -30,7 +30,7 @@ int gpuring_transport_peer_text(const struct gpuring_transport *transport, int p
                                 enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size)
 {
     int rank = gpuring_transport_peer_rank(transport, plan, lane, wait, ref);
-    const struct gpuring_peer *peer = gpuring_transport_peer(transport, rank);
+    const struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
 
     if (peer == NULL) {
         snprintf(text, size, "no peer");
@@ -149,7 +149,7 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
                                   size_t size)
 {
-    const struct gpuring_peer *known = gpuring_transport_peer(transport, peer);
+    const struct gpuring_peer *known = gpuring_peer_find(transport, peer);
     unsigned long long operation;
 
     if (known == NULL || known->page == NULL) {

@@ -219,6 +219,8 @@ void gpuring_region_give_back(struct gpuring_transport *transport);
 void gpuring_region_look(void);
 
 /* peer.c: connections inside the node */
+struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport, int rank);
+int gpuring_peer_compare(const void *a, const void *b); /* by rank */
 int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_peer *peer,
                          const struct gpuring_blob *blob);
 void gpuring_peer_disconnect(struct gpuring_transport *transport, struct gpuring_peer *peer);
@@ -272,6 +274,5 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
 
 /* transport.c */
 void gpuring_transport_rename(struct gpuring_transport *transport);
-struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank);
 
 #endif

@@ -5,11 +5,28 @@
  * sender's block (heads), in the memory of their devices (shared memory for the host device, CUDA
  * IPC for GPUs) or, where those do not reach each other, in host memory.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+int gpuring_peer_compare(const void *a, const void *b)
+{
+    int left = ((const struct gpuring_peer *) a)->rank;
+    int right = ((const struct gpuring_peer *) b)->rank;
+
+    return (left > right) - (left < right);
+}
+
+struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport, int rank)
+{
+    const struct gpuring_peer wanted = {.rank = rank};
+
+    return bsearch(&wanted, transport->peers, (size_t) transport->npeers, sizeof wanted,
+                   gpuring_peer_compare);
+}
 
 /* Where the other end's block lies; proves that it lies within the peer's memory. */
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
@@ -91,7 +108,7 @@ int gpuring_peer_connect(struct gpuring_transport *transport, struct gpuring_pee
 
 static void bind_end(struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
-    const struct gpuring_peer *peer = gpuring_transport_peer(transport, conn->peer);
+    const struct gpuring_peer *peer = gpuring_peer_find(transport, conn->peer);
     uint8_t *own = (peer->stages ? transport->staged : transport->region) + conn->offset;
     uint8_t *other = (peer->stages ? peer->staged : peer->region) + conn->peer_offset;
 

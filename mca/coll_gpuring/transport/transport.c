@@ -71,22 +71,6 @@ static void list_ends(struct gpuring_transport *transport)
     }
 }
 
-static int compare_peers(const void *a, const void *b)
-{
-    int left = ((const struct gpuring_peer *) a)->rank;
-    int right = ((const struct gpuring_peer *) b)->rank;
-
-    return (left > right) - (left < right);
-}
-
-struct gpuring_peer *gpuring_transport_peer(const struct gpuring_transport *transport, int rank)
-{
-    const struct gpuring_peer wanted = {.rank = rank};
-
-    return bsearch(&wanted, transport->peers, (size_t) transport->npeers, sizeof wanted,
-                   compare_peers);
-}
-
 /* The distinct ranks at the other ends, sorted. */
 static void list_peers(struct gpuring_transport *transport)
 {
@@ -97,7 +81,7 @@ static void list_peers(struct gpuring_transport *transport)
         transport->peers[i] = (struct gpuring_peer){.rank = transport->conns[i].peer,
                                                     .remote = transport->conns[i].remote};
     }
-    qsort(transport->peers, total, sizeof *transport->peers, compare_peers);
+    qsort(transport->peers, total, sizeof *transport->peers, gpuring_peer_compare);
     for (uint32_t i = 0; i < total; i++) {
         if (kept == 0 || transport->peers[kept - 1].rank != transport->peers[i].rank) {
             transport->peers[kept++] = transport->peers[i];
@@ -117,7 +101,7 @@ static int find_places(struct gpuring_transport *transport)
         return GPURING_ERR_NOMEM;
     }
     for (int rank = 0; rank < config->nranks; rank++) {
-        struct gpuring_peer *peer = gpuring_transport_peer(transport, rank);
+        struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
         int place = count[config->node[rank]]++;
 
         if (peer != NULL) {
