@@ -52,8 +52,8 @@ static int find_name(const char *const *names, const char *word)
     return -1;
 }
 
-/* *found: the number of the name that the word is; `what` says what it names. */
-static int parse_name(const struct line *line, const char *what, const char *const *names,
+/* *found: the number of the name that the word is; `wrong` begins the message if it is none. */
+static int parse_name(const struct line *line, const char *wrong, const char *const *names,
                       const char *word, int *found)
 {
     char known[128] = "";
@@ -67,7 +67,7 @@ static int parse_name(const struct line *line, const char *what, const char *con
         used += (size_t) snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                   names[i]);
     }
-    return complain(line, "[bad-%s] '%s' is no %s; known are %s", what, word, what, known);
+    return complain(line, "%s '%s' is unknown; known are %s", wrong, word, known);
 }
 
 /* Cut a line into words; # ends it. */
@@ -192,7 +192,7 @@ static int parse_condition(const struct line *line, const char *word, unsigned *
 static int parse_server(const struct line *line, unsigned at, struct gpuring_tuning_rule *rule)
 {
     rule->protocol = GPURING_PARAM_PROTOCOL_AUTO;
-    if (parse_name(line, "algorithm", algorithms, line->word[at], &rule->algorithm) != 0) {
+    if (parse_name(line, "[bad-algorithm]", algorithms, line->word[at], &rule->algorithm) != 0) {
         return GPURING_ERR_ARG;
     }
     if (at + 1 == line->words) {
@@ -204,7 +204,7 @@ static int parse_server(const struct line *line, unsigned at, struct gpuring_tun
                         "algorithm has one",
                         line->word[line->words - 1]);
     }
-    return parse_name(line, "protocol", protocols, line->word[at + 1], &rule->protocol);
+    return parse_name(line, "[bad-protocol]", protocols, line->word[at + 1], &rule->protocol);
 }
 
 static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
