@@ -27,7 +27,7 @@ static bool buffers_decide(void)
 void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                                   struct gpuring_call *call)
 {
-    /* Partner: after_tried in wireup.c. */
+    /* Partner: complete in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
     struct gpuring_serve *serve = module->serve;
 

@@ -169,7 +169,7 @@ static inline struct gpuring_circumstances gpuring_serve_look(
     const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
     enum gpuring_form form)
 {
-    /* Partner: after_tried in wireup.c. */
+    /* Partner: complete in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
     const struct gpuring_serve *serve = module->serve;
 

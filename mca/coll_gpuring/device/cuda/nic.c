@@ -34,7 +34,8 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
 /*
  * Must what a network device wrote be flushed before a kernel of this GPU may read it? Not if the
  * driver says that the GPU sees it in order, "owner" or more; not knowing is no. The driver's own
- * flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread, see HACKING.
+ * flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread, see
+ * doc/hacking/net.md.
  */
 static bool needs_flush(const struct gpuring_device *device)
 {
