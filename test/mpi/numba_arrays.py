@@ -280,29 +280,6 @@ def other_gpu():
         tell(np.array_equal(host_of(target), total()), "allreduce on another GPU: right")
 
 
-def after_close(closes, who):
-    """A GPU is reset: old communicators say so, new ones go on with what is made then."""
-    old = comm.Dup()
-    buffer = device(data(rank))
-    old.Allreduce(MPI.IN_PLACE, buffer)
-    if closes:
-        del buffer
-        cuda.close()
-        cuda.select_device(rank % len(cuda.gpus))
-        buffer = device(data(rank))
-    try:
-        old.Allreduce(MPI.IN_PLACE, buffer)
-        refused = False
-    except MPI.Exception:
-        refused = True
-    tell(refused, f"after cuda.close() at {who}: an error on a communicator that was used before")
-    fresh = comm.Dup()
-    buffer = device(data(rank))
-    fresh.Allreduce(MPI.IN_PLACE, buffer)
-    tell(np.array_equal(host_of(buffer), total()),
-         f"after cuda.close() at {who}: a new communicator serves")
-
-
 comm.Set_errhandler(MPI.ERRORS_RETURN)
 counters = Counters("calls", "staged")
 cuda.select_device(rank % len(cuda.gpus))
@@ -316,8 +293,6 @@ for make in pinned, mapped:
         run(call, make, "left to others")
 for scene in halves, from_another_process, in_thread, registered, other_gpu:
     scene()
-after_close(rank == 0, "one rank")
-after_close(True, "all ranks")
 counters.close()
 if rank == 0:
     print(f"1..{lines}")

@@ -28,7 +28,7 @@ for layout in "2 1" "3 2" "3 3"; do
     ranks=${layout% *} gpus=${layout#* }
     export GPURING_STANDIN_GPUS="$gpus"
     mpi 120 "$ranks" "$python" "$top_srcdir/test/mpi/numba_arrays.py"
-    check "$ranks ranks, $gpus GPUs: they reach each other, also after a reset" \
+    check "$ranks ranks, $gpus GPUs: they reach each other" \
         silent '\[peer-silent\]'
     adopt_as_one "$ranks ranks, $gpus GPUs"
 done
