@@ -280,6 +280,33 @@ def other_gpu():
         tell(np.array_equal(host_of(target), total()), "allreduce on another GPU: right")
 
 
+def fails(communicator, buffer):
+    try:
+        communicator.Allreduce(MPI.IN_PLACE, buffer)
+        return False
+    except MPI.Exception:
+        return True
+
+
+def after_reset():
+    """The GPU of rank 0 is reset: its calls on GPU buffers are errors from then on."""
+    old = comm.Dup()
+    buffer = device(data(rank))
+    old.Allreduce(MPI.IN_PLACE, buffer)
+    if rank == 0:
+        del buffer
+        cuda.close()
+        cuda.select_device(0)
+        buffer = device(data(rank))
+    tell(fails(old, buffer),
+         "after cuda.close(): an error on a communicator that was used before")
+    failed = fails(comm.Dup(), buffer)
+    tell(failed or rank != 0, "after cuda.close(): an error on a new communicator at that rank")
+    host = data(rank)
+    comm.Allreduce(MPI.IN_PLACE, host)
+    tell(np.array_equal(host, total()), "after cuda.close(): host buffers are right")
+
+
 comm.Set_errhandler(MPI.ERRORS_RETURN)
 counters = Counters("calls", "staged")
 cuda.select_device(rank % len(cuda.gpus))
@@ -293,6 +320,7 @@ for make in pinned, mapped:
         run(call, make, "left to others")
 for scene in halves, from_another_process, in_thread, registered, other_gpu:
     scene()
+after_reset()
 counters.close()
 if rank == 0:
     print(f"1..{lines}")

@@ -10,11 +10,10 @@ static bool is_destroyed(const struct gpuring_device *device)
     return __atomic_load_n(&device->destroyed, __ATOMIC_RELAXED);
 }
 
-/* One message; a driver that calls it just invalid may be in trouble of another sort. */
-static int context_destroyed(struct gpuring_device *device, CUresult result)
+/* One message, if it is sure; then nothing that was made in the context is touched again. */
+static int context_destroyed(struct gpuring_device *device, bool sure)
 {
-    bool known = result == CUDA_ERROR_CONTEXT_IS_DESTROYED &&
-                 __atomic_exchange_n(&device->destroyed, true, __ATOMIC_RELAXED);
+    bool known = sure && __atomic_exchange_n(&device->destroyed, true, __ATOMIC_RELAXED);
 
     if (!known) {
         gpuring_error("[context-destroyed] the CUDA context of GPU %d that coll/gpuring works in, "
@@ -38,7 +37,7 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
     case CUDA_ERROR_DEINITIALIZED: /* in exit handlers, after the application's runtime */
         return GPURING_ERR_IO;
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        return context_destroyed(device, result);
+        return context_destroyed(device, true);
     case CUDA_ERROR_OUT_OF_MEMORY:
         gpuring_error(
             "[gpu-memory] cannot %s: %s; free GPU memory, or lower coll_gpuring_buffer_size or "
@@ -50,6 +49,13 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
                       gpuring_cuda_error(device->driver, result, text, sizeof text));
         return GPURING_ERR_IO;
     }
+}
+
+int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what)
+{
+    return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT
+               ? context_destroyed(device, true)
+               : gpuring_cuda_check(device, result, what);
 }
 
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name)
@@ -99,7 +105,7 @@ int gpuring_cuda_enter(struct gpuring_device *device)
     }
     result = is_destroyed(device) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : push(device, device->context);
     return result == CUDA_ERROR_INVALID_CONTEXT
-               ? context_destroyed(device, result)
+               ? context_destroyed(device, false)
                : gpuring_cuda_check(device, result, "make the CUDA context current");
 }
 

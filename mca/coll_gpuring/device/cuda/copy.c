@@ -136,7 +136,8 @@ static int end(struct gpuring_device *device, const struct way *way, CUresult re
         result = result == CUDA_SUCCESS ? device->driver->stream_sync(way->stream) : result;
         (void) device->driver->stream_destroy(way->stream);
     }
-    status = gpuring_cuda_check(device, result, what);
+    status = way->other ? gpuring_cuda_check(device, result, what)
+                        : gpuring_cuda_check_stream(device, result, what);
     gpuring_cuda_leave(device);
     return status;
 }
@@ -204,7 +205,7 @@ static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const 
     int status = gpuring_cuda_enter(stream->device);
 
     if (status == GPURING_OK) {
-        status = gpuring_cuda_check(stream->device, call(stream->stream), what);
+        status = gpuring_cuda_check_stream(stream->device, call(stream->stream), what);
         gpuring_cuda_leave(stream->device);
     }
     return status;

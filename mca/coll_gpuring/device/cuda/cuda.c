@@ -181,7 +181,7 @@ static int allocate_filled(struct gpuring_device *device, const void *table, siz
                               : device->driver->copy_async(address, (CUdeviceptr) (uintptr_t) table,
                                                            bytes, device->uploads);
 
-        status = gpuring_cuda_check(device, filled, "initialise device memory");
+        status = gpuring_cuda_check_stream(device, filled, "initialise device memory");
         if (status == GPURING_OK) {
             status = gpuring_cuda_check(device, device->driver->stream_sync(device->uploads),
                                         "initialise device memory");

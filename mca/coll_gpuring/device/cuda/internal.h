@@ -59,6 +59,10 @@ bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice 
 /* 0, or a status for the driver's result after one log line "cannot <what>: <error>; <remedy>". */
 int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const char *what);
 
+/* The same for a use of the device's own streams, events and kernels: a driver that does not know
+ * them has lost the context. After cudaDeviceReset the primary context has its old handle. */
+int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what);
+
 /* 0 also if the driver does not tell. */
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name);
 

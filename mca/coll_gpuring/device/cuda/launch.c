@@ -78,11 +78,11 @@ int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work
     }
     status = find_function(device, work, &function);
     if (status == GPURING_OK) {
-        status = gpuring_cuda_check(device,
-                                    device->driver->launch(function, work->nlanes, 1, 1,
-                                                           GPURING_KERNEL_THREADS, 1, 1, 0,
-                                                           stream->stream, arguments, NULL),
-                                    "launch a kernel");
+        status = gpuring_cuda_check_stream(device,
+                                           device->driver->launch(function, work->nlanes, 1, 1,
+                                                                  GPURING_KERNEL_THREADS, 1, 1, 0,
+                                                                  stream->stream, arguments, NULL),
+                                           "launch a kernel");
     }
     if (status == GPURING_OK) {
         status = gpuring_cuda_check(
@@ -123,8 +123,9 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
     if (status != GPURING_OK) {
         return status;
     }
-    status = gpuring_cuda_check(device, device->driver->event_query(stream->event),
-                                "run a kernel; the GPU reports an error of an earlier launch");
+    status =
+        gpuring_cuda_check_stream(device, device->driver->event_query(stream->event),
+                                  "run a kernel; the GPU reports an error of an earlier launch");
     gpuring_cuda_leave(device);
     if (status != GPURING_OK) {
         return status; /* GPURING_AGAIN while it runs */
