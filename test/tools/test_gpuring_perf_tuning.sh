@@ -31,8 +31,8 @@ count() { grep -c "ranks=$1 " "$file"; }
 
 tune 2 "" -b 4 -e 64K -f 16
 check "two ranks: status 0" test "$status" -eq 0
-check "each size is told, with both times, their ratio and who serves" \
-    test "$(grep -Ec '^ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[a-z]+ +[a-z0-9]+ +(coll/gpuring|previous)$' "$work/out")" -eq 4
+check "each size is printed, with both times, their ratio and who serves" \
+    test "$(grep -Ec '^ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[a-z-]+ +[a-z0-9]+ +(coll/gpuring|previous)$' "$work/out")" -eq 4
 check "the first line of the file is the version's" \
     test "$(head -n 1 "$file")" = "gpuring-tuning 1"
 check "from size 0 on, without an end" \
