@@ -37,6 +37,20 @@ json_t *topo_json_gpus(const struct topo_machine *machine)
     return list;
 }
 
+json_t *topo_json_omitted(const struct topo_machine *machine)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < machine->nomitted; i++) {
+        const struct topo_omitted *omitted = &machine->omitted[i];
+
+        json_array_append_new(list, json_pack("{s:I,s:I,s:s,s:s}", "dev", (json_int_t) omitted->dev,
+                                              "rank", (json_int_t) omitted->rank, "busid",
+                                              omitted->busid, "reason", omitted->reason));
+    }
+    return list;
+}
+
 /* The first net element with this device number, or NULL. */
 static struct pci_elem *net_element(const struct pci_doc *doc, int dev)
 {

@@ -107,6 +107,7 @@ static void machine_set(json_t *root, const struct topo_machine *machine)
     json_object_set_new(root, "cpu", topo_json_cpu(machine));
     json_object_set_new(root, "gpus", topo_json_gpus(machine));
     json_object_set_new(root, "nets", topo_json_nets(machine));
+    json_object_set_new(root, "omitted_gpus", topo_json_omitted(machine));
 }
 
 static void paths_set(json_t *root, const struct topo_machine *machine)

@@ -18,6 +18,8 @@ json_t *topo_json_number(double value);
 json_t *topo_json_cpu(const struct topo_machine *machine);
 json_t *topo_json_gpus(const struct topo_machine *machine);
 json_t *topo_json_nets(const struct topo_machine *machine);
+/* The GPUs of the topology that take no part: {dev, rank, busid, reason}. */
+json_t *topo_json_omitted(const struct topo_machine *machine);
 /* [class, GB/s, hops] from each node of one kind to each of another. */
 json_t *topo_json_paths(const struct topo_machine *machine, enum pci_node_type from,
                         enum pci_node_type to);

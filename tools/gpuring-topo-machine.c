@@ -159,13 +159,15 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
         }
         return failure(machine_named(machine), rc, &error);
     }
-    if (options->ngpus > 0) {
+    rc = topo_omitted_find(machine);
+    rc = rc ? rc : topo_omitted_text(machine, &machine->notes);
+    if (rc == 0 && options->ngpus > 0) {
         rc = pci_doc_keep_gpus(machine->doc, options->gpus, options->ngpus, &error);
+        if (rc != 0) {
+            return failure("--gpus", rc, &error);
+        }
     }
-    if (rc != 0) {
-        return failure("--gpus", rc, &error);
-    }
-    rc = graph_build(machine, &error);
+    rc = rc ? rc : graph_build(machine, &error);
     return rc == 0 ? TOPO_EXIT_OK : failure(machine_named(machine), rc, &error);
 }
 
@@ -276,6 +278,8 @@ void topo_machine_free(struct topo_machine *machine)
     free(machine->wires);
     pci_channels_fini(&machine->ring);
     pci_channels_fini(&machine->tree);
+    free(machine->omitted);
+    free(machine->notes);
     pci_graph_free(machine->graph);
     pci_doc_free(machine->doc);
     pci_nvml_close(machine->nvml);

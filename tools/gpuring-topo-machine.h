@@ -25,6 +25,13 @@ struct topo_times {
     double connect;
 };
 
+/* A GPU of the topology that takes no part. */
+struct topo_omitted {
+    char busid[32];
+    long dev, rank; /* rank -1: none */
+    const char *reason;
+};
+
 struct topo_machine {
     const struct topo_options *options;
     char name[256]; /* of the file without folder and ".xml", or of the host */
@@ -33,6 +40,9 @@ struct topo_machine {
     struct pci_doc *doc;
     struct pci_graph *graph;
     uint32_t gpus;
+    struct topo_omitted *omitted;
+    size_t nomitted;
+    char *notes; /* a line for each reason why GPUs are omitted, or "" */
     /* From here on: when there is a GPU, and only after topo_machine_search. */
     struct pci_channels ring, tree;
     struct pci_wire *wires; /* of all ranks: what they would send to each other */
@@ -47,6 +57,11 @@ struct topo_machine {
 /* Reads or discovers the machine and builds its graph.  Returns an exit status, after a message on
  * failure. */
 int topo_machine_load(const struct topo_options *options, struct topo_machine *machine);
+
+/* The GPUs of the whole document that take no part.  0 or -ENOMEM. */
+int topo_omitted_find(struct topo_machine *machine);
+/* A line for each reason; malloc'ed. */
+int topo_omitted_text(const struct topo_machine *machine, char **text);
 
 /* Searches channels, computes bounds, prepares the cost model. */
 int topo_machine_search(struct topo_machine *machine);

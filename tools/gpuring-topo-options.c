@@ -5,6 +5,7 @@
 
 #include <getopt.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,9 @@
 #include "mca/topo_pci/graph/pcigraph.h"
 
 enum {
-    NODES_MAX = 1 << 20, /* of 8 GPUs: more ranks than any machine has */
-    DEVICES_MAX = 65535, /* device numbers in --gpus */
+    NODES_MAX = 1 << 20,   /* of 8 GPUs: more ranks than any machine has */
+    JOB_NODES_MAX = 16384, /* of simulate */
+    DEVICES_MAX = 65535,   /* device numbers in --gpus */
 };
 
 static const struct {
@@ -39,7 +41,8 @@ static void help_print(void)
     puts(
         "\nOptions:\n"
         "  -t, --topo FILE        a topology file in NCCL's format; without it, this machine\n"
-        "  -n, --nodes N          N such machines (default 1; simulate: 1 to 16384)\n"
+        "  -n, --nodes N          N such machines (default 1; simulate: at most 16384,\n"
+        "                         without it five jobs of 1 to 16384)\n"
         "  -g, --gpus LIST        only these GPUs, by rank in the file: 0,2,5 or 0-3\n"
         "  -p, --p2p ok|no        whether the driver permits GPUs to reach each other\n"
         "      --p2p-level CLASS  use peer access up to this path class (LOC NVL PIX PXB PHB SYS)\n"
@@ -57,9 +60,15 @@ static void help_print(void)
         "See gpuring-topo(1).");
 }
 
-static int mistake(const char *format, const char *value)
+static int mistake(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int mistake(const char *format, ...)
 {
-    topo_message(format, value);
+    va_list args;
+
+    va_start(args, format);
+    argument_message("gpuring-topo", format, args);
+    va_end(args);
     fputs("Try 'gpuring-topo --help'.\n", stderr);
     return TOPO_EXIT_USAGE;
 }
@@ -213,6 +222,40 @@ static int command_read(const char *name, enum topo_command *command)
     return mistake("'%s' is no command", name);
 }
 
+#define COMMAND(NAME) (1u << TOPO_##NAME)
+
+/* What is given must do something for the command.  Returns -1, else the exit status. */
+static int options_match(const struct topo_options *options)
+{
+    const unsigned searching =
+        COMMAND(channels) | COMMAND(predict) | COMMAND(report) | COMMAND(svg);
+    const struct {
+        int given;
+        const char *name;
+        unsigned commands;
+    } rules[] = {
+        {options->graph != NULL, "--graph", COMMAND(simulate)},
+        {options->containers, "--containers", COMMAND(simulate)},
+        {options->sizes != NULL, "--sizes", COMMAND(predict) | COMMAND(report)},
+        {options->model != NULL, "--model", searching},
+    };
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        if (rules[i].given && !(rules[i].commands & 1u << options->command)) {
+            return mistake("%s does not go with '%s'", rules[i].name,
+                           commands[options->command].name);
+        }
+    }
+    if (options->graph && !options->nodes_given) {
+        return mistake("--graph needs --nodes");
+    }
+    if (options->command == TOPO_simulate && options->nodes > JOB_NODES_MAX) {
+        return mistake("--nodes: simulate takes at most %d, not %u", JOB_NODES_MAX, options->nodes);
+    }
+    return -1;
+}
+#undef COMMAND
+
 int topo_options_read(int argc, char **argv, struct topo_options *options)
 {
     static const struct option longs[] = {
@@ -244,14 +287,7 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
     if (status < 0 && optind + 1 < argc) {
         status = mistake("unexpected argument '%s'", argv[optind + 1]);
     }
-    if (status < 0 && options->graph &&
-        (options->command != TOPO_simulate || !options->nodes_given)) {
-        status = mistake("--graph %s goes with simulate and --nodes", options->graph);
-    }
-    if (status < 0 && options->containers && options->command != TOPO_simulate) {
-        status = mistake("--containers goes with simulate, not with '%s'", argv[optind]);
-    }
-    return status;
+    return status < 0 ? options_match(options) : status;
 }
 
 void topo_options_free(struct topo_options *options)

@@ -8,8 +8,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +29,7 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
     struct topo_job job;
     int ends[2], status;
     ssize_t got = 0;
-    pid_t child;
+    pid_t parent = getpid(), child;
 
     status = topo_job_prepare(machine, nodes, &job);
     if (status == 0 && pipe(ends) != 0) {
@@ -39,6 +41,11 @@ static int job_measure(const struct topo_machine *machine, uint32_t nodes,
     }
     child = fork();
     if (child == 0) {
+        /* Whatever ends the parent ends the child, too. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
         topo_job_run(&job, figures);
         _exit(write(ends[1], figures, sizeof(*figures)) == sizeof(*figures) ? 0 : 1);
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpuring-topo-machine.h"
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 enum {
     DRAWINGS = 2,

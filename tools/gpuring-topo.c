@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpuring-topo-machine.h"
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 /* Whether a command needs the search, or only the graph. */
 static int needs_search(const struct topo_options *options)
@@ -33,6 +33,15 @@ static int status_of(int rc)
     return rc == 0 ? TOPO_EXIT_OK : TOPO_EXIT_FAILURE;
 }
 
+/* Below what a command has printed: which GPUs it is not about. */
+static int with_notes(FILE *out, const struct topo_machine *machine, int status)
+{
+    if (machine->notes[0]) {
+        fprintf(out, "\n%s", machine->notes);
+    }
+    return status;
+}
+
 static int command_run(FILE *out, const struct topo_machine *machine)
 {
     const struct topo_options *options = machine->options;
@@ -43,19 +52,20 @@ static int command_run(FILE *out, const struct topo_machine *machine)
     }
     switch (options->command) {
     case TOPO_show:
-        return status_of(pci_render_tree(out, machine->doc, machine->graph));
+        return with_notes(out, machine,
+                          status_of(pci_render_tree(out, machine->doc, machine->graph)));
     case TOPO_matrix:
-        return status_of(pci_render_matrix(out, machine->graph));
+        return with_notes(out, machine, status_of(pci_render_matrix(out, machine->graph)));
     case TOPO_channels:
-        return topo_channels_print(out, machine);
+        return with_notes(out, machine, topo_channels_print(out, machine));
     case TOPO_predict:
-        return topo_predict_print(out, machine);
+        return with_notes(out, machine, topo_predict_print(out, machine));
     case TOPO_simulate:
         return topo_simulate_print(out, machine);
     case TOPO_svg:
         return topo_svg_print(out, machine);
     case TOPO_dot:
-        return status_of(pci_render_dot(out, machine->graph));
+        return status_of(pci_render_dot(out, machine->graph, machine->notes));
     default:
         return topo_xml_print(out, machine);
     }

@@ -35,9 +35,21 @@ tools_gpuring_fit_SOURCES = \
     tools/gpuring-fit-samples.c
 dist_man1_MANS += doc/man/gpuring-fit.1
 
+# Text and pictures of a machine.
+noinst_LTLIBRARIES += libgpuring_render.la
+libgpuring_render_la_SOURCES = \
+    tools/render/dot.c \
+    tools/render/matrix.c \
+    tools/render/pci_render.h \
+    tools/render/svg.c \
+    tools/render/svg.h \
+    tools/render/svg_machine.c \
+    tools/render/svg_panel.c \
+    tools/render/text.c
+
 bin_PROGRAMS += tools/gpuring-topo
 tools_gpuring_topo_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
-tools_gpuring_topo_LDADD = libgpuring_core.la libpcigraph.la $(JANSSON_LIBS) -lm
+tools_gpuring_topo_LDADD = libgpuring_render.la libgpuring_core.la libpcigraph.la $(JANSSON_LIBS) -lm
 tools_gpuring_topo_SOURCES = \
     tools/gpuring-argument.c \
     tools/gpuring-argument.h \
@@ -51,6 +63,7 @@ tools_gpuring_topo_SOURCES = \
     tools/gpuring-topo-json-machine.c \
     tools/gpuring-topo-machine.c \
     tools/gpuring-topo-machine.h \
+    tools/gpuring-topo-omitted.c \
     tools/gpuring-topo-options.c \
     tools/gpuring-topo-output.c \
     tools/gpuring-topo-simulate.c \

@@ -53,14 +53,6 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/predict/predict.c \
     mca/topo_pci/predict/predict.h \
     mca/topo_pci/predict/table.c \
-    mca/topo_pci/render/dot.c \
-    mca/topo_pci/render/matrix.c \
-    mca/topo_pci/render/pci_render.h \
-    mca/topo_pci/render/svg.c \
-    mca/topo_pci/render/svg.h \
-    mca/topo_pci/render/svg_machine.c \
-    mca/topo_pci/render/svg_panel.c \
-    mca/topo_pci/render/text.c \
     mca/topo_pci/search/bound.c \
     mca/topo_pci/search/channels.c \
     mca/topo_pci/search/channels_graph.c \

@@ -259,7 +259,7 @@ test_unit_test_pci_facts_DEPENDENCIES = libpcigraph.la test/unit/fake_nvml.la
 unit_tests += test/unit/test_pci_render
 test_unit_test_pci_render_SOURCES = test/unit/test_pci_render.c
 test_unit_test_pci_render_CPPFLAGS = $(AM_CPPFLAGS) $(EXPAT_CPPFLAGS)
-test_unit_test_pci_render_LDADD = $(pci_test_libs) $(EXPAT_LIBS)
+test_unit_test_pci_render_LDADD = libgpuring_render.la $(pci_test_libs) $(EXPAT_LIBS)
 
 unit_tests += test/unit/test_pci_search
 test_unit_test_pci_search_SOURCES = test/unit/test_pci_search.c test/unit/pci_cube.h $(pci_proof)

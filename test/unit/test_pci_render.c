@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <expat.h>
 
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 /* Two sockets; a switch with two GPUs and a NIC of two ports; a third GPU on NVLink with the
  * others. */
@@ -157,12 +157,18 @@ static unsigned count_of(const char *text, const char *part)
     return count;
 }
 
+static int dot_render(FILE *out, const struct pci_graph *graph)
+{
+    return pci_render_dot(out, graph, "one \"GPU\"\nomitted\n");
+}
+
 static void test_dot(void **in)
 {
     struct state *state = *in;
 
-    render(state, pci_render_dot);
+    render(state, dot_render);
     assert_int_equal(strncmp(state->text, "graph machine {", 15), 0);
+    assert_int_equal(count_of(state->text, "label=\"one \\\"GPU\\\"\\lomitted\\l\";\n"), 1);
     assert_int_equal(count_of(state->text, "label=\"GPU "), 3);
     assert_int_equal(count_of(state->text, "label=\"NVL "), 2);
     assert_int_equal(count_of(state->text, "label=\"SYS 10\""), 1);

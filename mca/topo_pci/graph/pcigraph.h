@@ -15,7 +15,6 @@
  *     pci_channels.h   graph -> ring and tree channels in a node, global rings and trees
  *     pci_bound.h      bounds on what any pattern can reach
  *     pci_predict.h    the cost model
- *     pci_render.h     text, JSON and SVG
  *
  * Units: bandwidths in GB/s (1e9 bytes per second) and per direction.
  * Threads, returns: as pci_doc.h says, of graphs as of documents.

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/render/svg.h"
+#include "tools/render/svg.h"
 
 enum {
     LEVEL_HEIGHT = 84,

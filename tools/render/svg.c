@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "mca/topo_pci/graph/internal.h"
-#include "mca/topo_pci/render/svg.h"
+#include "tools/render/svg.h"
 
 enum {
     TITLE_HEIGHT = 34,

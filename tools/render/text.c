@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 enum {
     PREFIX_MAX = 4 * PCI_DOC_MAX_DEPTH + 4,

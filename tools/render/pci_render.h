@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef TOPO_PCI_RENDER_PCI_RENDER_H
-#define TOPO_PCI_RENDER_PCI_RENDER_H
+#ifndef TOOLS_RENDER_PCI_RENDER_H
+#define TOOLS_RENDER_PCI_RENDER_H
 
 /*
  * Documents and graphs as text and pictures.
@@ -28,8 +28,8 @@ int pci_render_matrix(FILE *out, const struct pci_graph *graph);
 /* NVLinks of this generation of GPUs in a path of BW GB/s; 0 when SM is unknown. */
 unsigned pci_nvlinks_of_bandwidth(int sm, double bw);
 
-/* The graph's nodes and links for Graphviz. */
-int pci_render_dot(FILE *out, const struct pci_graph *graph);
+/* The graph's nodes and links for Graphviz; NOTES are lines of text below it, or "". */
+int pci_render_dot(FILE *out, const struct pci_graph *graph, const char *notes);
 
 /* A ring or a tree to draw: edges between GPUs (indexes), in one colour. */
 struct pci_drawing_line {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#ifndef TOPO_PCI_RENDER_SVG_H
-#define TOPO_PCI_RENDER_SVG_H
+#ifndef TOOLS_RENDER_SVG_H
+#define TOOLS_RENDER_SVG_H
 
 /* Shared by the files that write SVG; not for users of the renderer. */
 
 #include <stdio.h>
 
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 /* What a layout needs and takes: the picture is as large as its contents. */
 struct svg_size {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/render/svg.h"
+#include "tools/render/svg.h"
 
 static const char *const colours[] = {"#e41a1c", "#377eb8", "#4daf4a", "#984ea3",
                                       "#ff7f00", "#a65628", "#f781bf", "#17becf",

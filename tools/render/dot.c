@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 static void node_name(const struct pci_node *node, char *name, size_t size)
 {
@@ -33,6 +33,18 @@ static const char *shape_of(enum pci_node_type type)
                                   : "ellipse";
 }
 
+/* Text in a string of the dot language. */
+static void text_put(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\n') {
+            fputs("\\l", out); /* a line end, aligned to the left */
+        } else {
+            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+        }
+    }
+}
+
 static void node_write(FILE *out, const struct pci_node *node)
 {
     char name[64];
@@ -40,7 +52,8 @@ static void node_write(FILE *out, const struct pci_node *node)
     node_name(node, name, sizeof(name));
     fprintf(out, "    v%" PRIu32 " [label=\"%s", node->vertex, name);
     if (node->busid[0] != '\0') {
-        fprintf(out, "\\n%s", node->busid);
+        fputs("\\n", out);
+        text_put(out, node->busid);
     }
     fprintf(out, "\", shape=%s];\n", shape_of(node->type));
 }
@@ -59,9 +72,14 @@ static void link_write(FILE *out, const struct pci_link *link)
     fprintf(out, "\"%s];\n", link->type == PCI_LINK_NVL ? ", color=\"#238b45\"" : "");
 }
 
-int pci_render_dot(FILE *out, const struct pci_graph *graph)
+int pci_render_dot(FILE *out, const struct pci_graph *graph, const char *notes)
 {
     fputs("graph machine {\n    node [fontname=\"sans-serif\"];\n    edge [fontsize=10];\n", out);
+    if (notes[0]) {
+        fputs("    fontname=\"sans-serif\"; label=\"", out);
+        text_put(out, notes);
+        fputs("\";\n", out);
+    }
     for (uint32_t v = 0; v < pci_graph_vertices(graph); v++) {
         node_write(out, pci_graph_vertex(graph, v));
     }

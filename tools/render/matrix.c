@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "mca/topo_pci/graph/internal.h"
-#include "mca/topo_pci/render/pci_render.h"
+#include "tools/render/pci_render.h"
 
 unsigned pci_nvlinks_of_bandwidth(int sm, double bw)
 {
