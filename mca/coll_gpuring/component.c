@@ -12,6 +12,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/serve.h"
+#include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
@@ -85,13 +86,12 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuring_progress_close();
-    gpuring_stage_requests_close();
-    gpuring_stage_waits_close();
+    gpuring_stage_close();
     if (!gpuring_list_empty(&gpuring_process.modules)) {
         gpuring_warn("communicators are still alive when the component is closed: their "
                      "connections are left to the end of the process");
     } else {
-        gpuring_stage_finish();
+        gpuring_stage_buffers_close();
         gpuring_network_close();
         gpuring_transport_finish(UNMAP_MS);
         gpuring_process_close();

@@ -185,7 +185,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
     mca/coll_gpuring/serve/watchdog.c \
-    mca/coll_gpuring/stage/blocking.c \
     mca/coll_gpuring/stage/buffers.c \
     mca/coll_gpuring/stage/buffers.h \
     mca/coll_gpuring/stage/call.c \
@@ -197,7 +196,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \
-    mca/coll_gpuring/stage/wait_report.c \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/hello.c \
     mca/coll_gpuring/wireup/net_select.c \

@@ -26,7 +26,7 @@ OMPI_MCA_coll_gpuring_stage_size=16m mpi 120 3 staged_failures memory
 adopt "3 ranks"
 check "the log says that memory lacks, and what to do" \
     says 'gpuring ERROR \[stage-no-memory\] .*MPI_Gatherv.*ulimit -v'
-check "where all ranks know of it, theirs say so" says 'gpuring ERROR \[stage-agreed\] MPI_Bcast'
+check "where all ranks know of it, theirs say so" says 'gpuring ERROR \[stage-agreed\] .*MPI_Bcast'
 nothing_held "calls without memory leave nothing behind"
 
 OMPI_MCA_coll_gpuring_timeout=1 mpi 120 3 staged_failures late

@@ -99,27 +99,20 @@ int gpuring_stage_attach(const struct gpuring_stage *stage)
                                                  : gpuring_process_attach(gpu_address(stage));
 }
 
-void gpuring_stage_name(enum gpuring_staged what, char *text, size_t size)
+const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                               char text[320])
 {
     static const char *const names[] = {
 #define NAME(name, arguments) #name,
         GPURING_STAGED_COLLECTIVES(NAME) "reduce_local"
 #undef NAME
     };
-
-    snprintf(text, size, "MPI_%c%s", toupper((unsigned char) names[what][0]), names[what] + 1);
-}
-
-/* "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast" */
-static const char *describe(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                            char text[320])
-{
     size_t length;
 
     gpuring_module_text(module, text, 256);
     length = strlen(text);
-    length += (size_t) snprintf(text + length, 320 - length, ": ");
-    gpuring_stage_name(what, text + length, 320 - length);
+    snprintf(text + length, 320 - length, ": MPI_%c%s", toupper((unsigned char) names[what][0]),
+             names[what] + 1);
     return text;
 }
 
@@ -134,7 +127,7 @@ int gpuring_stage_log_failure(mca_coll_gpuring_module_t *module, enum gpuring_st
                 "[stage-copy] %s returns an error on this rank, whose data could not be copied "
                 "between GPU and host: %s; other ranks get bytes of 0xff (NaN, or -1) in place of "
                 "what this rank sends",
-                describe(module, what, text), gpuring_status_text(failed));
+                gpuring_stage_text(module, what, text), gpuring_status_text(failed));
     return failed;
 }
 
@@ -147,7 +140,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
                   "part in it: there are no %zu bytes of host memory to stage it through; other "
                   "ranks may wait for it; free host memory, raise its limits (ulimit -v, "
                   "vm.overcommit_memory), or lower coll_gpuring_stage_size",
-                  describe(module, what, text), bytes);
+                  gpuring_stage_text(module, what, text), bytes);
     return GPURING_ERR_NOMEM;
 }
 
@@ -165,7 +158,7 @@ void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_stage
     if ((module->staging.logged & bit) == 0 && gpuring_log_enabled(GPURING_LOG_INFO)) {
         module->staging.logged |= bit;
         gpuring_info("[staged] %s on GPU memory is staged through host memory: %s",
-                     describe(module, what, text),
+                     gpuring_stage_text(module, what, text),
                      served ? "this call does not run on the GPU"
                             : "the collective does not run on the GPU");
     }
@@ -219,27 +212,46 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
     return GPURING_OK;
 }
 
-static int start_copies(struct gpuring_stage *stage, const char *to, const char *from,
-                        const struct gpuring_runs *runs)
+/* Of a buffer in host memory, at once. */
+static void copy_rows_on_host(char *to, size_t to_pitch, const char *from, size_t from_pitch,
+                              size_t bytes, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++) {
+        memcpy(to + i * to_pitch, from + i * from_pitch, bytes);
+    }
+}
+
+int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
+                       const struct gpuring_runs *runs, bool in, bool packed)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+    size_t before = 0;
     int status = GPURING_OK;
 
     for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
         const struct gpuring_run *run = gpuring_runs_at(runs, i);
-        char *there = (char *) (uintptr_t) moved(to, run->offset);
-        const char *here = moved(from, run->offset);
+        const char *there = moved(bounce, packed ? (ptrdiff_t) before : run->offset);
+        const char *here = moved(user, run->offset), *from = in ? here : there;
+        char *to = (char *) (uintptr_t) (in ? there : here);
+        size_t user_pitch = (size_t) run->stride, pitch = packed ? run->bytes : user_pitch;
+        size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;
 
-        status = run->rows == 1 ? ops->copy(stage->stream, there, here, run->bytes)
-                                : ops->copy_rows(stage->stream, there, (size_t) run->stride, here,
-                                                 (size_t) run->stride, run->bytes, run->rows);
+        if (stream == NULL) {
+            copy_rows_on_host(to, to_pitch, from, from_pitch, run->bytes, run->rows);
+        } else if (run->rows == 1) {
+            status = ops->copy(stream, to, from, run->bytes);
+        } else {
+            status = ops->copy_rows(stream, to, to_pitch, from, from_pitch, run->bytes, run->rows);
+        }
+        before += run->rows * run->bytes;
     }
     return status;
 }
 
 static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)
 {
-    return buffer->on_gpu ? start_copies(stage, buffer->address, buffer->user, &buffer->in_runs)
+    return buffer->on_gpu ? gpuring_stage_copy(stage->stream, buffer->user, buffer->address,
+                                               &buffer->in_runs, true, false)
                           : GPURING_OK;
 }
 
@@ -278,18 +290,22 @@ void gpuring_stage_copy_in(struct gpuring_stage *stage)
     }
 }
 
-int gpuring_stage_start_out(struct gpuring_stage *stage)
+int gpuring_stage_failure(const struct gpuring_stage *stage)
 {
     const mca_coll_gpuring_module_t *module = stage->module;
-    int status = stage->failed;
 
-    /* The wire-up found a GPU that does not even copy. */
-    if (module->state == GPURING_STATE_FAILED && module->failure == GPURING_ERR_DEVICE) {
-        status = GPURING_ERR_DEVICE;
-    }
+    return module->state == GPURING_STATE_FAILED && module->failure == GPURING_ERR_DEVICE
+               ? GPURING_ERR_DEVICE
+               : stage->failed;
+}
+
+int gpuring_stage_start_out(struct gpuring_stage *stage)
+{
+    int status = gpuring_stage_failure(stage);
+
     if (status == GPURING_OK && stage->receive.on_gpu) {
-        status = start_copies(stage, stage->receive.user, stage->receive.address,
-                              &stage->receive.out_runs);
+        status = gpuring_stage_copy(stage->stream, stage->receive.user, stage->receive.address,
+                                    &stage->receive.out_runs, false, false);
         if (status != GPURING_OK) {
             (void) gpuring_process.device_ops->synchronize(stage->stream);
             (void) gpuring_stage_log_failure(stage->module, stage->what, status);
@@ -338,7 +354,33 @@ void gpuring_stage_release(struct gpuring_stage *stage)
     release_buffer(&stage->receive);
 }
 
-void gpuring_stage_finish(void)
+static int copy_out(struct gpuring_stage *stage)
 {
-    gpuring_stage_buffers_close();
+    int status = gpuring_stage_start_out(stage);
+
+    return gpuring_compat_error(status == GPURING_OK ? gpuring_stage_wait_out(stage) : status);
+}
+
+int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                           struct gpuring_arguments *arguments)
+{
+    struct gpuring_stage stage;
+    int result;
+
+    gpuring_stage_describe(&stage, module, what, arguments);
+    if (!gpuring_stage_is_on_gpu(&stage)) {
+        return gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL);
+    }
+    if (gpuring_stage_reserve(&stage, arguments) != GPURING_OK) {
+        return MPI_ERR_NO_MEM;
+    }
+    gpuring_stage_copy_in(&stage);
+    gpuring_stage_wait_begin(&stage);
+    result = gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL);
+    gpuring_stage_wait_end(&stage);
+    if (result == MPI_SUCCESS) {
+        result = copy_out(&stage);
+    }
+    gpuring_stage_release(&stage);
+    return result;
 }

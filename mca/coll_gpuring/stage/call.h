@@ -11,9 +11,8 @@
  *     copy out
  *     release
  *
- * blocking.c and request.c make these steps in each form, large.c does so in chunks; wait_report.c
- * watches the call. Functions
- * return 0 or a gpuring_status.
+ * gpuring_stage_blocking and request.c make these steps in each form, large.c does so in chunks.
+ * Functions return 0 or a gpuring_status.
  */
 #ifndef GPURING_STAGE_CALL_H
 #define GPURING_STAGE_CALL_H
@@ -62,17 +61,20 @@ struct gpuring_stage_buffer {
     struct gpuring_runs in_runs, out_runs;
 };
 
+struct gpuring_stage_request;
+
 struct gpuring_stage {
     mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
     struct gpuring_stage_buffer send, receive;
     struct gpuring_stream *stream;
     int failed; /* 0, or why this rank's data could not be copied */
-    struct {
-        struct gpuring_list node;
-        uint64_t since;
-        bool reported;
-    } wait; /* for the other ranks, in the previous module: wait_report.c */
+
+    /* While the previous module may wait for other ranks, see request.c: */
+    struct gpuring_list node;
+    uint64_t since;
+    bool reported;                         /* that it waits long */
+    struct gpuring_stage_request *request; /* NULL: of a blocking call */
 };
 
 void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
@@ -89,8 +91,18 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
  * and stage->failed says why (logged). */
 void gpuring_stage_copy_in(struct gpuring_stage *stage);
 
-/* Start to copy out, and wait for that, or ask whether it is done: 0; GPURING_AGAIN; or why the
- * call is an error at this rank although the previous module did its part. */
+/* Start to copy runs of the user's buffer in or out, by a stream; NULL: both buffers are in host
+ * memory. In the bounce buffer they lie at the same offsets, or packed, one behind the other. */
+int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
+                       const struct gpuring_runs *runs, bool in, bool packed);
+
+/* Why the call is an error at this rank although the previous module does its part; 0: it is none.
+ * Also if the wire-up found a GPU that does not even copy. */
+int gpuring_stage_failure(const struct gpuring_stage *stage);
+
+/* Start to copy out, and wait for that, or ask whether it is done: 0, GPURING_AGAIN, or the
+ * failure.
+ */
 int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_wait_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
@@ -118,8 +130,9 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
 /* Count a call that is staged; the first of each collective on a communicator is logged. */
 void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what);
 
-/* "MPI_Bcast" */
-void gpuring_stage_name(enum gpuring_staged what, char *text, size_t size);
+/* "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast"; returns text. */
+const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                               char text[320]);
 
 /* The previous module's function in a form, which uses the request and info that it needs. */
 enum gpuring_form { GPURING_BLOCKING, GPURING_NONBLOCKING, GPURING_PERSISTENT, GPURING_FORM_COUNT };

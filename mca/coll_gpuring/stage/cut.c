@@ -2,12 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/stage/cut.h"
 
-#include <stdint.h>
-
-#define MANY      256                  /* blocks: with more, chunks grow, not pieces shrink */
-#define MOST      ((size_t) 1 << 30)   /* bytes of a chunk: counts are of type int */
-#define LINE      ((size_t) 64)        /* bytes: pieces begin at whole lines where they can */
-#define MAX_PITCH ((size_t) INT32_MAX) /* that drivers take */
+#define MANY 256                /* blocks: with more, chunks grow, not pieces shrink */
+#define MOST ((size_t) 1 << 30) /* bytes of a chunk: counts are of type int */
+#define LINE ((size_t) 64)      /* bytes: pieces begin at whole lines where they can */
 
 static size_t at_most(size_t count, size_t most)
 {
@@ -60,52 +57,4 @@ size_t gpuring_cut_units(const struct gpuring_cut *cut, int block, size_t chunk)
 size_t gpuring_cut_bytes(const struct gpuring_cut *cut)
 {
     return all_units(cut, cut->step) * cut->size;
-}
-
-/* One more row, if it fits behind those that are there. */
-static bool join(struct gpuring_rows *rows, const struct gpuring_rows *row)
-{
-    ptrdiff_t user = row->user - rows->user;
-    size_t bounce = row->bounce - rows->bounce;
-
-    if (row->bytes != rows->bytes) {
-        return false;
-    }
-    if (rows->count == 1 && user >= (ptrdiff_t) row->bytes && user <= (ptrdiff_t) MAX_PITCH &&
-        bounce <= MAX_PITCH) {
-        rows->user_pitch = (size_t) user;
-        rows->bounce_pitch = bounce;
-    }
-    if (rows->user_pitch == 0 || user != (ptrdiff_t) (rows->count * rows->user_pitch) ||
-        bounce != rows->count * rows->bounce_pitch) {
-        return false;
-    }
-    rows->count++;
-    return true;
-}
-
-bool gpuring_cut_next(struct gpuring_cut_walk *walk, struct gpuring_rows *rows)
-{
-    const struct gpuring_cut *cut = walk->cut;
-    ptrdiff_t piece = (ptrdiff_t) (walk->chunk * cut->step * cut->size);
-
-    *rows = (struct gpuring_rows){.count = 0};
-    for (; walk->block < walk->end; walk->block++) {
-        struct gpuring_rows row = {
-            .bytes = gpuring_cut_units(cut, walk->block, walk->chunk) * cut->size,
-            .count = 1,
-            .user = walk->offsets[walk->block] + piece,
-            .bounce = walk->bounce,
-        };
-
-        if (walk->block >= walk->first && row.bytes > 0) {
-            if (rows->count == 0) {
-                *rows = row;
-            } else if (!join(rows, &row)) {
-                return true;
-            }
-        }
-        walk->bounce += row.bytes;
-    }
-    return rows->count > 0;
 }

@@ -13,7 +13,6 @@
 #ifndef GPURING_STAGE_CUT_H
 #define GPURING_STAGE_CUT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct gpuring_cut {
@@ -35,26 +34,5 @@ size_t gpuring_cut_units(const struct gpuring_cut *cut, int block, size_t chunk)
 
 /* Bytes of the first chunk, which is the largest. */
 size_t gpuring_cut_bytes(const struct gpuring_cut *cut);
-
-/* Pieces of blocks that one copy can take: `count` rows of `bytes` bytes. */
-struct gpuring_rows {
-    size_t bytes, count;
-    ptrdiff_t user;    /* from the buffer; */
-    size_t user_pitch; /* .. from row to row */
-    size_t bounce, bounce_pitch;
-};
-
-/* To go through a chunk's pieces of blocks first to end - 1. */
-struct gpuring_cut_walk {
-    const struct gpuring_cut *cut;
-    size_t chunk;
-    const ptrdiff_t *offsets; /* of all blocks in the user's buffer */
-    int first, end;
-    int block;     /* the next one */
-    size_t bounce; /* where its piece is; both begin with 0 */
-};
-
-/* The next rows; false: there are none. */
-bool gpuring_cut_next(struct gpuring_cut_walk *walk, struct gpuring_rows *rows);
 
 #endif

@@ -36,23 +36,12 @@ static bool is_served(arguments_t *a)
     return role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(a->comm));
 }
 
-/* One block, of which count and type are arguments of the call. */
-static struct gpuring_part sent_block(arguments_t *a)
-{
-    return gpuring_part_blocks(1, (size_t) a->scount, a->stype);
-}
-
-static struct gpuring_part received_block(arguments_t *a)
-{
-    return gpuring_part_blocks(1, (size_t) a->rcount, a->rtype);
-}
-
-/* n blocks with counts of their own. */
-static struct gpuring_part sent_blocks(arguments_t *a, int n, enum gpuring_placing placing)
+/* n blocks, as the arguments of either side say it. */
+static struct gpuring_part sent(arguments_t *a, int n)
 {
     return (struct gpuring_part){.blocks = n,
                                  .end = n,
-                                 .placing = placing,
+                                 .count = (size_t) a->scount,
                                  .counts = a->scounts,
                                  .displs = a->sdispls,
                                  .addresses = a->saddresses,
@@ -60,11 +49,11 @@ static struct gpuring_part sent_blocks(arguments_t *a, int n, enum gpuring_placi
                                  .types = a->stypes};
 }
 
-static struct gpuring_part received_blocks(arguments_t *a, int n, enum gpuring_placing placing)
+static struct gpuring_part received(arguments_t *a, int n)
 {
     return (struct gpuring_part){.blocks = n,
                                  .end = n,
-                                 .placing = placing,
+                                 .count = (size_t) a->rcount,
                                  .counts = a->rcounts,
                                  .displs = a->rdispls,
                                  .addresses = a->raddresses,
@@ -77,9 +66,9 @@ static void describe_bcast(stage_t *stage, arguments_t *a)
     enum role role = role_of(a);
 
     if (role == ROOT) {
-        stage->receive.in = received_block(a);
+        stage->receive.in = received(a, 1);
     } else if (role == OTHER) {
-        stage->receive.out = received_block(a);
+        stage->receive.out = received(a, 1);
     }
 }
 
@@ -92,22 +81,17 @@ static void reduction_input(stage_t *stage, struct gpuring_part input)
 static void describe_reduce(stage_t *stage, arguments_t *a)
 {
     if (is_served(a)) {
-        reduction_input(stage, received_block(a));
+        reduction_input(stage, received(a, 1));
     }
     if (role_of(a) == ROOT) {
-        stage->receive.out = received_block(a);
+        stage->receive.out = received(a, 1);
     }
 }
 
 static void describe_allreduce(stage_t *stage, arguments_t *a)
 {
-    reduction_input(stage, received_block(a));
-    stage->receive.out = received_block(a);
-}
-
-static void describe_scan(stage_t *stage, arguments_t *a)
-{
-    describe_allreduce(stage, a);
+    reduction_input(stage, received(a, 1));
+    stage->receive.out = received(a, 1);
 }
 
 static void describe_exscan(stage_t *stage, arguments_t *a)
@@ -120,186 +104,119 @@ static void describe_exscan(stage_t *stage, arguments_t *a)
 
 static void describe_reduce_local(stage_t *stage, arguments_t *a)
 {
-    stage->send.in = stage->receive.in = stage->receive.out = received_block(a);
+    stage->send.in = stage->receive.in = stage->receive.out = received(a, 1);
 }
 
-static void describe_reduce_scatter_block(stage_t *stage, arguments_t *a)
-{
-    reduction_input(stage,
-                    gpuring_part_blocks(ompi_comm_size(a->comm), (size_t) a->rcount, a->rtype));
-    stage->receive.out = received_block(a);
-}
-
+/* MPI_Reduce_scatter and MPI_Reduce_scatter_block. */
 static void describe_reduce_scatter(stage_t *stage, arguments_t *a)
 {
-    size_t own = GPURING_COUNT_AT(a->rcounts, ompi_comm_rank(a->comm));
+    struct gpuring_part own = received(a, 1);
 
-    reduction_input(stage, received_blocks(a, ompi_comm_size(a->comm), GPURING_PACKED));
-    stage->receive.out = gpuring_part_blocks(1, own, a->rtype);
+    reduction_input(stage, received(a, ompi_comm_size(a->comm)));
+    if (a->rcounts) {
+        own.count = GPURING_COUNT_AT(a->rcounts, ompi_comm_rank(a->comm));
+        own.counts = 0;
+    }
+    stage->receive.out = own;
 }
 
-/* `all` is gathered, of which a rank gives its send buffer, or its block of `all` in place. */
-static void gather_input(stage_t *stage, arguments_t *a, struct gpuring_part all)
+/* The blocks of all ranks are gathered: this rank's is its send buffer, or its place among them. */
+static void gather_input(stage_t *stage, arguments_t *a)
 {
     if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = gpuring_part_only(all, ompi_comm_rank(a->comm));
+        stage->receive.in = gpuring_part_only(received(a, peers(a)), ompi_comm_rank(a->comm));
     } else {
-        stage->send.in = sent_block(a);
+        stage->send.in = sent(a, 1);
     }
 }
 
-static void gather_to_all(stage_t *stage, arguments_t *a, struct gpuring_part all)
-{
-    stage->receive.out = all;
-    gather_input(stage, a, all);
-}
-
+/* Here and below: with the functions whose counts differ by rank. */
 static void describe_allgather(stage_t *stage, arguments_t *a)
 {
-    gather_to_all(stage, a, gpuring_part_blocks(peers(a), (size_t) a->rcount, a->rtype));
-}
-
-static void describe_allgatherv(stage_t *stage, arguments_t *a)
-{
-    gather_to_all(stage, a, received_blocks(a, peers(a), GPURING_BY_EXTENTS));
-}
-
-static void gather_to_root(stage_t *stage, arguments_t *a, struct gpuring_part all)
-{
-    if (role_of(a) == ROOT) {
-        stage->receive.out = all;
-    }
-    if (is_served(a)) {
-        gather_input(stage, a, all);
-    }
+    stage->receive.out = received(a, peers(a));
+    gather_input(stage, a);
 }
 
 static void describe_gather(stage_t *stage, arguments_t *a)
 {
-    gather_to_root(stage, a, gpuring_part_blocks(peers(a), (size_t) a->rcount, a->rtype));
-}
-
-static void describe_gatherv(stage_t *stage, arguments_t *a)
-{
-    gather_to_root(stage, a, received_blocks(a, peers(a), GPURING_BY_EXTENTS));
-}
-
-/* The root gives `all`; each rank gets a block, unless the root keeps its own in place. */
-static void scatter_from_root(stage_t *stage, arguments_t *a, struct gpuring_part all)
-{
     if (role_of(a) == ROOT) {
-        stage->send.in = all;
+        stage->receive.out = received(a, peers(a));
     }
-    if (is_served(a) && !(role_of(a) == ROOT && stage->receive.user == MPI_IN_PLACE)) {
-        stage->receive.out = received_block(a);
+    if (is_served(a)) {
+        gather_input(stage, a);
     }
 }
 
+/* Each rank gets a block, unless the root keeps its own in place. */
 static void describe_scatter(stage_t *stage, arguments_t *a)
 {
-    scatter_from_root(stage, a, gpuring_part_blocks(peers(a), (size_t) a->scount, a->stype));
-}
-
-static void describe_scatterv(stage_t *stage, arguments_t *a)
-{
-    scatter_from_root(stage, a, sent_blocks(a, peers(a), GPURING_BY_EXTENTS));
-}
-
-/* Everybody to everybody; in place, what is received replaces what was sent. */
-static void exchange(stage_t *stage, struct gpuring_part sent, struct gpuring_part received)
-{
-    stage->receive.out = received;
-    if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = received;
-    } else {
-        stage->send.in = sent;
+    if (role_of(a) == ROOT) {
+        stage->send.in = sent(a, peers(a));
+    }
+    if (is_served(a) && !(role_of(a) == ROOT && stage->receive.user == MPI_IN_PLACE)) {
+        stage->receive.out = received(a, 1);
     }
 }
 
+/* In place, what is received replaces what was sent. */
 static void describe_alltoall(stage_t *stage, arguments_t *a)
 {
-    exchange(stage, gpuring_part_blocks(peers(a), (size_t) a->scount, a->stype),
-             gpuring_part_blocks(peers(a), (size_t) a->rcount, a->rtype));
-}
-
-static void describe_alltoallv(stage_t *stage, arguments_t *a)
-{
-    exchange(stage, sent_blocks(a, peers(a), GPURING_BY_EXTENTS),
-             received_blocks(a, peers(a), GPURING_BY_EXTENTS));
-}
-
-static void describe_alltoallw(stage_t *stage, arguments_t *a)
-{
-    exchange(stage, sent_blocks(a, peers(a), GPURING_BY_BYTES),
-             received_blocks(a, peers(a), GPURING_BY_BYTES));
-}
-
-/* Neighbourhoods: a call touches nothing if the number of neighbours is unknown. */
-struct neighbors {
-    int sources, targets;
-};
-
-static struct neighbors neighbors_of(arguments_t *a)
-{
-    struct neighbors n;
-
-    if (mca_topo_base_neighbor_count(a->comm, &n.sources, &n.targets) != OMPI_SUCCESS) {
-        n.sources = n.targets = 0;
+    stage->receive.out = received(a, peers(a));
+    if (stage->send.user == MPI_IN_PLACE) {
+        stage->receive.in = stage->receive.out;
+    } else {
+        stage->send.in = sent(a, peers(a));
     }
-    return n;
 }
 
-/* Blocks of neighbours that are not there keep what they hold. */
-static void neighborhood(stage_t *stage, struct gpuring_part sent, struct gpuring_part received)
+/* Neighbourhoods: blocks of neighbours that are not there keep what they hold; a call touches
+ * nothing if the number of neighbours is unknown. */
+static void neighborhood(stage_t *stage, arguments_t *a, bool to_each)
 {
-    stage->send.in = sent;
-    stage->receive.in = received;
-    stage->receive.out = received;
+    int sources, targets;
+
+    if (mca_topo_base_neighbor_count(a->comm, &sources, &targets) == OMPI_SUCCESS) {
+        stage->send.in = sent(a, to_each ? targets : 1);
+        stage->receive.in = stage->receive.out = received(a, sources);
+    }
 }
 
 static void describe_neighbor_allgather(stage_t *stage, arguments_t *a)
 {
-    neighborhood(stage, sent_block(a),
-                 gpuring_part_blocks(neighbors_of(a).sources, (size_t) a->rcount, a->rtype));
-}
-
-static void describe_neighbor_allgatherv(stage_t *stage, arguments_t *a)
-{
-    neighborhood(stage, sent_block(a),
-                 received_blocks(a, neighbors_of(a).sources, GPURING_BY_EXTENTS));
+    neighborhood(stage, a, false);
 }
 
 static void describe_neighbor_alltoall(stage_t *stage, arguments_t *a)
 {
-    struct neighbors n = neighbors_of(a);
-
-    neighborhood(stage, gpuring_part_blocks(n.targets, (size_t) a->scount, a->stype),
-                 gpuring_part_blocks(n.sources, (size_t) a->rcount, a->rtype));
-}
-
-static void describe_neighbor_alltoallv(stage_t *stage, arguments_t *a)
-{
-    struct neighbors n = neighbors_of(a);
-
-    neighborhood(stage, sent_blocks(a, n.targets, GPURING_BY_EXTENTS),
-                 received_blocks(a, n.sources, GPURING_BY_EXTENTS));
-}
-
-static void describe_neighbor_alltoallw(stage_t *stage, arguments_t *a)
-{
-    struct neighbors n = neighbors_of(a);
-
-    neighborhood(stage, sent_blocks(a, n.targets, GPURING_BY_ADDRESSES),
-                 received_blocks(a, n.sources, GPURING_BY_ADDRESSES));
+    neighborhood(stage, a, true);
 }
 
 void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,
                             enum gpuring_staged what, arguments_t *arguments)
 {
-    static void (*const describe[])(stage_t *, arguments_t *) = {
-#define ROW(name, list) describe_##name,
-        GPURING_STAGED_COLLECTIVES(ROW) describe_reduce_local,
-#undef ROW
+    static void (*const describe[GPURING_STAGED_COUNT])(stage_t *, arguments_t *) = {
+        [GPURING_STAGED_bcast] = describe_bcast,
+        [GPURING_STAGED_reduce] = describe_reduce,
+        [GPURING_STAGED_allreduce] = describe_allreduce,
+        [GPURING_STAGED_scan] = describe_allreduce,
+        [GPURING_STAGED_exscan] = describe_exscan,
+        [GPURING_STAGED_reduce_scatter_block] = describe_reduce_scatter,
+        [GPURING_STAGED_reduce_scatter] = describe_reduce_scatter,
+        [GPURING_STAGED_allgather] = describe_allgather,
+        [GPURING_STAGED_allgatherv] = describe_allgather,
+        [GPURING_STAGED_gather] = describe_gather,
+        [GPURING_STAGED_gatherv] = describe_gather,
+        [GPURING_STAGED_scatter] = describe_scatter,
+        [GPURING_STAGED_scatterv] = describe_scatter,
+        [GPURING_STAGED_alltoall] = describe_alltoall,
+        [GPURING_STAGED_alltoallv] = describe_alltoall,
+        [GPURING_STAGED_alltoallw] = describe_alltoall,
+        [GPURING_STAGED_neighbor_allgather] = describe_neighbor_allgather,
+        [GPURING_STAGED_neighbor_allgatherv] = describe_neighbor_allgather,
+        [GPURING_STAGED_neighbor_alltoall] = describe_neighbor_alltoall,
+        [GPURING_STAGED_neighbor_alltoallv] = describe_neighbor_alltoall,
+        [GPURING_STAGED_neighbor_alltoallw] = describe_neighbor_alltoall,
+        [GPURING_STAGED_reduce_local] = describe_reduce_local,
     };
 
     *stage = (struct gpuring_stage){

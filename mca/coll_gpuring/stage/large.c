@@ -51,21 +51,19 @@ enum { SEND, RECEIVE, SIDES };
 
 /* Host memory for one chunk at a time. */
 struct slot {
-    struct gpuring_stage_bounce *bounce[SIDES]; /* NULL: none is needed */
+    struct gpuring_stage_bounce *bounce[SIDES]; /* NULL: the call does not use the buffer */
     struct gpuring_stream *stream;              /* NULL: no buffer is on a GPU */
     size_t chunk;
-    bool returning; /* a chunk is on its way out */
 };
 
 struct large {
     struct gpuring_stage stage; /* the whole call */
     struct gpuring_arguments *arguments;
     struct gpuring_cut cut;
-    int own;        /* this rank's block */
-    ptrdiff_t lead; /* from where the previous module is given a piece to its first byte */
-    size_t *units;
-    ptrdiff_t *offsets[SIDES]; /* of the first byte of each block */
-    int *counts, *displs;      /* of a chunk */
+    int own;              /* this rank's block */
+    ptrdiff_t lead;       /* from where the previous module is given a piece to its first byte */
+    size_t *units;        /* of each block */
+    int *counts, *displs; /* of a chunk */
     struct slot slots[SLOTS];
 };
 
@@ -76,27 +74,13 @@ static const struct gpuring_stage_buffer *side_of(const struct large *large, int
 
 static bool is_used(const struct gpuring_part *part)
 {
-    return part->end > part->first;
+    return part->end > 0;
 }
 
+/* Has a part the blocks of all ranks, rather than this rank's alone? */
 static bool has_all_blocks(const struct large *large, const struct gpuring_part *part)
 {
     return is_used(part) && part->blocks == large->cut.blocks;
-}
-
-/* Does the buffer have the blocks of all ranks, rather than this rank's alone? */
-static bool has_many(const struct large *large, const struct gpuring_stage_buffer *buffer)
-{
-    return large->cut.blocks > 1 &&
-           (has_all_blocks(large, &buffer->in) || has_all_blocks(large, &buffer->out));
-}
-
-/* Pieces of many blocks must follow one another, also if they come from host memory. */
-static bool needs_bounce(const struct large *large, int side)
-{
-    const struct gpuring_stage_buffer *buffer = side_of(large, side);
-
-    return buffer->on_gpu || has_many(large, buffer);
 }
 
 /* A part that says how long the blocks are: of all, or else of this rank's, which is like others.
@@ -134,36 +118,19 @@ static void find_units(struct large *large)
     large->lead = reduces ? large->arguments->rtype->super.true_lb : 0;
 }
 
-static void find_offsets(struct large *large, int side)
-{
-    const struct gpuring_stage_buffer *buffer = side_of(large, side);
-    struct gpuring_part part = has_all_blocks(large, &buffer->in) ? buffer->in : buffer->out;
-    struct gpuring_block block = {.next = 0};
-
-    part.end = part.blocks;
-    for (int i = 0; i < large->cut.blocks && gpuring_part_next(&part, &block); i++) {
-        large->offsets[side][i] =
-            block.count > 0 ? block.offset + block.type->super.true_lb : block.offset;
-    }
-}
-
 /* 0 or GPURING_ERR_NOMEM (logged). */
 static int find_blocks(struct large *large)
 {
-    size_t n = (size_t) large->cut.blocks;
-    size_t each = sizeof *large->units + 2 * sizeof **large->offsets + 2 * sizeof(int);
+    size_t n = (size_t) large->cut.blocks, bytes = n * (sizeof *large->units + 2 * sizeof(int));
 
-    large->units = malloc(n * each);
+    large->units = malloc(bytes);
     if (large->units == NULL) {
-        return gpuring_stage_log_memory(large->stage.module, large->stage.what, n * each);
+        return gpuring_stage_log_memory(large->stage.module, large->stage.what, bytes);
     }
-    large->offsets[SEND] = (ptrdiff_t *) (large->units + n);
-    large->offsets[RECEIVE] = large->offsets[SEND] + n;
-    large->counts = (int *) (large->offsets[RECEIVE] + n);
+    large->counts = (int *) (large->units + n);
     large->displs = large->counts + n;
     find_units(large);
-    find_offsets(large, SEND);
-    find_offsets(large, RECEIVE);
+    gpuring_cut_find(&large->cut, gpuring_cut_limit(large->cut.blocks, gpuring_params.stage_size));
     return GPURING_OK;
 }
 
@@ -180,16 +147,17 @@ static int reserve_slot(struct large *large, struct slot *slot)
 {
     for (int side = 0; side < SIDES; side++) {
         const struct gpuring_stage_buffer *buffer = side_of(large, side);
-        size_t bytes = has_many(large, buffer)
-                           ? gpuring_cut_bytes(&large->cut)
+        bool all = has_all_blocks(large, &buffer->in) || has_all_blocks(large, &buffer->out);
+        size_t bytes = all ? gpuring_cut_bytes(&large->cut)
                            : gpuring_cut_units(&large->cut, large->own, 0) * large->cut.size;
 
-        if (needs_bounce(large, side)) {
-            /* What no GPU copies from need not be pinned. */
-            slot->bounce[side] = gpuring_stage_bounce_get(bytes, buffer->on_gpu ? bytes : 0);
-            if (slot->bounce[side] == NULL) {
-                return gpuring_stage_log_memory(large->stage.module, large->stage.what, bytes);
-            }
+        if (!is_used(&buffer->in) && !is_used(&buffer->out)) {
+            continue;
+        }
+        /* What no GPU copies from need not be pinned. */
+        slot->bounce[side] = gpuring_stage_bounce_get(bytes, buffer->on_gpu ? bytes : 0);
+        if (slot->bounce[side] == NULL) {
+            return gpuring_stage_log_memory(large->stage.module, large->stage.what, bytes);
         }
     }
     return GPURING_OK;
@@ -199,13 +167,8 @@ static int reserve_slot(struct large *large, struct slot *slot)
 static int reserve(struct large *large, bool stages)
 {
     int status = find_blocks(large);
-    size_t limit = gpuring_cut_limit(large->cut.blocks, gpuring_params.stage_size);
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    gpuring_cut_find(&large->cut, limit);
-    if (stages) {
+    if (stages && status == GPURING_OK) {
         note(large, gpuring_stage_attach(&large->stage));
     }
     for (int s = 0; s < SLOTS && status == GPURING_OK; s++) {
@@ -227,65 +190,34 @@ static void release(struct large *large)
     free(large->units);
 }
 
-static int copy_rows(struct gpuring_stream *stream, char *user, char *bounce,
-                     const struct gpuring_rows *rows, bool in)
-{
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    char *to = in ? bounce : user, *from = in ? user : bounce;
-    size_t to_pitch = in ? rows->bounce_pitch : rows->user_pitch;
-    size_t from_pitch = in ? rows->user_pitch : rows->bounce_pitch;
-
-    if (stream == NULL) { /* of a buffer on the host */
-        for (size_t i = 0; i < rows->count; i++) {
-            memcpy(to + i * to_pitch, from + i * from_pitch, rows->bytes);
-        }
-        return GPURING_OK;
-    }
-    return rows->count == 1
-               ? ops->copy(stream, to, from, rows->bytes)
-               : ops->copy_rows(stream, to, to_pitch, from, from_pitch, rows->bytes, rows->count);
-}
-
-static char *moved(const void *address, ptrdiff_t by)
-{
-    return (char *) ((uintptr_t) address + (uintptr_t) by);
-}
-
-static ptrdiff_t piece_of(const struct large *large, size_t chunk)
-{
-    return (ptrdiff_t) (chunk * large->cut.step * large->cut.size);
-}
-
-/* Begin to copy a chunk of one buffer. */
-static int start_side(struct large *large, struct slot *slot, int side, bool in)
+/* Begin to copy a chunk of one buffer: its pieces are packed in host memory, in the order of the
+ * blocks. */
+static int start_side(struct large *large, const struct slot *slot, int side, bool in)
 {
     const struct gpuring_stage_buffer *buffer = side_of(large, side);
     const struct gpuring_part *part = in ? &buffer->in : &buffer->out;
-    struct gpuring_stream *stream = buffer->on_gpu ? slot->stream : NULL;
-    char *bounce = slot->bounce[side] != NULL ? slot->bounce[side]->address : NULL;
-    struct gpuring_cut_walk walk = {.cut = &large->cut,
-                                    .chunk = slot->chunk,
-                                    .offsets = large->offsets[side],
-                                    .first = part->first,
-                                    .end = part->end};
-    struct gpuring_rows rows;
+    ptrdiff_t chunk = (ptrdiff_t) (slot->chunk * large->cut.step * large->cut.size), before = 0;
+    struct gpuring_runs runs = {.count = 0};
+    struct gpuring_block block = {.next = 0};
     int status = GPURING_OK;
 
-    if (bounce == NULL || !is_used(part)) {
-        return GPURING_OK;
+    for (int i = 0; gpuring_part_next(part, &block) && status == GPURING_OK; i++) {
+        int which = has_all_blocks(large, part) ? i : large->own;
+        size_t bytes = gpuring_cut_units(&large->cut, which, slot->chunk) * large->cut.size;
+
+        if (i < part->first) {
+            before += (ptrdiff_t) bytes;
+        } else if (bytes > 0) {
+            status =
+                gpuring_runs_add(&runs, block.offset + block.type->super.true_lb + chunk, bytes);
+        }
     }
-    if (!has_all_blocks(large, part)) { /* this rank's block, alone */
-        rows = (struct gpuring_rows){
-            .bytes = gpuring_cut_units(&large->cut, large->own, slot->chunk) * large->cut.size,
-            .count = 1,
-            .user = part->type->super.true_lb + piece_of(large, slot->chunk)};
-        return rows.bytes == 0
-                   ? GPURING_OK
-                   : copy_rows(stream, moved(buffer->user, rows.user), bounce, &rows, in);
+    gpuring_runs_end(&runs);
+    if (status == GPURING_OK && runs.count > 0) {
+        status = gpuring_stage_copy(buffer->on_gpu ? slot->stream : NULL, buffer->user,
+                                    slot->bounce[side]->address + before, &runs, in, true);
     }
-    while (status == GPURING_OK && gpuring_cut_next(&walk, &rows)) {
-        status = copy_rows(stream, moved(buffer->user, rows.user), bounce + rows.bounce, &rows, in);
-    }
+    gpuring_runs_free(&runs);
     return status;
 }
 
@@ -325,17 +257,10 @@ static void poison(const struct large *large, const struct slot *slot)
 /* What the previous module gets as a buffer. */
 static void *given(const struct large *large, const struct slot *slot, int side)
 {
-    const struct gpuring_stage_buffer *buffer = side_of(large, side);
-    const struct gpuring_part *part = is_used(&buffer->in) ? &buffer->in : &buffer->out;
+    const struct gpuring_stage_bounce *bounce = slot->bounce[side];
 
-    if (slot->bounce[side] != NULL) {
-        return moved(slot->bounce[side]->address, -large->lead);
-    }
-    if (!is_used(part)) {
-        return moved(buffer->user, 0);
-    }
-    return moved(buffer->user,
-                 part->type->super.true_lb + piece_of(large, slot->chunk) - large->lead);
+    return bounce != NULL ? (void *) ((uintptr_t) bounce->address - (uintptr_t) large->lead)
+                          : (void *) (uintptr_t) side_of(large, side)->user;
 }
 
 static int call(struct large *large, const struct slot *slot)
@@ -386,8 +311,7 @@ static int run_chunk(struct large *large, size_t chunk)
 
 static int run(struct large *large)
 {
-    const mca_coll_gpuring_module_t *module = large->stage.module;
-    int result = MPI_SUCCESS;
+    int result = MPI_SUCCESS, status;
 
     gpuring_stage_account(large->stage.module, large->stage.what);
     gpuring_pvar_add(GPURING_PVAR_staged_chunks, large->cut.chunks);
@@ -398,10 +322,8 @@ static int run(struct large *large)
     for (int s = 0; s < SLOTS; s++) {
         finish(large, &large->slots[s]);
     }
-    if (module->state == GPURING_STATE_FAILED && module->failure == GPURING_ERR_DEVICE) {
-        large->stage.failed = GPURING_ERR_DEVICE;
-    }
-    return result == MPI_SUCCESS ? gpuring_compat_error(large->stage.failed) : result;
+    status = gpuring_stage_failure(&large->stage);
+    return result == MPI_SUCCESS ? gpuring_compat_error(status) : result;
 }
 
 /* What is so at any rank, or an error of the messages (logged). */
@@ -441,7 +363,7 @@ static int run_if_agreed(struct large *large, bool on_host, bool *whole)
     struct gpuring_stage *stage = &large->stage;
     bool stages = !on_host && gpuring_memory_possible() && gpuring_stage_is_on_gpu(stage);
     uint64_t bits = stages ? STAGES : 0;
-    char name[64];
+    char text[320];
     int status;
 
     if (!can_be_cut(stage, large->arguments->op != NULL)) {
@@ -452,10 +374,9 @@ static int run_if_agreed(struct large *large, bool on_host, bool *whole)
     status = agree(stage->module->staging.oob, &bits);
     *whole = status == GPURING_OK && ((bits & STAGES) == 0 || (bits & WHOLE) != 0);
     if (status == GPURING_OK && !*whole && (bits & NO_MEMORY) != 0) {
-        gpuring_stage_name(stage->what, name, sizeof name);
         gpuring_error("[stage-agreed] %s returns MPI_ERR_NO_MEM on all ranks: one of them has no "
                       "host memory for its chunks, and its log says more",
-                      name);
+                      gpuring_stage_text(stage->module, stage->what, text));
         status = GPURING_ERR_NOMEM;
     }
     return status != GPURING_OK || *whole ? gpuring_compat_error(status) : run(large);

@@ -19,20 +19,19 @@ bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *bl
     if (i >= part->end) {
         return false;
     }
-    if (part->placing <= GPURING_PACKED && block->count > 0) {
+    if (!part->displs && !part->addresses && block->count > 0) {
         block->offset += (ptrdiff_t) block->count * extent_of(part->type);
     }
-    block->count = part->placing == GPURING_EQUAL ? part->count : GPURING_COUNT_AT(part->counts, i);
+    block->count = part->counts ? GPURING_COUNT_AT(part->counts, i) : part->count;
     block->type = part->types != NULL ? part->types[i] : part->type;
     if (block->count == 0) {
         return true; /* all else there is of it may be anything */
     }
-    if (part->placing == GPURING_BY_EXTENTS) {
-        block->offset = GPURING_DISPL_AT(part->displs, i) * extent_of(block->type);
-    } else if (part->placing == GPURING_BY_BYTES) {
-        block->offset = GPURING_DISPL_AT(part->displs, i);
-    } else if (part->placing == GPURING_BY_ADDRESSES) {
+    if (part->addresses) {
         block->offset = GPURING_BYTE_DISPL_AT(part->addresses, i);
+    } else if (part->displs) {
+        block->offset =
+            GPURING_DISPL_AT(part->displs, i) * (part->types != NULL ? 1 : extent_of(block->type));
     }
     return true;
 }

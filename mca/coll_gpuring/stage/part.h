@@ -7,23 +7,18 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/stage/extents.h"
 
-/* How long blocks are, and where they begin. */
-enum gpuring_placing {
-    GPURING_EQUAL,        /* `count` elements each, one behind the other */
-    GPURING_PACKED,       /* of `counts` elements, one behind the other */
-    GPURING_BY_EXTENTS,   /* .., displacements in extents of the type */
-    GPURING_BY_BYTES,     /* .., displacements in bytes, of type int where counts are */
-    GPURING_BY_ADDRESSES, /* .., displacements in bytes, of type MPI_Aint */
-};
-
 /*
  * The buffer has `blocks` blocks, one for each rank or neighbour, of which first to end - 1 are
- * touched. end 0: nothing is, and the buffer's pointer and types mean nothing. It points to
- * arguments of the call.
+ * touched. end 0: nothing is, and the buffer's pointer and types mean nothing. How long blocks are
+ * and where they begin follows from the arguments that the call has; the others are NULL:
+ *
+ *     count                       elements each, one block behind the other
+ *     counts                      elements of each, likewise
+ *     counts, displs              displacements in extents of the type; with types: in bytes
+ *     counts, addresses, types    in bytes, of type MPI_Aint
  */
 struct gpuring_part {
     int blocks, first, end;
-    enum gpuring_placing placing;
     size_t count;
     gpuring_counts_t counts;
     gpuring_displs_t displs;
@@ -31,12 +26,6 @@ struct gpuring_part {
     struct ompi_datatype_t *type; /* of every block, or: */
     struct ompi_datatype_t *const *types;
 };
-
-static inline struct gpuring_part gpuring_part_blocks(int n, size_t count,
-                                                      struct ompi_datatype_t *type)
-{
-    return (struct gpuring_part){.blocks = n, .end = n, .count = count, .type = type};
-}
 
 /* One block of them. */
 static inline struct gpuring_part gpuring_part_only(struct gpuring_part part, int block)

@@ -50,10 +50,7 @@ int gpuring_stage_allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLO
 int gpuring_stage_module_open(struct gpuring_staging *staging, struct ompi_communicator_t *comm);
 void gpuring_stage_module_close(struct gpuring_staging *staging);
 
-/* At the end of the process: no progress callbacks any more; and, while the device is still open,
- * give back memory and streams. */
-void gpuring_stage_requests_close(void);
-void gpuring_stage_waits_close(void);
-void gpuring_stage_finish(void);
+/* At the end of the process: no progress callback any more. */
+void gpuring_stage_close(void);
 
 #endif
