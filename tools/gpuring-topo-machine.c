@@ -251,6 +251,10 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
     machine->times.connect = lap(&since);
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);
     machine->times.bounds = lap(&since);
+    if (rc == 0 && pci_channels_no_nic(&machine->ring)) {
+        topo_message("[no-nic] no NIC of the topology serves the GPUs: a network of 10 Gb/s a node "
+                     "is assumed; describe the NICs in a file and name it with --topo");
+    }
     return rc ? rc
               : pci_job_of_graph(machine->graph, nodes, &machine->ring, &machine->tree,
                                  machine->connect.agreed.channels, &machine->job);

@@ -185,6 +185,10 @@ test_unit_test_pci_examples_SOURCES = test/unit/test_pci_examples.c test/unit/pc
     $(pci_proof)
 test_unit_test_pci_examples_LDADD = $(pci_test_libs)
 
+unit_tests += test/unit/test_pci_random
+test_unit_test_pci_random_SOURCES = test/unit/test_pci_random.c test/unit/pci_test.h $(pci_proof)
+test_unit_test_pci_random_LDADD = $(pci_test_libs)
+
 unit_tests += test/unit/test_pci_paths
 test_unit_test_pci_paths_SOURCES = test/unit/test_pci_paths.c test/unit/pci_test.h
 test_unit_test_pci_paths_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)

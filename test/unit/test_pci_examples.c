@@ -39,7 +39,7 @@ static const struct {
     {"cube-single-links.xml", 8, 4 * 18, 4 * 12},
     {"four-pcie.xml", 4, 0.9 * 24, 0.85 * 25},
     {"two-bridged-pairs.xml", 4, 16, 16},
-    {"workstation.xml", 2, 24, 2 * PCI_CHANNELS_BW_NO_NIC},
+    {"workstation.xml", 2, 24, PCI_CHANNELS_BW_NO_NIC},
 };
 
 static struct pci_graph *graph_of_part(const char *file, uint32_t mask)

@@ -184,6 +184,11 @@ static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32
     if (status == 0) {
         status = pci_wire_fill(&local->block.wire, node, (uint32_t) ranks->self, &ring, &tree);
     }
+    if (status == 0 && pci_channels_no_nic(&ring) && ranks->self == 0) {
+        gpuring_info("[no-nic] the topology has no NIC that serves the GPUs of this node: choices "
+                     "of algorithms assume a network of 10 Gb/s; coll_gpuring_topo_file can "
+                     "describe the NICs");
+    }
     if (status == 0) {
         gpuring_model_choice_find(graph, nnodes, &ring, &tree, &local->model);
         gpuring_nic_select_find(graph, ranks->self, &ring, &tree, &local->nics);

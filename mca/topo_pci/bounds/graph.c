@@ -109,48 +109,45 @@ static int extract_vertices(struct extract *extract, bool *part)
     return rc;
 }
 
-/* Does the path between two GPUs stay on NVLink? Where the driver refuses peer-to-peer, it does
- * not, though there is a link. */
-static bool pair_on_nvlink(const struct pci_graph *graph, uint32_t a, uint32_t b)
+/* NVLinks take part where a path between GPUs takes them, in either direction: one to a GPU that
+ * the driver lets nobody reach is of no use. */
+static void mark_used(const struct extract *extract, bool *used)
 {
-    return pci_graph_route(graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b)->class <= PCI_PATH_NVB;
-}
+    uint32_t n = pci_graph_count(extract->graph, PCI_NODE_GPU);
 
-/* May this NVLink be used? One to a switch, when the GPU may reach any other GPU over NVLink. */
-static bool nvlink_usable(const struct pci_graph *graph, const struct pci_link *link)
-{
-    const struct pci_node *gpu = PCI_NODE_GPU == link->from->type ? link->from : link->to;
-    const struct pci_node *other = gpu == link->from ? link->to : link->from;
+    for (uint32_t pair = 0; pair < n * n; pair++) {
+        const struct pci_path *path =
+            pci_graph_route(extract->graph, PCI_NODE_GPU, pair / n, PCI_NODE_GPU, pair % n);
 
-    if (PCI_NODE_GPU == other->type) {
-        return pair_on_nvlink(graph, gpu->index, other->index);
-    }
-    for (uint32_t g = 0; PCI_NODE_GPU == gpu->type && g < pci_graph_count(graph, PCI_NODE_GPU);
-         g++) {
-        if (g != gpu->index && pair_on_nvlink(graph, gpu->index, g)) {
-            return true;
+        for (uint32_t i = 0;
+             i < path->hops && (PCI_FLOW_ALL == extract->scope || path->class <= PCI_PATH_NVB);
+             i++) {
+            used[path->links[i]->id] = used[path->links[i]->reverse->id] = true;
         }
     }
-    return PCI_NODE_GPU != gpu->type; /* between switches */
 }
 
 static int extract_links(struct extract *extract)
 {
     uint32_t count = pci_graph_links(extract->graph);
-    int rc = 0;
+    bool *used = calloc(count + 1u, sizeof(*used));
+    int rc = NULL == used ? -ENOMEM : 0;
 
+    if (0 == rc) {
+        mark_used(extract, used);
+    }
     for (uint32_t i = 0; 0 == rc && i < count; i++) {
         const struct pci_link *link = pci_graph_link(extract->graph, i);
         uint32_t from = extract->vertex_of[link->from->vertex];
         uint32_t to = extract->vertex_of[link->to->vertex];
-        bool wanted = PCI_LINK_NVL == link->type ? nvlink_usable(extract->graph, link)
-                                                 : PCI_FLOW_ALL == extract->scope;
+        bool wanted = PCI_LINK_NVL == link->type ? used[i] : PCI_FLOW_ALL == extract->scope;
 
         if (NO_VERTEX != from && NO_VERTEX != to && from != to && wanted) {
             rc = pci_flow_add_link(extract->flow, from, to,
                                    link->bw < PCI_FLOW_MAX_GBPS ? link->bw : PCI_FLOW_MAX_GBPS);
         }
     }
+    free(used);
     return rc;
 }
 

@@ -92,9 +92,9 @@ enum pci_flow_scope {
 };
 
 /*
- * The network of a machine's GPUs (all of the graph). NVLink between GPUs to which the driver
- * refuses peer-to-peer is left out. Free it with pci_flow_fini(). -EINVAL: no GPU; -E2BIG;
- * -ENOMEM.
+ * The network of a machine's GPUs (all of the graph). NVLinks that no path between GPUs takes, as
+ * where the driver refuses peer-to-peer, are left out. Free it with pci_flow_fini(). -EINVAL: no
+ * GPU; -E2BIG; -ENOMEM.
  */
 int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
                         struct pci_flow *flow);

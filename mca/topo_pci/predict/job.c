@@ -44,7 +44,7 @@ static struct pci_job_graph job_graph(const struct pci_channels *channels, int s
 {
     return (struct pci_job_graph){
         .channels = channels->nchannels,
-        .bw_intra = channels->bw_intra,
+        .bw_intra = pci_channels_no_nic(channels) ? channels->bw_inter : channels->bw_intra,
         .bw_inter = channels->bw_inter,
         .nvlink = PCI_PATH_NVL == channels->type_intra,
         .ll128 = pci_ll128_whole(sm, channels->type_intra, channels->type_inter),

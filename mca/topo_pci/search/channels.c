@@ -102,12 +102,16 @@ bool pci_channel_leg(const struct pci_fabric *fabric, const struct pci_channels 
     bool ring = PCI_PATTERN_RING == channels->pattern;
     bool balanced = PCI_PATTERN_BALANCED_TREE == channels->pattern && n > 1;
 
-    *leg = (struct pci_leg){.inside = i < n - 1, .part = 1};
-    if (i < n - 1) {
-        leg->way = &fabric->gpus[(size_t) order[i] * n + order[i + 1]];
+    uint32_t inside = ring ? n - 1 : 2 * (n - 1);
+
+    *leg = (struct pci_leg){.inside = i < inside, .part = ring || i >= inside ? 1 : 0.5};
+    if (i < inside) {
+        uint32_t at = i % (n - 1), back = i / (n - 1);
+
+        leg->way = &fabric->gpus[(size_t) order[at + back] * n + order[at + 1 - back]];
         return true;
     }
-    i -= n - 1;
+    i -= inside;
     if (1 == channels->nodes || PCI_NO_NET == nets[0]) {
         leg->inside = true;
         leg->way = &fabric->gpus[(size_t) order[n - 1] * n + order[0]];

@@ -16,9 +16,9 @@
  *   ring           s on the way from each GPU to the next; on one node also from the last to the
  *                  first; on several nodes bw_inter from the NIC to the first GPU and from the last
  *                  GPU to the NIC (the other NIC of the pair with cross_nic)
- *   tree           s on the way from each GPU to the next. (An allreduce moves half of s up and
- *                  half of s down the chain: algorithm bandwidth = channels x s / 2.) On several
- *                  nodes bw_inter from the NIC to the first GPU and back
+ *   tree           s / 2 on the way from each GPU to the next and s / 2 on the way back: an
+ *                  allreduce goes up and down the chain (algorithm bandwidth = channels x s / 2).
+ *                  On several nodes bw_inter from the NIC to the first GPU and back
  *   balanced tree  as a tree, but half of what leaves starts at the second GPU
  * A NIC's port has a capacity in each direction, common to all nets with the same identity. Two
  * factors, both the reference's (NCCL's graph code): traffic that starts at a GPU and passes an
@@ -43,7 +43,7 @@
 /* Bandwidth that is stated where GPUs have no path or nodes no NIC, so that there is an answer. */
 #define PCI_CHANNELS_BW_UNREACHABLE 0.1
 #define PCI_CHANNELS_BW_ONE         5000.0 /* one GPU alone moves nothing: as inside a device */
-#define PCI_CHANNELS_BW_NO_NIC      1.25   /* a network of unknown speed counts as 10 Gb/s */
+#define PCI_CHANNELS_BW_NO_NIC      1.25 /* of all channels: an unknown network counts as 10 Gb/s */
 
 /* ---- Fabrics ---- */
 
@@ -124,6 +124,12 @@ struct pci_channels {
     uint32_t *intra;     /* nchannels x ngpus GPU indexes; owned */
     uint32_t (*nets)[2]; /* nchannels x {in, out} net indexes or PCI_NO_NET; owned */
 };
+
+/* Are these channels of several nodes, on a machine without a NIC that serves? */
+static inline bool pci_channels_no_nic(const struct pci_channels *channels)
+{
+    return channels->nodes > 1 && channels->nchannels > 0 && PCI_NO_NET == channels->nets[0][0];
+}
 
 /* Defaults: ring, one node, cross_nic, classes up to SYS. */
 void pci_search_init(struct pci_search *search);

@@ -149,8 +149,13 @@ void problem_load(struct problem *problem, const uint32_t *order, const uint32_t
     uint32_t first = order[0], last = order[n - 1];
 
     for (uint32_t i = 1; i < n; i++) {
-        load_way(problem, &fabric->gpus[(size_t) order[i - 1] * n + order[i]],
-                 sign * problem->ratio);
+        uint32_t from = order[i - 1], to = order[i];
+        double there = sign * problem->ratio * (is_tree(problem) ? 0.5 : 1);
+
+        load_way(problem, &fabric->gpus[(size_t) from * n + to], there);
+        if (is_tree(problem)) {
+            load_way(problem, &fabric->gpus[(size_t) to * n + from], there);
+        }
     }
     if (!problem->nets) {
         if (!is_tree(problem) && n > 1) {
@@ -225,12 +230,21 @@ static void price_gpus(struct problem *problem)
 
     for (uint32_t from = 0; from < n; from++) {
         for (uint32_t to = 0; to < n; to++) {
-            size_t i = (size_t) from * n + to;
+            double *arc = &problem->tour.arc[(size_t) from * n + to];
 
-            problem->tour.arc[i] =
-                arc_allowed(problem, from, to)
-                    ? problem->ratio * way_cost(problem, &fabric->gpus[i], problem->max_intra)
-                    : INFINITY;
+            *arc = INFINITY;
+            if (arc_allowed(problem, from, to)) {
+                *arc = problem->ratio *
+                       way_cost(problem, &fabric->gpus[(size_t) from * n + to], problem->max_intra);
+            }
+        }
+    }
+    for (uint32_t a = 0; is_tree(problem) && a < n; a++) {
+        for (uint32_t b = 0; b < a; b++) { /* as much goes back */
+            double *there = &problem->tour.arc[(size_t) a * n + b];
+            double *back = &problem->tour.arc[(size_t) b * n + a];
+
+            *there = *back = (*there + *back) / 2;
         }
     }
     problem->steps += (size_t) 4 * n * n;

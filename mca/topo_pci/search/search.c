@@ -422,9 +422,8 @@ int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search
     rc = deliver(&hunt, &result);
     if (0 == rc) {
         describe(fabric, &result, hunt.problem.nets && 0 != hunt.found.layout.count);
-        if (search->nodes > 1 && PCI_NO_NET == result.nets[0][0] &&
-            result.bw_inter > PCI_CHANNELS_BW_NO_NIC) {
-            result.bw_inter = PCI_CHANNELS_BW_NO_NIC;
+        if (pci_channels_no_nic(&result)) {
+            result.bw_inter = fmin(result.bw_inter, PCI_CHANNELS_BW_NO_NIC / result.nchannels);
         }
         result.steps = hunt.problem.steps;
         *channels = result;

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What holds for every machine, on random ones: NVLinks with other numbers in each direction,
+ * missing NICs, trimmed GPUs, peer-to-peer refused. Channels keep within their links, totals within
+ * the bounds, rings and trees are valid, predictions finite.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/predict/pci_predict.h"
+#include "pci_proof.h"
+#include "pci_test.h"
+
+#define MACHINES  1000u
+#define MOST_GPUS 8u
+#define ROUNDING  (1 + 1e-6)
+
+static uint32_t rng = 20260915;
+
+/* A number below LIMIT. */
+static uint32_t any(uint32_t limit)
+{
+    rng = rng * 1664525u + 1013904223u;
+    return (rng >> 8) % limit;
+}
+
+/* With one chance in ONE_IN. */
+static bool now_and_then(uint32_t one_in)
+{
+    return 0 == any(one_in);
+}
+
+static const char *pci_attributes(void)
+{
+    static const char *const speeds[] = {"link_speed='8.0 GT/s PCIe' link_width='16'",
+                                         "link_speed='16.0 GT/s PCIe' link_width='16'",
+                                         "link_speed='32.0 GT/s PCIe' link_width='16'",
+                                         "link_speed='16.0 GT/s PCIe' link_width='4'"};
+
+    return speeds[any(sizeof(speeds) / sizeof(speeds[0]))];
+}
+
+/* GPU G of NGPUS with its NVLinks: to a switch, or to other GPUs, each direction by itself. */
+static void write_gpu(FILE *file, uint32_t g, uint32_t ngpus, int sm, uint32_t nvlinks)
+{
+    fprintf(file,
+            "<pci busid='%x:00.0' class='0x030200' %s><gpu dev='%u' rank='%u' sm='%d' gdr='%u'>",
+            16 + g, pci_attributes(), g, g, sm, any(4) > 0);
+    for (uint32_t other = 0; other < ngpus && nvlinks == 1; other++) {
+        if (other != g && any(3) > 0) {
+            fprintf(file, "<nvlink target='%x:00.0' count='%u' tclass='0x030200'/>", 16 + other,
+                    1 + any(12));
+        }
+    }
+    if (2 == nvlinks) {
+        fprintf(file, "<nvlink target='ff:00.0' count='%u' tclass='0x068000'/>", 1 + any(12));
+    }
+    fprintf(file, "</gpu></pci>");
+}
+
+static void write_nic(FILE *file, uint32_t dev)
+{
+    static const uint32_t speeds[] = {25000, 100000, 200000, 400000};
+
+    fprintf(file,
+            "<pci busid='%x:00.0' class='0x020700' %s><nic><net name='mlx5_%u' dev='%u' "
+            "speed='%u' port='1' guid='0x%x' gdr='%u'/></nic></pci>",
+            128 + dev, pci_attributes(), dev, dev, speeds[any(4)], 1 + dev, any(4) > 0);
+}
+
+/* A machine of one or two processors, with switches or without, as text to be freed. */
+static char *write_machine(uint32_t ngpus)
+{
+    static const int sms[] = {70, 80, 89, 90, 100};
+    static const char *const cpus[] = {"vendor='GenuineIntel' familyid='6' modelid='106'",
+                                       "vendor='GenuineIntel' familyid='6' modelid='143'",
+                                       "vendor='AuthenticAMD' familyid='143' modelid='49'"};
+    const char *cpu = cpus[any(3)];
+    int sm = sms[any(5)];
+    uint32_t sockets = 1 + any(2), nvlinks = any(3), switches = any(3), nics = any(4), dev = 0;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+
+    assert_non_null(file);
+    fprintf(file, "<system version='1'>");
+    for (uint32_t s = 0; s < sockets; s++) {
+        uint32_t first = ngpus * s / sockets, end = ngpus * (s + 1) / sockets;
+
+        fprintf(file, "<cpu numaid='%u' arch='x86_64' %s>", s, cpu);
+        for (uint32_t g = first; g < end; g++) {
+            if (switches > 0) {
+                fprintf(file, "<pci busid='%x:00.0' class='0x060400' %s>", 64 + g,
+                        pci_attributes());
+            }
+            write_gpu(file, g, ngpus, sm, nvlinks);
+            if (nics > 1 && any(3) > 0) {
+                write_nic(file, dev++);
+            }
+            fprintf(file, switches > 0 ? "</pci>" : "");
+        }
+        if (nics > 0 && now_and_then(2)) {
+            write_nic(file, dev++);
+        }
+        fprintf(file, "</cpu>");
+    }
+    fprintf(file, "</system>");
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+/* Some of the machine's GPUs under some rules. */
+static struct pci_graph *graph_of_some(const char *text, uint32_t ngpus)
+{
+    struct pci_doc *doc = doc_of(text);
+    struct pci_error error = {""};
+    struct pci_path_rules rules;
+    struct pci_graph *graph = NULL;
+    unsigned keep[MOST_GPUS];
+    size_t count = 0;
+
+    for (unsigned g = 0; g < ngpus; g++) {
+        if (!now_and_then(6)) {
+            keep[count++] = g;
+        }
+    }
+    pci_path_rules_init(&rules);
+    rules.all = now_and_then(5) ? PCI_PEER_NO_P2P : PCI_PEER_OK;
+    rules.nvb = !now_and_then(4);
+    if ((count > 0 && pci_doc_keep_gpus(doc, keep, count, &error)) ||
+        pci_graph_build(doc, &rules, &graph, &error)) {
+        fail_msg("%s: %s", error.text, text);
+    }
+    pci_doc_free(doc);
+    return graph;
+}
+
+static void prove(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
+                  const struct pci_channels *tree, const char *text)
+{
+    struct pci_connect connect;
+    struct pci_fabric fabric;
+    struct pci_error error = {""};
+    char why[256] = "";
+
+    assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
+    if (pci_channels_check(&fabric, ring, why, sizeof(why)) ||
+        pci_channels_check(&fabric, tree, why, sizeof(why)) ||
+        pci_connect_uniform(&connect, nodes, ring, tree, &error)) {
+        fail_msg("%u nodes, %s%s: %s", nodes, why, error.text, text);
+    }
+    if (pci_connect_check(&connect, why, sizeof(why))) {
+        fail_msg("%u nodes, %s: %s", nodes, why, text);
+    }
+    pci_connect_uniform_fini(&connect);
+    pci_fabric_fini(&fabric);
+}
+
+/* On one node: neither rings nor trees nor direct exchanges are above the bounds of the links. */
+static void compare_bounds(const struct pci_graph *graph, const struct pci_channels *ring,
+                           const struct pci_channels *tree, const struct pci_job *job,
+                           const char *text)
+{
+    double n = ring->ngpus;
+    double by_ring = ring->nchannels * ring->bw_intra * n / (2 * (n - 1));
+    double by_tree = tree->nchannels * tree->bw_intra / 2;
+    struct pci_bounds bounds;
+
+    assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
+    if (!bounds.all.connected) {
+        return; /* what is stated then promises nothing */
+    }
+    if (by_ring > bounds.all.ag.gbps * ROUNDING || by_tree > bounds.all.ar.gbps * ROUNDING ||
+        job->direct.algbw * n / 2 > bounds.all.ag.gbps * ROUNDING) {
+        fail_msg("ring %g, tree %g, two-shot %g GB/s; the bounds are %g and %g: %s", by_ring,
+                 by_tree, job->direct.algbw * n / 2, bounds.all.ag.gbps, bounds.all.ar.gbps, text);
+    }
+    if (ring->type_intra <= PCI_PATH_NVB && tree->type_intra <= PCI_PATH_NVB &&
+        (by_ring > bounds.nvlink.ag.gbps * ROUNDING ||
+         by_tree > bounds.nvlink.ar.gbps * ROUNDING)) {
+        fail_msg("ring %g, tree %g GB/s over NVLink; its bounds are %g and %g: %s", by_ring,
+                 by_tree, bounds.nvlink.ag.gbps, bounds.nvlink.ar.gbps, text);
+    }
+}
+
+/* Every size has a finite prediction; without a NIC none is faster than the network that is
+ * assumed: each node receives as much as the vector, less its own share. */
+static void compare_predictions(const struct pci_job *job, const struct pci_channels *ring,
+                                const char *text)
+{
+    double most = PCI_CHANNELS_BW_NO_NIC * job->nodes / (job->nodes - 1.0) * ROUNDING;
+    struct pci_choice choice;
+    struct pci_costs costs;
+
+    assert_int_equal(pci_costs_gpu(&costs), 0);
+    for (unsigned log = 0; job->ranks > 1 && log < PCI_SIZE_COUNT; log++) {
+        double bytes = ldexp(1, (int) log);
+
+        if (pci_predict_best(&costs, job, (1u << PCI_ALGORITHM_COUNT) - 1, (uint64_t) bytes,
+                             &choice) ||
+            !isfinite(choice.us) || choice.us <= 0 || 0 == choice.channels) {
+            fail_msg("no prediction of %g bytes: %s", bytes, text);
+        }
+        if (pci_channels_no_nic(ring) && bytes / choice.us / 1e3 > most) {
+            fail_msg("%g GB/s over a network of %g: %s", bytes / choice.us / 1e3,
+                     PCI_CHANNELS_BW_NO_NIC, text);
+        }
+    }
+}
+
+static void check_machine(uint32_t ngpus, uint32_t nodes)
+{
+    char *text = write_machine(ngpus);
+    struct pci_graph *graph = graph_of_some(text, ngpus);
+    struct pci_channels ring, tree;
+    struct pci_job job;
+
+    assert_int_equal(pci_channels_of_graph(graph, nodes, &ring, &tree), 0);
+    prove(graph, nodes, &ring, &tree, text);
+    assert_int_equal(
+        pci_job_of_graph(graph, nodes, &ring, &tree,
+                         2 * (ring.nchannels > tree.nchannels ? ring.nchannels : tree.nchannels),
+                         &job),
+        0);
+    if (1 == nodes && ring.ngpus > 1) {
+        compare_bounds(graph, &ring, &tree, &job, text);
+    }
+    compare_predictions(&job, &ring, text);
+    pci_channels_fini(&ring);
+    pci_channels_fini(&tree);
+    pci_graph_free(graph);
+    free(text);
+}
+
+static void test_machines(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < MACHINES; i++) {
+        check_machine(1 + any(MOST_GPUS), i % 3 ? 1 : 2 + any(3));
+    }
+}
+
+/* One NVLink one way and twelve the other: a tree goes up and down each edge, so that it gets what
+ * the narrow direction has. */
+static void test_asymmetric(void **state)
+{
+    struct pci_graph *graph = graph_of(
+        "<system><cpu numaid='0' arch='x86_64' vendor='GenuineIntel' familyid='6' modelid='106'>"
+        "<pci busid='1:0' link_speed='16.0 GT/s PCIe' link_width='16'><gpu dev='0' rank='0' "
+        "sm='80'>"
+        "<nvlink target='2:0' count='1' tclass='0x030200'/></gpu></pci>"
+        "<pci busid='2:0' link_speed='16.0 GT/s PCIe' link_width='16'><gpu dev='1' rank='1' "
+        "sm='80'>"
+        "<nvlink target='1:0' count='12' tclass='0x030200'/></gpu></pci></cpu></system>",
+        NULL);
+    struct pci_channels ring, tree;
+    struct pci_bounds bounds;
+
+    (void) state;
+    assert_int_equal(pci_channels_of_graph(graph, 1, &ring, &tree), 0);
+    assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
+    assert_true(fabs(bounds.nvlink.ar.gbps - 20) < 1e-6 && fabs(bounds.all.ar.gbps - 44) < 1e-6);
+    assert_true(fabs(ring.nchannels * ring.bw_intra - 20) < 1e-6);
+    assert_true(fabs(tree.nchannels * tree.bw_intra / 2 - 20) < 1e-6);
+    pci_channels_fini(&ring);
+    pci_channels_fini(&tree);
+    pci_graph_free(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_asymmetric),
+                                       cmocka_unit_test(test_machines)};
+
+    return cmocka_run_group_tests_name("pci_random", tests, NULL, NULL);
+}
