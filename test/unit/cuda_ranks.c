@@ -59,14 +59,38 @@ static void keep_log(enum gpuring_log_level level, const char *text)
     }
 }
 
-void cuda_load_driver(void)
+static const char *driver_path(void)
 {
     const char *folder = getenv("top_builddir");
-    char path[4096];
+    static char path[4096];
 
     snprintf(path, sizeof path, "%s/test/standin/.libs/libcuda.so.1", folder ? folder : ".");
-    CUDA_REQUIRE(dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL);
+    return path;
+}
+
+void cuda_load_driver(void)
+{
+    CUDA_REQUIRE(dlopen(driver_path(), RTLD_NOW | RTLD_LOCAL) != NULL);
     gpuring_log_set(keep_log, GPURING_LOG_WARN);
+}
+
+void *cuda_load_driver_without(const char *symbol)
+{
+    char path[] = "/tmp/libcuda.XXXXXX", command[2 * sizeof path + 8192];
+    int fd = mkstemp(path);
+    void *handle;
+
+    CUDA_REQUIRE(fd >= 0);
+    close(fd);
+    /* A name of the same length, so that nothing else moves. */
+    snprintf(command, sizeof command, "sed 's/%s/%.*s_/g' '%s' > %s", symbol,
+             (int) strlen(symbol) - 1, symbol, driver_path(), path);
+    CUDA_REQUIRE(system(command) == 0);
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    unlink(path);
+    CUDA_REQUIRE(handle != NULL && dlsym(handle, symbol) == NULL);
+    gpuring_log_set(keep_log, GPURING_LOG_WARN);
+    return handle;
 }
 
 const struct gpuring_cuda_driver *cuda_application_start(int gpu, CUdeviceptr *buffer, size_t bytes)

@@ -33,6 +33,8 @@ extern char cuda_last_log[1024];
 
 /* Loads the driver, as an application does. */
 void cuda_load_driver(void);
+/* The same with a copy of it that lacks an entry point, as older ones do; its handle. */
+void *cuda_load_driver_without(const char *symbol);
 
 /* What an application does first: load the driver, make a context of the GPU current, allocate a
  * buffer. */

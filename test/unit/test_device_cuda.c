@@ -12,16 +12,19 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/cuda_ranks.h"
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
+static int logged;
 
 static void kinds_body(void)
 {
@@ -215,6 +218,72 @@ static void a_driver_that_does_not_start_is_reported(void **state)
     cuda_in_process("cuInit=1", no_driver_body);
 }
 
+/* A driver before CUDA 11.7: what it lacks is done without. */
+static void older_driver_body(void)
+{
+    struct gpuring_device_nic access;
+    struct gpuring_device *device;
+    CUdeviceptr buffer;
+    void *memory;
+
+    (void) cuda_load_driver_without("cuMemGetHandleForAddressRange");
+    setenv("GPURING_STANDIN_GDR", "3", 1);
+    (void) cuda_application_start(0, &buffer, 64);
+    device = cuda_attached(buffer);
+    CUDA_REQUIRE(device != NULL);
+    CUDA_REQUIRE(ops->alloc(device, 4096, &memory) == GPURING_OK);
+    CUDA_REQUIRE(ops->nic_access(device, memory, 2 << 20, &access) == GPURING_OK);
+    CUDA_REQUIRE(access.dmabuf == -1);
+    ops->free(device, memory);
+    ops->close(device);
+    CUDA_REQUIRE(gpuring_cuda_driver(true, NULL)->free(buffer) == CUDA_SUCCESS);
+}
+
+static void optional_entry_points_are_optional(void **state)
+{
+    (void) state;
+    cuda_in_process("", older_driver_body);
+}
+
+static void count_log(enum gpuring_log_level level, const char *text)
+{
+    (void) level;
+    logged += strstr(text, "[driver-old]") != NULL;
+}
+
+/* A driver that cannot be used: its memory is none of the host's all the same. */
+static void useless_driver_body(void)
+{
+    void *handle = cuda_load_driver_without("cuDeviceGetUuid_v2");
+    void *(*alloc)(const char *, int, size_t);
+    void (*release)(void *);
+    struct gpuring_pointer pointer;
+    struct gpuring_device *device;
+    int on_stack = 0;
+    void *memory;
+
+    *(void **) &alloc = dlsym(handle, "gpuring_standin_alloc");
+    *(void **) &release = dlsym(handle, "gpuring_standin_free");
+    gpuring_log_set(count_log, GPURING_LOG_WARN);
+    memory = alloc("pool", 0, 64);
+    for (int i = 0; i < 2; i++) {
+        pointer = ops->classify(NULL, memory);
+        CUDA_REQUIRE(gpuring_pointer_on_gpu(pointer.kind));
+        CUDA_REQUIRE(ops->classify(NULL, &on_stack).kind == GPURING_POINTER_HOST);
+        CUDA_REQUIRE(ops->open(&device) == GPURING_OK);
+        CUDA_REQUIRE(ops->attach(device, &pointer) == GPURING_ERR_UNSUPPORTED);
+        ops->close(device);
+    }
+    CUDA_REQUIRE(logged == 1);
+    release(memory);
+}
+
+static void a_driver_that_cannot_be_used_makes_no_host_memory(void **state)
+{
+    (void) state;
+    cuda_in_process("", useless_driver_body);
+}
+
 /* All ranks wired and right, nothing left behind. */
 static void assert_clean(const struct cuda_scenario *scenario, const struct cuda_outcome *outcome)
 {
@@ -380,6 +449,8 @@ int main(void)
         cmocka_unit_test(peers_of_one_process_share_memory),
         cmocka_unit_test(lack_of_device_memory_is_reported),
         cmocka_unit_test(a_driver_that_does_not_start_is_reported),
+        cmocka_unit_test(optional_entry_points_are_optional),
+        cmocka_unit_test(a_driver_that_cannot_be_used_makes_no_host_memory),
         cmocka_unit_test(processes_reduce_device_memory),
         cmocka_unit_test(kernels_that_cannot_run_together_make_progress),
         cmocka_unit_test(memory_that_corrupts_is_not_used),

@@ -75,7 +75,9 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
     }
     device->driver = gpuring_cuda_driver(false, &reason);
     if (device->driver == NULL) {
-        gpuring_error("%s", reason);
+        if (reason != NULL) {
+            gpuring_error("%s", reason);
+        }
         return GPURING_ERR_UNSUPPORTED;
     }
     device->ordinal = pointer->ordinal;

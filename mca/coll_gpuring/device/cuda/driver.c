@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/util/log.h"
+
 #define LIBRARY "libcuda.so.1"
 
 /* All are guarded by the lock; a loaded driver is never changed or unloaded again, because the
@@ -26,19 +28,25 @@ static bool resolve(void)
     static const struct {
         const char *symbol;
         size_t offset;
+        bool required;
     } calls[] = {
-#define CALL(member, symbol, arguments) {#symbol, offsetof(struct gpuring_cuda_driver, member)},
-        GPURING_CUDA_CALLS(CALL)
+#define CALL(member, symbol, arguments) #symbol, offsetof(struct gpuring_cuda_driver, member)
+#define REQUIRED(...)                   {CALL(__VA_ARGS__), true},
+#define OPTIONAL(...)                   {CALL(__VA_ARGS__), false},
+        GPURING_CUDA_REQUIRED(REQUIRED) GPURING_CUDA_OPTIONAL(OPTIONAL)
+#undef OPTIONAL
+#undef REQUIRED
 #undef CALL
     };
 
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         void *address = dlsym(driver.handle, calls[i].symbol);
 
-        if (address == NULL) {
-            snprintf(driver_reason, sizeof driver_reason,
-                     "the CUDA driver lacks %s: a driver of CUDA 11.7 or newer is needed",
-                     calls[i].symbol);
+        if (address == NULL && calls[i].required) {
+            gpuring_error("[driver-old] the CUDA driver lacks %s: MPI calls on GPU buffers return "
+                          "an error; install a driver of CUDA 11.4 or newer, or run without "
+                          "coll/gpuring (coll_gpuring_device=off) and give MPI host buffers",
+                          calls[i].symbol);
             return false;
         }
         memcpy((char *) &driver + calls[i].offset, &address, sizeof address);
@@ -132,7 +140,8 @@ const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const ch
     found = loaded_only || driver_state == READY ? usable : NULL;
     if (reason != NULL) {
         *reason = driver_state == UNTRIED ? "the application has not loaded the CUDA driver"
-                                          : driver_reason;
+                  : driver_reason[0] != '\0' ? driver_reason
+                                             : NULL;
     }
     pthread_mutex_unlock(&driver_lock);
     return found;

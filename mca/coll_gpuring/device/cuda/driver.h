@@ -14,9 +14,14 @@
 
 /*
  * X(member, exported symbol, arguments). The symbol is the version that cuda.h's macros name for
- * CUDA 11 and later; every driver since CUDA 11.7 (dma-buf export) has all of them.
+ * CUDA 11 and later; every driver since CUDA 11.4 has those that are required. Optional ones may be
+ * NULL: who calls them asks first.
  */
-#define GPURING_CUDA_CALLS(X)                                                            \
+#define GPURING_CUDA_CALLS(X) GPURING_CUDA_REQUIRED(X) GPURING_CUDA_OPTIONAL(X)
+#define GPURING_CUDA_OPTIONAL(X)                                                         \
+    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                       \
+      (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
+#define GPURING_CUDA_REQUIRED(X)                                                          \
     X(init, cuInit, (unsigned int) )                                                     \
     X(error_name, cuGetErrorName, (CUresult, const char **) )                            \
     X(error_string, cuGetErrorString, (CUresult, const char **) )                        \
@@ -61,9 +66,7 @@
        unsigned int, unsigned int, CUstream, void **, void **) )                         \
     X(ipc_get, cuIpcGetMemHandle, (CUipcMemHandle *, CUdeviceptr))                       \
     X(ipc_open, cuIpcOpenMemHandle_v2, (CUdeviceptr *, CUipcMemHandle, unsigned int) )   \
-    X(ipc_close, cuIpcCloseMemHandle, (CUdeviceptr))                                     \
-    X(range_handle, cuMemGetHandleForAddressRange,                                       \
-      (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
+    X(ipc_close, cuIpcCloseMemHandle, (CUdeviceptr))
 
 struct gpuring_cuda_driver {
 #define GPURING_CUDA_MEMBER(member, symbol, arguments) CUresult(CUDAAPI *member) arguments;
@@ -80,8 +83,8 @@ struct gpuring_cuda_driver {
 bool gpuring_cuda_loaded(void);
 
 /*
- * The driver, once per process; NULL without one, with the reason in *reason (static storage). One
- * that does not start is started again by the next call.
+ * The driver, once per process; NULL without one, with the reason in *reason (static storage; NULL:
+ * it is in the log already). One that does not start is started again by the next call.
  * loaded_only: neither load nor initialise it, which is the application's part; its calls then
  * fail with CUDA_ERROR_NOT_INITIALIZED until the application has done so. Thread safe.
  */

@@ -18,7 +18,8 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
     char text[256];
     int fd = -1;
 
-    if (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) {
+    if (device->driver->range_handle == NULL || /* a driver before CUDA 11.7 */
+        gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0) {
         return -1;
     }
     result =

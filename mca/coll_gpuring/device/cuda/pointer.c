@@ -5,14 +5,16 @@
  * While the application has not loaded the driver no pointer can be a device pointer and nothing
  * is asked. The driver answers for ordinary host memory with zeros and success.
  *
- * A driver that fails (after a kernel of anybody has faulted, every call does) tells nothing. No
- * device pointer may be taken for a host's then: what this process cannot read is on a GPU.
+ * A driver that cannot be used, or that fails (after a kernel of anybody has faulted, every call
+ * does), tells nothing. No device pointer may be taken for a host's then: what this process cannot
+ * read is on a GPU. (Managed memory can be read, also by the component that then gets it.)
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* process_vm_readv */
 #endif
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -47,18 +49,27 @@ static enum gpuring_pointer_kind kind_of(const struct attributes *a)
 /* The application has no GPU memory yet, or never had. */
 static bool nothing_there(CUresult result)
 {
-    return result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED ||
-           result == CUDA_ERROR_NO_DEVICE;
+    return result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_NO_DEVICE;
 }
 
-/* Tries to read in a way that is no fault where it fails; where that is not allowed: no answer. */
-static bool unreadable(const void *pointer)
+/* Tries to read in a way that is no fault where it fails. Containers may forbid the first one; what
+ * neither can tell counts as unreadable. */
+static bool readable(const void *pointer)
 {
     char byte;
     struct iovec to = {.iov_base = &byte, .iov_len = 1};
     struct iovec from = {.iov_base = (void *) (uintptr_t) pointer, .iov_len = 1};
+    bool read = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+    if (!read && errno != EFAULT) {
+        int file = memfd_create("gpuring", MFD_CLOEXEC);
+
+        read = file >= 0 && write(file, pointer, 1) == 1;
+        if (file >= 0) {
+            close(file);
+        }
+    }
+    return read;
 }
 
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
@@ -117,14 +128,15 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     };
     void *values[] = {&a.memory_type, &a.managed, &a.ordinal, &a.context, &a.ipc_capable, &a.pool};
 
-    if (driver == NULL) {
+    if (driver == NULL && !gpuring_cuda_loaded()) {
         return found;
     }
     memset(&a, 0, sizeof a);
-    result = driver->pointer_attributes(sizeof names / sizeof *names, names, values,
-                                        (CUdeviceptr) (uintptr_t) pointer);
+    result = driver == NULL ? CUDA_ERROR_NOT_SUPPORTED
+                            : driver->pointer_attributes(sizeof names / sizeof *names, names,
+                                                         values, (CUdeviceptr) (uintptr_t) pointer);
     if (result != CUDA_SUCCESS) {
-        if (!nothing_there(result) && unreadable(pointer)) {
+        if (!nothing_there(result) && !readable(pointer)) {
             found.kind = GPURING_POINTER_DEVICE;
             found.ordinal = 0;
         }
