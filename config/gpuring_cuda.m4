@@ -3,7 +3,8 @@
 
 # GPURING_CHECK_CUDA: nvcc for the kernels. The driver is loaded at run time and is not needed here.
 # Sets NVCC, CUDA_CPPFLAGS, GPURING_CUDA_ARCH (the list), GPURING_CUDA_GENCODE (nvcc's options),
-# GPURING_CUDA_PTX (the architecture of the tests' PTX).
+# GPURING_CUDA_PTX (the architecture of the tests' PTX), GPURING_CUDA_DRIVER (the oldest driver that
+# loads the kernels).
 AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_ARG_WITH([cuda],
         [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
@@ -33,6 +34,7 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_SUBST([GPURING_CUDA_ARCH])
     AC_SUBST([GPURING_CUDA_GENCODE])
     AC_SUBST([GPURING_CUDA_PTX])
+    AC_SUBST([GPURING_CUDA_DRIVER])
 ])
 
 # GPURING_CHECK_NVCC: does nvcc work, and where is the cuda.h that it reads? Asked of nvcc itself: it
@@ -83,6 +85,14 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
   $NVCC knows no architecture from 7.5 on; name one by --with-cuda-arch, or use --without-cuda])])
     GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_cuda_newest,code=compute_$gpuring_cuda_newest"
     AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
+    # By NVIDIA's rules of minor version compatibility; 470 (CUDA 11.4) has the calls that we need.
+    gpuring_cuda_release=`$NVCC --version | $SED -n 's/.*release \(@<:@0-9@:>@*\)\..*/\1/p'`
+    AS_CASE([$gpuring_cuda_release],
+        [11], [gpuring_cuda_driver=470],
+        [12], [gpuring_cuda_driver=525],
+        [13], [gpuring_cuda_driver=580],
+        [gpuring_cuda_driver="of CUDA $gpuring_cuda_release"])
+    GPURING_CUDA_DRIVER=$gpuring_cuda_driver
     # That of the tests, which know it from 9.0 on.
     GPURING_CUDA_PTX=$gpuring_cuda_newest
     AS_CASE([" $gpuring_cuda_known "],

@@ -350,6 +350,7 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
         int active = at < piece->bytes;
         struct exec_pack sum = {{0, 0}};
 
+        exec_progress(x);
         if (!exec_all(x, !active || block_unit_gather(x, piece, at, &sum))) {
             return EXEC_WAIT;
         }
@@ -506,6 +507,7 @@ EXEC_FN int block_ll128(EXEC *x, const struct exec_piece *piece)
     for (; x->bytes < piece->bytes; x->bytes += batch) {
         struct block_lines sum = {0};
 
+        exec_progress(x);
         if (!exec_all(x, block_lines_gather(x, piece, &sum))) {
             return EXEC_WAIT;
         }

@@ -39,9 +39,8 @@ struct alignas(16) exec_pack {
 
 /* What the threads of a block share. */
 struct block_shared {
-    struct gpuring_work work; /* a copy; first: who has its address has all */
-    uint64_t last_cycle;      /* of %clock64, until which the lane may wait */
-    struct gpuring_lane lane; /* a copy */
+    struct gpuring_work work; /* copies */
+    struct gpuring_lane lane;
 };
 
 /* One thread's view of its lane. R: what the kernel folds. */
@@ -50,7 +49,7 @@ template <class R> struct block {
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
-    uint64_t deadline; /* of %globaltimer */
+    uint64_t deadline, last_cycle; /* of %globaltimer and %clock64: until when it may wait */
     uint32_t step, polls;
     uint32_t code; /* of the reduction, if R does not know it */
 };
@@ -121,8 +120,7 @@ BLOCK_FN uint64_t block_clock()
  * The second clock: PTX promises nothing about the first one, which may advance by a millisecond at
  * a time, or stand still. No processor makes BLOCK_CYCLES cycles in a nanosecond, so it is over
  * first where both run well. A block that is moved to another multiprocessor meets another count,
- * and gives way too early, or when the first clock says so. It is read rarely: it lies in shared
- * memory, for registers are scarce.
+ * and gives way too early, or when the first clock says so.
  */
 #define BLOCK_CYCLES 4
 
@@ -134,20 +132,10 @@ BLOCK_FN uint64_t block_cycles()
     return now;
 }
 
-/* Before a barrier of the block. */
-EXEC_FN void exec_be_patient(EXEC *x, struct block_shared *shared)
+/* The clocks are first read when something is waited for. */
+EXEC_FN void exec_progress(EXEC *x)
 {
-    x->deadline = block_clock() + shared->work.patience;
     x->polls = 0;
-    if (threadIdx.x == 0) {
-        shared->last_cycle = block_cycles() + BLOCK_CYCLES * shared->work.patience;
-    }
-}
-
-EXEC_FN int exec_patient(const EXEC *x)
-{
-    return block_clock() < x->deadline &&
-           block_cycles() < reinterpret_cast<const struct block_shared *>(x->work)->last_cycle;
 }
 
 EXEC_FN int exec_aborted(const EXEC *x)
@@ -158,7 +146,11 @@ EXEC_FN int exec_aborted(const EXEC *x)
 EXEC_FN int exec_poll(EXEC *x)
 {
     x->polls++;
-    if (x->polls % BLOCK_POLLS_CLOCK == 0 && !exec_patient(x)) {
+    if (x->polls == BLOCK_POLLS_CLOCK) {
+        x->deadline = block_clock() + x->work->patience;
+        x->last_cycle = block_cycles() + BLOCK_CYCLES * x->work->patience;
+    } else if (x->polls % BLOCK_POLLS_CLOCK == 0 &&
+               (block_clock() >= x->deadline || block_cycles() >= x->last_cycle)) {
         return 0;
     }
     return x->polls % BLOCK_POLLS_ABORT != 0 || !exec_aborted(x);

@@ -20,6 +20,7 @@
  *   exec_load_size(p), exec_store_size(p, v)
  *                                   32 bits, relaxed; ordered by tails
  *   exec_poll(x)                    after a poll that found nothing: 1: poll again, 0: stop
+ *   exec_progress(x)                something was done: patience begins anew
  *   exec_aborted(x)                 reads the abort word
  *   exec_note(p, v)                 a relaxed 32-bit store for whoever reads the lane later
  *   exec_data(x, piece)             moves and folds one chunk: EXEC_OK or EXEC_WAIT, same on all;
@@ -209,6 +210,7 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
         piece.offset = (x->lane->first + x->done + begin) * x->type_size;
         piece.count = window - begin < chunk ? window - begin : chunk;
         piece.bytes = piece.count * x->type_size;
+        exec_progress(x);
         result = exec_wait(x, &piece);
         if (result == EXEC_OK) {
             result = exec_data(x, &piece);

@@ -32,7 +32,7 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     __syncthreads();
     x.home = &shared.work.lanes[blockIdx.x];
     block_copy(&shared.lane, x.home);
-    exec_be_patient(&x, &shared);
+    x.deadline = x.last_cycle = 0; /* set before they are read, which compilers do not see */
     __syncthreads();
     x.work = &shared.work;
     x.lane = &shared.lane;

@@ -4,8 +4,8 @@
  * One operation of one rank as the executors take it. Plain C, included by CUDA and by the host.
  *
  * A work is filled by the caller from a plan, the connections and the call's arguments. It is
- * resumable: an executor runs every lane until it is done or has waited for `patience`, leaves the
- * lane's state in the work, and returns; it is called (or launched) again until all are done. A
+ * resumable: an executor runs every lane until it is done or has waited for `patience` without
+ * getting on, leaves the lane's state in the work, and returns; it is called (or launched) again until all are done. A
  * kernel therefore never occupies a GPU for ever, and ranks that share one make progress in turn.
  * All pointers must be valid where the executor runs (the host, or one device).
  */

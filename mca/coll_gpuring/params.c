@@ -181,8 +181,6 @@ static void number_check(const struct param *param, int index)
     } else if (value < param->low || value > param->high) {
         snprintf(why, sizeof why, "it is outside %lld .. %lld", (long long) param->low,
                  (long long) param->high);
-    } else if (param->offset == AT(threads) && value % 32 != 0) {
-        snprintf(why, sizeof why, "it is not a multiple of 32");
     }
     if (why[0] != '\0') {
         char fallback[32];

@@ -72,9 +72,11 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
            "Algorithm of reductions; auto chooses by the tuning file, size and number of ranks; "  \
            "previous delegates all calls to the component that would serve without this one")      \
-    CHOICE(protocol, 0, 2, SHARED, protocol,                                                       \
-           "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency, GPUs with "    \
-           "whole 128-byte stores only); auto chooses by size")                                    \
+    CHOICE(                                                                                        \
+        protocol, 0, 2, SHARED, protocol,                                                          \
+        "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency; on GPUs where "   \
+        "the topology says that 128-byte stores stay whole, as over NVLink, else as auto); auto "  \
+        "chooses by size")                                                                         \
     TEXT(tuning_file, "", 2, LOCAL,                                                                \
          "File that says by size which algorithm and protocol serve, or that the call is "         \
          "delegated to the previous component; its rules must be equal on all ranks; "             \
@@ -88,13 +90,12 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
-        "Microseconds that a kernel waits for other ranks before it makes room for their "         \
-        "kernels; 0: 50 where ranks share the GPU, else 20000")                                    \
+        "Microseconds that a kernel waits for other ranks, without getting on, before it makes "   \
+        "room for their kernels; 0: 50 where ranks share the GPU, 1000 where they do under MPS, "  \
+        "else 20000")                                                                              \
     SIZE(stage_size, 16777216, 4, SHARED, 4096, 1073741824,                                        \
          "Bytes of the chunks, all ranks' blocks together, in which large blocking collectives "   \
          "on GPU memory are staged through host memory, if they do not run on the GPU")            \
-    INT(threads, 0, 5, SHARED, 0, 1024,                                                            \
-        "Threads of a GPU thread block, a multiple of 32; 0: chosen by the kernel")                \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
     TEXT(topo_dump_file, "", 3, LOCAL,                                                             \

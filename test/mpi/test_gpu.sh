@@ -140,6 +140,15 @@ unset GPURING_TEST_SORT
 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
 adopt "2 ranks: questions to the driver"
 
+# A driver that is too old for the kernels: found at wire-up, also with one rank a node.
+for layout in "2 1" "2 2"; do
+    ranks=${layout% *} nodes=${layout#* }
+    GPURING_STANDIN_FAULTS=cuModuleLoadData=1:222 mpi 120 "$ranks" "n$nodes" matrix -n 1,1000 -f 97
+    check "$ranks ranks on $nodes nodes, kernels that the driver refuses: the message" \
+        says '\[kernels-refused\] .*driver of version [0-9]'
+    adopt_as_one "$ranks ranks on $nodes nodes, kernels that the driver refuses: staged"
+done
+
 # The stock components do the work where no buffer is on a GPU, and without a driver.
 OMPI_MCA_coll_gpuring_timeout=8 mpi 120 2 mixed -u
 check "the same at the first call of a communicator: the message names the reason and the remedy" \

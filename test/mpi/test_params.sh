@@ -70,7 +70,7 @@ awk '$1 == "CHOICE" { print $2, "some" }' "$work/params" >"$work/bad"
 bad "choices that are none" environment
 awk '$1 == "CHOICE" && $2 != "device" { print $2, "some" }' "$work/params" >"$work/bad"
 bad "choices that are none in a file" file
-for case in "threads 33" "proxy_cpu 3-1" "proxy_cpu fast" "verbs_hca mlx5_0:1:2" "priority -1" "priority 101" "priority abc"; do
+for case in "proxy_cpu 3-1" "proxy_cpu fast" "verbs_hca mlx5_0:1:2" "priority -1" "priority 101" "priority abc"; do
     echo "$case" >"$work/bad"
     bad "a bad value alone ($case)" environment
 done

@@ -91,6 +91,11 @@ EXEC_FN int exec_poll(EXEC *x)
     return 1;
 }
 
+EXEC_FN void exec_progress(EXEC *x)
+{
+    x->polls = x->work->patience;
+}
+
 EXEC_FN struct exec_pack exec_fold(const EXEC *x, struct exec_pack a, struct exec_pack b)
 {
     struct exec_pack result;

@@ -242,6 +242,30 @@ static void parameters_win_where_they_can(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
 
+/* On GPUs 128-byte stores stay whole where the topology says so: not where somebody asks for it. */
+static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
+{
+    struct gpuring_select_config config = config_of(8, 1);
+    struct gpuring_selection choice;
+
+    (void) state;
+    config.host = false;
+    config.protocol = GPURING_PROTOCOL_LL128;
+    gpuring_select(&config, 1 << 20, 4, &choice); /* no topology */
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
+    config.model.known = true;
+    for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        config.model.algorithm[i] = GPURING_ALGORITHM_RING;
+        config.model.protocol[i] = GPURING_PROTOCOL_SIMPLE;
+    }
+    config.model.ll128 = 1u << GPURING_ALGORITHM_TREE; /* not on the links of rings */
+    gpuring_select(&config, 1 << 20, 4, &choice);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
+    config.model.ll128 |= 1u << GPURING_ALGORITHM_RING;
+    gpuring_select(&config, 1 << 20, 4, &choice);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
+}
+
 static void chunks_fit_their_slots(void **state)
 {
     (void) state;
@@ -336,6 +360,7 @@ int main(void)
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),
         cmocka_unit_test(parameters_win_where_they_can),
+        cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(chunks_fit_their_slots),
         cmocka_unit_test(integers_must_be_equal),
         cmocka_unit_test(padding_of_pairs_is_ignored),

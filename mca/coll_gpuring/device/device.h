@@ -52,7 +52,8 @@ struct gpuring_device_identity {
     uint32_t kind;       /* enum gpuring_device_kind */
     uint32_t capability; /* compute capability, major * 10 + minor; 0 for the host */
     uint32_t gdr;        /* bit 0: peer memory, bit 1: dma-buf */
-    uint32_t reserved;
+    uint16_t sms;        /* multiprocessors that this process may use; 0 for the host */
+    uint16_t mps;        /* 1: kernels of several processes run on the GPU side by side */
 };
 _Static_assert(sizeof(struct gpuring_device_identity) == 48, "travels between ranks");
 
@@ -110,6 +111,10 @@ struct gpuring_device_ops {
     void (*unimport)(struct gpuring_device *device, void *pointer);
     /* Nobody will import this memory any more: gives back descriptors. Optional to call. */
     void (*unexport)(struct gpuring_device *device, void *pointer);
+
+    /* Optional. Make launches possible: loads the kernels, so that what the driver refuses is found
+     * before any data moves. */
+    int (*prepare)(struct gpuring_device *device);
 
     /* Optional. A copy of the table in device memory, which the executor may change (step counters
      * live there then). unload takes the pointer that upload gave; the table outlives it. */

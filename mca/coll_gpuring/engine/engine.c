@@ -36,12 +36,13 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
  * so that small operations finish in the first poll; few where the core may be needed by the rank
  * that is waited for, and between nodes, where what is waited for arrives when the caller helps the
  * proxy, after the poll: one where all others are on other nodes. On a GPU nanoseconds: short where
- * other ranks may be unable to run beside.
+ * other ranks cannot run beside (without MPS).
  */
 #define LOOKS                256
 #define LOOKS_NETWORK        16
 #define LOOKS_OVERSUBSCRIBED 8
 #define PATIENCE_US          20000
+#define PATIENCE_MPS_US      1000
 #define PATIENCE_SHARED_US   50
 
 static uint64_t patience(const struct gpuring_engine_config *config, bool host)
@@ -54,7 +55,10 @@ static uint64_t patience(const struct gpuring_engine_config *config, bool host)
                : config->select.nnodes > 1                    ? LOOKS_NETWORK
                                                               : LOOKS;
     }
-    return 1000 * (us > 0 ? us : config->shared_gpu ? PATIENCE_SHARED_US : PATIENCE_US);
+    return 1000 * (us > 0                ? us
+                   : !config->shared_gpu ? PATIENCE_US
+                   : config->mps         ? PATIENCE_MPS_US
+                                         : PATIENCE_SHARED_US);
 }
 
 int gpuring_engine_create(const struct gpuring_engine_config *config,
@@ -74,6 +78,9 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->oversubscribed = config->oversubscribed;
     created->patience = patience(config, device_ops->kind == GPURING_DEVICE_HOST);
     status = build_plans(created, config);
+    if (status == GPURING_OK && device_ops->prepare != NULL) {
+        status = device_ops->prepare(device);
+    }
     if (status == GPURING_OK) {
         status = device_ops->stream_create(device, &created->stream);
     }

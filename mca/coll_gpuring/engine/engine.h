@@ -46,6 +46,7 @@ struct gpuring_engine_config {
     uint32_t wanted;                     /* of algorithms, see gpuring_select_eligible */
     bool oversubscribed;
     bool shared_gpu; /* other ranks work with it, too */
+    bool mps;        /* at the same time */
     int patience_us; /* of kernels, 0: by shared_gpu */
     uint64_t buffer_bytes;
 };

@@ -10,8 +10,8 @@
  *         ranks of one machine); estimated for GPUs (about 1 us at 60 GB/s) and networks (about
  *         10 us at 6 GB/s), until measurements on such machines replace them.
  *  ll     LL is best up to this size: it spares a round of counters, but doubles the bytes
- *  ll128  likewise LL128, after LL (0: never). Measured on the host device; on GPUs it needs
- *         128-byte stores that stay whole, which only the topology knows: asked for by parameter.
+ *  ll128  likewise LL128, after LL (0: never). Measured on the host device; on GPUs only the
+ *         topology knows where it works.
  */
 struct limits {
     uint64_t hop, ll, ll128;
@@ -88,9 +88,14 @@ static int model_entry(uint64_t bytes)
     return i;
 }
 
-static bool has_protocol(const struct gpuring_select_config *config, int protocol)
+/* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
+static bool has_protocol(const struct gpuring_select_config *config,
+                         enum gpuring_algorithm algorithm, int protocol)
 {
-    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT && config->slot_bytes[protocol] > 0;
+    bool whole = config->host || (config->model.known && config->model.ll128 & 1u << algorithm);
+
+    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT && config->slot_bytes[protocol] > 0 &&
+           (protocol != GPURING_PROTOCOL_LL128 || whole);
 }
 
 /* What the tuning file says of a size. */
@@ -100,15 +105,6 @@ static struct gpuring_tuned_range tuned_range(const struct gpuring_select_config
     static const struct gpuring_tuned_range nothing = {.algorithm = -1, .protocol = -1};
 
     return config->tuned != NULL ? *gpuring_tuned_at(config->tuned, bytes) : nothing;
-}
-
-bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64_t bytes)
-{
-    if (config->algorithm == GPURING_SELECT_PREVIOUS) {
-        return true;
-    }
-    return config->tuned != NULL && gpuring_tuned_at(config->tuned, bytes)->previous &&
-           !offered(config, config->algorithm) && !has_protocol(config, config->protocol);
 }
 
 static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
@@ -133,28 +129,38 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
     return GPURING_ALGORITHM_RING; /* which always is there */
 }
 
+bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    if (config->algorithm == GPURING_SELECT_PREVIOUS) {
+        return true;
+    }
+    return config->tuned != NULL && gpuring_tuned_at(config->tuned, bytes)->previous &&
+           !offered(config, config->algorithm) &&
+           !has_protocol(config, choose_algorithm(config, bytes), config->protocol);
+}
+
 static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,
-                                             uint64_t bytes)
+                                             enum gpuring_algorithm algorithm, uint64_t bytes)
 {
     const struct limits *limits = limits_of(config);
     struct gpuring_tuned_range rule = tuned_range(config, bytes);
 
-    if (has_protocol(config, config->protocol)) {
+    if (has_protocol(config, algorithm, config->protocol)) {
         return (enum gpuring_protocol) config->protocol;
     }
-    if (has_protocol(config, rule.protocol)) {
+    if (has_protocol(config, algorithm, rule.protocol)) {
         return (enum gpuring_protocol) rule.protocol;
     }
     if (config->model.known && !config->host) {
         int protocol = config->model.protocol[model_entry(bytes)];
 
-        return has_protocol(config, protocol) ? (enum gpuring_protocol) protocol
-                                              : GPURING_PROTOCOL_SIMPLE;
+        return has_protocol(config, algorithm, protocol) ? (enum gpuring_protocol) protocol
+                                                         : GPURING_PROTOCOL_SIMPLE;
     }
-    if (bytes <= limits->ll && has_protocol(config, GPURING_PROTOCOL_LL)) {
+    if (bytes <= limits->ll && has_protocol(config, algorithm, GPURING_PROTOCOL_LL)) {
         return GPURING_PROTOCOL_LL;
     }
-    if (bytes <= limits->ll128 && has_protocol(config, GPURING_PROTOCOL_LL128)) {
+    if (bytes <= limits->ll128 && has_protocol(config, algorithm, GPURING_PROTOCOL_LL128)) {
         return GPURING_PROTOCOL_LL128;
     }
     return GPURING_PROTOCOL_SIMPLE;
@@ -168,7 +174,7 @@ void gpuring_select(const struct gpuring_select_config *config, uint64_t count, 
     uint64_t limit;
 
     choice->algorithm = choose_algorithm(config, bytes);
-    choice->protocol = choose_protocol(config, bytes);
+    choice->protocol = choose_protocol(config, choice->algorithm, bytes);
     choice->chunk =
         gpuring_chunk_max(choice->protocol, config->slot_bytes[choice->protocol], type_size);
     limit = config->chunk_bytes / type_size / align * align;

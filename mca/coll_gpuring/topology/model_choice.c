@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/topology/model_choice.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/step.h"
@@ -43,6 +44,11 @@ void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes,
             choice->protocol[i] = (int8_t) best.protocol;
         }
     }
+    for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
+        if (isfinite(pci_predict_us(&costs, &job, (enum pci_algorithm) a, PCI_PROTOCOL_LL128, 1))) {
+            choice->ll128 |= (uint8_t) (1u << a);
+        }
+    }
     choice->known = true;
 }
 
@@ -51,6 +57,7 @@ uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *cho
     uint64_t hash = GPURING_HASH_START;
 
     hash = gpuring_hash_number(hash, choice->known);
+    hash = gpuring_hash_number(hash, choice->ll128);
     for (int i = 0; choice->known && i < GPURING_MODEL_CHOICE_SIZES; i++) {
         hash = gpuring_hash_number(hash, (uint64_t) choice->algorithm[i]);
         hash = gpuring_hash_number(hash, (uint64_t) choice->protocol[i]);

@@ -20,6 +20,7 @@ struct gpuring_model_choice {
     bool known;                                   /* the tables are filled: */
     int8_t algorithm[GPURING_MODEL_CHOICE_SIZES]; /* enum gpuring_algorithm, -1: none */
     int8_t protocol[GPURING_MODEL_CHOICE_SIZES];  /* enum gpuring_protocol */
+    uint8_t ll128; /* bits 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
 };
 
 /* Ask the cost model; where that fails, choice->known is false, with a line at verbose 2. */

@@ -11,7 +11,7 @@
 
 #define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
 
-/* The algorithm that was asked for is not to be had. */
+/* The algorithm or protocol that was asked for is not to be had. */
 static void log_not_offered(const mca_coll_gpuring_module_t *module,
                             const struct gpuring_engine *engine)
 {
@@ -25,6 +25,12 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
             "chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
             GPURING_SELECT_DIRECT_RANKS);
+    }
+    if (module->rank == 0 && engine->choice_config.protocol == GPURING_PROTOCOL_LL128 &&
+        !engine->choice_config.host && engine->choice_config.model.ll128 == 0) {
+        gpuring_info("[no-ll128] coll_gpuring_protocol=ll128 is not obeyed: the topology does not "
+                     "say that the links between the GPUs keep 128-byte stores whole, as NVLink "
+                     "does; another protocol is chosen by size");
     }
 }
 

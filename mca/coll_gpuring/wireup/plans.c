@@ -57,6 +57,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         .oversubscribed =
             gpuring_node_ranks_of(hellos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
         .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
+        .mps = hello->device.mps,
         .patience_us = gpuring_params.patience,
         .buffer_bytes = gpuring_params.buffer_size,
     };

@@ -19,7 +19,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define UNIT ((size_t) 2 << 20) /* of the driver's memory */
+#define UNIT          ((size_t) 2 << 20) /* of the driver's memory */
+#define ATTRIBUTE_MPS 133                /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, CUDA 12 */
 
 static int cuda_open(struct gpuring_device **device)
 {
@@ -147,6 +148,9 @@ static int cuda_identity(struct gpuring_device *device, struct gpuring_device_id
     identity->capability =
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    identity->sms =
+        (uint16_t) gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    identity->mps = gpuring_cuda_attribute(device, (CUdevice_attribute) ATTRIBUTE_MPS) != 0;
     identity->gdr =
         (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) ? 1 : 0) |
         (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) ? 2 : 0);
@@ -310,6 +314,7 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .import = gpuring_cuda_import,
     .unimport = gpuring_cuda_unimport,
     .unexport = gpuring_cuda_unexport,
+    .prepare = gpuring_cuda_prepare,
     .upload = allocate_filled,
     .unload = cuda_free,
     .reach = cuda_reach,

@@ -24,7 +24,7 @@ struct gpuring_device {
     bool destroyed;  /* atomic: the driver has said that the context is */
     bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
-    CUmodule module; /* the kernels, loaded at the first launch */
+    CUmodule module; /* the kernels, loaded at wire-up */
     CUfunction *functions;
     CUstream uploads;            /* for memset and upload */
     pthread_mutex_t lock;        /* guards module, functions and imports */
@@ -95,6 +95,7 @@ int gpuring_cuda_copied(struct gpuring_stream *stream);
 int gpuring_cuda_synchronize(struct gpuring_stream *stream);
 
 /* device/cuda/launch.c */
+int gpuring_cuda_prepare(struct gpuring_device *device);
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work);
 int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work);
 void gpuring_cuda_unload_kernels(struct gpuring_device *device, bool current);

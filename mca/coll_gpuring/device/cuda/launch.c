@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Running works on the GPU. The kernels are loaded at the first launch, functions looked up at
+ * Running works on the GPU. The kernels are loaded at wire-up (prepare), functions looked up at
  * their first use. A kernel returns when its lanes are done or have waited for the work's
  * patience; poll then launches it again, so that ranks which share a GPU take turns and no kernel
  * waits for one that cannot be resident beside it.
@@ -13,7 +13,27 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+#include "gpuring_config.h"
+
 #define NFUNCTIONS ((size_t) GPURING_TYPE_COUNT * GPURING_OP_COUNT * GPURING_PROTOCOL_COUNT)
+
+static int load_image(struct gpuring_device *device)
+{
+    CUresult result = device->driver->module_load(&device->module, gpuring_kernel_image);
+    char text[256];
+
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+        result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+        return gpuring_cuda_check(device, result, "load the kernels");
+    }
+    gpuring_error("[kernels-refused] the driver does not load the kernels: %s; this build needs a "
+                  "driver of version %s or newer (nvidia-smi shows it) and a GPU of one of these "
+                  "compute capabilities or newer:%s; or build it with an older CUDA toolkit "
+                  "(--with-cuda=DIR)",
+                  gpuring_cuda_error(device->driver, result, text, sizeof text),
+                  GPURING_CUDA_DRIVER, GPURING_CUDA_ARCH);
+    return GPURING_ERR_IO;
+}
 
 /* Called with the lock held and the context current. */
 static int load_kernels(struct gpuring_device *device)
@@ -28,11 +48,7 @@ static int load_kernels(struct gpuring_device *device)
         gpuring_error("out of memory for the table of kernels");
         return GPURING_ERR_NOMEM;
     }
-    status = gpuring_cuda_check(device,
-                                device->driver->module_load(&device->module, gpuring_kernel_image),
-                                "load the kernels (was coll/gpuring built for this GPU, see "
-                                "--with-cuda-arch, and by a CUDA "
-                                "toolkit that is not newer than the driver?)");
+    status = load_image(device);
     if (status != GPURING_OK) {
         free(device->functions);
         device->functions = NULL;
@@ -41,12 +57,11 @@ static int load_kernels(struct gpuring_device *device)
     return status;
 }
 
-static int find_function(struct gpuring_device *device, const struct gpuring_work *work,
-                         CUfunction *function)
+static int find_function(struct gpuring_device *device, uint32_t type, uint32_t op,
+                         uint32_t protocol, CUfunction *function)
 {
-    const char *name = gpuring_kernel_name(work->type, work->op, work->protocol);
-    size_t at = ((size_t) work->type * GPURING_OP_COUNT + work->op) * GPURING_PROTOCOL_COUNT +
-                work->protocol;
+    const char *name = gpuring_kernel_name(type, op, protocol);
+    size_t at = ((size_t) type * GPURING_OP_COUNT + op) * GPURING_PROTOCOL_COUNT + protocol;
     int status = GPURING_OK;
 
     if (name == NULL) {
@@ -66,6 +81,19 @@ static int find_function(struct gpuring_device *device, const struct gpuring_wor
     return status;
 }
 
+int gpuring_cuda_prepare(struct gpuring_device *device)
+{
+    CUfunction function;
+    int status = gpuring_cuda_enter(device);
+
+    if (status == GPURING_OK) {
+        status = find_function(device, GPURING_TYPE_FLOAT, GPURING_OP_SUM, GPURING_PROTOCOL_SIMPLE,
+                               &function);
+        gpuring_cuda_leave(device);
+    }
+    return status;
+}
+
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work)
 {
     struct gpuring_device *device = stream->device;
@@ -76,7 +104,7 @@ int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work
     if (status != GPURING_OK) {
         return status;
     }
-    status = find_function(device, work, &function);
+    status = find_function(device, work->type, work->op, work->protocol, &function);
     if (status == GPURING_OK) {
         status = gpuring_cuda_check_stream(device,
                                            device->driver->launch(function, work->nlanes, 1, 1,
