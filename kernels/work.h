@@ -5,9 +5,10 @@
  *
  * A work is filled by the caller from a plan, the connections and the call's arguments. It is
  * resumable: an executor runs every lane until it is done or has waited for `patience` without
- * getting on, leaves the lane's state in the work, and returns; it is called (or launched) again until all are done. A
- * kernel therefore never occupies a GPU for ever, and ranks that share one make progress in turn.
- * All pointers must be valid where the executor runs (the host, or one device).
+ * getting on, leaves the lane's state in the work, and returns; it is called (or launched) again
+ * until all are done. A kernel therefore never occupies a GPU for ever, and ranks that share one
+ * make progress in turn. All pointers must be valid where the executor runs (the host, or one
+ * device).
  */
 #ifndef GPURING_WORK_H
 #define GPURING_WORK_H

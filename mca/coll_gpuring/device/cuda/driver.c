@@ -139,7 +139,7 @@ const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const ch
                      __ATOMIC_RELEASE);
     found = loaded_only || driver_state == READY ? usable : NULL;
     if (reason != NULL) {
-        *reason = driver_state == UNTRIED ? "the application has not loaded the CUDA driver"
+        *reason = driver_state == UNTRIED    ? "the application has not loaded the CUDA driver"
                   : driver_reason[0] != '\0' ? driver_reason
                                              : NULL;
     }

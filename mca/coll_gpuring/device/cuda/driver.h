@@ -18,10 +18,10 @@
  * NULL: who calls them asks first.
  */
 #define GPURING_CUDA_CALLS(X) GPURING_CUDA_REQUIRED(X) GPURING_CUDA_OPTIONAL(X)
-#define GPURING_CUDA_OPTIONAL(X)                                                         \
-    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                       \
+#define GPURING_CUDA_OPTIONAL(X)                                   \
+    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */ \
       (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
-#define GPURING_CUDA_REQUIRED(X)                                                          \
+#define GPURING_CUDA_REQUIRED(X)                                                         \
     X(init, cuInit, (unsigned int) )                                                     \
     X(error_name, cuGetErrorName, (CUresult, const char **) )                            \
     X(error_string, cuGetErrorString, (CUresult, const char **) )                        \
