@@ -86,9 +86,8 @@ static json_t *graphs(const struct topo_machine *machine)
 static void times_set(json_t *root, const struct topo_times *times)
 {
     json_object_set_new(root, "search_cpu_ms",
-                        json_pack("{s:f,s:f,s:f,s:f}", "buildGraph", times->build, "paths",
-                                  times->paths, "searchRing", times->ring, "searchTree",
-                                  times->tree));
+                        json_pack("{s:f,s:f,s:f}", "buildGraph", times->build, "paths",
+                                  times->paths, "search", times->search));
     json_object_set_new(root, "more_cpu_ms",
                         json_pack("{s:f,s:f}", "connect", times->connect, "bound", times->bounds));
 }

@@ -171,31 +171,6 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
     return rc == 0 ? TOPO_EXIT_OK : failure(machine_named(machine), rc, &error);
 }
 
-/* Rings, then trees with as many channels where that costs little. */
-static int channels_search(struct topo_machine *machine, uint32_t nodes)
-{
-    struct pci_fabric fabric;
-    struct pci_search search;
-    double since = topo_cpu_ms();
-    int rc = pci_fabric_from_graph(machine->graph, &fabric);
-
-    if (rc != 0) {
-        return rc;
-    }
-    pci_search_init(&search);
-    search.nodes = nodes;
-    rc = pci_channels_search(&fabric, &search, &machine->ring);
-    machine->times.ring = lap(&since);
-    if (rc == 0) {
-        search.pattern = PCI_PATTERN_BALANCED_TREE;
-        search.prefer_channels = machine->ring.nchannels;
-        rc = pci_channels_search(&fabric, &search, &machine->tree);
-        machine->times.tree = lap(&since);
-    }
-    pci_fabric_fini(&fabric);
-    return rc;
-}
-
 static int costs_read(struct topo_machine *machine)
 {
     char error[256] = "";
@@ -244,9 +219,15 @@ static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
 static int all_search(struct topo_machine *machine, struct pci_error *error)
 {
     uint32_t nodes = machine->options->nodes;
-    int rc = channels_search(machine, nodes);
     double since = topo_cpu_ms();
+    struct pci_search limits;
+    int rc;
 
+    pci_search_init(&limits);
+    limits.nodes = nodes;
+    rc = pci_channels_choose(machine->graph, &machine->costs, &limits, &machine->ring,
+                             &machine->tree);
+    machine->times.search = lap(&since);
     rc = rc ? rc : nodes_connect(machine, error);
     machine->times.connect = lap(&since);
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);

@@ -19,8 +19,7 @@
 struct topo_times {
     double build;
     double paths;
-    double ring;
-    double tree;
+    double search;
     double bounds;
     double connect;
 };

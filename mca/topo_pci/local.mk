@@ -46,6 +46,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/map/refine.c \
     mca/topo_pci/map/slots.c \
     mca/topo_pci/map/tile.c \
+    mca/topo_pci/predict/choose.c \
     mca/topo_pci/predict/costs.c \
     mca/topo_pci/predict/fit.c \
     mca/topo_pci/predict/job.c \

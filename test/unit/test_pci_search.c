@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "mca/topo_pci/bounds/pci_bound.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
 #include "pci_cube.h"
 #include "pci_proof.h"
@@ -116,6 +117,33 @@ static void compare_totals(const char *answer, const json_t *want,
     }
 }
 
+/* At no size does the model predict more than 1.02 of the time of the recorded channels. */
+static void compare_times(const char *answer, const json_t *want, const struct pci_graph *graph,
+                          const struct pci_channels *ring, const struct pci_channels *tree)
+{
+    uint32_t most = ring->nchannels > tree->nchannels ? ring->nchannels : tree->nchannels;
+    struct pci_costs costs;
+    struct pci_job job;
+    const json_t *row;
+    size_t i;
+
+    assert_int_equal(pci_costs_gpu(&costs), 0);
+    assert_int_equal(pci_job_of_graph(graph, ring->nodes, ring, tree, 2 * most, &job), 0);
+    json_array_foreach(json_object_get(want, "allreduce_model"), i, row)
+    {
+        double recorded = number(json_object_get(row, "best_ring_tree"), "us");
+        struct pci_choice choice;
+
+        if (0 != pci_predict_best(&costs, &job, 1u << PCI_ALGORITHM_RING | 1u << PCI_ALGORITHM_TREE,
+                                  (uint64_t) number(row, "bytes"), &choice) ||
+            choice.us > 1.02 * recorded) {
+            fail_msg("%s, %g bytes: %g us, recorded %g", answer, number(row, "bytes"), choice.us,
+                     recorded);
+        }
+    }
+    assert_true(i > 0);
+}
+
 static void compare_file(const char *answer)
 {
     char path[1024], why[256];
@@ -135,7 +163,10 @@ static void compare_file(const char *answer)
     graph = graph_of_machine(json_string_value(json_object_get(want, "name")),
                              NULL == strstr(answer, ".nop2p"), NULL, 0, nodes > 1);
     assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
-    search_both(&fabric, nodes, answer, &ring, &tree);
+    assert_int_equal(pci_channels_of_graph(graph, nodes, &ring, &tree), 0);
+    assert_sound(&fabric, &ring, answer);
+    assert_sound(&fabric, &tree, answer);
+    compare_times(answer, want, graph, &ring, &tree);
     graphs = json_object_get(want, "graphs");
     compare_totals(answer, json_object_get(graphs, "ring"), &ring);
     compare_totals(answer, json_object_get(graphs, "tree"), &tree);

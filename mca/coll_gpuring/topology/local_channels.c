@@ -9,6 +9,7 @@
 
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
 void gpuring_local_channels_write(const char *parameter, const char *path, const char *text,
@@ -99,32 +100,23 @@ static int level_of(int param)
     return param == GPURING_PARAM_LEVEL_AUTO ? PCI_LEVEL_AUTO : pci_path_class_parse(names[param]);
 }
 
-/* Search rings, then trees with as many channels where that costs little. */
+static uint32_t at_most(int channels)
+{
+    return channels < (int) PCI_CHANNELS_MAX ? (uint32_t) channels : PCI_CHANNELS_MAX;
+}
+
 static int search_channels(const struct pci_graph *graph, int nnodes, struct pci_channels *ring,
                            struct pci_channels *tree)
 {
-    struct pci_fabric fabric = {.ngpus = 0};
-    struct pci_search search;
-    int status = pci_fabric_from_graph(graph, &fabric);
+    struct pci_search limits;
+    struct pci_costs costs;
+    int status = pci_costs_gpu(&costs);
 
-    if (status == 0) {
-        pci_search_init(&search);
-        search.nodes = (uint32_t) nnodes;
-        search.min_channels = gpuring_params.min_channels < (int) PCI_CHANNELS_MAX
-                                  ? (uint32_t) gpuring_params.min_channels
-                                  : PCI_CHANNELS_MAX;
-        search.max_channels = gpuring_params.max_channels < (int) PCI_CHANNELS_MAX
-                                  ? (uint32_t) gpuring_params.max_channels
-                                  : PCI_CHANNELS_MAX;
-        status = pci_channels_search(&fabric, &search, ring);
-    }
-    if (status == 0) {
-        search.pattern = PCI_PATTERN_BALANCED_TREE;
-        search.prefer_channels = ring->nchannels;
-        status = pci_channels_search(&fabric, &search, tree);
-    }
-    pci_fabric_fini(&fabric);
-    return status;
+    pci_search_init(&limits);
+    limits.nodes = (uint32_t) nnodes;
+    limits.min_channels = at_most(gpuring_params.min_channels);
+    limits.max_channels = at_most(gpuring_params.max_channels);
+    return status == 0 ? pci_channels_choose(graph, &costs, &limits, ring, tree) : status;
 }
 
 /* The graph of the ranks' GPUs. 0 or a negative errno value, with a text. */

@@ -25,6 +25,7 @@
 #include "mca/topo_pci/graph/pcigraph.h"
 
 struct pci_channels; /* pci_channels.h */
+struct pci_search;
 
 /* Name of the constant, name in files, name in reports. The order is that of the plans. */
 #define PCI_ALGORITHMS(X)         \
@@ -193,6 +194,32 @@ uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_jo
  * when none is offered. */
 int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, uint32_t algorithms,
                      uint64_t bytes, struct pci_choice *choice);
+
+/* The best times at sizes of 1 KiB to 1 GiB; INFINITY where the job offers nothing. */
+#define PCI_CURVE_FIRST 10u
+#define PCI_CURVE_SIZES 21u
+struct pci_curve {
+    double us[PCI_CURVE_SIZES];
+};
+void pci_predict_curve(const struct pci_costs *costs, const struct pci_job *job,
+                       struct pci_curve *curve);
+
+/* Is it faster in the geometric mean, and no size slower by more than 2% (or the largest faster by
+ * a quarter)? */
+bool pci_curve_better(const struct pci_curve *curve, const struct pci_curve *than);
+
+/*
+ * The rings and trees of a node that are best by their times, of several that are searched within
+ * LIMITS (their pattern and preferred number do not count). Errors as
+ * pci_channels_search() and pci_job_of_graph().
+ */
+int pci_channels_choose(const struct pci_graph *graph, const struct pci_costs *costs,
+                        const struct pci_search *limits, struct pci_channels *ring,
+                        struct pci_channels *tree);
+
+/* The same on NODES nodes, with the built-in table for GPUs and no other limits. */
+int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
+                          struct pci_channels *tree);
 
 /*
  * Override constants. One per line:

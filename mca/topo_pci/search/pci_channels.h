@@ -104,6 +104,7 @@ struct pci_search {
     uint32_t min_channels;    /* 0: as many as are useful */
     uint32_t max_channels;    /* 0: PCI_CHANNELS_MAX */
     uint32_t prefer_channels; /* wanted if it costs little bandwidth, e.g. the rings' number; 0 */
+    bool balanced;            /* only balanced trees */
     bool cross_nic;           /* may data leave a node by another NIC than it came in by? */
     enum pci_path_class max_intra; /* farthest class between GPUs, usually SYS */
     enum pci_path_class max_inter; /* and between a GPU and a NIC */
@@ -143,10 +144,6 @@ void pci_search_init(struct pci_search *search);
 int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search *search,
                         struct pci_channels *channels);
 void pci_channels_fini(struct pci_channels *channels); /* a zeroed one is allowed */
-
-/* Both searches of a node, the trees with as many channels as the rings where that costs little. */
-int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
-                          struct pci_channels *tree);
 
 /* A way of a channel: inside the node or not, and what part of the channel's speed it carries. */
 struct pci_leg {

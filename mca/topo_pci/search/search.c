@@ -150,7 +150,7 @@ static void hunt_classes(struct hunt *hunt, double gain)
 
     hunt_try(hunt, search->pattern, false, gain);
     gain = hunt->found.value > before ? 1 : gain; /* what follows competes with this */
-    if (PCI_PATTERN_BALANCED_TREE == search->pattern && hunt->problem.nets) {
+    if (PCI_PATTERN_BALANCED_TREE == search->pattern && hunt->problem.nets && !search->balanced) {
         hunt_try(hunt, PCI_PATTERN_TREE, false, gain > GAIN_TREE ? gain : GAIN_TREE);
     }
     if (PCI_PATTERN_RING == search->pattern && hunt->problem.nets && search->cross_nic &&
@@ -429,33 +429,5 @@ int pci_channels_search(const struct pci_fabric *fabric, const struct pci_search
         *channels = result;
     }
     hunt_fini(&hunt);
-    return rc;
-}
-
-int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
-                          struct pci_channels *tree)
-{
-    struct pci_fabric fabric;
-    struct pci_search search;
-    struct pci_channels rings;
-    int rc = pci_fabric_from_graph(graph, &fabric);
-
-    if (0 != rc) {
-        return rc;
-    }
-    pci_search_init(&search);
-    search.nodes = nodes;
-    rc = pci_channels_search(&fabric, &search, &rings);
-    if (0 == rc) {
-        search.pattern = PCI_PATTERN_BALANCED_TREE;
-        search.prefer_channels = rings.nchannels;
-        rc = pci_channels_search(&fabric, &search, tree);
-        if (0 == rc) {
-            *ring = rings;
-        } else {
-            pci_channels_fini(&rings);
-        }
-    }
-    pci_fabric_fini(&fabric);
     return rc;
 }

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * More bandwidth is not always less time: paths that break 128-byte stores cost LL128, and a tree
+ * whose chain begins at its NIC moves less than one that is balanced. So each search gives what has
+ * most bandwidth and what is left of it without these, and the cost model decides.
+ */
+#include "mca/topo_pci/predict/pci_predict.h"
+#include "mca/topo_pci/search/pci_channels.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define CANDIDATES 4u
+#define LOSS_MOST  1.02 /* what no size may lose ... */
+#define GAIN_LARGE 1.25 /* ... unless the largest gains this much */
+
+struct candidates {
+    uint32_t count;
+    struct pci_channels set[CANDIDATES];
+};
+
+static void candidates_fini(struct candidates *candidates)
+{
+    for (uint32_t i = 0; i < candidates->count; i++) {
+        pci_channels_fini(&candidates->set[i]);
+    }
+}
+
+static bool whole(const struct pci_fabric *fabric, const struct pci_channels *channels)
+{
+    return pci_ll128_whole(fabric->sm, channels->type_intra, channels->type_inter);
+}
+
+/* Search, and keep what is an answer. */
+static int candidate_add(const struct pci_fabric *fabric, const struct pci_search *search,
+                         struct candidates *candidates)
+{
+    struct pci_channels *set = &candidates->set[candidates->count];
+    int rc = pci_channels_search(fabric, search, set);
+
+    if (0 != rc) {
+        return rc;
+    }
+    if (candidates->count > 0 &&
+        (pci_channels_no_nic(set) || set->bw_intra <= PCI_CHANNELS_BW_UNREACHABLE)) {
+        pci_channels_fini(set);
+    } else {
+        candidates->count++;
+    }
+    return 0;
+}
+
+/* The most bandwidth; for trees between nodes also what balanced ones have. */
+static int candidates_within(const struct pci_fabric *fabric, const struct pci_search *search,
+                             struct candidates *candidates)
+{
+    struct pci_search balanced = *search;
+    uint32_t before = candidates->count;
+    int rc = candidate_add(fabric, search, candidates);
+
+    balanced.balanced = true;
+    return 0 == rc && candidates->count > before && fabric->ngpus > 1 &&
+                   PCI_PATTERN_TREE == candidates->set[before].pattern
+               ? candidate_add(fabric, &balanced, candidates)
+               : rc;
+}
+
+static int candidates_find(const struct pci_fabric *fabric, const struct pci_search *search,
+                           struct candidates *candidates)
+{
+    struct pci_search near = *search;
+    int rc = candidates_within(fabric, search, candidates);
+
+    if (0 != rc || 0 == fabric->ngpus || whole(fabric, &candidates->set[0]) ||
+        !pci_ll128_whole(fabric->sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
+        return rc;
+    }
+    while (near.max_intra > PCI_PATH_NVL &&
+           !pci_ll128_whole(fabric->sm, near.max_intra, PCI_PATH_LOC)) {
+        near.max_intra--;
+    }
+    while (near.max_inter > PCI_PATH_PIX &&
+           !pci_ll128_whole(fabric->sm, PCI_PATH_NVL, near.max_inter)) {
+        near.max_inter--;
+    }
+    return candidates_within(fabric, &near, candidates);
+}
+
+void pci_predict_curve(const struct pci_costs *costs, const struct pci_job *job,
+                       struct pci_curve *curve)
+{
+    for (unsigned i = 0; i < PCI_CURVE_SIZES; i++) {
+        struct pci_choice choice = {.us = INFINITY};
+
+        (void) pci_predict_best(costs, job, (1u << PCI_ALGORITHM_COUNT) - 1,
+                                UINT64_C(1) << (PCI_CURVE_FIRST + i), &choice);
+        curve->us[i] = choice.us;
+    }
+}
+
+bool pci_curve_better(const struct pci_curve *curve, const struct pci_curve *than)
+{
+    double gains = 0, least = INFINITY, last = 0;
+
+    for (unsigned i = 0; i < PCI_CURVE_SIZES; i++) {
+        last = than->us[i] / curve->us[i];
+        gains += log(last);
+        least = fmin(least, last);
+    }
+    return gains > 1e-9 && (least * LOSS_MOST >= 1 || last >= GAIN_LARGE);
+}
+
+/* The best pair of rings and trees. The last ones of both are the nearest: others must be better.
+ * Nothing to decide: the first. */
+static int judge(const struct pci_graph *graph, const struct pci_costs *costs, uint32_t nodes,
+                 const struct candidates *rings, const struct candidates *trees, uint32_t best[2])
+{
+    uint32_t pairs = rings->count * trees->count;
+    struct pci_curve least;
+
+    best[0] = best[1] = 0;
+    for (uint32_t i = pairs; i > 0 && pairs > 1; i--) {
+        uint32_t r = (i - 1) / trees->count, t = (i - 1) % trees->count;
+        const struct pci_channels *ring = &rings->set[r], *tree = &trees->set[t];
+        uint32_t most = ring->nchannels > tree->nchannels ? ring->nchannels : tree->nchannels;
+        struct pci_curve curve;
+        struct pci_job job;
+        int rc = pci_job_of_graph(graph, nodes, ring, tree, 2 * most, &job);
+
+        if (0 != rc) {
+            return rc;
+        }
+        pci_predict_curve(costs, &job, &curve);
+        if (i == pairs || pci_curve_better(&curve, &least)) {
+            least = curve;
+            best[0] = r;
+            best[1] = t;
+        }
+    }
+    return 0;
+}
+
+int pci_channels_choose(const struct pci_graph *graph, const struct pci_costs *costs,
+                        const struct pci_search *limits, struct pci_channels *ring,
+                        struct pci_channels *tree)
+{
+    struct candidates rings = {.count = 0}, trees = {.count = 0};
+    struct pci_search search = *limits;
+    struct pci_fabric fabric;
+    uint32_t best[2] = {0};
+    int rc = pci_fabric_from_graph(graph, &fabric);
+
+    if (0 != rc) {
+        return rc;
+    }
+    search.pattern = PCI_PATTERN_RING;
+    rc = candidates_find(&fabric, &search, &rings);
+    if (0 == rc) {
+        search.pattern = PCI_PATTERN_BALANCED_TREE;
+        search.prefer_channels = rings.set[0].nchannels;
+        rc = candidates_find(&fabric, &search, &trees);
+    }
+    if (0 == rc) {
+        rc = judge(graph, costs, search.nodes, &rings, &trees, best);
+    }
+    if (0 == rc) {
+        *ring = rings.set[best[0]];
+        *tree = trees.set[best[1]];
+        rings.set[best[0]] = trees.set[best[1]] = (struct pci_channels){.intra = NULL};
+    }
+    candidates_fini(&rings);
+    candidates_fini(&trees);
+    pci_fabric_fini(&fabric);
+    return rc;
+}
+
+int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
+                          struct pci_channels *tree)
+{
+    struct pci_search limits;
+    struct pci_costs costs;
+    int rc = pci_costs_gpu(&costs);
+
+    pci_search_init(&limits);
+    limits.nodes = nodes;
+    return 0 == rc ? pci_channels_choose(graph, &costs, &limits, ring, tree) : rc;
+}
