@@ -9,6 +9,10 @@
 
 #include "gpuring-topo-machine.h"
 
+enum {
+    IN_A_LINE = 4, /* GPUs */
+};
+
 static const char no_rank[] = "without a rank, where others have one";
 static const char not_chosen[] = "not in --gpus";
 static const char no_cpu[] = "outside of any cpu element";
@@ -82,18 +86,23 @@ int topo_omitted_text(const struct topo_machine *machine, char **text)
     FILE *out = open_memstream(text, &length);
 
     for (size_t r = 0; out && r < sizeof(reasons) / sizeof(reasons[0]); r++) {
-        const char *before = "Omitted, ";
+        size_t listed = 0;
 
         for (size_t i = 0; i < machine->nomitted; i++) {
             const struct topo_omitted *omitted = &machine->omitted[i];
 
-            if (omitted->reason == reasons[r]) {
-                fprintf(out, "%s%s%s GPU %ld (%s)", before, before[0] == ',' ? "" : reasons[r],
-                        before[0] == ',' ? "" : ":", omitted->dev, omitted->busid);
-                before = ",";
+            if (omitted->reason != reasons[r]) {
+                continue;
             }
+            if (listed == 0) {
+                fprintf(out, "Omitted, %s:", reasons[r]);
+            } else {
+                fputs(listed % IN_A_LINE == 0 ? ",\n   " : ",", out);
+            }
+            fprintf(out, " GPU %ld (%s)", omitted->dev, omitted->busid);
+            listed++;
         }
-        fputs(before[0] == ',' ? "\n" : "", out);
+        fputs(listed > 0 ? "\n" : "", out);
     }
     return out && fclose(out) == 0 ? 0 : -ENOMEM;
 }

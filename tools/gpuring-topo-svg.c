@@ -24,12 +24,12 @@ static int same_channel(const struct pci_channels *set, uint32_t a, uint32_t b)
 
 static int line_start(struct pci_drawing *drawing, uint32_t edges, struct pci_drawing_line **line)
 {
-    *line = &drawing->lines[drawing->nlines];
+    *line = &drawing->lines[drawing->nlines++];
     memset(*line, 0, sizeof(**line));
     (*line)->copies = 1;
     (*line)->edges = calloc(edges + 1, sizeof(*(*line)->edges));
-    drawing->nlines += (*line)->edges != NULL;
-    return (*line)->edges ? 0 : -ENOMEM;
+    (*line)->roots = calloc(edges + 1, sizeof(*(*line)->roots));
+    return (*line)->edges && (*line)->roots ? 0 : -ENOMEM;
 }
 
 static void label_add(struct pci_drawing_line *line, const char *format, int value)
@@ -39,40 +39,114 @@ static void label_add(struct pci_drawing_line *line, const char *format, int val
     snprintf(line->label + used, sizeof(line->label) - used, format, value);
 }
 
-static void edge_add(struct pci_drawing_line *line, uint32_t from, uint32_t to)
+static void edge_add(struct pci_drawing_line *line, uint32_t from, uint32_t to, bool plain)
 {
-    line->edges[line->nedges][0] = from;
-    line->edges[line->nedges++][1] = to;
+    line->edges[line->nedges++] = (struct pci_drawing_edge){from, to, plain};
 }
 
-/* The order of a channel, closed when it is a ring on one node. */
+static int net_dev(const struct topo_machine *machine, uint32_t net)
+{
+    return pci_graph_node(machine->graph, PCI_NODE_NET, net)->net.dev;
+}
+
+/* The order of a channel with its NICs. */
+static void label_make(const struct topo_machine *machine, const struct pci_channels *set,
+                       uint32_t c, struct pci_drawing_line *line)
+{
+    if (set->nodes > 1 && set->nets[c][0] != PCI_NO_NET) {
+        label_add(line, "NET%d ", net_dev(machine, set->nets[c][0]));
+    }
+    for (uint32_t i = 0; i < set->ngpus; i++) {
+        label_add(line, i ? " %d" : "%d", (int) set->intra[c * set->ngpus + i]);
+    }
+    if (set->nodes > 1 && set->nets[c][1] != PCI_NO_NET) {
+        label_add(line, " NET%d", net_dev(machine, set->nets[c][1]));
+    }
+}
+
+/* Closed on one node. */
+static void ring_draw(const struct pci_channels *set, uint32_t c, struct pci_drawing_line *line)
+{
+    const uint32_t *order = set->intra + c * set->ngpus;
+
+    for (uint32_t i = 0; i + 1 < set->ngpus; i++) {
+        edge_add(line, order[i], order[i + 1], false);
+    }
+    if (set->nodes == 1) {
+        edge_add(line, order[set->ngpus - 1], order[0], false);
+    }
+}
+
+/*
+ * Towards the root, in the first node.  A channel has two trees; on one node their roots are
+ * neighbours, and the edge between them has both directions.
+ */
+static void tree_draw(const struct topo_machine *machine, uint32_t c, struct pci_drawing_line *line)
+{
+    int32_t gpus = (int32_t) machine->gpus;
+
+    for (int32_t g = 0; g < gpus; g++) {
+        struct pci_tree_place first, second;
+
+        pci_connect_tree(&machine->connect, (uint32_t) g, c, 0, &first);
+        pci_connect_tree(&machine->connect, (uint32_t) g, c, 1, &second);
+        if (first.up >= 0 && first.up < gpus) {
+            edge_add(line, (uint32_t) g, (uint32_t) first.up, second.up != first.up);
+        }
+        if (first.up < 0 || second.up < 0 || first.up >= gpus) {
+            line->roots[line->nroots++] = (uint32_t) g;
+        }
+    }
+}
+
 static int channel_draw(const struct topo_machine *machine, const struct pci_channels *set,
                         uint32_t c, struct pci_drawing *drawing)
 {
-    const uint32_t *order = set->intra + c * set->ngpus;
     struct pci_drawing_line *line;
     int rc = line_start(drawing, set->ngpus, &line);
 
-    if (rc != 0) {
-        return rc;
-    }
-    if (set->nodes > 1 && set->nets[c][0] != PCI_NO_NET) {
-        label_add(line, "NET%d ",
-                  pci_graph_node(machine->graph, PCI_NODE_NET, set->nets[c][0])->net.dev);
-    }
-    for (uint32_t i = 0; i < set->ngpus; i++) {
-        label_add(line, i ? " %d" : "%d", (int) order[i]);
-        if (i + 1 < set->ngpus) {
-            edge_add(line, order[i], order[i + 1]);
-        } else if (set->nodes == 1 && set->pattern == PCI_PATTERN_RING && set->ngpus > 1) {
-            edge_add(line, order[i], order[0]);
+    if (rc == 0) {
+        label_make(machine, set, c, line);
+        if (set->pattern == PCI_PATTERN_RING) {
+            ring_draw(set, c, line);
+        } else {
+            tree_draw(machine, c, line);
         }
     }
-    if (set->nodes > 1 && set->nets[c][1] != PCI_NO_NET) {
-        label_add(line, " NET%d",
-                  pci_graph_node(machine->graph, PCI_NODE_NET, set->nets[c][1])->net.dev);
+    return rc;
+}
+
+/* How many, how fast, over what: with several nodes also between them. */
+static void title_make(const struct pci_channels *set, const char *name,
+                       struct pci_drawing *drawing)
+{
+    size_t used = (size_t) snprintf(drawing->title, sizeof(drawing->title),
+                                    "%s: %" PRIu32 " x %.4g GB/s (%s)", name, set->nchannels,
+                                    set->bw_intra, pci_path_class_name(set->type_intra));
+
+    if (set->nodes > 1) {
+        snprintf(drawing->title + used, sizeof(drawing->title) - used,
+                 ", between nodes %.4g GB/s (%s)", set->bw_inter,
+                 pci_path_class_name(set->type_inter));
     }
-    return 0;
+}
+
+static void legend_make(const struct pci_channels *set, struct pci_drawing *drawing)
+{
+    const char *text = "Circles: GPUs by rank. Arrows: the way of the data.\n";
+
+    if (set->nodes > 1) {
+        text = set->pattern != PCI_PATTERN_RING
+                   ? "Circles: GPUs by rank. Arrows: towards the root (a broadcast goes back).\n"
+                     "Double circle: the root, or the GPU that is joined to the parent in another "
+                     "node.\n"
+                   : "Circles: GPUs by rank. Arrows: the way of the data,\n"
+                     "from the NIC where it comes in to the one where it leaves.\n";
+    } else if (set->pattern != PCI_PATTERN_RING) {
+        text = "Circles: GPUs by rank. Arrows: towards the root (a broadcast goes back).\n"
+               "Circle around a GPU: a root, in the tree's colour; a channel has two trees.\n";
+    }
+    snprintf(drawing->legend, sizeof(drawing->legend), "%s", text);
 }
 
 static int set_draw(const struct topo_machine *machine, const struct pci_channels *set,
@@ -80,9 +154,8 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
 {
     int rc = 0;
 
-    snprintf(drawing->title, sizeof(drawing->title), "%s: %" PRIu32 " x %.4g GB/s (%s)", name,
-             set->nchannels, set->nodes > 1 ? set->bw_inter : set->bw_intra,
-             pci_path_class_name(set->type_intra));
+    title_make(set, name, drawing);
+    legend_make(set, drawing);
     drawing->lines = calloc(set->nchannels + 1, sizeof(*drawing->lines));
     if (!drawing->lines) {
         return -ENOMEM;
@@ -113,6 +186,7 @@ static void drawings_free(struct pci_drawing *drawings)
     for (size_t d = 0; d < DRAWINGS; d++) {
         for (uint32_t l = 0; l < drawings[d].nlines; l++) {
             free(drawings[d].lines[l].edges);
+            free(drawings[d].lines[l].roots);
         }
         free(drawings[d].lines);
     }
@@ -126,14 +200,19 @@ int topo_svg_print(FILE *out, const struct topo_machine *machine)
     char title[320];
     int rc = 0;
 
-    snprintf(title, sizeof(title), "%s: %" PRIu32 " GPU%s, %" PRIu32 " network port%s%s, GB/s",
+    snprintf(title, sizeof(title), "%s: %" PRIu32 " GPU%s, %" PRIu32 " network port%s",
              machine->name, machine->gpus, machine->gpus == 1 ? "" : "s", nets,
-             nets == 1 ? "" : "s", machine->options->nodes > 1 ? ", one of several nodes" : "");
+             nets == 1 ? "" : "s");
+    if (machine->options->nodes > 1) {
+        size_t used = strlen(title);
+
+        snprintf(title + used, sizeof(title) - used, ", one of %u nodes", machine->options->nodes);
+    }
     if (machine->searched && machine->gpus > 1) {
         rc = set_draw(machine, &machine->ring, "Rings", &drawings[count++]);
         rc = rc ? rc : set_draw(machine, &machine->tree, "Trees", &drawings[count++]);
     }
-    rc = rc ? rc : pci_render_svg(out, title, machine->graph, drawings, count);
+    rc = rc ? rc : pci_render_svg(out, title, machine->notes, machine->graph, drawings, count);
     drawings_free(drawings);
     if (rc != 0) {
         topo_message("%s", strerror(-rc));

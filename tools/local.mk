@@ -43,6 +43,8 @@ libgpuring_render_la_SOURCES = \
     tools/render/pci_render.h \
     tools/render/svg.c \
     tools/render/svg.h \
+    tools/render/svg_layout.c \
+    tools/render/svg_layout.h \
     tools/render/svg_machine.c \
     tools/render/svg_panel.c \
     tools/render/text.c

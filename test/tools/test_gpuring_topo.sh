@@ -87,6 +87,9 @@ check "paths are in the order of the file" \
 check "which is told" says '"gpu_order":\[1,0\],"net_order":\[1,0\]'
 run svg -t "$work/two.xml" -o "$work/two.svg"
 check "svg into a file" grep -q '</svg>' "$work/two.svg"
+run svg -t "$work/two.xml" -n 2
+check "svg of several nodes tells the speed between them" says '>Rings: .* between nodes 12.5 GB/s'
+check "and what arrows and circles are" says '>Circle around a GPU: the root'
 run xml -t "$work/two.xml" -o "$work/again.xml"
 run report -t "$work/again.xml"
 check "the dump can be read again" ends 0
@@ -151,7 +154,7 @@ fi
 
 # GPUs that take no part are named, with the reason.
 sed 's/ rank="1"//' "$work/two.xml" >"$work/unranked.xml"
-for command in show matrix channels predict dot; do
+for command in show matrix channels predict dot svg; do
     run $command -t "$work/two.xml" -g 1
     check "$command names the GPU that was not chosen" says "Omitted, not in --gpus: GPU 0 (0000:11:00.0)"
 done

@@ -261,7 +261,7 @@ test_unit_test_pci_facts_LDADD = $(pci_test_libs) $(HWLOC_LIBS)
 test_unit_test_pci_facts_DEPENDENCIES = libpcigraph.la test/unit/fake_nvml.la
 
 unit_tests += test/unit/test_pci_render
-test_unit_test_pci_render_SOURCES = test/unit/test_pci_render.c
+test_unit_test_pci_render_SOURCES = test/unit/test_pci_render.c test/unit/pci_test.h
 test_unit_test_pci_render_CPPFLAGS = $(AM_CPPFLAGS) $(EXPAT_CPPFLAGS)
 test_unit_test_pci_render_LDADD = libgpuring_render.la $(pci_test_libs) $(EXPAT_LIBS)
 

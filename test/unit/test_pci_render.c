@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <expat.h>
 
+#include "pci_test.h"
 #include "tools/render/pci_render.h"
 
 /* Two sockets; a switch with two GPUs and a NIC of two ports; a third GPU on NVLink with the
@@ -177,35 +178,178 @@ static void test_dot(void **in)
 
 static int svg_render(FILE *out, const struct pci_graph *graph)
 {
-    uint32_t ring[3][2] = {{0, 1}, {1, 2}, {2, 0}}, tree[2][2] = {{0, 1}, {1, 2}};
-    struct pci_drawing_line rings[2] = {{"0 1 2", 4, 3, ring}, {"0 1 2", 1, 3, ring}};
-    struct pci_drawing_line trees[1] = {{"0 1 2", 1, 2, tree}};
-    struct pci_drawing drawings[2] = {{"Rings & <such>", 2, rings}, {"Trees", 1, trees}};
+    struct pci_drawing_edge ring[3] = {{0, 1, false}, {1, 2, false}, {2, 0, false}};
+    struct pci_drawing_edge tree[2] = {{0, 1, false}, {1, 2, true}};
+    uint32_t roots[2] = {1, 2};
+    struct pci_drawing_line rings[2] = {{"0 1 2", 4, 3, 0, ring, NULL},
+                                        {"0 1 2", 1, 3, 0, ring, NULL}};
+    struct pci_drawing_line trees[1] = {{"0 1 2", 1, 2, 2, tree, roots}};
+    struct pci_drawing drawings[2] = {{"Rings & <such>", "Arrows\n", 2, rings},
+                                      {"Trees", "Arrows\nRoots\n", 1, trees}};
 
-    return pci_render_svg(out, "a <machine>", graph, drawings, 2);
+    return pci_render_svg(out, "a <machine>", "Omitted: <b>\n", graph, drawings, 2);
+}
+
+/* The texts of a picture with where they stand; a character is 0.6 of the font's size wide, about.
+ */
+struct text {
+    double left, right, top, bottom;
+    char said[80];
+};
+
+struct picture {
+    double width, height;
+    struct text texts[2000];
+    size_t count;
+    int turned, inside; /* in a turned group; in a text */
+    double x, size;
+    char anchor;
+};
+
+static const char *attribute(const char **attributes, const char *name)
+{
+    for (; attributes[0]; attributes += 2) {
+        if (strcmp(attributes[0], name) == 0) {
+            return attributes[1];
+        }
+    }
+    return NULL;
+}
+
+static void element_begins(void *context, const char *name, const char **attributes)
+{
+    struct picture *picture = context;
+    struct text *text = &picture->texts[picture->count];
+
+    if (strcmp(name, "svg") == 0) {
+        picture->width = atof(attribute(attributes, "width"));
+        picture->height = atof(attribute(attributes, "height"));
+    }
+    picture->turned += strcmp(name, "g") == 0;
+    if (strcmp(name, "text") == 0 && !picture->turned) {
+        const char *anchor = attribute(attributes, "text-anchor");
+
+        assert_true(picture->count < sizeof(picture->texts) / sizeof(picture->texts[0]));
+        picture->inside = 1;
+        picture->x = atof(attribute(attributes, "x"));
+        picture->size = atof(attribute(attributes, "font-size"));
+        picture->anchor = anchor ? anchor[0] : 'm';
+        text->bottom = atof(attribute(attributes, "y"));
+        text->top = text->bottom - 0.75 * picture->size;
+    }
+}
+
+static void text_goes_on(void *context, const char *said, int length)
+{
+    struct picture *picture = context;
+
+    if (picture->inside) {
+        struct text *text = &picture->texts[picture->count];
+        size_t used = strlen(text->said);
+
+        snprintf(text->said + used, sizeof(text->said) - used, "%.*s", length, said);
+    }
+}
+
+static void element_ends(void *context, const char *name)
+{
+    struct picture *picture = context;
+    struct text *text = &picture->texts[picture->count];
+
+    picture->turned -= strcmp(name, "g") == 0;
+    if (picture->inside) {
+        double width = 0.6 * picture->size * (double) strlen(text->said);
+
+        text->left = picture->x - (picture->anchor == 's'   ? 0
+                                   : picture->anchor == 'e' ? width
+                                                            : width / 2);
+        text->right = text->left + width;
+        picture->inside = 0;
+        picture->count++;
+    }
+}
+
+/* A picture is well-formed, and none of its texts covers another one or leaves the page. */
+static void picture_check(const char *svg, struct picture *picture)
+{
+    XML_Parser parser = XML_ParserCreate(NULL);
+
+    assert_non_null(parser);
+    memset(picture, 0, sizeof(*picture));
+    XML_SetUserData(parser, picture);
+    XML_SetElementHandler(parser, element_begins, element_ends);
+    XML_SetCharacterDataHandler(parser, text_goes_on);
+    assert_int_equal(XML_Parse(parser, svg, (int) strlen(svg), XML_TRUE), XML_STATUS_OK);
+    XML_ParserFree(parser);
+    for (size_t i = 0; i < picture->count; i++) {
+        const struct text *a = &picture->texts[i];
+
+        if (a->left < 0 || a->right > picture->width || a->top < 0 || a->bottom > picture->height) {
+            fail_msg("\"%s\" is outside of the page", a->said);
+        }
+        for (size_t j = 0; j < i; j++) {
+            const struct text *b = &picture->texts[j];
+
+            if (a->left < b->right && b->left < a->right && a->top < b->bottom &&
+                b->top < a->bottom) {
+                fail_msg("\"%s\" covers \"%s\"", a->said, b->said);
+            }
+        }
+    }
 }
 
 /* Well-formed whatever the names are; everything is in it. */
 static void test_svg(void **in)
 {
     struct state *state = *in;
-    XML_Parser parser = XML_ParserCreate(NULL);
+    struct picture *picture = malloc(sizeof(*picture));
 
+    assert_non_null(picture);
     render(state, svg_render);
-    assert_non_null(parser);
-    assert_int_equal(XML_Parse(parser, state->text, (int) strlen(state->text), XML_TRUE),
-                     XML_STATUS_OK);
-    XML_ParserFree(parser);
+    picture_check(state->text, picture);
     assert_non_null(strstr(state->text, ">a &lt;machine&gt;</text>"));
+    assert_non_null(strstr(state->text, ">Omitted: &lt;b&gt;</text>"));
     assert_non_null(strstr(state->text, ">Rings &amp; &lt;such&gt;</text>"));
     assert_non_null(strstr(state->text, ">GPU 2</text>"));
-    assert_non_null(strstr(state->text, ">NET 0,1</text>"));
-    assert_non_null(strstr(state->text, "m&lt;0&gt; m1"));
+    assert_non_null(strstr(state->text, ">NET 1</text>"));
+    assert_non_null(strstr(state->text, ">12.5 GB/s  m&lt;0&gt;</text>"));
     assert_non_null(strstr(state->text, "0 1 2  x4"));
-    /* One circle a GPU and panel; one arrow an edge. */
-    assert_int_equal(count_of(state->text, "<circle "), 6);
+    /* The NVLinks of the two pairs. */
+    assert_non_null(strstr(state->text, ">NV4 80</text>"));
+    assert_non_null(strstr(state->text, ">NV2 40</text>"));
+    /* A circle for each GPU and panel and two for roots; a head for each edge but the plain one. */
+    assert_int_equal(count_of(state->text, "<circle "), 8);
+    assert_int_equal(count_of(state->text, "class=\"root\""), 2);
     assert_int_equal(count_of(state->text, " Q"), 8);
+    assert_int_equal(count_of(state->text, " Z\""), 7);
     assert_int_equal(count_of(state->text, "nan"), 0);
+    free(picture);
+}
+
+/* Every machine with up to 8 GPUs fits a page: A4 across is 1123 pixels wide. */
+static void test_svg_machines(void **in)
+{
+    static const char *const names[] = {
+        "chip-to-chip",    "cube-single-links", "eight-sm103", "eight-thirty-two-nics",
+        "eight-two-level", "four-superchips",   "nvswitch",    "oddities",
+        "power9",          "sixteen-torus",     "sixteen-pcie"};
+    struct state *state = *in;
+    struct picture *picture = malloc(sizeof(*picture));
+
+    assert_non_null(picture);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char file[64];
+
+        free(state->text);
+        pci_graph_free(state->graph);
+        snprintf(file, sizeof(file), "%s.xml", names[i]);
+        state->graph = graph_of_file(file, NULL);
+        render(state, pci_render_svg_machine);
+        picture_check(state->text, picture);
+        assert_true(pci_graph_count(state->graph, PCI_NODE_GPU) > 8 || picture->width <= 1123);
+        assert_true(picture->count >= pci_graph_count(state->graph, PCI_NODE_GPU));
+    }
+    free(picture);
 }
 
 int main(void)
@@ -217,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_nvlinks),
         cmocka_unit_test_setup_teardown(test_dot, setup, teardown),
         cmocka_unit_test_setup_teardown(test_svg, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_svg_machines, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("pci_render", tests, NULL, NULL);

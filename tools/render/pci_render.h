@@ -11,6 +11,7 @@
  * -ENOMEM.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -31,23 +32,36 @@ unsigned pci_nvlinks_of_bandwidth(int sm, double bw);
 /* The graph's nodes and links for Graphviz; NOTES are lines of text below it, or "". */
 int pci_render_dot(FILE *out, const struct pci_graph *graph, const char *notes);
 
-/* A ring or a tree to draw: edges between GPUs (indexes), in one colour. */
+/* An edge between GPUs (indexes); PLAIN: without an arrow. */
+struct pci_drawing_edge {
+    uint32_t from, to;
+    bool plain;
+};
+
+/* A ring or a tree to draw, in one colour. */
 struct pci_drawing_line {
     char label[96];
     uint32_t copies; /* how many channels look like this */
-    uint32_t nedges;
-    uint32_t (*edges)[2]; /* from, to */
+    uint32_t nedges, nroots;
+    struct pci_drawing_edge *edges;
+    uint32_t *roots; /* GPUs with a circle around them */
 };
 
 /* The lines of one kind ("rings"), drawn together. */
 struct pci_drawing {
     char title[160];
+    char legend[256]; /* lines of text: what arrows and circles mean */
     uint32_t nlines;
     struct pci_drawing_line *lines;
 };
 
-/* The machine with its links and their bandwidths, and below it the drawings. */
-int pci_render_svg(FILE *out, const char *title, const struct pci_graph *graph,
+/* The machine with its links and their bandwidths, and below it the drawings. NOTES: as above. */
+int pci_render_svg(FILE *out, const char *title, const char *notes, const struct pci_graph *graph,
                    const struct pci_drawing *drawings, size_t count);
+
+/* One of them as a picture of its own, to stand in an HTML page. */
+int pci_render_svg_machine(FILE *out, const struct pci_graph *graph);
+int pci_render_svg_drawing(FILE *out, const struct pci_graph *graph,
+                           const struct pci_drawing *drawing);
 
 #endif

@@ -1,19 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 
-/* The page: title, machine, and the panels of rings and trees below it. */
+/* Text, boxes and labels, and the page: title, machine, and the panels of rings and trees. */
 
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "mca/topo_pci/graph/internal.h"
 #include "tools/render/svg.h"
 
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/topo_pci/xml/doc.h"
+
 enum {
-    TITLE_HEIGHT = 34,
+    TITLE_SIZE = 18,
+    TITLE_HEIGHT = 30,
     TEXT_MAX = 512,
-    PAGE_LEAST = 1000, /* room for panels below a small machine */
+    BOX_WORD = 12,
+    BOX_REST = 10,
+    LABEL_SIZE = 10,
+    LINE_SIZE = 11,
+    LABEL_HEIGHT = 12,
 };
+
+const struct svg_style svg_styles[SVG_STYLES] = {
+    {"#0072b2", "none"}, {"#d55e00", "8 3"},      {"#009e73", "2 3"},
+    {"#000000", "none"}, {"#cc79a7", "10 3 2 3"}, {"#e69f00", "5 2"},
+};
+
+void svg_begin(FILE *out, const struct svg_size *size)
+{
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\" "
+            "text-anchor=\"middle\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+            size->width, size->height, size->width, size->height);
+}
+
+void svg_end(FILE *out)
+{
+    fputs("</svg>\n", out);
+}
 
 void svg_text(FILE *out, double x, double y, int size, const char *style, const char *format, ...)
 {
@@ -28,23 +56,115 @@ void svg_text(FILE *out, double x, double y, int size, const char *style, const 
     fputs("</text>\n", out);
 }
 
-void svg_box(FILE *out, double x, double y, double width, const char *fill, const char *first,
-             const char *second)
+/* Of a font of size 1. */
+static double characters_width(const char *text, size_t length)
+{
+    double width = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        width += strchr(" .,:/", text[i]) ? 0.34 : 0.65;
+    }
+    return width;
+}
+
+double svg_text_width(const char *text, int size)
+{
+    return characters_width(text, strlen(text)) * size;
+}
+
+double svg_box_width(const char *word, const char *rest)
+{
+    double width = 1.1 * svg_text_width(word, BOX_WORD) + 14; /* bold */
+
+    return rest[0] ? width + svg_text_width(rest, BOX_REST) + 8 : width;
+}
+
+void svg_box(FILE *out, double x, double y, double width, const char *fill, const char *word,
+             const char *rest)
 {
     fprintf(out,
-            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"5\" fill=\"%s\" "
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"4\" fill=\"%s\" "
             "stroke=\"#444\"/>\n",
             x, y, width, SVG_BOX_HEIGHT, fill);
-    svg_text(out, x + width / 2, y + (second[0] ? 16 : 25), 13, "font-weight=\"bold\"", "%s",
-             first);
-    if (second[0]) {
-        svg_text(out, x + width / 2, y + 32, 10, "fill=\"#333\"", "%s", second);
+    svg_text(out, x + 7, y + 14, BOX_WORD, "text-anchor=\"start\" font-weight=\"bold\"", "%s",
+             word);
+    if (rest[0]) {
+        svg_text(out, x + 15 + 1.1 * svg_text_width(word, BOX_WORD), y + 14, BOX_REST,
+                 "text-anchor=\"start\"", "%s", rest);
     }
 }
 
-/* Measures, or with OUT draws, all panels: beside each other up to WIDTH, then in a new row. */
-static int panels(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawings,
-                  size_t count, double x, double y, double width, struct svg_size *all)
+unsigned svg_lines(FILE *out, double x, double y, const char *text)
+{
+    unsigned count = 0;
+
+    for (const char *end; text[0]; text = end[0] ? end + 1 : end) {
+        end = text + strcspn(text, "\n");
+        if (out) {
+            svg_text(out, x, y + 12 + SVG_LINE * count, LINE_SIZE,
+                     "text-anchor=\"start\" fill=\"#222\"", "%.*s", (int) (end - text), text);
+        }
+        count++;
+    }
+    return count;
+}
+
+double svg_lines_width(const char *text)
+{
+    double longest = 0;
+
+    for (size_t length; text[0]; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        longest = fmax(longest, characters_width(text, length) * LINE_SIZE);
+    }
+    return longest;
+}
+
+static bool is_free(const struct svg_labels *labels, const double at[2], double width)
+{
+    for (size_t i = 0; i < labels->count; i++) {
+        if (fabs(labels->placed[i].y - at[1]) < LABEL_HEIGHT &&
+            fabs(labels->placed[i].x - at[0]) < (labels->placed[i].width + width) / 2) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int svg_label(FILE *out, struct svg_labels *labels, const double (*at)[2], size_t count,
+              const char *text)
+{
+    double width = svg_text_width(text, LABEL_SIZE) + 4;
+    size_t i = 0;
+
+    if (labels->count == labels->room) {
+        size_t room = 2 * labels->room + 16;
+        void *more = reallocarray(labels->placed, room, sizeof(*labels->placed));
+
+        if (!more) {
+            return -ENOMEM;
+        }
+        labels->placed = more;
+        labels->room = room;
+    }
+    while (i < count && !is_free(labels, at[i], width)) {
+        i++;
+    }
+    if (i == count) {
+        labels->omitted++;
+        return 0;
+    }
+    labels->placed[labels->count].x = at[i][0];
+    labels->placed[labels->count].y = at[i][1];
+    labels->placed[labels->count++].width = width;
+    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"white\"/>\n",
+            at[i][0] - width / 2, at[i][1] - LABEL_HEIGHT / 2.0, width, LABEL_HEIGHT);
+    svg_text(out, at[i][0], at[i][1] + 4, LABEL_SIZE, "", "%s", text);
+    return 0;
+}
+
+int svg_panels(FILE *out, const struct pci_graph *graph, const struct pci_drawing *drawings,
+               size_t count, double x, double y, struct svg_size *all)
 {
     double at = 0, row = 0;
     int rc = 0;
@@ -54,7 +174,7 @@ static int panels(FILE *out, const struct pci_graph *graph, const struct pci_dra
         struct svg_size size = {0, 0};
 
         rc = svg_panel(NULL, graph, &drawings[i], 0, 0, &size);
-        if (at > 0 && at + size.width > width) {
+        if (at > 0 && at + size.width > SVG_PAGE) {
             all->height += row + SVG_GAP;
             at = row = 0;
         }
@@ -69,37 +189,56 @@ static int panels(FILE *out, const struct pci_graph *graph, const struct pci_dra
     return rc;
 }
 
-static double page_width(const struct svg_size *machine)
+int pci_render_svg_machine(FILE *out, const struct pci_graph *graph)
 {
-    return machine->width > PAGE_LEAST ? machine->width : PAGE_LEAST;
+    struct svg_size size;
+    int rc = svg_machine(NULL, graph, 0, 0, &size);
+
+    if (rc == 0) {
+        svg_begin(out, &size);
+        rc = svg_machine(out, graph, 0, 0, &size);
+        svg_end(out);
+    }
+    return rc;
 }
 
-int pci_render_svg(FILE *out, const char *title, const struct pci_graph *graph,
+int pci_render_svg_drawing(FILE *out, const struct pci_graph *graph,
+                           const struct pci_drawing *drawing)
+{
+    struct svg_size size;
+    int rc = svg_panel(NULL, graph, drawing, 0, 0, &size);
+
+    if (rc == 0) {
+        svg_begin(out, &size);
+        rc = svg_panel(out, graph, drawing, 0, 0, &size);
+        svg_end(out);
+    }
+    return rc;
+}
+
+int pci_render_svg(FILE *out, const char *title, const char *notes, const struct pci_graph *graph,
                    const struct pci_drawing *drawings, size_t count)
 {
-    struct svg_size machine, row;
-    double width, height;
+    double top = SVG_MARGIN + TITLE_HEIGHT + SVG_LINE * svg_lines(NULL, 0, 0, notes);
+    struct svg_size machine, row, page;
     int rc = svg_machine(NULL, graph, 0, 0, &machine);
 
-    rc = rc ? rc : panels(NULL, graph, drawings, count, 0, 0, page_width(&machine), &row);
+    rc = rc ? rc : svg_panels(NULL, graph, drawings, count, 0, 0, &row);
     if (rc != 0) {
         return rc;
     }
-    width = (machine.width > row.width ? machine.width : row.width) + 2 * SVG_MARGIN;
-    height = TITLE_HEIGHT + machine.height + row.height + 3 * SVG_MARGIN;
-    fprintf(out,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-            "viewBox=\"0 0 %.0f %.0f\" font-family=\"DejaVu Sans, Helvetica, sans-serif\" "
-            "text-anchor=\"middle\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            width, height, width, height);
-    svg_text(out, SVG_MARGIN, SVG_MARGIN + 6, 18, "text-anchor=\"start\" font-weight=\"bold\"",
-             "%s", title);
-    rc = svg_machine(out, graph, SVG_MARGIN + (width - 2 * SVG_MARGIN - machine.width) / 2,
-                     SVG_MARGIN + TITLE_HEIGHT, &machine);
+    page.width = fmax(fmax(machine.width, row.width), svg_lines_width(notes));
+    page.width = fmax(page.width, 1.1 * svg_text_width(title, TITLE_SIZE)) + 2 * SVG_MARGIN;
+    page.height = top + machine.height + row.height + 2 * SVG_MARGIN;
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", out);
+    svg_begin(out, &page);
+    svg_text(out, SVG_MARGIN, SVG_MARGIN + 6, TITLE_SIZE,
+             "text-anchor=\"start\" font-weight=\"bold\"", "%s", title);
+    svg_lines(out, SVG_MARGIN, SVG_MARGIN + TITLE_HEIGHT - 12, notes);
+    rc = svg_machine(out, graph, SVG_MARGIN, top, &machine);
     rc = rc ? rc
-            : panels(out, graph, drawings, count, SVG_MARGIN,
-                     2 * SVG_MARGIN + TITLE_HEIGHT + machine.height, page_width(&machine), &row);
-    fputs("</svg>\n", out);
+            : svg_panels(out, graph, drawings, count, SVG_MARGIN, top + SVG_MARGIN + machine.height,
+                         &row);
+    svg_end(out);
     return rc;
 }

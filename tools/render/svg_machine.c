@@ -2,15 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 
 /*
- * The machine: CPUs on top, switches below them, GPUs and NICs in one row; arcs between CPUs above,
- * NVLinks below.
+ * The machine: the tree of svg_layout.h, arcs between CPUs on its left, NVLinks on its right, and
+ * what the lines mean below it.
  *
- *        CPU --- SYS --- CPU
- *         |               |
- *        PCI             PCI
- *       /   \           /   \
- *     GPU   NIC       GPU   NIC
- *       \_______NV_____/
+ *      .-- CPU --+-- PCI --+-- GPU --.
+ *     SYS        |         `-- NET   NV4
+ *      `-- CPU --+-- PCI --+-- GPU --'
  */
 
 #include <errno.h>
@@ -18,312 +15,138 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/render/svg.h"
+#include "tools/render/svg_layout.h"
 
 enum {
-    LEVEL_HEIGHT = 84,
-    ARC_STEP = 26, /* how much deeper an arc hangs for each place that it spans */
-    NO_PLACE = -1,
+    ARC_LEAST = 40, /* how far out an arc between neighbours goes */
+    ARC_STEP = 28,  /* and one over a further node, */
+    ARC_MOST = 230, /* if there is room for that */
+    SWITCH_SPACE = 100,
+    SWITCH_WIDTH = 24,
+    STUB = 14, /* of a link from a box to the line that joins the boxes below it */
 };
 
-/* Where a node stands; indexed by its vertex. */
-struct place {
-    int level; /* 0: CPUs; NO_PLACE: not drawn by itself */
-    double x;  /* centre */
-    uint32_t parent;
-};
-
-struct layout {
-    const struct pci_graph *graph;
-    struct place *places;
-    uint32_t *order; /* vertices from the root down, children after their parents */
-    uint32_t count;
-    uint32_t leaves;
-    int levels; /* below the CPUs, at least 1 */
-};
-
-static int is_leaf(const struct pci_node *node)
+static const char *fill_of(const struct pci_node *node)
 {
-    return node->type == PCI_NODE_GPU || node->type == PCI_NODE_NIC;
+    return node->type == PCI_NODE_GPU                                 ? SVG_GPU_FILL
+           : node->type == PCI_NODE_CPU                               ? "#d6e8f5"
+           : node->type == PCI_NODE_NET || node->type == PCI_NODE_NIC ? "#fbe6c3"
+                                                                      : "#eeeeee";
 }
 
-/* Links along which the tree goes down. */
-static int goes_down(const struct pci_link *link)
+/* A box with the link from its parent: right, up or down, right; the bandwidth above its end. */
+static void node_draw(FILE *out, const struct svg_layout *layout, const struct pci_node *node,
+                      double x, double y)
 {
-    return link->type != PCI_LINK_NVL && link->type != PCI_LINK_SYS && link->type != PCI_LINK_NET &&
-           link->to->type != PCI_NODE_CPU && link->to->type != PCI_NODE_NVS;
+    const struct svg_place *place = &layout->places[node->vertex];
+    double width, left = x + svg_layout_x(layout, node, &width), parent_width;
+
+    if (place->link) {
+        const struct pci_node *parent = pci_graph_vertex(layout->graph, place->parent);
+        double from = x + svg_layout_x(layout, parent, &parent_width);
+
+        from += parent_width;
+        fprintf(out,
+                "<path d=\"M%.1f %.1f H%.1f V%.1f H%.1f\" fill=\"none\" stroke=\"" SVG_GREY
+                "\" stroke-width=\"1.4\"/>\n",
+                from, y + layout->places[parent->vertex].y, from + STUB, y + place->y, left);
+        svg_text(out, left - 4, y + place->y - 3, 10, "text-anchor=\"end\" fill=\"#222\"", "%s",
+                 place->label);
+    }
+    svg_box(out, left, y + place->y - SVG_BOX_HEIGHT / 2.0, width, fill_of(node), place->word,
+            place->rest);
 }
 
-/* Depth first from every CPU with a stack of vertices; a node is drawn below the first that reaches
- * it. */
-static int order_find(struct layout *layout)
+static bool is_arc(const struct svg_layout *layout, const struct pci_link *link,
+                   enum pci_node_type type)
 {
-    uint32_t vertices = pci_graph_vertices(layout->graph), depth = 0;
-    uint32_t *stack = malloc((vertices + pci_graph_links(layout->graph) + 1) * sizeof(*stack));
+    const struct svg_place *from = &layout->places[link->from->vertex];
+    const struct svg_place *to = &layout->places[link->to->vertex];
 
-    if (!stack) {
-        return -ENOMEM;
-    }
-    for (uint32_t c = pci_graph_count(layout->graph, PCI_NODE_CPU); c-- > 0;) {
-        uint32_t v = pci_graph_node(layout->graph, PCI_NODE_CPU, c)->vertex;
+    return link->from->type == type && link->to->type == type && from->level != SVG_NO_LEVEL &&
+           to->level != SVG_NO_LEVEL && from->number < to->number;
+}
 
-        layout->places[v].parent = v;
-        stack[depth++] = v;
-    }
-    while (depth > 0) {
-        uint32_t v = stack[--depth];
-        struct pci_node *node = pci_graph_vertex(layout->graph, v);
-        struct place *place = &layout->places[v];
+/* How far out the arc goes. */
+static double arc_depth(const struct svg_layout *layout, const struct pci_link *link)
+{
+    double most = layout->numbers[link->from->type];
+    double step = fmin(ARC_STEP, (ARC_MOST - ARC_LEAST) / fmax(1, most - 2));
+    uint32_t from = layout->places[link->from->vertex].number;
+    uint32_t to = layout->places[link->to->vertex].number;
 
-        if (place->level != NO_PLACE) {
-            continue;
+    return ARC_LEAST + step * (to - from - 1);
+}
+
+/* What the arcs of a type take beside the boxes, with their labels; 0: there are none. */
+static double arcs_width(const struct svg_layout *layout, enum pci_node_type type)
+{
+    double most = 0;
+
+    for (uint32_t id = 0; id < pci_graph_links(layout->graph); id++) {
+        const struct pci_link *link = pci_graph_link(layout->graph, id);
+        char label[64];
+
+        if (is_arc(layout, link, type)) {
+            svg_link_text(link, label, sizeof(label));
+            most = fmax(most, fmax(arc_depth(layout, link), svg_text_width(label, 10) / 2 + 6) +
+                                  svg_text_width(label, 10) / 2 + 6);
         }
-        place->level = place->parent == v ? 0 : layout->places[place->parent].level + 1;
-        layout->levels = place->level > layout->levels ? place->level : layout->levels;
-        layout->order[layout->count++] = v;
-        for (uint32_t i = node->nlinks; !is_leaf(node) && i-- > 0;) {
-            uint32_t to = node->links[i]->to->vertex;
+    }
+    return most;
+}
 
-            if (goes_down(node->links[i]) && layout->places[to].level == NO_PLACE) {
-                layout->places[to].parent = v;
-                stack[depth++] = to;
+/* An arc that begins and ends at X and goes out to the right (SIDE 1) or the left (-1); its label
+ * is where there is room along it. */
+static int arc_draw(FILE *out, const struct svg_layout *layout, const struct pci_link *link,
+                    double x, double y, int side, int labelled, struct svg_labels *labels)
+{
+    static const double along[] = {0.5, 0.43, 0.57, 0.36, 0.64, 0.29, 0.71, 0.22, 0.78};
+    enum { ALONG = sizeof(along) / sizeof(along[0]) };
+    double y0 = y + layout->places[link->from->vertex].y, at[ALONG][2];
+    double y1 = y + layout->places[link->to->vertex].y, depth = side * arc_depth(layout, link);
+    bool nvlink = link->type == PCI_LINK_NVL;
+    unsigned links = nvlink ? pci_nvlinks_of_bandwidth(link->from->gpu.sm, link->bw) : 0;
+    char text[64];
+
+    if (!labelled) {
+        fprintf(out,
+                "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" "
+                "stroke=\"%s\" stroke-width=\"%.1f\"/>\n",
+                x, y0, x + depth * 4 / 3, y0, x + depth * 4 / 3, y1, x, y1,
+                nvlink ? SVG_GREEN : SVG_BLUE, 1.2 + 0.6 * (links < 6 ? links : 6));
+        return 0;
+    }
+    svg_link_text(link, text, sizeof(text));
+    for (size_t i = 0; i < ALONG; i++) {
+        double t = along[i];
+
+        /* Beside the boxes, not on them. */
+        at[i][0] = x + side * fmax(4 * fabs(depth) * t * (1 - t), svg_text_width(text, 10) / 2 + 6);
+        at[i][1] = y0 * (1 - t) * (1 - t) * (1 + 2 * t) + y1 * t * t * (3 - 2 * t);
+    }
+    return svg_label(out, labels, at, ALONG, text);
+}
+
+/* All lines, then all labels: none is crossed by a line. */
+static int arcs_draw(FILE *out, const struct svg_layout *layout, enum pci_node_type type, double x,
+                     double y, int side, size_t *omitted)
+{
+    struct svg_labels labels = {0};
+    int rc = 0;
+
+    for (int labelled = 0; labelled < 2; labelled++) {
+        for (uint32_t id = 0; rc == 0 && id < pci_graph_links(layout->graph); id++) {
+            const struct pci_link *link = pci_graph_link(layout->graph, id);
+
+            if (is_arc(layout, link, type)) {
+                rc = arc_draw(out, layout, link, x, y, side, labelled, &labels);
             }
         }
     }
-    free(stack);
-    return 0;
-}
-
-/* Leaves (and childless nodes) side by side; a parent over the middle of its children. */
-static void x_find(struct layout *layout)
-{
-    uint32_t vertices = pci_graph_vertices(layout->graph);
-    double *low = calloc(vertices + 1u, sizeof(*low)), *high = calloc(vertices + 1u, sizeof(*high));
-
-    for (uint32_t i = layout->count; low && high && i-- > 0;) {
-        uint32_t v = layout->order[i], parent = layout->places[v].parent;
-
-        if (high[v] > 0) {
-            layout->places[v].x = (low[v] + high[v]) / 2;
-        }
-        if (parent != v) {
-            low[parent] = layout->places[v].x;
-            high[parent] = high[parent] > 0 ? high[parent] : layout->places[v].x;
-        }
-    }
-    free(low);
-    free(high);
-}
-
-static void leaves_place(struct layout *layout)
-{
-    for (uint32_t i = 0; i < layout->count; i++) {
-        uint32_t v = layout->order[i];
-        int childless = i + 1 == layout->count || layout->places[layout->order[i + 1]].parent != v;
-
-        if (childless) {
-            layout->places[v].x =
-                (SVG_BOX_WIDTH + SVG_GAP) * layout->leaves++ + SVG_BOX_WIDTH / 2.0;
-        }
-    }
-}
-
-static int layout_make(const struct pci_graph *graph, struct layout *layout)
-{
-    uint32_t vertices = pci_graph_vertices(graph);
-    int rc;
-
-    memset(layout, 0, sizeof(*layout));
-    layout->graph = graph;
-    layout->levels = 1;
-    layout->places = calloc(vertices + 1u, sizeof(*layout->places));
-    layout->order = calloc(vertices + 1u, sizeof(*layout->order));
-    if (!layout->places || !layout->order) {
-        return -ENOMEM;
-    }
-    for (uint32_t v = 0; v < vertices; v++) {
-        layout->places[v].level = NO_PLACE;
-    }
-    rc = order_find(layout);
-    if (rc == 0) {
-        leaves_place(layout);
-        x_find(layout);
-    }
+    *omitted += labels.omitted;
+    free(labels.placed);
     return rc;
-}
-
-static void layout_free(struct layout *layout)
-{
-    free(layout->places);
-    free(layout->order);
-}
-
-/* The top of a node's box: leaves stand together in the lowest row. */
-static double top_of(const struct layout *layout, const struct pci_node *node, double y)
-{
-    int level = is_leaf(node) ? layout->levels : layout->places[node->vertex].level;
-
-    return y + level * LEVEL_HEIGHT;
-}
-
-static int is_linked(const struct pci_node *a, const struct pci_node *b)
-{
-    for (uint32_t i = 0; i < a->nlinks; i++) {
-        if (a->links[i]->to == b) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* The ports of a NIC: their numbers in one line, their names in the other. */
-static void nic_text(const struct pci_graph *graph, const struct pci_node *nic, char *first,
-                     size_t first_size, char *second, size_t second_size)
-{
-    size_t numbers = (size_t) snprintf(first, first_size, "NET "), names = 0, count = 0;
-
-    second[0] = '\0';
-    for (uint32_t n = 0; n < pci_graph_count(graph, PCI_NODE_NET); n++) {
-        const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
-
-        if (is_linked(net, nic) && names < second_size && numbers < first_size) {
-            numbers += (size_t) snprintf(first + numbers, first_size - numbers, "%s%d",
-                                         count ? "," : "", net->net.dev);
-            names += (size_t) snprintf(second + names, second_size - names, "%s%s",
-                                       count ? " " : "", net->net.name);
-            count++;
-        }
-    }
-    if (count == 0) {
-        snprintf(first, first_size, "NIC");
-    }
-    if (strlen(second) > 15) {
-        memcpy(second + 12, "...", 4);
-    }
-    if (strlen(first) > 12) {
-        memcpy(first + 9, "...", 4);
-    }
-}
-
-static void node_draw(FILE *out, const struct layout *layout, const struct pci_node *node, double x,
-                      double y)
-{
-    static const char *const fills[PCI_NODE_TYPE_COUNT] = {
-        [PCI_NODE_GPU] = "#c7e9c0", [PCI_NODE_PCI] = "#eeeeee", [PCI_NODE_NVS] = "#a1d99b",
-        [PCI_NODE_CPU] = "#c6dbef", [PCI_NODE_NIC] = "#fdd0a2", [PCI_NODE_NET] = "#fdd0a2"};
-    char first[64] = "", second[64] = "";
-
-    if (node->type == PCI_NODE_GPU) {
-        snprintf(first, sizeof(first), "GPU %d", node->gpu.dev);
-        snprintf(second, sizeof(second), "%s", node->busid);
-    } else if (node->type == PCI_NODE_CPU) {
-        snprintf(first, sizeof(first), "CPU %d", node->cpu.numa);
-    } else if (node->type == PCI_NODE_NIC) {
-        nic_text(layout->graph, node, first, sizeof(first), second, sizeof(second));
-    } else {
-        snprintf(first, sizeof(first), "%s", pci_node_type_name(node->type));
-        snprintf(second, sizeof(second), "%s", node->busid);
-    }
-    svg_box(out, x + layout->places[node->vertex].x - SVG_BOX_WIDTH / 2.0, top_of(layout, node, y),
-            SVG_BOX_WIDTH, fills[node->type], first, second);
-}
-
-/* The link from a node's parent: down, across, down; the bandwidth stands beside the last part. */
-static void down_draw(FILE *out, const struct layout *layout, const struct pci_node *node, double x,
-                      double y)
-{
-    const struct place *place = &layout->places[node->vertex];
-    const struct pci_node *parent = pci_graph_vertex(layout->graph, place->parent);
-    double from = top_of(layout, parent, y) + SVG_BOX_HEIGHT, to = top_of(layout, node, y);
-    double px = x + layout->places[parent->vertex].x, cx = x + place->x, bend = from + 16;
-
-    for (uint32_t i = 0; parent != node && i < parent->nlinks; i++) {
-        const struct pci_link *link = parent->links[i];
-
-        if (link->to == node) {
-            fprintf(out,
-                    "<path d=\"M%.1f %.1f V%.1f H%.1f V%.1f\" fill=\"none\" stroke=\"#555\" "
-                    "stroke-width=\"1.5\"/>\n",
-                    px, from, bend, cx, to);
-            if (link->type != PCI_LINK_LOC) {
-                svg_text(out, cx + 4, to - 5, 10, "text-anchor=\"start\" fill=\"#555\"", "%.4g",
-                         link->bw);
-            }
-            return;
-        }
-    }
-}
-
-/* An arc between two places, hanging down (SIDE 1) or standing up (-1), with its label. */
-static void arc_draw(FILE *out, double x0, double x1, double y, double depth, int side,
-                     double width, const char *colour, const char *label)
-{
-    double control = y + side * depth * 4 / 3, middle = (x0 + x1) / 2;
-    double label_width = (double) strlen(label) * 6.2 + 4;
-
-    fprintf(out,
-            "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" fill=\"none\" stroke=\"%s\" "
-            "stroke-width=\"%.1f\" stroke-opacity=\"0.8\"/>\n",
-            x0, y, x0, control, x1, control, x1, y, colour, width);
-    fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"12\" fill=\"white\"/>\n",
-            middle - label_width / 2, y + side * depth - 6, label_width);
-    svg_text(out, middle, y + side * depth + 4, 10, "fill=\"#222\"", "%s", label);
-}
-
-/* How deep the arc between two nodes hangs. */
-static double arc_depth(const struct layout *layout, const struct pci_link *link)
-{
-    double span = fabs(layout->places[link->from->vertex].x - layout->places[link->to->vertex].x);
-
-    return 22 + ARC_STEP * span / (SVG_BOX_WIDTH + SVG_GAP) / 1.6;
-}
-
-static int is_arc(const struct pci_link *link, enum pci_node_type type)
-{
-    return link->from->type == type && link->to->type == type &&
-           link->from->vertex < link->to->vertex;
-}
-
-/* The deepest arc between nodes of a kind; 0: none. */
-static double arcs_depth(const struct layout *layout, enum pci_node_type type)
-{
-    double deepest = 0;
-
-    for (uint32_t id = 0; id < pci_graph_links(layout->graph); id++) {
-        const struct pci_link *link = pci_graph_link(layout->graph, id);
-
-        if (is_arc(link, type) && arc_depth(layout, link) > deepest) {
-            deepest = arc_depth(layout, link);
-        }
-    }
-    return deepest;
-}
-
-static void arcs_draw(FILE *out, const struct layout *layout, enum pci_node_type type, double x,
-                      double y)
-{
-    for (uint32_t id = 0; id < pci_graph_links(layout->graph); id++) {
-        const struct pci_link *link = pci_graph_link(layout->graph, id);
-        double x0, x1, top;
-        char label[48];
-
-        if (!is_arc(link, type)) {
-            continue;
-        }
-        x0 = x + layout->places[link->from->vertex].x;
-        x1 = x + layout->places[link->to->vertex].x;
-        top = top_of(layout, link->from, y);
-        if (type == PCI_NODE_CPU) {
-            snprintf(label, sizeof(label), "SYS %.4g", link->bw);
-            arc_draw(out, x0, x1, top, arc_depth(layout, link), -1, 1.5, "#3182bd", label);
-        } else {
-            unsigned links = pci_nvlinks_of_bandwidth(link->from->gpu.sm, link->bw);
-
-            snprintf(label, sizeof(label), "%.4g", link->bw);
-            arc_draw(out, x0, x1, top + SVG_BOX_HEIGHT, arc_depth(layout, link), 1,
-                     1.5 + (links < 6 ? links : 6), links > 1 ? "#238b45" : "#74c476", label);
-        }
-    }
 }
 
 /* What a GPU has to all NVLink switches together. */
@@ -337,58 +160,144 @@ static double switch_bandwidth(const struct pci_node *gpu)
     return sum;
 }
 
-/* All NVLink switches are one bar below the GPUs. */
-static void switches_draw(FILE *out, const struct layout *layout, double x, double y, double width)
+/* All NVLink switches are one bar at X, right of the GPUs, whose boxes end at FROM. */
+static void switches_draw(FILE *out, const struct svg_layout *layout, double from, double x,
+                          double y)
 {
-    const struct pci_graph *graph = layout->graph;
-    double bar = y + layout->levels * LEVEL_HEIGHT + SVG_BOX_HEIGHT + 46;
-    char text[64];
+    uint32_t count = pci_graph_count(layout->graph, PCI_NODE_NVS);
+    double top = INFINITY, bottom = 0, middle;
 
-    for (uint32_t g = 0; g < pci_graph_count(graph, PCI_NODE_GPU); g++) {
-        const struct pci_node *gpu = pci_graph_node(graph, PCI_NODE_GPU, g);
-        double cx = x + layout->places[gpu->vertex].x, bw = switch_bandwidth(gpu);
+    for (uint32_t g = 0; g < pci_graph_count(layout->graph, PCI_NODE_GPU); g++) {
+        const struct pci_node *gpu = pci_graph_node(layout->graph, PCI_NODE_GPU, g);
+        const struct svg_place *place = &layout->places[gpu->vertex];
+        double bw = switch_bandwidth(gpu);
 
-        if (bw > 0 && layout->places[gpu->vertex].level != NO_PLACE) {
+        if (bw > 0 && place->level != SVG_NO_LEVEL) {
             fprintf(out,
-                    "<path d=\"M%.1f %.1f V%.1f\" stroke=\"#238b45\" stroke-width=\"5\" "
-                    "stroke-opacity=\"0.8\"/>\n",
-                    cx, top_of(layout, gpu, y) + SVG_BOX_HEIGHT, bar);
-            svg_text(out, cx + 6, bar - 16, 10, "text-anchor=\"start\" fill=\"#222\"", "%.4g", bw);
+                    "<path d=\"M%.1f %.1f H%.1f\" stroke=\"" SVG_GREEN "\" stroke-width=\"4\"/>\n",
+                    from, y + place->y, x);
+            svg_text(out, x - 4, y + place->y - 5, 10, "text-anchor=\"end\"", "NV%u %.4g",
+                     pci_nvlinks_of_bandwidth(gpu->gpu.sm, bw), bw);
+            top = fmin(top, place->y);
+            bottom = fmax(bottom, place->y);
         }
     }
-    snprintf(text, sizeof(text), "NVLink switch (%u)", pci_graph_count(graph, PCI_NODE_NVS));
-    svg_box(out, x, bar, width, "#a1d99b", text, "");
+    if (bottom <= 0) {
+        return;
+    }
+    top = y + fmin(top - SVG_BOX_HEIGHT / 2.0, (top + bottom) / 2 - 62);
+    bottom = y + fmax(bottom + SVG_BOX_HEIGHT / 2.0, bottom);
+    bottom = fmax(bottom, top + 124);
+    middle = (top + bottom) / 2;
+    fprintf(out,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"4\" fill=\"" SVG_GPU_FILL
+            "\" stroke=\"#444\"/>\n<g transform=\"rotate(90 %.1f %.1f)\">",
+            x, top, SWITCH_WIDTH, bottom - top, x + 8, middle);
+    svg_text(out, x + 8, middle, 12, "font-weight=\"bold\"",
+             count > 1 ? "%u NVLink switches" : "NVLink switch", count);
+    fputs("</g>\n", out);
+}
+
+/* Which links are there, for the legend. */
+static bool has_link(const struct pci_graph *graph, enum pci_link_type type)
+{
+    for (uint32_t id = 0; id < pci_graph_links(graph); id++) {
+        if (pci_graph_link(graph, id)->type == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void legend_line(FILE *out, double x, double y, const char *colour, double width,
+                        const char *text)
+{
+    fprintf(out, "<path d=\"M%.1f %.1f h24\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n", x, y - 4,
+            colour, width);
+    svg_text(out, x + 32, y, 11, "text-anchor=\"start\" fill=\"#222\"", "%s", text);
+}
+
+/* The same lines whether drawn or counted. */
+static unsigned legend(FILE *out, const struct pci_graph *graph, double x, double y, size_t omitted)
+{
+    const struct {
+        bool shown;
+        const char *colour;
+        double width;
+        const char *text;
+    } lines[] = {
+        {true, SVG_GREY, 1.4,
+         has_link(graph, PCI_LINK_C2C)
+             ? "24: PCI link, 24 GB/s each way; C2C 300: chip to chip, 300 GB/s each way"
+             : "24: PCI link, 24 GB/s each way"},
+        {has_link(graph, PCI_LINK_NVL), SVG_GREEN, 3,
+         "NV4 80: 4 NVLinks, together 80 GB/s each way (down / up where they differ)"},
+        {has_link(graph, PCI_LINK_SYS), SVG_BLUE, 1.4, "SYS 16: between CPUs, 16 GB/s each way"},
+    };
+    unsigned count = 0;
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (lines[i].shown && out) {
+            legend_line(out, x, y + SVG_LINE * (count + 1), lines[i].colour, lines[i].width,
+                        lines[i].text);
+        }
+        count += lines[i].shown;
+    }
+    if (pci_graph_count(graph, PCI_NODE_NET) > 0) {
+        count++;
+        if (out) {
+            svg_text(out, x + 32, y + SVG_LINE * count, 11, "text-anchor=\"start\" fill=\"#222\"",
+                     "In the box of a port (NET): its speed on the network");
+        }
+    }
+    if (omitted > 0) {
+        svg_text(out, x + 32, y + SVG_LINE * ++count, 11, "text-anchor=\"start\" fill=\"#222\"",
+                 "%zu lines without room for their bandwidth: see the matrix", omitted);
+    }
+    return count;
+}
+
+static int layout_draw(FILE *out, const struct svg_layout *layout, double x, double y, double right,
+                       double bar)
+{
+    const struct pci_graph *graph = layout->graph;
+    size_t omitted = 0;
+    int rc = arcs_draw(out, layout, PCI_NODE_CPU, x, y, -1, &omitted);
+
+    rc = rc ? rc : arcs_draw(out, layout, PCI_NODE_GPU, right, y, 1, &omitted);
+    if (pci_graph_count(graph, PCI_NODE_NVS) > 0) {
+        switches_draw(out, layout, right, bar, y);
+    }
+    for (uint32_t i = 0; i < layout->count; i++) {
+        node_draw(out, layout, pci_graph_vertex(graph, layout->order[i]), x, y);
+    }
+    legend(out, graph, x, y + layout->height, omitted);
+    return rc;
 }
 
 int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y, struct svg_size *size)
 {
-    struct layout layout;
-    double above, below, top;
-    int rc = layout_make(graph, &layout);
+    struct svg_layout layout;
+    double left, right, bar;
+    int rc = svg_layout_make(graph, &layout);
 
     if (rc == 0) {
-        above = arcs_depth(&layout, PCI_NODE_CPU) + 12;
-        below = arcs_depth(&layout, PCI_NODE_GPU) + 12;
+        left = arcs_width(&layout, PCI_NODE_CPU);
+        right = left + layout.column[0] + layout.levels * layout.gap +
+                (layout.levels - 1) * layout.column[1] + layout.column[2];
+        bar = right + arcs_width(&layout, PCI_NODE_GPU);
+        size->width = bar;
         if (pci_graph_count(graph, PCI_NODE_NVS) > 0) {
-            below += SVG_BOX_HEIGHT + 46;
+            bar += SWITCH_SPACE;
+            size->width = bar + SWITCH_WIDTH + 2;
         }
-        top = y + above;
-        size->width = layout.leaves * (SVG_BOX_WIDTH + SVG_GAP) - SVG_GAP;
-        size->height = above + layout.levels * LEVEL_HEIGHT + SVG_BOX_HEIGHT + below;
-        for (uint32_t i = 0; out && i < layout.count; i++) {
-            down_draw(out, &layout, pci_graph_vertex(graph, layout.order[i]), x, top);
-        }
-        for (uint32_t i = 0; out && i < layout.count; i++) {
-            node_draw(out, &layout, pci_graph_vertex(graph, layout.order[i]), x, top);
-        }
+        size->width = fmax(size->width, left + 560); /* the legend */
+        /* One line more: see the legend. */
+        size->height = layout.height + SVG_LINE * (legend(NULL, graph, 0, 0, 0) + 1.5);
         if (out) {
-            arcs_draw(out, &layout, PCI_NODE_CPU, x, top);
-            arcs_draw(out, &layout, PCI_NODE_GPU, x, top);
-        }
-        if (out && pci_graph_count(graph, PCI_NODE_NVS) > 0) {
-            switches_draw(out, &layout, x, top, size->width);
+            rc = layout_draw(out, &layout, x + left, y, x + right, x + bar);
         }
     }
-    layout_free(&layout);
+    svg_layout_free(&layout);
     return rc;
 }

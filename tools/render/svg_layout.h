@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef TOOLS_RENDER_SVG_LAYOUT_H
+#define TOOLS_RENDER_SVG_LAYOUT_H
+
+/*
+ * Where the nodes of a machine stand: a tree that grows to the right, a row for each GPU and each
+ * port of a NIC, so that the picture's width does not grow with the machine.
+ *
+ *     CPU --+-- PCI --+-- GPU
+ *           |         `-- NET
+ *           `-- PCI --+-- GPU
+ *                     `-- NET
+ */
+
+#include "tools/render/svg.h"
+
+enum { SVG_NO_LEVEL = -1 };
+
+/* Of a node, by its vertex. */
+struct svg_place {
+    int level;                   /* 0: CPUs; SVG_NO_LEVEL: not drawn */
+    uint32_t parent;             /* a vertex; of a CPU itself */
+    uint32_t number;             /* among the drawn ones of its type, from the top */
+    const struct pci_link *link; /* from the parent, NULL for CPUs */
+    double y;                    /* centre */
+    char word[16];
+    char rest[80];
+    char label[48]; /* of the link */
+};
+
+struct svg_layout {
+    const struct pci_graph *graph;
+    struct svg_place *places;
+    uint32_t *order; /* vertices from the root down, children after their parents */
+    uint32_t count;
+    uint32_t numbers[PCI_NODE_TYPE_COUNT];
+    int levels;            /* of what has children; GPUs and ports stand right of them all */
+    double column[3], gap; /* widths of boxes: CPUs, switches, GPUs and ports; and between them */
+    double height;
+};
+
+int svg_layout_make(const struct pci_graph *graph, struct svg_layout *layout);
+void svg_layout_free(struct svg_layout *layout);
+
+bool svg_is_leaf(const struct pci_node *node);
+
+/* Where a node's box begins, and how wide it is. */
+double svg_layout_x(const struct svg_layout *layout, const struct pci_node *node, double *width);
+
+/* "NV4 80", "SYS 10"; both directions where they differ. */
+void svg_link_text(const struct pci_link *link, char *text, size_t size);
+
+#endif
