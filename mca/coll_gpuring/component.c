@@ -7,6 +7,7 @@
 #include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/p2p/p2p.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/process.h"
@@ -85,6 +86,7 @@ static int component_open(void)
 /* Modules of communicators that the program leaked are gone by now, too. */
 static int component_close(void)
 {
+    gpuring_p2p_close();
     gpuring_progress_close();
     gpuring_stage_close();
     if (!gpuring_list_empty(&gpuring_process.modules)) {
@@ -110,6 +112,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         gpuring_eligible_init();
         gpuring_process_open_device();
         gpuring_process_open_tuning();
+        gpuring_p2p_open();
     }
     return OMPI_SUCCESS;
 }

@@ -177,6 +177,13 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/request.c \
     mca/coll_gpuring/request.h \
     mca/coll_gpuring/serve/buffer_mismatch.c \
+    mca/coll_gpuring/p2p/entries.c \
+    mca/coll_gpuring/p2p/message.c \
+    mca/coll_gpuring/p2p/message.h \
+    mca/coll_gpuring/p2p/p2p.h \
+    mca/coll_gpuring/p2p/previous.h \
+    mca/coll_gpuring/p2p/request.c \
+    mca/coll_gpuring/p2p/request.h \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \
     mca/coll_gpuring/serve/fallback_allreduce.c \
@@ -196,6 +203,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \
+    mca/coll_gpuring/stage/where.c \
+    mca/coll_gpuring/stage/where.h \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/hello.c \
     mca/coll_gpuring/wireup/net_select.c \

@@ -42,6 +42,7 @@ VALUES(level)
 VALUES(net)
 VALUES(mtu)
 VALUES(agree)
+VALUES(p2p)
 VALUES(check)
 #undef VALUES
 #undef VALUE

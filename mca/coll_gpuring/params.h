@@ -46,6 +46,7 @@
     V(MTU_2048, "2048")                                          \
     V(MTU_4096, "4096")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
+#define GPURING_VALUES_p2p(V)   V(P2P_ON, "on") V(P2P_OFF, "off")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
 #define GPURING_PARAM_VALUE(name, text) GPURING_PARAM_##name,
@@ -56,6 +57,7 @@ enum gpuring_param_level { GPURING_VALUES_level(GPURING_PARAM_VALUE) };
 enum gpuring_param_net { GPURING_VALUES_net(GPURING_PARAM_VALUE) };
 enum gpuring_param_mtu { GPURING_VALUES_mtu(GPURING_PARAM_VALUE) };
 enum gpuring_param_agree { GPURING_VALUES_agree(GPURING_PARAM_VALUE) };
+enum gpuring_param_p2p { GPURING_VALUES_p2p(GPURING_PARAM_VALUE) };
 enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
 #undef GPURING_PARAM_VALUE
 
@@ -96,6 +98,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     SIZE(stage_size, 16777216, 4, SHARED, 4096, 1073741824,                                        \
          "Bytes of the chunks, all ranks' blocks together, in which large blocking collectives "   \
          "on GPU memory are staged through host memory, if they do not run on the GPU")            \
+    CHOICE(p2p, 0, 2, LOCAL, p2p,                                                                  \
+           "Take GPU buffers in point-to-point calls, too, through pinned host memory: on or off") \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
     TEXT(topo_dump_file, "", 3, LOCAL,                                                             \

@@ -15,16 +15,17 @@
 
 #define GPURING_PVAR_OF_ALGORITHM(X, name, id, text, help) X(calls_##id, "Operations run by " help)
 /* Those of the algorithms and of the protocols follow in the order of their enumerations. */
-#define GPURING_PVARS(X)                                                                    \
-    X(calls, "Collective operations that coll/gpuring ran")                                 \
-    X(fallbacks, "Collective calls delegated to another component, or run by the fallback") \
-    X(staged, "Collective calls on GPU memory that were staged through host memory")        \
-    X(staged_chunks, "Chunks in which large calls of these were staged")                    \
-    X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                \
-    GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                        \
-    X(calls_simple, "Operations run with protocol simple")                                  \
-    X(calls_ll, "Operations run with protocol ll")                                          \
-    X(calls_ll128, "Operations run with protocol ll128")                                    \
+#define GPURING_PVARS(X)                                                                         \
+    X(calls, "Collective operations that coll/gpuring ran")                                      \
+    X(fallbacks, "Collective calls delegated to another component, or run by the fallback")      \
+    X(staged, "Collective calls on GPU memory that were staged through host memory")             \
+    X(staged_chunks, "Chunks in which large calls of these were staged")                         \
+    X(staged_messages, "Point-to-point sends and receives that were staged through host memory") \
+    X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \
+    GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                             \
+    X(calls_simple, "Operations run with protocol simple")                                       \
+    X(calls_ll, "Operations run with protocol ll")                                               \
+    X(calls_ll128, "Operations run with protocol ll128")                                         \
     X(wireups, "Communicators that were wired up")
 
 /* Read from the proxy, not counted here. */

@@ -103,6 +103,21 @@ test_mpi_soak_staged_SOURCES = \
 test_mpi_soak_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_soak_staged_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/p2p
+test_mpi_p2p_SOURCES = test/mpi/p2p.c test/mpi/p2p_data.c test/mpi/p2p_data.h
+test_mpi_p2p_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_p2p_LDADD = $(mpi_test_libs)
+
+mpi_test_programs += test/mpi/p2p_soak
+test_mpi_p2p_soak_SOURCES = test/mpi/p2p_soak.c test/mpi/p2p_data.c test/mpi/p2p_data.h
+test_mpi_p2p_soak_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_p2p_soak_LDADD = $(mpi_test_libs)
+
+mpi_test_programs += test/mpi/p2p_cases
+test_mpi_p2p_cases_SOURCES = test/mpi/p2p_cases.c
+test_mpi_p2p_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_p2p_cases_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/lost_rank
 test_mpi_lost_rank_SOURCES = test/mpi/lost_rank.c
 test_mpi_lost_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -163,6 +178,7 @@ mpi_test_scripts += \
     test/mpi/test_matrix.sh \
     test/mpi/test_mpi4py.sh \
     test/mpi/test_numba.sh \
+    test/mpi/test_p2p.sh \
     test/mpi/test_params.sh \
     test/mpi/test_semantics.sh \
     test/mpi/test_soak.sh \

@@ -13,60 +13,17 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/stage/where.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define ALIGNMENT 64 /* an address in a bounce buffer is the user's modulo this */
 
-/* An address that is computed, not followed: buffers may begin outside of their memory. */
-static const char *moved(const void *address, ptrdiff_t by)
-{
-    return (const char *) ((uintptr_t) address + (uintptr_t) by);
-}
-
-static bool on_gpu(const void *address)
-{
-    return gpuring_pointer_on_gpu(gpuring_memory_of(address).kind);
-}
-
-/* The first run on a GPU, or NULL. All are looked at: the device learns of other contexts so. */
-static const void *find_on_gpu(const struct gpuring_runs *runs)
-{
-    const void *found = NULL;
-
-    for (size_t i = runs->count; i > 0; i--) {
-        const void *address = moved(MPI_BOTTOM, gpuring_runs_at(runs, i - 1)->offset);
-
-        found = on_gpu(address) ? address : found;
-    }
-    return found;
-}
-
-/* MPI_BOTTOM: addresses are in the datatypes, and each may be anywhere. */
-static bool any_on_gpu(const struct gpuring_part *part)
-{
-    struct gpuring_runs runs = {.count = 0};
-    bool found = gpuring_part_runs(part, &runs) != GPURING_OK || find_on_gpu(&runs) != NULL;
-
-    gpuring_runs_free(&runs);
-    return found;
-}
-
-/* Where a buffer is, judged by a byte that is touched: its own address may be outside of it. */
-static bool part_on_gpu(const char *user, const struct gpuring_part *part)
-{
-    ptrdiff_t offset;
-
-    if (!gpuring_part_touches(part, &offset)) {
-        return false;
-    }
-    return user == MPI_BOTTOM ? any_on_gpu(part) : on_gpu(moved(user, offset));
-}
-
 static void find_buffer(struct gpuring_stage_buffer *buffer)
 {
-    buffer->on_gpu = buffer->user != MPI_IN_PLACE && (part_on_gpu(buffer->user, &buffer->in) ||
-                                                      part_on_gpu(buffer->user, &buffer->out));
+    buffer->on_gpu =
+        buffer->user != MPI_IN_PLACE && (gpuring_stage_find_on_gpu(buffer->user, &buffer->in) ||
+                                         gpuring_stage_find_on_gpu(buffer->user, &buffer->out));
 }
 
 bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
@@ -80,17 +37,9 @@ bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
 static const void *gpu_address(const struct gpuring_stage *stage)
 {
     const struct gpuring_stage_buffer *buffer = stage->send.on_gpu ? &stage->send : &stage->receive;
-    const void *found = NULL;
-    ptrdiff_t offset = 0;
+    const void *found = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
 
-    if (buffer->user == MPI_BOTTOM) {
-        found = find_on_gpu(&buffer->in_runs);
-        found = found != NULL ? found : find_on_gpu(&buffer->out_runs);
-    }
-    if (found == NULL && !gpuring_part_touches(&buffer->in, &offset)) {
-        (void) gpuring_part_touches(&buffer->out, &offset);
-    }
-    return found != NULL ? found : moved(buffer->user, offset);
+    return found != NULL ? found : gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
 }
 
 int gpuring_stage_attach(const struct gpuring_stage *stage)
@@ -182,13 +131,13 @@ static int reserve_buffer(struct gpuring_stage *stage, struct gpuring_stage_buff
         return gpuring_stage_log_memory(stage->module, stage->what, bytes);
     }
     span = gpuring_runs_span(gpuring_runs_span(span, &buffer->in_runs), &buffer->out_runs);
-    shift = (uintptr_t) moved(buffer->user, span.low) % ALIGNMENT;
+    shift = (uintptr_t) gpuring_stage_address(buffer->user, span.low) % ALIGNMENT;
     bytes = (size_t) (span.high - span.low) + shift;
     buffer->bounce = gpuring_stage_bounce_get(bytes, span.bytes);
     if (buffer->bounce == NULL) {
         return gpuring_stage_log_memory(stage->module, stage->what, bytes);
     }
-    buffer->address = moved(buffer->bounce->address, (ptrdiff_t) shift - span.low);
+    buffer->address = gpuring_stage_address(buffer->bounce->address, (ptrdiff_t) shift - span.low);
     return GPURING_OK;
 }
 
@@ -230,8 +179,9 @@ int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const ch
 
     for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
         const struct gpuring_run *run = gpuring_runs_at(runs, i);
-        const char *there = moved(bounce, packed ? (ptrdiff_t) before : run->offset);
-        const char *here = moved(user, run->offset), *from = in ? here : there;
+        const char *there =
+            gpuring_stage_address(bounce, packed ? (ptrdiff_t) before : run->offset);
+        const char *here = gpuring_stage_address(user, run->offset), *from = in ? here : there;
         char *to = (char *) (uintptr_t) (in ? there : here);
         size_t user_pitch = (size_t) run->stride, pitch = packed ? run->bytes : user_pitch;
         size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;

@@ -2,7 +2,6 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/stage/extents.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +40,6 @@ static int append(struct gpuring_runs *runs, struct gpuring_run run)
     return status;
 }
 
-/* Rows that one copy can take: they do not overlap, and drivers take strides of 31 bits. */
-static bool regular(ptrdiff_t stride, size_t bytes)
-{
-    return stride > 0 && (size_t) stride >= bytes && stride <= INT32_MAX;
-}
-
 /* The last run is complete: make it one more row of the one before it if it fits there. */
 void gpuring_runs_end(struct gpuring_runs *runs)
 {
@@ -62,7 +55,7 @@ void gpuring_runs_end(struct gpuring_runs *runs)
     if (last->rows != 1 || last->bytes != before->bytes) {
         return;
     }
-    if (before->rows == 1 && regular(step, before->bytes)) {
+    if (before->rows == 1 && gpuring_run_regular(step, before->bytes)) {
         before->stride = step;
     }
     if (before->stride != 0 && step == (ptrdiff_t) before->rows * before->stride) {
@@ -130,7 +123,7 @@ int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *el
 
     for (size_t i = 0; i < element->count; i++) {
         pieces += gpuring_runs_at(element, i)->rows;
-        rows = rows && regular(extent, gpuring_runs_at(element, i)->bytes);
+        rows = rows && gpuring_run_regular(extent, gpuring_runs_at(element, i)->bytes);
     }
     return rows && pieces < element->count * count
                ? repeat_pieces(runs, element, offset, count, extent)

@@ -7,7 +7,9 @@
 #ifndef GPURING_STAGE_EXTENTS_H
 #define GPURING_STAGE_EXTENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* rows pieces of `bytes` bytes, `stride` apart; the first is at `offset` from the buffer. */
 struct gpuring_run {
@@ -16,6 +18,12 @@ struct gpuring_run {
     size_t rows;
     ptrdiff_t stride;
 };
+
+/* Rows that one copy can take: they do not overlap, and drivers take strides of 31 bits. */
+static inline bool gpuring_run_regular(ptrdiff_t stride, size_t bytes)
+{
+    return stride > 0 && (size_t) stride >= bytes && stride <= INT32_MAX;
+}
 
 /* A list of runs; zeroed: empty. Few of them need no memory, so it may be copied while it is few,
  * and moved (with its memory) at any time. */

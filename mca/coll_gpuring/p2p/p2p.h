@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Point-to-point calls on GPU memory.
+ *
+ * Open MPI sends and receives through one table of functions, mca_pml, of the PML that it selected.
+ * Functions of ours take the place of those that have a buffer. A message whose buffer is on a GPU
+ * is staged: the PML gets pinned host memory with the message's bytes in it, packed, and matches,
+ * probes, truncates and cancels as ever. All others are the PML's, untouched.
+ *
+ *     user's buffer (GPU)            bounce buffer (pinned host memory)
+ *     +----+---+----+---+    copy    +----+----+
+ *     | a  |gap| b  |gap|  ------->  | a  | b  |   of a send, before the PML gets it
+ *     +----+---+----+---+  <-------  +----+----+   of a receive: as many bytes as have arrived
+ *
+ * A message is never split: the sender knows nothing of the receiver's buffer, and one of the host
+ * goes to the PML without a look. Messages with tags below 0 are other components', of collectives;
+ * these have staged buffers already.
+ *
+ * Failures. A message whose data or memory fails at its sender is not sent, and the call returns an
+ * MPI error. At its receiver the message is consumed, and the receive returns an MPI error.
+ *
+ * Threads: as MPI's calls.
+ */
+#ifndef GPURING_P2P_P2P_H
+#define GPURING_P2P_P2P_H
+
+/* Once, when the PML has been selected. */
+void gpuring_p2p_open(void);
+
+/* No function of ours is in the table any more; requests that the program has lost end here. */
+void gpuring_p2p_close(void);
+
+#endif

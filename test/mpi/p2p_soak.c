@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * A long random mixture of messages in all forms and of collectives, many under way at once,
+ * between buffers on GPUs and in host memory, types with and without gaps, of no bytes up to
+ * megabytes, on several communicators. All ranks draw the same messages from the seed, and complete
+ * them in an order of their own.
+ *
+ *   p2p_soak [-s SEED] [-r ROUNDS]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "p2p_data.h"
+
+#define MESSAGES 24 /* of a round */
+#define TAGS     2
+#define COMMS    3
+
+struct passage {
+    int number, from, to, comm, ints;
+    const struct sending *send;
+    const struct receiving *receive;
+    struct area sent, received;
+    struct message s, r;
+};
+
+static MPI_Comm comms[COMMS];
+static uint64_t shared, own;
+static struct passage passages[MESSAGES];
+static unsigned seed;
+
+static int draw(int below)
+{
+    return (int) (harness_draw(&shared) % (uint64_t) below);
+}
+
+static unsigned seed_of(const struct passage *p, bool receives)
+{
+    return seed * 7919 + (unsigned) p->number * 2 + receives;
+}
+
+static void fail(const struct passage *p, const char *what)
+{
+    printf("# rank %d: message %d, from %d (%s, %s, %s) to %d (%s, %s, %s), communicator %d, tag "
+           "%d, %d ints: %s\n",
+           harness_rank, p->number, p->from, p->send->name, p2p_types[p->sent.type].name,
+           p->sent.on_gpu ? "GPU" : "host", p->to, p->receive->name,
+           p2p_types[p->received.type].name, p->received.on_gpu ? "GPU" : "host", p->comm, p->s.tag,
+           p->ints, what);
+    printf("not ok - all messages are right\n");
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+static const struct sending *draw_send(void)
+{
+    for (;;) {
+        const struct sending *s = &sendings[draw(13)];
+
+        if (!s->blocks && !s->ready && strcmp(s->name, "freed isend") != 0) {
+            return s;
+        }
+    }
+}
+
+/* Messages of one sender, tag and communicator are received in one way, so that their order is that
+ * of the sends. */
+static const struct receiving *receive_of(const struct passage *p, int round)
+{
+    static const int posted[] = {2, 3, 5}, later[] = {0, 6, 7};
+    int way = (p->from * 5 + p->to * 3 + p->comm * 7 + p->s.tag * 11 + round) % 2;
+
+    return &receivings[way == 0 ? posted[draw(3)] : later[draw(3)]];
+}
+
+static void plan(struct passage *p, int number, int round)
+{
+    static const int units[] = {1, 1, 20, 400, 4000};
+    int size = units[draw(5)], send_type = draw(P2P_TYPES), receive_type = draw(P2P_TYPES);
+    bool send_gpu = draw(3) > 0, receive_gpu = draw(3) > 0;
+
+    *p = (struct passage){.number = number,
+                          .from = draw(harness_size),
+                          .to = draw(harness_size),
+                          .comm = draw(COMMS),
+                          .ints = 60 * size};
+    p->send = draw_send();
+    p->s.tag = p->r.tag = draw(TAGS);
+    p->receive = receive_of(p, round);
+    if (draw(4) == 0) {
+        p->ints -= p2p_types[send_type].ints * (draw(p->ints / 6) + 1);
+        p->ints = p->ints < 0 ? 0 : p->ints;
+    }
+    p->s.comm = p->r.comm = comms[p->comm];
+    if (p->from == harness_rank) {
+        p->sent = area_open(send_type, size, send_gpu);
+        area_fill(&p->sent, seed_of(p, false));
+        p->s.buffer = p->sent.begin;
+    }
+    if (p->to == harness_rank) {
+        p->received = area_open(receive_type, size, receive_gpu);
+        area_fill(&p->received, seed_of(p, true));
+        p->r.buffer = p->received.begin;
+    }
+    p->sent.type = send_type;
+    p->received.type = receive_type;
+    p->s.type = p2p_types[send_type].type;
+    p->r.type = p2p_types[receive_type].type;
+    p->s.count = p->ints / p2p_types[send_type].ints;
+    p->r.count = 60 * size / p2p_types[receive_type].ints;
+    p->s.peer = p->comm == 2 ? harness_size - 1 - p->to : p->to;
+    p->r.peer = p->comm == 2 ? harness_size - 1 - p->from : p->from;
+}
+
+static void receive(struct passage *p)
+{
+    if (p->receive->finish(&p->r) != MPI_SUCCESS) {
+        fail(p, "the receive is an error");
+    }
+    if (!message_status_right(&p->r, p->received.type, p->ints)) {
+        fail(p, "the status is wrong");
+    }
+    if (!area_received(&p->received, seed_of(p, true), p->sent.type, seed_of(p, false), p->ints)) {
+        fail(p, "the data is wrong");
+    }
+    area_close(&p->received);
+}
+
+static void finish_send(struct passage *p)
+{
+    p->send->finish(&p->s);
+    if (!area_unchanged(&p->sent, seed_of(p, false))) {
+        fail(p, "the send buffer has changed");
+    }
+    area_close(&p->sent);
+}
+
+/* In an order of this rank's own. */
+static void finish(void)
+{
+    bool sends[MESSAGES], receives[MESSAGES];
+    int open = 0;
+
+    for (int i = 0; i < MESSAGES; i++) {
+        sends[i] = passages[i].from == harness_rank;
+        receives[i] = passages[i].to == harness_rank && passages[i].receive->post != NULL;
+        open += sends[i] + receives[i];
+    }
+    while (open > 0) {
+        int i = (int) (harness_draw(&own) % MESSAGES);
+
+        if (receives[i]) {
+            receives[i] = false;
+            receive(&passages[i]);
+            open--;
+        } else if (sends[i]) {
+            sends[i] = false;
+            finish_send(&passages[i]);
+            open--;
+        }
+    }
+}
+
+static void collective(void)
+{
+    int n = draw(2) == 0 ? 100 : 50000, root = draw(harness_size);
+    int *gpu = harness_alloc((size_t) n * sizeof *gpu), *host = malloc((size_t) n * sizeof *host);
+    bool good = true;
+
+    for (int i = 0; i < n; i++) {
+        host[i] = harness_rank + i;
+    }
+    harness_write(gpu, host, (size_t) n * sizeof *host);
+    MPI_Bcast(gpu, n, MPI_INT, root, MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, gpu, n, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    harness_read(host, gpu, (size_t) n * sizeof *host);
+    for (int i = 0; i < n; i++) {
+        good = good && host[i] == root + i;
+    }
+    harness_free(gpu);
+    free(host);
+    if (!good) {
+        printf("not ok - rank %d: a collective is right\n", harness_rank);
+        fflush(stdout);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+}
+
+static void play(int round)
+{
+    int between = draw(MESSAGES);
+
+    for (int i = 0; i < MESSAGES; i++) {
+        plan(&passages[i], round * MESSAGES + i, round);
+        if (passages[i].to == harness_rank && passages[i].receive->post != NULL) {
+            passages[i].receive->post(&passages[i].r);
+        }
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        if (passages[i].from == harness_rank) {
+            passages[i].send->start(&passages[i].s);
+        }
+        if (i == between) {
+            collective();
+        }
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        if (passages[i].to == harness_rank && passages[i].receive->post == NULL) {
+            receive(&passages[i]);
+        }
+    }
+    finish();
+}
+
+int main(int argc, char **argv)
+{
+    char *attached = malloc(256 << 20);
+    int option, rounds = 20;
+
+    seed = 1;
+    while ((option = getopt(argc, argv, "s:r:")) != -1) {
+        *(option == 's' ? (int *) &seed : &rounds) = atoi(optarg);
+    }
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    p2p_types_open();
+    MPI_Buffer_attach(attached, 256 << 20);
+    comms[0] = MPI_COMM_WORLD;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -harness_rank, &comms[2]);
+    shared = seed;
+    own = seed + 1000 + (uint64_t) harness_rank;
+    for (int i = 0; i < rounds; i++) {
+        play(i);
+    }
+    harness_check(true, "%d messages and %d collectives, seed %u", rounds * MESSAGES, 2 * rounds,
+                  seed);
+    MPI_Comm_free(&comms[1]);
+    MPI_Comm_free(&comms[2]);
+    MPI_Buffer_detach(&attached, &option);
+    free(attached);
+    p2p_types_close();
+    return harness_finish();
+}

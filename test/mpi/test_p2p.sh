@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Point-to-point calls on device memory, on the stand-in driver (test/standin), which faults where a
+# host follows device memory; by every PML that is here.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+
+#
+# GPURING_SOAK_SEED: of other messages than those of every run of the tests; GPURING_SOAK_COUNT: how
+# many rounds.
+seed=${GPURING_SOAK_SEED:-4001}
+count=${GPURING_SOAK_COUNT:-10}
+echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
+
+# The tests themselves: on host memory, with the stock components alone.
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p" -f 499
+adopt_as_one "3 ranks without the component, on host memory"
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p_cases"
+adopt_as_one "3 ranks without the component, on host memory: cases"
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p_soak" -s "$seed" -r "$count"
+adopt_as_one "3 ranks without the component, on host memory: mixture, seed $seed"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "messages on device memory"
+    finish
+fi
+
+use_gpus 2
+export GPURING_STANDIN_REPORT="$work/report"
+
+over() { # NAME=VALUE...: the PML and its way, as parameters of Open MPI; to "pml"
+    unset OMPI_MCA_pml OMPI_MCA_btl OMPI_MCA_pml_ucx_tls OMPI_MCA_pml_ucx_devices UCX_TLS
+    for setting in "$@"; do
+        # shellcheck disable=SC2163 # the value is NAME=VALUE
+        export "$setting"
+    done
+    pml=$*
+}
+
+each_pml() { # FUNCTION
+    over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+    "$1"
+    over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,tcp
+    "$1"
+    if "$OMPI_INFO" --parsable | grep -q '^mca:pml:ucx:version'; then
+        over OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any \
+            UCX_TLS=posix,cma,self
+        "$1"
+    else
+        skip "this Open MPI is without UCX" "over UCX"
+    fi
+}
+
+forms() {
+    mpi 240 3 p2p -f 487
+    adopt_as_one "forms of sends and receives, 3 ranks, $pml"
+    mpi 240 2 p2p -f 1493
+    adopt_as_one "forms of sends and receives, 2 ranks, $pml"
+}
+each_pml forms
+nothing_held "all memory of messages is given back"
+
+cases() {
+    for ranks in 1 3; do
+        mpi 120 "$ranks" p2p_cases
+        adopt_as_one "cases, $ranks ranks, $pml"
+    done
+    mpi 120 2 p2p_cases -t
+    adopt_as_one "threads, $pml"
+    mpi 120 3 p2p_soak -s "$seed" -r "$count"
+    adopt_as_one "a mixture of messages and collectives, 3 ranks, seed $seed, $pml"
+    mpi 120 4 p2p_soak -s "$((seed + 1))" -r "$count"
+    adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), $pml"
+}
+each_pml cases
+nothing_held "nor does any of the cases keep memory"
+under_way() {
+    mpi 120 3 p2p_cases -l
+    adopt_as_one "MPI_Finalize, $pml"
+}
+each_pml under_way
+rm -f "$GPURING_STANDIN_REPORT" # a receive that never ends keeps its memory
+over
+
+# Another component that calls what it found in the PML's table.
+OMPI_MCA_pml_monitoring_enable=1 mpi 120 2 p2p_cases
+adopt_as_one "with pml/monitoring"
+
+# Faults: of the copies to the host and to the GPU, and of the question whether they have ended.
+for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=13 cuMemcpy2DAsync_v2=15 \
+    cuMemcpy2DAsync_v2=16 cuStreamQuery=1 cuStreamQuery=5; do
+    GPURING_STANDIN_FAULTS=$fault:700 mpi 60 1 p2p_cases -e
+    adopt "$fault"
+    check "$fault: the log says what follows from it" says 'gpuring ERROR \[p2p-copy\] '
+done
+nothing_held "copies that fail leave nothing behind"
+GPURING_STANDIN_FAULTS=cuMemHostRegister_v2=1:2 mpi 120 2 p2p_cases
+adopt_as_one "no pinned memory"
+check "no pinned memory: the log warns" says 'gpuring WARN \[pin-limit\] '
+nothing_held "nor does pageable memory"
+
+# Without it a GPU buffer is what it always was to this Open MPI.
+OMPI_MCA_coll_gpuring_p2p=off mpi 60 1 p2p_cases
+check "coll_gpuring_p2p=off: the PML gets GPU memory" test "$status" -ne 0
+rm -f "$GPURING_STANDIN_REPORT"
+finish
