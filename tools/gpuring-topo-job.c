@@ -51,72 +51,54 @@ static int errno_of(int status)
 /* ---- AllGather 1 ---- */
 
 /* A rank's block: of a node with as many ports as GPUs. */
-static size_t hello_fill(const struct topo_job *job, size_t rank, void *block)
+static void hello_fill(const struct topo_job *job, size_t rank, struct gpuring_hello *hello)
 {
     const struct topo_machine *machine = job->machine;
-    uint32_t nnics = machine->gpus < GPURING_NICS_MAX ? machine->gpus : GPURING_NICS_MAX;
-    uint32_t place = (uint32_t) (rank % machine->gpus);
-    struct gpuring_hello *hello = block;
-    struct gpuring_nic *nics = (struct gpuring_nic *) (hello + 1);
+    uint32_t position = (uint32_t) (rank % machine->gpus);
 
-    memset(block, 0, gpuring_hello_bytes(nnics));
-    hello->magic = GPURING_HELLO_MAGIC;
-    hello->version = GPURING_WIRE_VERSION;
-    hello->bytes = sizeof(*hello);
-    hello->nnics = nnics;
+    memset(hello, 0, sizeof(*hello));
+    hello->nnics = machine->gpus < GPURING_NICS_MAX ? machine->gpus : GPURING_NICS_MAX;
     /* Identities of hosts are hashes: in no order. */
     hello->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
     hello->pid = (uint32_t) rank;
     hello->capabilities =
-        GPURING_CAPABILITY_GRAPH | (job->views[place].from_file ? GPURING_CAPABILITY_FILE : 0);
-    hello->view = job->views[place].fingerprint;
-    hello->view_bytes = (uint32_t) job->views[place].bytes;
+        GPURING_CAPABILITY_GRAPH | (job->views[position].from_file ? GPURING_CAPABILITY_FILE : 0);
+    hello->view = job->views[position].fingerprint;
+    hello->view_bytes = (uint32_t) job->views[position].bytes;
     snprintf(hello->hostname, sizeof(hello->hostname), "node%zu", rank / machine->gpus);
-    if (!job->views[place].from_file) {
+    if (!job->views[position].from_file) {
         snprintf(hello->device.pci_bus_id, sizeof(hello->device.pci_bus_id), "%s",
-                 pci_graph_node(machine->graph, PCI_NODE_GPU, place)->busid);
+                 pci_graph_node(machine->graph, PCI_NODE_GPU, position)->busid);
     }
-    for (uint32_t i = 0; i < nnics; i++) {
-        nics[i].guid = rank / machine->gpus * nnics + i + 1;
-        nics[i].port = 1;
-        nics[i].link = GPURING_NIC_INFINIBAND;
-        snprintf(nics[i].name, sizeof(nics[i].name), "mlx5_%u", i % 100);
+    for (uint32_t i = 0; i < hello->nnics; i++) {
+        hello->nics[i].guid = rank / machine->gpus * hello->nnics + i + 1;
+        hello->nics[i].port = 1;
+        hello->nics[i].link = GPURING_NIC_INFINIBAND;
+        snprintf(hello->nics[i].name, sizeof(hello->nics[i].name), "mlx5_%u", i % 100);
     }
-    return gpuring_hello_bytes(nnics);
 }
 
-/* What AllGather 1 would bring, as it travels. */
-static uint8_t *hellos_make(const struct topo_job *job, uint32_t ranks, size_t *bytes)
+/* What AllGather 1 would bring. */
+static int hellos_make(const struct topo_job *job, uint32_t ranks, struct gpuring_gathered *hellos)
 {
-    union {
-        struct gpuring_hello hello;
-        uint8_t bytes[sizeof(struct gpuring_hello) + GPURING_NICS_MAX * sizeof(struct gpuring_nic)];
-    } block;
-    size_t each = gpuring_record_bytes(hello_fill(job, 0, &block));
-    uint8_t *records = malloc(ranks * each);
-
-    for (size_t r = 0; records && r < ranks; r++) {
-        size_t used = hello_fill(job, r, &block);
-
-        gpuring_record_put(records + r * each, (int) r, &block, used);
+    hellos->bytes = sizeof(struct gpuring_hello);
+    hellos->blocks = malloc(ranks * hellos->bytes);
+    hellos->nranks = (int) ranks;
+    for (size_t r = 0; hellos->blocks && r < ranks; r++) {
+        hello_fill(job, r, gpuring_gathered_block(hellos, (int) r));
     }
-    *bytes = ranks * each;
-    return records;
+    return hellos->blocks ? 0 : -ENOMEM;
 }
 
 /* As a rank does after AllGather 1: do all agree, and who shares a node? */
 static int hellos_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
-    int rank, parameter, rc;
-    size_t bytes;
-    uint8_t *records = hellos_make(state->job, figures->ranks, &bytes);
+    int rank, parameter, rc = hellos_make(state->job, figures->ranks, &state->hellos);
     double since = topo_cpu_ms();
 
-    if (!records ||
-        gpuring_gathered_take(&state->hellos, (int) figures->ranks, records, bytes) != 0) {
-        free(records);
-        return -ENOMEM;
+    if (rc != 0) {
+        return rc;
     }
     if (gpuring_node_map_compare(&state->hellos, &rank, &parameter) != GPURING_AGREED) {
         return -EPROTO;
@@ -126,7 +108,7 @@ static int hellos_consume(struct rank_state *state)
         rc = -EPROTO;
     }
     figures->compare_ms = topo_cpu_ms() - since;
-    figures->hello_bytes = bytes;
+    figures->hello_bytes = figures->ranks * state->hellos.bytes;
     return rc;
 }
 
@@ -176,35 +158,31 @@ static void local_find(struct rank_state *state)
 
 /* ---- AllGather 2 ---- */
 
-/* What it would bring, as it travels. */
-static uint8_t *blocks_make(const struct topo_job *job, uint32_t ranks, size_t *bytes)
+/* What it would bring. */
+static int blocks_make(const struct topo_job *job, uint32_t ranks, struct gpuring_gathered *blocks)
 {
-    size_t each = gpuring_record_bytes(sizeof(struct gpuring_channel_block));
-    uint8_t *records = malloc(ranks * each);
+    blocks->bytes = sizeof(struct gpuring_channel_block);
+    blocks->blocks = malloc(ranks * blocks->bytes);
+    blocks->nranks = (int) ranks;
+    for (size_t r = 0; blocks->blocks && r < ranks; r++) {
+        struct gpuring_channel_block *block = gpuring_gathered_block(blocks, (int) r);
 
-    for (size_t r = 0; records && r < ranks; r++) {
-        struct gpuring_channel_block block = job->blocks[r % job->machine->gpus];
-
-        block.wire.node = (uint32_t) (r / job->machine->gpus);
-        gpuring_record_put(records + r * each, (int) r, &block, sizeof(block));
+        *block = job->blocks[r % job->machine->gpus];
+        block->wire.node = (uint32_t) (r / job->machine->gpus);
     }
-    *bytes = ranks * each;
-    return records;
+    return blocks->blocks ? 0 : -ENOMEM;
 }
 
 static int blocks_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
     struct gpuring_gathered blocks = {0};
-    size_t bytes;
-    uint8_t *records = blocks_make(state->job, figures->ranks, &bytes);
+    int rc = blocks_make(state->job, figures->ranks, &blocks);
     double since = topo_cpu_ms();
     bool same_model = false;
-    int rc;
 
-    if (!records || gpuring_gathered_take(&blocks, (int) figures->ranks, records, bytes) != 0) {
-        free(records);
-        return -ENOMEM;
+    if (rc != 0) {
+        return rc;
     }
     rc = errno_of(
         gpuring_channels_gathered(&blocks, (int) figures->ranks, &state->wires, &same_model));
@@ -214,7 +192,7 @@ static int blocks_consume(struct rank_state *state)
                               same_model ? &state->local.model : NULL);
     }
     figures->connect_ms = topo_cpu_ms() - since;
-    figures->wire_bytes = bytes;
+    figures->wire_bytes = figures->ranks * sizeof(struct gpuring_channel_block);
     figures->engine = state->channels.engine;
     figures->rings = state->channels.nrings;
     figures->trees = state->channels.ntrees;

@@ -87,7 +87,7 @@ static void connecting_waits_for_the_wireup_alone(void **state)
 /* ---- The queue ---- */
 
 #define RANKS 3
-#define MOST  8
+#define MOST  32
 
 static struct gpuring_queue queues[RANKS];
 static struct gpuring_item items[RANKS][MOST];
@@ -167,21 +167,12 @@ static struct gpuring_item *start(int rank, uint32_t number)
 static void gather(void)
 {
     static uint32_t words[RANKS][MOST];
-    static uint32_t sizes[RANKS];
-    static size_t offsets[RANKS];
     struct gpuring_gathered reports = {
-        .nranks = RANKS, .data = (uint8_t *) words, .offsets = offsets, .sizes = sizes};
+        .nranks = RANKS, .bytes = sizeof *words, .blocks = (uint8_t *) words};
 
     for (int r = 0; r < RANKS; r++) {
-        size_t used;
-        uint32_t *report = gpuring_persistent_report(&queues[r], &used);
-
-        assert_non_null(report);
-        assert_true(used <= MOST);
-        memcpy(words[r], report, used * sizeof *report);
-        free(report);
-        offsets[r] = (size_t) r * sizeof *words;
-        sizes[r] = (uint32_t) (used * sizeof **words);
+        assert_true(gpuring_persistent_bytes(&queues[r]) <= sizeof *words);
+        gpuring_persistent_report(&queues[r], words[r]);
     }
     for (int r = 0; r < RANKS; r++) {
         gpuring_persistent_order(&queues[r], &reports, r);
@@ -249,6 +240,29 @@ static void nothing_in_common_waits_for_the_next_gathering(void **state)
     finish_everywhere(2);
 }
 
+/* More than there is room for: the next gathering has more. */
+static void many_calls_need_a_second_gathering(void **state)
+{
+    const uint32_t calls = queues[0].room + 2;
+
+    (void) state;
+    make_everywhere(calls);
+    for (uint32_t i = 1; i <= calls; i++) {
+        for (int r = 0; r < RANKS; r++) {
+            start(r, r == 1 ? calls + 1 - i : i);
+        }
+    }
+    gather();
+    for (int r = 0; r < RANKS; r++) {
+        assert_false(gpuring_persistent_ordered(&queues[r]));
+        assert_int_equal(queues[r].room, calls);
+    }
+    gather();
+    for (uint32_t i = 1; i <= calls; i++) {
+        finish_everywhere(i);
+    }
+}
+
 static void gatherings_end_when_all_are_freed(void **state)
 {
     (void) state;
@@ -295,6 +309,8 @@ int main(void)
                                         queues_setup, queues_teardown),
         cmocka_unit_test_setup_teardown(nothing_in_common_waits_for_the_next_gathering,
                                         queues_setup, queues_teardown),
+        cmocka_unit_test_setup_teardown(many_calls_need_a_second_gathering, queues_setup,
+                                        queues_teardown),
         cmocka_unit_test_setup_teardown(gatherings_end_when_all_are_freed, queues_setup,
                                         queues_teardown),
         cmocka_unit_test_setup_teardown(a_failure_puts_all_in_line, queues_setup, queues_teardown),

@@ -182,13 +182,6 @@ int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *ni
     return status == GPURING_OK ? found : status;
 }
 
-bool gpuring_nic_valid(const struct gpuring_nic *nic)
-{
-    return nic->port > 0 && nic->version <= 2 && nic->network_bits <= 128 &&
-           (nic->link == GPURING_NIC_INFINIBAND || nic->link == GPURING_NIC_ETHERNET) &&
-           memchr(nic->name, '\0', sizeof nic->name) != NULL;
-}
-
 /*
  * InfiniBand: the same subnet. RoCE: the same version, and addresses of one family; whether routers
  * connect two IP networks is not known here, and trying tells. Link-local addresses reach each

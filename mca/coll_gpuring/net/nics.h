@@ -48,9 +48,6 @@ int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16]);
  */
 int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *nics);
 
-/* False if a structure that came from another rank is none. */
-bool gpuring_nic_valid(const struct gpuring_nic *nic);
-
 /* Can the two ports reach each other, as far as their addresses tell? */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);
 

@@ -8,24 +8,29 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define HEADER_MAGIC UINT32_C(0x67707279) /* "gpry" */
+#define MAGIC (UINT32_C(0x67700000) | GPURING_WIRE_VERSION) /* "gp" */
+
+void gpuring_gathered_clear(struct gpuring_gathered *gathered)
+{
+    free(gathered->blocks);
+    *gathered = (struct gpuring_gathered){.nranks = 0};
+}
 
 void gpuring_oob_free(struct gpuring_oob *oob)
 {
-    bool received, header_sent, blocks_sent;
+    bool ended = true;
 
     if (oob == NULL) {
         return;
     }
-    gpuring_gathered_clear(&oob->gathered);
-    received = oob->receive == NULL || oob->ops->cancel(&oob->receive);
-    header_sent = oob->send_header == NULL || oob->ops->cancel(&oob->send_header);
-    blocks_sent = oob->send_blocks == NULL || oob->ops->cancel(&oob->send_blocks);
-    if (received && header_sent && blocks_sent) {
-        free(oob->grown);
-        free(oob->records);
+    ended &= oob->ops->cancel(&oob->receive_header);
+    ended &= oob->ops->cancel(&oob->receive_blocks);
+    ended &= oob->ops->cancel(&oob->send_header);
+    ended &= oob->ops->cancel(&oob->send_blocks);
+    if (ended) { /* else a message may still arrive or leave: it must find its memory */
+        free(oob->blocks);
         free(oob);
-    } /* else a message may still arrive or leave: it must find its memory */
+    }
 }
 
 /* ---- Failures ---- */
@@ -70,51 +75,39 @@ void gpuring_oob_forget(struct gpuring_oob *oob)
 
 /* ---- Gatherings ---- */
 
-static void begin(struct gpuring_oob *oob)
+static void begin(struct gpuring_oob *oob, size_t bytes, uint64_t word, uint64_t next_word)
 {
-    oob->number++;
+    free(oob->blocks);
+    oob->blocks = NULL;
+    oob->bytes = bytes;
+    oob->words[0] = word;
+    oob->words[1] = next_word;
     oob->distance = 1;
-    oob->phase = GPURING_OOB_START;
-    gpuring_gathered_clear(&oob->gathered);
 }
 
-static void drop_records(struct gpuring_oob *oob)
+void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes)
 {
-    free(oob->records);
-    oob->records = NULL;
-    oob->bytes = 0;
-}
-
-void gpuring_oob_gather(struct gpuring_oob *oob, const void *block, size_t bytes)
-{
-    drop_records(oob);
-    if (!gpuring_oob_troubled(oob)) {
-        oob->records = malloc(gpuring_record_bytes(bytes));
-        if (oob->records != NULL) {
-            gpuring_record_put(oob->records, oob->rank, block, bytes);
-            oob->bytes = gpuring_record_bytes(bytes);
-        } else {
-            gpuring_error("out of memory to send %zu bytes to the other ranks", bytes);
-            gpuring_oob_fail(oob, GPURING_ERR_NOMEM);
-        }
+    begin(oob, bytes, 0, 0);
+    if (gpuring_oob_troubled(oob)) {
+        return NULL;
     }
-    begin(oob);
+    oob->blocks = malloc(2 * (size_t) oob->nranks * bytes);
+    if (oob->blocks == NULL) {
+        gpuring_error("out of memory for blocks of %zu bytes of %d ranks", bytes, oob->nranks);
+        gpuring_oob_fail(oob, GPURING_ERR_NOMEM);
+        return NULL;
+    }
+    return oob->blocks + (size_t) oob->rank * bytes;
 }
 
 void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t bits)
 {
-    drop_records(oob);
-    oob->words[0] = bits;
-    oob->words[1] = 0;
-    begin(oob);
+    begin(oob, 0, bits, 0);
 }
 
 void gpuring_oob_broadcast(struct gpuring_oob *oob, const uint64_t words[2])
 {
-    drop_records(oob);
-    oob->words[0] = oob->rank == 0 ? words[0] : 0;
-    oob->words[1] = oob->rank == 0 ? words[1] : 0;
-    begin(oob);
+    begin(oob, 0, oob->rank == 0 ? words[0] : 0, oob->rank == 0 ? words[1] : 0);
 }
 
 static int rank_at(const struct gpuring_oob *oob, int distance)
@@ -124,102 +117,102 @@ static int rank_at(const struct gpuring_oob *oob, int distance)
     return rank < oob->nranks ? rank : rank - oob->nranks;
 }
 
+/* Bytes of the blocks that travel in this round. */
+static size_t round_bytes(const struct gpuring_oob *oob)
+{
+    int d = oob->distance, rest = oob->nranks - d;
+
+    return (size_t) (d < rest ? d : rest) * oob->bytes;
+}
+
 static int round_start(struct gpuring_oob *oob, int from, int to)
 {
-    int d = oob->distance, rest = oob->nranks - d, status;
+    int status;
 
-    oob->out = (struct gpuring_oob_header){.magic = HEADER_MAGIC,
-                                           .number = oob->number,
-                                           .failure = oob->failure,
-                                           .words = {oob->words[0], oob->words[1]}};
-    if (!gpuring_oob_troubled(oob) && oob->records != NULL) {
-        oob->out.bytes = gpuring_records_prefix(oob->records, oob->bytes, d < rest ? d : rest);
-    }
-    status = oob->ops->receive(oob->comm, &oob->in, sizeof oob->in, from, oob->tag, &oob->receive);
+    oob->number += oob->distance == 1;
+    oob->in.magic = 0;
+    oob->out = (struct gpuring_oob_header){
+        .magic = MAGIC,
+        .number = oob->number,
+        .failure = oob->failure,
+        .bytes = gpuring_oob_troubled(oob) ? 0 : round_bytes(oob),
+        .words = {oob->words[0], oob->words[1]},
+    };
+    status = oob->ops->receive(oob->comm, &oob->in, sizeof oob->in, from, oob->tag,
+                               &oob->receive_header);
     if (status == GPURING_OK) {
         status =
             oob->ops->send(oob->comm, &oob->out, sizeof oob->out, to, oob->tag, &oob->send_header);
     }
     if (status == GPURING_OK && oob->out.bytes > 0) {
-        status = oob->ops->send(oob->comm, oob->records, oob->out.bytes, to, oob->tag,
-                                &oob->send_blocks);
+        status = oob->ops->send(oob->comm, oob->blocks + (size_t) oob->rank * oob->bytes,
+                                oob->out.bytes, to, oob->tag, &oob->send_blocks);
     }
     return status;
 }
 
-/* The header is here: learn from it, and make room for the blocks that follow. */
-static int round_header(struct gpuring_oob *oob, int from, size_t bytes)
+/* Another version sends blocks that mean something else; its headers are like ours. */
+static void check_version(struct gpuring_oob *oob, int from)
 {
-    const struct gpuring_oob_header *in = &oob->in;
-
-    if (bytes != sizeof *in || in->magic != HEADER_MAGIC || in->number != oob->number) {
-        gpuring_error("rank %d sent another message than rank %d expects (gathering %u): all ranks "
-                      "must load the same version of coll/gpuring",
-                      from, oob->rank, oob->number);
-        return GPURING_ERR_PEER;
+    if (oob->in.magic != MAGIC) {
+        gpuring_error("[versions-differ] rank %d runs another version of coll/gpuring (wire format "
+                      "%u) than rank %d (%u): no collective of coll/gpuring can run on this "
+                      "communicator; install the same version on all hosts",
+                      from, oob->in.magic & 0xffff, oob->rank, MAGIC & 0xffff);
+        gpuring_oob_fail(oob, GPURING_ERR_DISAGREE);
     }
-    if (in->failure.status != GPURING_OK) {
-        learn(oob, &in->failure);
-    }
-    if (in->bytes == 0) {
-        return GPURING_OK;
-    }
-    if (!gpuring_oob_troubled(oob)) {
-        oob->grown = in->bytes < SIZE_MAX - oob->bytes ? malloc(oob->bytes + in->bytes) : NULL;
-        if (oob->grown == NULL) {
-            gpuring_error("out of memory for the blocks of %d ranks: %llu bytes", oob->nranks,
-                          (unsigned long long) (oob->bytes + in->bytes));
-            gpuring_oob_fail(oob, GPURING_ERR_NOMEM);
-        }
-    }
-    return oob->ops->receive(oob->comm,
-                             oob->grown != NULL ? oob->grown + oob->bytes : &oob->discard,
-                             oob->grown != NULL ? in->bytes : 1, from, oob->tag, &oob->receive);
 }
 
-/* All of this round's messages have come and gone: what came joins what was known. */
-static int round_join(struct gpuring_oob *oob, int from)
+/* The header is here: learn from it, and receive the blocks that follow. */
+static int round_header(struct gpuring_oob *oob, int from)
 {
-    oob->words[0] |= oob->in.words[0];
-    oob->words[1] |= oob->in.words[1];
-    if (oob->grown == NULL) {
-        return GPURING_OK;
-    }
-    if (oob->arrived != oob->in.bytes) {
-        gpuring_error("rank %d sent %zu bytes where it announced %llu", from, oob->arrived,
-                      (unsigned long long) oob->in.bytes);
+    const struct gpuring_oob_header *in = &oob->in;
+    bool failed = in->failure.status != GPURING_OK, wanted;
+
+    oob->steps++;
+    if (in->magic >> 16 != MAGIC >> 16 || in->number != oob->number) {
+        gpuring_error("rank %d sent another message than rank %d expects (gathering %u)", from,
+                      oob->rank, oob->number);
         return GPURING_ERR_PEER;
     }
-    if (oob->bytes > 0) {
-        memcpy(oob->grown, oob->records, oob->bytes);
+    check_version(oob, from);
+    if (failed) {
+        learn(oob, &in->failure);
     }
-    free(oob->records);
-    oob->records = oob->grown;
-    oob->grown = NULL;
-    oob->bytes += oob->arrived;
-    return GPURING_OK;
+    wanted = !gpuring_oob_troubled(oob);
+    if (wanted && in->bytes != round_bytes(oob)) {
+        gpuring_error("rank %d sent %llu bytes where rank %d expects %zu (gathering %u)", from,
+                      (unsigned long long) in->bytes, oob->rank, round_bytes(oob), oob->number);
+        return GPURING_ERR_PEER;
+    }
+    oob->words[0] |= in->words[0];
+    oob->words[1] |= in->words[1];
+    return in->bytes == 0
+               ? GPURING_OK
+               : oob->ops->receive(oob->comm,
+                                   wanted ? oob->blocks +
+                                                (size_t) (oob->rank + oob->distance) * oob->bytes
+                                          : &oob->discard,
+                                   wanted ? in->bytes : 1, from, oob->tag, &oob->receive_blocks);
 }
 
 static int round_progress(struct gpuring_oob *oob)
 {
     int from = rank_at(oob, oob->distance), to = rank_at(oob, oob->nranks - oob->distance);
     int status = GPURING_OK;
-    size_t bytes = 0;
 
-    if (oob->phase == GPURING_OOB_START) {
-        oob->phase = GPURING_OOB_HEADER;
+    if (!oob->started) {
+        oob->started = true;
         status = round_start(oob, from, to);
     }
-    if (status == GPURING_OK && oob->phase == GPURING_OOB_HEADER) {
-        status = oob->ops->finish(&oob->receive, &bytes);
+    if (status == GPURING_OK && oob->receive_header != NULL) {
+        status = oob->ops->finish(&oob->receive_header, NULL);
         if (status == GPURING_OK) {
-            oob->phase = GPURING_OOB_BLOCKS;
-            oob->steps++;
-            status = round_header(oob, from, bytes);
+            status = round_header(oob, from);
         }
     }
     if (status == GPURING_OK) {
-        status = oob->ops->finish(&oob->receive, &oob->arrived);
+        status = oob->ops->finish(&oob->receive_blocks, NULL);
     }
     if (status == GPURING_OK) {
         status = oob->ops->finish(&oob->send_header, NULL);
@@ -227,60 +220,45 @@ static int round_progress(struct gpuring_oob *oob)
     if (status == GPURING_OK) {
         status = oob->ops->finish(&oob->send_blocks, NULL);
     }
-    if (status == GPURING_OK) {
-        oob->steps++;
-        status = round_join(oob, from);
-    }
     return status;
-}
-
-/* All rounds are over: without a failure there is a record of each rank, or it was an agreement. */
-static void end(struct gpuring_oob *oob)
-{
-    int status = GPURING_OK;
-
-    oob->phase = GPURING_OOB_IDLE;
-    if (oob->records != NULL && !gpuring_oob_troubled(oob)) {
-        status = gpuring_gathered_take(&oob->gathered, oob->nranks, oob->records, oob->bytes);
-        if (status == GPURING_OK) {
-            oob->records = NULL;
-        } else {
-            gpuring_oob_fail(oob, status);
-        }
-    }
-    drop_records(oob);
 }
 
 int gpuring_oob_progress(struct gpuring_oob *oob)
 {
-    while (oob->phase != GPURING_OOB_IDLE) {
+    while (oob->distance > 0) {
         int status = oob->distance < oob->nranks ? round_progress(oob) : GPURING_OK;
 
         if (status != GPURING_OK) {
             return status;
         }
-        oob->distance *= 2;
-        oob->phase = GPURING_OOB_START;
-        if (oob->distance >= oob->nranks) {
-            end(oob);
-        }
+        oob->steps++;
+        oob->started = false;
+        oob->distance = 2 * oob->distance < oob->nranks ? 2 * oob->distance : 0;
     }
     return GPURING_OK;
 }
 
 struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob)
 {
-    struct gpuring_gathered gathered = oob->gathered;
+    struct gpuring_gathered gathered = {.nranks = 0};
 
-    oob->gathered = (struct gpuring_gathered){.nranks = 0};
+    if (oob->blocks != NULL && !gpuring_oob_troubled(oob)) {
+        gathered = (struct gpuring_gathered){
+            .nranks = oob->nranks, .bytes = oob->bytes, .blocks = oob->blocks};
+        memcpy(oob->blocks, oob->blocks + (size_t) oob->nranks * oob->bytes,
+               (size_t) oob->rank * oob->bytes);
+        oob->blocks = NULL;
+    }
     return gathered;
 }
 
 int gpuring_oob_awaits(const struct gpuring_oob *oob)
 {
-    return oob->phase == GPURING_OOB_IDLE
+    bool receives = oob->receive_header != NULL || oob->receive_blocks != NULL;
+
+    return oob->distance == 0
                ? oob->rank
-               : rank_at(oob, oob->receive != NULL ? oob->distance : oob->nranks - oob->distance);
+               : rank_at(oob, receives ? oob->distance : oob->nranks - oob->distance);
 }
 
 /* ---- Letters ---- */

@@ -6,10 +6,14 @@
  * messages, because non-blocking collectives pair the ranks' calls by the order in which they
  * start, and progress callbacks start them in another order on each rank.
  *
- * A gathering is Bruck's algorithm, log2 n rounds of a header and, if there are any, blocks:
+ * A gathering brings a block of each rank, of equal size, to all. It is Bruck's algorithm, log2 n
+ * rounds of a header and, if there are any, blocks:
  *
  *   round with distance d = 1, 2, 4 ..: send the blocks of ranks me .. me+d-1 to rank me-d,
  *                                       receive those of me+d .. me+2d-1 from rank me+d
+ *
+ *   blocks   0 .. me-1 | me ..  n-1   n .. n+me-1     what is sent and received is contiguous
+ *            (result)  |  own        (ranks 0 .. me-1, copied to the result at the end)
  *
  * A rank that cannot go on sends its failure in the header, without blocks, and so does every rank
  * that has heard of one. After log2 n rounds each rank has heard of each other: at the end of a
@@ -30,42 +34,21 @@
 struct ompi_communicator_t;
 struct ompi_request_t;
 
-/* ---- What a gathering brings: one block of bytes of each rank, of any sizes ---- */
+/* Raised whenever what travels between ranks, or lies in a FIFO, changes. */
+#define GPURING_WIRE_VERSION 8
 
-/* A block travels behind this head, filled up to a multiple of 8. Records come in any order. */
-struct gpuring_record {
-    uint32_t bytes; /* of the block, without filling */
-    uint32_t rank;
-};
-
-size_t gpuring_record_bytes(size_t block_bytes);
-void gpuring_record_put(void *record, int rank, const void *block, size_t bytes);
-
-/* Bytes of the first `count` records of a sequence; 0: it has fewer. */
-size_t gpuring_records_prefix(const void *records, size_t bytes, int count);
-
-/* Blocks by rank: rank r's is at data + offsets[r], a multiple of 8. */
+/* What a gathering brings: rank r's block is at blocks + r * bytes, from malloc. */
 struct gpuring_gathered {
-    int nranks;
-    uint8_t *data;
-    size_t *offsets; /* [nranks] */
-    uint32_t *sizes; /* [nranks] */
+    int nranks; /* 0: nothing, after a failure */
+    size_t bytes;
+    uint8_t *blocks;
 };
 
-/* Index a sequence, from malloc, that must hold one record of each rank. 0: the sequence belongs to
- * *gathered; GPURING_ERR_NOMEM or GPURING_ERR_PEER (logged): it is still the caller's. */
-int gpuring_gathered_take(struct gpuring_gathered *gathered, int nranks, void *records,
-                          size_t bytes);
-void gpuring_gathered_clear(struct gpuring_gathered *gathered);
-
-/* The blocks by rank without gaps, for the caller to free; NULL (logged): no memory, or a block is
- * not of `bytes` bytes. */
-void *gpuring_gathered_even(const struct gpuring_gathered *gathered, size_t bytes);
-
-static inline const void *gpuring_gathered_block(const struct gpuring_gathered *gathered, int rank)
+static inline void *gpuring_gathered_block(const struct gpuring_gathered *gathered, int rank)
 {
-    return gathered->data + gathered->offsets[rank];
+    return gathered->blocks + (size_t) rank * gathered->bytes;
 }
+void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
 /* ---- How messages travel: over MPI's point-to-point layer (message.c), or a test's ---- */
 
@@ -103,13 +86,13 @@ struct gpuring_failure {
 };
 
 struct gpuring_oob_header {
-    uint32_t magic;
+    uint32_t magic;  /* with the wire version */
     uint32_t number; /* of the gathering in its communicator */
     struct gpuring_failure failure;
     uint64_t bytes; /* of the message with blocks that follows; 0: none does */
     uint64_t words[2];
 };
-_Static_assert(sizeof(struct gpuring_oob_header) == 48, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_oob_header) == 48, "travels between ranks of any version");
 
 struct gpuring_oob {
     const struct gpuring_message_ops *ops;
@@ -122,17 +105,14 @@ struct gpuring_oob {
 
     /* Of oob.c alone: */
     uint32_t number; /* of the gathering that is under way, or was the last one */
-    enum { GPURING_OOB_IDLE, GPURING_OOB_START, GPURING_OOB_HEADER, GPURING_OOB_BLOCKS } phase;
-    int distance;
+    int distance;    /* of the round; 0: no gathering is under way */
+    bool started;    /* the round's messages are under way */
     struct gpuring_failure failure;
     struct gpuring_oob_header in, out;
-    uint8_t *records; /* what is known so far, of ranks from this one on */
-    size_t bytes;
-    uint8_t *grown;  /* the same and what comes in this round; NULL: nothing does */
-    size_t arrived;  /* of that, bytes that came */
-    uint8_t discard; /* receives what there is no memory for */
-    struct ompi_request_t *receive, *send_header, *send_blocks;
-    struct gpuring_gathered gathered;
+    size_t bytes;    /* of a block */
+    uint8_t *blocks; /* see above; NULL: there are none */
+    uint8_t discard; /* receives what is of no use */
+    struct ompi_request_t *receive_header, *receive_blocks, *send_header, *send_blocks;
 };
 
 /* For one communicator (message.c); NULL: no memory. */
@@ -141,9 +121,10 @@ struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm, int tag
 /* Cancels what is under way; keeps memory that the network may still write to. NULL is allowed. */
 void gpuring_oob_free(struct gpuring_oob *oob);
 
-/* Begin a gathering; this rank's block is copied. Never fails: without memory this rank takes part
- * as one that failed. */
-void gpuring_oob_gather(struct gpuring_oob *oob, const void *block, size_t bytes);
+/* Begin a gathering of blocks of `bytes` bytes, the same on all ranks. Returns where this rank's is
+ * to be put before the next call of progress; NULL: there is no memory, or there was a failure, and
+ * this rank takes part as one that failed. */
+void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes);
 
 /* Begin an agreement, a gathering without blocks: it needs no memory. When it is complete,
  * oob->words[0] has the bits that any rank gave, unless there was a failure. broadcast: oob->words
@@ -156,7 +137,7 @@ int gpuring_oob_progress(struct gpuring_oob *oob);
 
 static inline bool gpuring_oob_busy(const struct gpuring_oob *oob)
 {
-    return oob->phase != GPURING_OOB_IDLE;
+    return oob->distance > 0;
 }
 
 /* What the last gathering brought, for the caller to clear; empty after a failure. */
@@ -166,7 +147,7 @@ struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob);
 int gpuring_oob_awaits(const struct gpuring_oob *oob);
 
 /* This rank cannot go on, for this negative gpuring_status. The first one counts; the next
- * gathering that begins reports it to all ranks. */
+ * gathering whose first message is not sent yet reports it to all ranks. */
 void gpuring_oob_fail(struct gpuring_oob *oob, int status);
 
 /* Does this rank know of a failure? All ranks may, or not yet. */

@@ -210,12 +210,13 @@ static int check_compare(mca_coll_gpuring_module_t *module, const struct gpuring
 
 static int check_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    struct gpuring_fallback_allreduce *fallback = module->serve->fallback;
+    struct gpuring_fallback_allreduce *fallback = &module->serve->fallback;
     int status;
 
     if (item->phase != GPURING_PHASE_CHECKING) {
         gpuring_item_enter(item, GPURING_PHASE_CHECKING);
-        gpuring_fallback_allreduce_start(fallback, &item->check->call, item->check->scale);
+        gpuring_fallback_allreduce_start(fallback, module->oob, &item->check->call,
+                                         item->check->scale);
     }
     status = gpuring_fallback_allreduce_progress(fallback, item->check->expected);
     return status == GPURING_OK ? check_compare(module, item) : status;

@@ -8,60 +8,25 @@
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
-#include <stdlib.h>
-
 #include "kernels/fold.h"
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/verify.h"
-#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* A piece of all ranks together, and of one rank, in bytes at most. */
 #define ALL_BYTES (UINT64_C(1) << 20)
 #define ONE_BYTES (UINT64_C(64) << 10)
 
-struct gpuring_fallback_allreduce {
-    struct gpuring_oob *oob;
-    struct gpuring_call call;
-    uint64_t piece; /* elements at once */
-    uint64_t done;  /* elements finished */
-    double *scale;  /* NULL, or the magnitudes of all elements */
-    void *mine;     /* this rank's piece */
-    bool gathering;
-};
-
-struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(struct gpuring_oob *oob)
-{
-    struct gpuring_fallback_allreduce *created = calloc(1, sizeof *created);
-
-    if (created != NULL) {
-        created->oob = oob;
-    }
-    return created;
-}
-
 void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
-                                      const struct gpuring_call *call, double *scale)
+                                      struct gpuring_oob *oob, const struct gpuring_call *call,
+                                      double *scale)
 {
-    uint64_t bytes = ALL_BYTES / (uint64_t) fallback->oob->nranks;
+    uint64_t bytes = ALL_BYTES / (uint64_t) oob->nranks;
 
-    if (bytes > ONE_BYTES) {
-        bytes = ONE_BYTES;
-    }
-    if (bytes < call->element_size) {
-        bytes = call->element_size;
-    }
-    fallback->call = *call;
-    fallback->scale = scale;
-    fallback->done = 0;
-    fallback->gathering = false;
-    fallback->piece = bytes / call->element_size;
-    fallback->mine = malloc(bytes);
-    if (fallback->mine == NULL) {
-        gpuring_error("out of memory for the fallback of an allreduce");
-        gpuring_oob_fail(fallback->oob, GPURING_ERR_NOMEM);
-    }
+    bytes = bytes > ONE_BYTES ? ONE_BYTES : bytes < call->element_size ? call->element_size : bytes;
+    *fallback = (struct gpuring_fallback_allreduce){
+        .oob = oob, .call = *call, .scale = scale, .piece = bytes / call->element_size};
 }
 
 static uint64_t piece_count(const struct gpuring_fallback_allreduce *fallback)
@@ -80,7 +45,7 @@ static void fold(const struct gpuring_fallback_allreduce *fallback,
                  const struct gpuring_gathered *blocks)
 {
     gpuring_fold_fn op = gpuring_fold_table_base[fallback->call.type][fallback->call.op];
-    uint8_t *sum = blocks->data + blocks->offsets[0];
+    uint8_t *sum = blocks->blocks;
 
     for (int rank = 0; rank < fallback->oob->nranks && fallback->scale != NULL; rank++) {
         gpuring_verify_scale(fallback->scale + fallback->done, gpuring_gathered_block(blocks, rank),
@@ -95,34 +60,28 @@ static void fold(const struct gpuring_fallback_allreduce *fallback,
 /* Give this rank's piece; without one, its failure. */
 static void piece_start(struct gpuring_fallback_allreduce *fallback, size_t offset, size_t bytes)
 {
-    if (fallback->mine != NULL) {
-        int status = gpuring_process_copy(fallback->mine,
-                                          (const uint8_t *) fallback->call.input + offset, bytes);
+    void *mine = gpuring_oob_gather(fallback->oob, bytes);
+    int status =
+        mine == NULL
+            ? GPURING_OK
+            : gpuring_process_copy(mine, (const uint8_t *) fallback->call.input + offset, bytes);
 
-        if (status != GPURING_OK) {
-            gpuring_oob_fail(fallback->oob, status);
-        }
+    if (status != GPURING_OK) {
+        gpuring_oob_fail(fallback->oob, status);
     }
-    gpuring_oob_gather(fallback->oob, fallback->mine, bytes);
     fallback->gathering = true;
 }
 
 /* All pieces are here, unless a rank failed: add them up. */
-static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *output, size_t bytes)
+static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *output)
 {
     struct gpuring_gathered blocks = gpuring_oob_take(fallback->oob);
     int status = GPURING_OK;
 
     fallback->gathering = false;
-    if (gpuring_oob_troubled(fallback->oob)) {
-        return GPURING_OK;
-    }
-    for (int rank = 0; rank < fallback->oob->nranks && status == GPURING_OK; rank++) {
-        status = blocks.sizes[rank] == bytes ? GPURING_OK : GPURING_ERR_PEER;
-    }
-    if (status == GPURING_OK) {
+    if (blocks.nranks > 0) {
         fold(fallback, &blocks);
-        status = gpuring_process_copy(output, gpuring_gathered_block(&blocks, 0), bytes);
+        status = gpuring_process_copy(output, blocks.blocks, blocks.bytes);
     }
     gpuring_gathered_clear(&blocks);
     if (status != GPURING_OK) {
@@ -151,7 +110,7 @@ int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallb
         if (status != GPURING_OK) {
             return status;
         }
-        own = piece_finish(fallback, (uint8_t *) output + offset, bytes);
+        own = piece_finish(fallback, (uint8_t *) output + offset);
         status = gpuring_oob_failure(fallback->oob, NULL);
         if (status != GPURING_OK) {
             gpuring_oob_forget(fallback->oob);
@@ -160,18 +119,4 @@ int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallb
         fallback->done += bytes / fallback->call.element_size;
     }
     return own != GPURING_OK || !gpuring_oob_troubled(fallback->oob) ? own : GPURING_ERR_ABORTED;
-}
-
-void gpuring_fallback_allreduce_stop(struct gpuring_fallback_allreduce *fallback)
-{
-    if (fallback != NULL) {
-        free(fallback->mine);
-        fallback->mine = NULL;
-    }
-}
-
-void gpuring_fallback_allreduce_free(struct gpuring_fallback_allreduce *fallback)
-{
-    gpuring_fallback_allreduce_stop(fallback);
-    free(fallback);
 }

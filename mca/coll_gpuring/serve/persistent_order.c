@@ -4,10 +4,11 @@
 
 #include <stdlib.h>
 
-/* A rank's report: words, of which there are as many as it has calls to name. */
+/* A rank's report: words, of which there are as many on all ranks. */
 enum {
     MADE,  /* how many persistent calls it has made */
     LIVE,  /* how many of them it has not freed */
+    COUNT, /* how many calls it has to name; room for more is made for the next report */
     CALLS, /* the numbers of those that it has started, ascending; 0: its next item */
 };
 
@@ -44,37 +45,45 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-uint32_t *gpuring_persistent_report(const struct gpuring_queue *queue, size_t *count)
+size_t gpuring_persistent_bytes(const struct gpuring_queue *queue)
 {
-    uint32_t *words = malloc((CALLS + (size_t) queue->length + 1) * sizeof *words);
-    const struct gpuring_item *item;
-    size_t used = CALLS;
+    return (CALLS + (size_t) queue->room) * sizeof(uint32_t);
+}
 
-    if (words == NULL) {
-        return NULL;
+static void name_call(const struct gpuring_queue *queue, uint32_t *words, uint32_t number)
+{
+    uint32_t used = words[COUNT]++;
+
+    if (used < queue->room) {
+        words[CALLS + used] = number;
     }
+}
+
+void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words)
+{
+    const struct gpuring_item *item;
+
     words[MADE] = queue->made;
     words[LIVE] = queue->live;
+    words[COUNT] = 0;
     GPURING_LIST_EACH(item, &queue->unordered, struct gpuring_item, node)
     {
-        words[used++] = item->persistent;
+        name_call(queue, words, item->persistent);
     }
     if (gpuring_queue_next(queue) != NULL) {
-        words[used++] = 0;
+        name_call(queue, words, 0);
     }
-    qsort(words + CALLS, used - CALLS, sizeof *words, ascending);
-    *count = used;
-    return words;
+    if (words[COUNT] <= queue->room) {
+        qsort(words + CALLS, words[COUNT], sizeof *words, ascending);
+    }
 }
 
 static bool all_have(const struct gpuring_gathered *reports, uint32_t number)
 {
     for (int r = 0; r < reports->nranks; r++) {
         const uint32_t *words = gpuring_gathered_block(reports, r);
-        size_t count = reports->sizes[r] / sizeof *words;
 
-        if (count < CALLS ||
-            bsearch(&number, words + CALLS, count - CALLS, sizeof *words, ascending) == NULL) {
+        if (bsearch(&number, words + CALLS, words[COUNT], sizeof *words, ascending) == NULL) {
             return false;
         }
     }
@@ -87,11 +96,24 @@ static bool all_gone(const struct gpuring_gathered *reports, uint32_t made)
     for (int r = 0; r < reports->nranks; r++) {
         const uint32_t *words = gpuring_gathered_block(reports, r);
 
-        if (reports->sizes[r] < CALLS * sizeof *words || words[MADE] != made || words[LIVE] != 0) {
+        if (words[MADE] != made || words[LIVE] != 0) {
             return false;
         }
     }
     return true;
+}
+
+/* The most calls that any rank has to name. */
+static uint32_t most_calls(const struct gpuring_gathered *reports)
+{
+    uint32_t most = 0;
+
+    for (int r = 0; r < reports->nranks; r++) {
+        const uint32_t *words = gpuring_gathered_block(reports, r);
+
+        most = words[COUNT] > most ? words[COUNT] : most;
+    }
+    return most;
 }
 
 static struct gpuring_item *find(const struct gpuring_queue *queue, uint32_t number)
@@ -114,19 +136,26 @@ static void put_first(struct gpuring_queue *queue, struct gpuring_item *item)
     gpuring_item_enter(item, GPURING_PHASE_NEXT);
 }
 
-/* From the last one to the first, as each is put in front of the others. */
 void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,
                               int rank)
 {
     const uint32_t *words = gpuring_gathered_block(reports, rank);
     struct gpuring_item *common = gpuring_queue_next(queue);
+    uint32_t most = most_calls(reports);
 
-    for (size_t i = reports->sizes[rank] / sizeof *words; i-- > CALLS;) {
-        if (!all_have(reports, words[i])) {
+    if (most > queue->room) {
+        queue->room = most; /* on all ranks */
+        return;
+    }
+    /* From the last one to the first, as each is put in front of the others. */
+    for (uint32_t i = words[COUNT]; i-- > 0;) {
+        uint32_t number = words[CALLS + i];
+
+        if (!all_have(reports, number)) {
             continue;
         }
-        if (words[i] != 0) {
-            put_first(queue, find(queue, words[i]));
+        if (number != 0) {
+            put_first(queue, find(queue, number));
         } else {
             gpuring_item_enter(common, GPURING_PHASE_NEXT);
         }

@@ -42,10 +42,12 @@ static inline bool gpuring_persistent_exist(const struct gpuring_queue *queue)
 /* Is it known that the next item is the next on all ranks? */
 bool gpuring_persistent_ordered(const struct gpuring_queue *queue);
 
-/* What this rank has started, for the others: words that the caller frees; NULL: no memory. */
-uint32_t *gpuring_persistent_report(const struct gpuring_queue *queue, size_t *count);
+/* What this rank has started, for the others: so many bytes, the same on all ranks. */
+size_t gpuring_persistent_bytes(const struct gpuring_queue *queue);
+void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words);
 
-/* Put what all ranks have reported first in line. What has been started here since waits. */
+/* Put what all ranks have reported first in line. What has been started here since waits. If a rank
+ * has more to report than there is room for, there is room the next time. */
 void gpuring_persistent_order(struct gpuring_queue *queue, const struct gpuring_gathered *reports,
                               int rank);
 

@@ -16,20 +16,6 @@ static struct {
     bool registered;
 } working = {.lock = PTHREAD_MUTEX_INITIALIZER, .serves = GPURING_LIST_INIT(working.serves)};
 
-/* Tell the others what was started here. Without memory this rank takes part as one that failed. */
-static void report_started(mca_coll_gpuring_module_t *module)
-{
-    size_t words = 0;
-    uint32_t *report = gpuring_persistent_report(&module->serve->queue, &words);
-
-    if (report == NULL) {
-        gpuring_error("out of memory: cannot tell other ranks which persistent calls were started");
-        gpuring_oob_fail(module->oob, GPURING_ERR_NOMEM);
-    }
-    gpuring_oob_gather(module->oob, report, words * sizeof *report);
-    free(report);
-}
-
 /* 0: the next item may go on; GPURING_AGAIN; or an error with which the module is to fail. */
 static int order_progress(mca_coll_gpuring_module_t *module)
 {
@@ -45,8 +31,12 @@ static int order_progress(mca_coll_gpuring_module_t *module)
         return GPURING_OK;
     }
     if (!queue->gathering) {
+        void *report = gpuring_oob_gather(module->oob, gpuring_persistent_bytes(queue));
+
+        if (report != NULL) {
+            gpuring_persistent_report(queue, report);
+        }
         queue->gathering = true;
-        report_started(module);
     }
     status = gpuring_oob_progress(module->oob);
     if (status != GPURING_OK) {
@@ -129,12 +119,12 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 
 static int fall_back(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    struct gpuring_fallback_allreduce *fallback = module->serve->fallback;
+    struct gpuring_fallback_allreduce *fallback = &module->serve->fallback;
 
     if (item->phase != GPURING_PHASE_FALLBACK) {
         gpuring_item_enter(item, GPURING_PHASE_FALLBACK);
         gpuring_serve_delegated(module, item->reason);
-        gpuring_fallback_allreduce_start(fallback, &item->call, NULL);
+        gpuring_fallback_allreduce_start(fallback, module->oob, &item->call, NULL);
     }
     return gpuring_fallback_allreduce_progress(fallback, item->call.output);
 }
@@ -173,12 +163,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
 
 static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_list *finished)
 {
-    struct gpuring_item *item = gpuring_queue_next(&serve->queue);
-
-    if (item->phase >= GPURING_PHASE_CHECKING) {
-        gpuring_fallback_allreduce_stop(serve->fallback);
-    }
-    gpuring_execute_discard(item);
+    gpuring_execute_discard(gpuring_queue_next(&serve->queue));
     gpuring_queue_finish(&serve->queue, status, finished);
 }
 

@@ -4,7 +4,7 @@
 
 void gpuring_queue_init(struct gpuring_queue *queue)
 {
-    *queue = (struct gpuring_queue){.length = 0};
+    *queue = (struct gpuring_queue){.room = 13};
     pthread_mutex_init(&queue->lock, NULL);
     gpuring_list_init(&queue->items);
     gpuring_list_init(&queue->unordered);

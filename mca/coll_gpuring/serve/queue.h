@@ -57,6 +57,7 @@ struct gpuring_queue {
     uint32_t length;     /* of both; atomic, see gpuring_queue_empty */
     uint32_t made, live; /* persistent calls: made so far; not yet freed */
     uint32_t gone;       /* so many of the first ones are freed on all ranks */
+    uint32_t room;       /* of their numbers in a report; the same on all ranks */
     bool gathering;      /* the ranks tell each other which persistent calls they have started */
     uint64_t finished;   /* items so far */
 };

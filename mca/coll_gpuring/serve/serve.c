@@ -20,11 +20,8 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
     serve->module = module;
     module->serve = serve;
     module->oob = gpuring_oob_create(module->comm, GPURING_TAG_GATHER);
-    serve->fallback = gpuring_fallback_allreduce_create(module->oob);
     module->wireup = gpuring_wireup_create();
-    return module->oob != NULL && serve->fallback != NULL && module->wireup != NULL
-               ? GPURING_OK
-               : GPURING_ERR_NOMEM;
+    return module->oob != NULL && module->wireup != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 }
 
 void gpuring_serve_close(mca_coll_gpuring_module_t *module)
@@ -37,7 +34,6 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     gpuring_progress_forget(serve);
     gpuring_queue_fini(&serve->queue);
     gpuring_wireup_free(module->wireup);
-    gpuring_fallback_allreduce_free(serve->fallback);
     gpuring_oob_free(module->oob);
     free(serve);
     module->serve = NULL;

@@ -12,7 +12,15 @@
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/util/backoff.h"
 
-struct gpuring_fallback_allreduce;
+/* An allreduce that runs by messages: see below. */
+struct gpuring_fallback_allreduce {
+    struct gpuring_oob *oob;
+    struct gpuring_call call;
+    uint64_t piece; /* elements at once */
+    uint64_t done;  /* elements finished */
+    double *scale;  /* NULL, or the magnitudes of all elements */
+    bool gathering;
+};
 
 /* Of a wait, see watchdog.c. */
 struct gpuring_watchdog {
@@ -31,15 +39,15 @@ struct gpuring_serve {
     struct gpuring_backoff pause; /* of that callback */
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
-    struct gpuring_fallback_allreduce *fallback;
+    struct gpuring_fallback_allreduce fallback; /* of the item that uses it */
     uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.c */
     bool all_ready;  /* a blocking call has passed after which all ranks are READY */
 };
 
 /*
- * Make what the module needs to serve: its queue, its exchange, its wire-up and its fallback. A
- * wire-up begins and ends without asking for memory, so that it cannot fail at one rank alone.
- * Returns 0 or GPURING_ERR_NOMEM. close also follows an open that failed.
+ * Make what the module needs to serve: its queue, its messages and its wire-up. A wire-up begins
+ * and ends without asking for memory, so that it cannot fail at one rank alone. Returns 0 or
+ * GPURING_ERR_NOMEM. close also follows an open that failed.
  */
 int gpuring_serve_open(struct mca_coll_gpuring_module_t *module);
 void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
@@ -109,22 +117,16 @@ int gpuring_buffer_mismatch_look(const struct mca_coll_gpuring_module_t *module)
 
 /* ---- fallback_allreduce.c ---- */
 
-/* One a communicator, for its life, made with it: starting needs no memory that others wait for. */
-struct gpuring_fallback_allreduce *gpuring_fallback_allreduce_create(struct gpuring_oob *oob);
-
 /*
  * Begin with a call; its input must stay until the end. The same order on all ranks as for
  * exchanges. scale: NULL, or room for the magnitudes of verify.h.
  */
 void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
-                                      const struct gpuring_call *call, double *scale);
+                                      struct gpuring_oob *oob, const struct gpuring_call *call,
+                                      double *scale);
 
 /* Move on; the result goes to `output`, which may be the call's input. 0, GPURING_AGAIN, error. */
 int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallback, void *output);
-
-/* The call is over, in whatever way; all is over. NULL is allowed. */
-void gpuring_fallback_allreduce_stop(struct gpuring_fallback_allreduce *fallback);
-void gpuring_fallback_allreduce_free(struct gpuring_fallback_allreduce *fallback);
 
 /* ---- watchdog.c ---- */
 

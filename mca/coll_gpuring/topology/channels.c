@@ -49,11 +49,6 @@ int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
     for (int rank = 0; rank < nranks; rank++) {
         const struct gpuring_channel_block *block = gpuring_gathered_block(blocks, rank);
 
-        if (blocks->sizes[rank] != sizeof *block) {
-            gpuring_error("rank %d sent %u bytes of its channels, not %zu", rank,
-                          blocks->sizes[rank], sizeof *block);
-            return GPURING_ERR_PEER;
-        }
         (*wires)[rank] = block->wire;
         *same_model = *same_model && block->model == first->model;
     }

@@ -37,8 +37,7 @@ void gpuring_channels_fini(struct gpuring_channels *channels);
 
 /*
  * From all ranks' blocks of AllGather 2: *wires, of all ranks by rank, to be freed, and
- * *same_model: they have the same model choices. 0, GPURING_ERR_NOMEM, or GPURING_ERR_PEER: a block
- * is malformed.
+ * *same_model: they have the same model choices. 0 or GPURING_ERR_NOMEM.
  */
 int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
                               struct pci_wire **wires, bool *same_model);

@@ -132,26 +132,6 @@ int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank)
     return count > 0 ? count : 1;
 }
 
-/* A hello of this version, with the ports that it announces. */
-static bool well_formed(const struct gpuring_gathered *hellos, int rank)
-{
-    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
-
-    if (hellos->sizes[rank] < sizeof *hello || hello->magic != GPURING_HELLO_MAGIC ||
-        hello->version != GPURING_WIRE_VERSION || hello->bytes != sizeof *hello ||
-        hello->nnics > GPURING_NICS_MAX || hello->view_bytes > GPURING_VIEW_BYTES_MAX ||
-        hellos->sizes[rank] != gpuring_hello_bytes(hello->nnics) ||
-        memchr(hello->hostname, '\0', sizeof hello->hostname) == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i < hello->nnics; i++) {
-        if (!gpuring_nic_valid(&gpuring_hello_nics(hello)[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
                                                    int *parameter)
 {
@@ -161,9 +141,6 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
         const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
 
         *rank = i;
-        if (!well_formed(hellos, i)) {
-            return GPURING_DISAGREE_VERSION;
-        }
         for (int p = 0; p < GPURING_SHARED_COUNT; p++) {
             if (hello->shared[p] != first->shared[p]) {
                 *parameter = p;

@@ -44,13 +44,9 @@ static inline const struct gpuring_hello *gpuring_node_ranks_hello(
 /* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
 int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank);
 
-/*
- * Are all blocks of AllGather 1 well formed, and what do the ranks disagree in: with the lowest
- * rank that differs from rank 0.
- */
+/* What the ranks disagree in, with the lowest rank that differs from rank 0. */
 enum gpuring_disagreement {
     GPURING_AGREED,
-    GPURING_DISAGREE_VERSION,   /* or it is no hello at all */
     GPURING_DISAGREE_PARAMETER, /* *parameter: index among the shared ones */
     GPURING_DISAGREE_TUNING,    /* the rules of their tuning files */
 };

@@ -10,30 +10,17 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-struct hello_block {
-    struct gpuring_hello hello;
-    struct gpuring_nic nics[GPURING_NICS_MAX];
-};
-_Static_assert(sizeof(struct hello_block) ==
-                   sizeof(struct gpuring_hello) + GPURING_NICS_MAX * sizeof(struct gpuring_nic),
-               "ports follow at once");
-
-static int fill(struct hello_block *block)
+static int fill(struct gpuring_hello *hello)
 {
-    struct gpuring_hello *hello = &block->hello;
     struct gpuring_local_topology view;
-    int nnics = gpuring_nics_find("/sys", gpuring_params.verbs_hca, block->nics);
+    int nnics;
 
     *hello = (struct gpuring_hello){
-        .magic = GPURING_HELLO_MAGIC,
-        .version = GPURING_WIRE_VERSION,
-        .bytes = sizeof *hello,
-        .nnics = nnics > 0 ? (uint32_t) nnics : 0,
         .node = gpuring_identity_node(gpuring_params.hostid),
+        .tuning = gpuring_process.tuning_fingerprint,
         .pid = (uint32_t) getpid(),
         .capabilities = gpuring_identity_capabilities(),
     };
-    hello->tuning = gpuring_process.tuning_fingerprint;
     gpuring_local_topology_own(&view);
     if (view.bytes > 0 && view.bytes <= GPURING_VIEW_BYTES_MAX) {
         hello->view = view.fingerprint;
@@ -43,31 +30,20 @@ static int fill(struct hello_block *block)
     hello->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
     gpuring_identity_hostname(hello->hostname, sizeof hello->hostname);
     gpuring_params_shared(hello->shared);
+    nnics = gpuring_nics_find("/sys", gpuring_params.verbs_hca, hello->nics);
     if (nnics < 0) {
         return nnics;
     }
+    hello->nnics = (uint32_t) nnics;
     return gpuring_process.device_ops->identity(gpuring_process.device, &hello->device);
 }
 
 int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    struct hello_block block;
-    int status = fill(&block);
+    struct gpuring_hello *hello = gpuring_oob_gather(module->oob, sizeof *hello);
 
     (void) wireup;
-    if (status == GPURING_OK) {
-        gpuring_oob_gather(module->oob, &block, gpuring_hello_bytes(block.hello.nnics));
-    }
-    return status;
-}
-
-/* The host of a rank, as far as its block can be trusted. */
-static const char *host_of(const struct gpuring_gathered *hellos, int rank)
-{
-    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
-
-    return hellos->sizes[rank] >= sizeof *hello && hello->bytes == sizeof *hello ? hello->hostname
-                                                                                 : "unknown";
+    return hello != NULL ? fill(hello) : GPURING_OK;
 }
 
 #define VALUE_SIZE 64
@@ -80,12 +56,6 @@ static void value_text(const struct gpuring_gathered *hellos, int rank,
 
     if (what == GPURING_DISAGREE_PARAMETER) {
         gpuring_params_shared_text(parameter, hello->shared[parameter], text, VALUE_SIZE);
-    } else if (what == GPURING_DISAGREE_VERSION) {
-        if (hellos->sizes[rank] >= 8 && hello->magic == GPURING_HELLO_MAGIC) {
-            snprintf(text, VALUE_SIZE, "%u", hello->version);
-        } else {
-            snprintf(text, VALUE_SIZE, "unknown");
-        }
     } else if (hello->tuning > GPURING_TUNING_BROKEN) {
         snprintf(text, VALUE_SIZE, "rules with fingerprint %016llx",
                  (unsigned long long) hello->tuning);
@@ -101,7 +71,8 @@ static void report(const mca_coll_gpuring_module_t *module, const struct gpuring
                    enum gpuring_disagreement what, int rank, int parameter)
 {
     char number[16], zero_value[VALUE_SIZE], value[VALUE_SIZE];
-    const char *zero_host = host_of(hellos, 0), *host = host_of(hellos, rank), *name;
+    const char *zero_host = gpuring_hello_of(hellos, 0)->hostname;
+    const char *host = gpuring_hello_of(hellos, rank)->hostname, *name;
 
     if (module->rank != 0 && module->rank != rank) {
         return;
@@ -114,8 +85,7 @@ static void report(const mca_coll_gpuring_module_t *module, const struct gpuring
         gpuring_compat_help("ranks disagree", name, "0", zero_host, zero_value, number, host, value,
                             name);
     } else {
-        gpuring_compat_help(what == GPURING_DISAGREE_TUNING ? "tuning differs" : "versions differ",
-                            "0", zero_host, zero_value, number, host, value);
+        gpuring_compat_help("tuning differs", "0", zero_host, zero_value, number, host, value);
     }
 }
 

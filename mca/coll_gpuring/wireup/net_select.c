@@ -59,7 +59,7 @@ int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *nod
             .node = node[i],
             .verbs = (hello->capabilities & GPURING_CAPABILITY_VERBS) != 0,
             .ucx = (hello->capabilities & GPURING_CAPABILITY_UCX) != 0,
-            .nics = gpuring_hello_nics(hello),
+            .nics = hello->nics,
             .nnics = (int) hello->nnics,
             .host = hello->hostname,
         };

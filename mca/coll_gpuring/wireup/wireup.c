@@ -130,7 +130,11 @@ static int take_hellos(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 
 static int send_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    gpuring_oob_gather(module->oob, &wireup->local.block, sizeof wireup->local.block);
+    struct gpuring_channel_block *block = gpuring_oob_gather(module->oob, sizeof *block);
+
+    if (block != NULL) {
+        *block = wireup->local.block;
+    }
     return GPURING_OK;
 }
 
@@ -162,41 +166,30 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
 static int send_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     const struct gpuring_transport *transport = wireup->engine->transport;
-    size_t bytes = gpuring_transport_probe_bytes(transport);
-    void *report = malloc(bytes);
+    void *report = gpuring_oob_gather(module->oob, gpuring_transport_probe_bytes(transport));
 
-    if (report == NULL) {
-        gpuring_error("out of memory for the probe of peer memory");
-        return GPURING_ERR_NOMEM;
+    if (report != NULL) {
+        gpuring_transport_probe_report(transport, GPURING_OK, report);
     }
-    gpuring_transport_probe_report(transport, GPURING_OK, report);
-    gpuring_oob_gather(module->oob, report, bytes);
-    free(report);
     return GPURING_OK;
-}
-
-/* All ranks' reports are here: the probe reads them in the ranks' order. */
-static int take_reports(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
-                        int (*probe)(struct gpuring_transport *, const void *))
-{
-    struct gpuring_transport *transport = wireup->engine->transport;
-    struct gpuring_gathered gathered = gpuring_oob_take(module->oob);
-    void *reports = gpuring_gathered_even(&gathered, gpuring_transport_probe_bytes(transport));
-    int status = reports != NULL ? probe(transport, reports) : GPURING_ERR_NOMEM;
-
-    gpuring_gathered_clear(&gathered);
-    free(reports);
-    return status;
 }
 
 static int take_written(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    return take_reports(module, wireup, gpuring_transport_probe_verify);
+    struct gpuring_gathered reports = gpuring_oob_take(module->oob);
+    int status = gpuring_transport_probe_verify(wireup->engine->transport, reports.blocks);
+
+    gpuring_gathered_clear(&reports);
+    return status;
 }
 
 static int take_arrived(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    return take_reports(module, wireup, gpuring_transport_probe_finish);
+    struct gpuring_gathered reports = gpuring_oob_take(module->oob);
+    int status = gpuring_transport_probe_finish(wireup->engine->transport, reports.blocks);
+
+    gpuring_gathered_clear(&reports);
+    return status;
 }
 
 static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)

@@ -15,7 +15,7 @@ struct gpuring_wireup *gpuring_wireup_create(void);
 
 /*
  * Begin, at the first eligible call: state WIRING. Never fails: a rank that cannot serve says so in
- * the next gathering (exchange.h), so that all ranks learn it.
+ * the next gathering (oob.h), so that all ranks learn it.
  */
 void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
                           const struct gpuring_call *call);
