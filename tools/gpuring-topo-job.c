@@ -275,15 +275,17 @@ static int service_make(struct rank_state *state)
 {
     struct gpuring_device *device = NULL;
     struct gpuring_engine *service = NULL;
+    struct gpuring_channel positions[GPURING_MAX_CHANNELS];
+    struct gpuring_engine_config config;
     double since = topo_cpu_ms();
     int rc = errno_of(gpuring_device_host.open(&device));
 
     if (rc != 0) {
         return rc;
     }
-    rc = errno_of(gpuring_plans_engine(&state->channels, &state->hellos,
-                                       &(struct gpuring_tuning){.count = 0}, state->rank,
-                                       &gpuring_device_host, device, &service));
+    config = gpuring_plans_config(&state->channels, &state->hellos,
+                                  &(struct gpuring_tuning){.count = 0}, state->rank, positions);
+    rc = errno_of(gpuring_engine_create(&config, &gpuring_device_host, device, &service));
     state->figures->plan_ms = topo_cpu_ms() - since;
     if (rc == 0) {
         rc = plans_count(state, service);

@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/p2p/p2p.h"
 #include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/params_register.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/serve.h"
@@ -23,9 +21,11 @@
 #include "mca/coll_gpuring/wireup/net_select.h"
 #include "mca/coll_gpuring/wireup/peers.h"
 
+extern mca_coll_base_component_t mca_coll_gpuring_component;
+
 static int component_register(void)
 {
-    const mca_base_component_t *version = &mca_coll_gpuring_component.super.collm_version;
+    const mca_base_component_t *version = &mca_coll_gpuring_component.collm_version;
 
     gpuring_compat_help_init();
     if (gpuring_params_register(version) != GPURING_OK ||
@@ -89,7 +89,7 @@ static int component_close(void)
     gpuring_p2p_close();
     gpuring_progress_close();
     gpuring_stage_close();
-    if (!gpuring_list_empty(&gpuring_process.modules)) {
+    if (gpuring_process.modules > 0) {
         gpuring_warn("communicators are still alive when the component is closed: their "
                      "connections are left to the end of the process");
     } else {
@@ -117,22 +117,19 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     return OMPI_SUCCESS;
 }
 
-mca_coll_gpuring_component_t mca_coll_gpuring_component = {
-    .super =
+mca_coll_base_component_t mca_coll_gpuring_component = {
+    .collm_version =
         {
-            .collm_version =
-                {
-                    GPURING_COLL_VERSION,
-                    .mca_component_name = "gpuring",
-                    MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-            .collm_init_query = component_init_query,
-            .collm_comm_query = mca_coll_gpuring_comm_query,
+            GPURING_COLL_VERSION,
+            .mca_component_name = "gpuring",
+            MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
         },
+    .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+    .collm_init_query = component_init_query,
+    .collm_comm_query = mca_coll_gpuring_comm_query,
 };
 
 #if defined(MCA_BASE_COMPONENT_INIT)

@@ -161,14 +161,12 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
     mca/coll_gpuring/component.c \
-    mca/coll_gpuring/component.h \
     mca/coll_gpuring/memory_kind.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
     mca/coll_gpuring/module_state.c \
     mca/coll_gpuring/oob/message.c \
     mca/coll_gpuring/params.c \
-    mca/coll_gpuring/params_register.h \
     mca/coll_gpuring/process.c \
     mca/coll_gpuring/process.h \
     mca/coll_gpuring/pvars.c \
@@ -198,7 +196,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/describe.c \
     mca/coll_gpuring/stage/entries.c \
     mca/coll_gpuring/stage/large.c \
-    mca/coll_gpuring/stage/part.c \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \

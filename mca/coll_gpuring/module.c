@@ -3,10 +3,8 @@
 /* Modules: offered for a communicator, put into its table, taken out again. */
 #include "mca/coll_gpuring/module.h"
 
-#include <pthread.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/component.h"
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
@@ -20,26 +18,16 @@ static void module_construct(mca_coll_gpuring_module_t *module)
 {
     /* All behind the base's part begins as zero: no state, no functions, nothing of its own. */
     memset((char *) module + sizeof module->super, 0, sizeof *module - sizeof module->super);
+    __atomic_fetch_add(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
 }
 
-/* Local, bounded in time: other ranks may be gone. Idempotent. */
-void gpuring_module_end(mca_coll_gpuring_module_t *module)
+/* Local, bounded in time: other ranks may be gone. */
+static void module_destruct(mca_coll_gpuring_module_t *module)
 {
-    if (module->ended) {
-        return;
-    }
-    module->ended = true;
-    pthread_mutex_lock(&gpuring_process.lock);
-    gpuring_list_remove(&module->node);
-    pthread_mutex_unlock(&gpuring_process.lock);
+    __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
     gpuring_serve_close(module);
     gpuring_stage_module_close(&module->staging);
     gpuring_engine_destroy(module->engine);
-}
-
-static void module_destruct(mca_coll_gpuring_module_t *module)
-{
-    gpuring_module_end(module);
 #define GPURING_ACT(name)                                  \
     if (module->previous.name##_module != NULL) {          \
         GPURING_COLL_DROP(module->previous.name##_module); \
@@ -76,9 +64,6 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     GPURING_ALL_FUNCTIONS
 #undef GPURING_ACT
     module->enabled = true;
-    pthread_mutex_lock(&gpuring_process.lock);
-    gpuring_list_append(&gpuring_process.modules, &module->node);
-    pthread_mutex_unlock(&gpuring_process.lock);
     return OMPI_SUCCESS;
 }
 
@@ -108,8 +93,6 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     module->comm = comm;
     module->rank = ompi_comm_rank(comm);
     module->nranks = ompi_comm_size(comm);
-    module->serves = serves;
-    module->stages = stages;
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
     if ((stages && serves && gpuring_stage_module_open(&module->staging, comm) != GPURING_OK) ||
@@ -121,15 +104,15 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
 }
 
 /* The functions for the communicator's table, before it is known which it has. */
-static void offer(mca_coll_gpuring_module_t *module)
+static void offer(mca_coll_gpuring_module_t *module, bool stages)
 {
 #define GPURING_ACT(name) module->super.coll_##name = gpuring_stage_##name;
-    if (module->stages) {
+    if (stages) {
         GPURING_ALL_FUNCTIONS
     }
 #undef GPURING_ACT
 #define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;
-    if (module->serves) {
+    if (module->serve != NULL) {
         GPURING_COLLECTIVES(OFFER)
     }
 #undef OFFER
@@ -158,7 +141,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
                       "(coll_gpuring_timeout bounds that). Give the process more memory");
         return NULL;
     }
-    offer(module);
+    offer(module, stages);
     *priority = gpuring_params.priority;
     return &module->super;
 }

@@ -11,7 +11,6 @@
 
 #include "mca/coll_gpuring/collectives.h"
 #include "mca/coll_gpuring/module_state.h"
-#include "mca/coll_gpuring/util/list.h"
 
 /* The functions that this component serves. All others that get GPU memory are staged. */
 #define GPURING_COLLECTIVES(X) \
@@ -55,9 +54,7 @@ struct mca_coll_gpuring_module_t {
     int rank, nranks;
     enum gpuring_state state; /* changed by the thread that progresses the queue */
     int failure;              /* FAILED: the gpuring_status that calls return */
-    bool enabled, ended;
-    bool serves; /* GPURING_COLLECTIVES; not between groups, and not for a single rank */
-    bool stages; /* the others, and those where it does not serve */
+    bool enabled;
     struct gpuring_previous previous;
     uint64_t calls;          /* of the functions that it serves, so far */
     uint32_t logged_reasons; /* bits of enum gpuring_reason: the first call of each is logged */
@@ -65,15 +62,15 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_engine *engine; /* READY: what runs operations */
     struct gpuring_wireup *wireup; /* UNWIRED and WIRING */
     struct gpuring_oob *oob;
-    struct gpuring_serve *serve; /* calls that are served (serve/serve.h); NULL: none are */
+    struct gpuring_serve *serve; /* GPURING_COLLECTIVES (serve/serve.h); NULL: it serves none, as
+                                  * between groups, and for a single rank */
     struct gpuring_staging staging;
-
-    struct gpuring_list node; /* of gpuring_process.modules */
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;
 OBJ_CLASS_DECLARATION(mca_coll_gpuring_module_t);
 
-/* Give all back that the module has of its own. */
-void gpuring_module_end(mca_coll_gpuring_module_t *module);
+/* Offers a module for a communicator; NULL: none. */
+mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm,
+                                                    int *priority);
 
 #endif

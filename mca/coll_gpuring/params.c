@@ -12,7 +12,7 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/list.h"
-#include "mca/coll_gpuring/params_register.h"
+#include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/util/status.h"
 
 enum param_kind { KIND_INT, KIND_SIZE, KIND_CHOICE, KIND_TEXT };
@@ -296,11 +296,7 @@ int gpuring_params_register(const mca_base_component_t *component)
     }
     if (gpuring_params.max_channels != 0 &&
         gpuring_params.min_channels > gpuring_params.max_channels) {
-        char low[16], high[16];
-
-        snprintf(low, sizeof low, "%d", gpuring_params.min_channels);
-        snprintf(high, sizeof high, "%d", gpuring_params.max_channels);
-        gpuring_compat_help("channels", low, high);
+        gpuring_compat_help("channels", gpuring_params.min_channels, gpuring_params.max_channels);
         gpuring_params.min_channels = gpuring_params.max_channels;
     }
     return GPURING_OK;

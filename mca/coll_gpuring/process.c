@@ -17,7 +17,6 @@ struct gpuring_process gpuring_process = {
     .output = -1,
     .gpu = -1,
     .lock = PTHREAD_MUTEX_INITIALIZER,
-    .modules = GPURING_LIST_INIT(gpuring_process.modules),
 };
 
 /* Of gpuring_process_copy, under gpuring_process.lock; NULL until it is needed. */

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/engine/tuning.h"
-#include "mca/coll_gpuring/util/list.h"
 
 /* The process's part: what all modules share. */
 struct gpuring_process {
@@ -22,8 +21,9 @@ struct gpuring_process {
     struct gpuring_tuning tuning; /* of coll_gpuring_tuning_file; without rules: nothing said */
     uint64_t tuning_fingerprint;
 
+    unsigned modules; /* that are alive; atomic */
+
     pthread_mutex_t lock;                        /* guards what follows */
-    struct gpuring_list modules;                 /* that are alive */
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
     struct gpuring_device *device;
     int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */

@@ -9,31 +9,21 @@
 unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
 bool gpuring_pvar_threads;
 
-typedef uint64_t (*proxy_counter_fn)(const struct gpuring_proxy *proxy);
+typedef uint64_t (*net_counter_fn)(const struct gpuring_proxy *proxy);
+static net_counter_fn net_bytes = gpuring_proxy_bytes, net_retries = gpuring_proxy_retries;
 
-static int read_proxy(void *value, proxy_counter_fn counter)
+/* The variable's context is the function that reads it. */
+static int get_net_value(const struct mca_base_pvar_t *pvar, void *value, void *object)
 {
+    const net_counter_fn *counter = pvar->ctx;
     struct gpuring_proxy *proxy;
 
+    (void) object;
     pthread_mutex_lock(&gpuring_process.lock);
     proxy = gpuring_process.proxy;
-    *(unsigned long long *) value = proxy != NULL ? counter(proxy) : 0;
+    *(unsigned long long *) value = proxy != NULL ? (*counter)(proxy) : 0;
     pthread_mutex_unlock(&gpuring_process.lock);
     return OPAL_SUCCESS;
-}
-
-static int get_net_bytes(const struct mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) pvar;
-    (void) object;
-    return read_proxy(value, gpuring_proxy_bytes);
-}
-
-static int get_net_retries(const struct mca_base_pvar_t *pvar, void *value, void *object)
-{
-    (void) pvar;
-    (void) object;
-    return read_proxy(value, gpuring_proxy_retries);
 }
 
 static int pvar_register(const mca_base_component_t *component, const char *name, const char *help,
@@ -59,9 +49,9 @@ int gpuring_pvars_register(const mca_base_component_t *component)
                             &gpuring_pvar_values[GPURING_PVAR_##name]) < 0;
     GPURING_LEVEL_PVARS(REGISTER)
 #undef REGISTER
-#define REGISTER(name, help) \
-    failed |=                \
-        pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, get_##name, NULL) < 0;
+#define REGISTER(name, help)                                                                    \
+    failed |= pvar_register(component, #name, help, MCA_BASE_PVAR_CLASS_COUNTER, get_net_value, \
+                            &name) < 0;
     GPURING_NET_PVARS(REGISTER)
 #undef REGISTER
     return failed ? GPURING_ERR_IO : GPURING_OK;

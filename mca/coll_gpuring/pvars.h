@@ -63,4 +63,8 @@ static inline void gpuring_pvar_set(enum gpuring_pvar pvar, unsigned long long v
 /* 0 or GPURING_ERR_IO. */
 int gpuring_pvars_register(const mca_base_component_t *component);
 
+/* Likewise the parameters (params.h, which needs no headers of Open MPI). A bad value is reported
+ * with a help text and replaced by the default. 0, GPURING_ERR_NOMEM or GPURING_ERR_IO. */
+int gpuring_params_register(const mca_base_component_t *component);
+
 #endif

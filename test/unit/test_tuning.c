@@ -55,7 +55,7 @@ static void the_first_rule_that_matches_counts(void **state)
     static const char text[] =
         "# measured on a Tuesday\n\n" HEAD
         "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous\n"
-        "  allreduce\tbytes=8192- ranks=2 nodes=2 memory=host ring simple # swapped\r\n"
+        "  allreduce\tmemory=host nodes=2 ranks=2 bytes=8192- ring simple # blanks\r\n"
         "allreduce memory=host nodes=2 ranks=2 bytes=4000-9000 tree\n"
         "allreduce memory=cuda nodes=* ranks=4-8 bytes=64 auto ll\n"
         "allreduce memory=* nodes=3- ranks=* bytes=* two-shot ll128";
@@ -200,10 +200,12 @@ static void what_is_wrong_is_told(void **state)
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes= ring", "[bad-range] 'bytes='"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=99999999999999999999 ring",
          "[bad-range]"},
-        {HEAD "allreduce memory=host nodes=1 nodes=2 bytes=* ring", "[twice] 'nodes=2'"},
-        {HEAD "allreduce memory=host nodes=1 cores=2 bytes=* ring", "[bad-condition] 'cores=2'"},
-        {HEAD "allreduce memory=host nodes=1 ranks=2 ring", "[no-condition] bytes="},
-        {HEAD "allreduce ring", "[no-condition] memory="},
+        {HEAD "allreduce memory=host nodes=1 nodes=2 bytes=* ring",
+         "[bad-condition] 'nodes=2' is not ranks="},
+        {HEAD "allreduce memory=host nodes=1 cores=2 bytes=* ring",
+         "[bad-condition] 'cores=2' is not ranks="},
+        {HEAD "allreduce memory=host nodes=1 ranks=2 ring", "[bad-condition] 'ring' is not bytes="},
+        {HEAD "allreduce ring", "[bad-condition] 'ring' is not memory="},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=*", "[no-algorithm]"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* star", "[bad-algorithm] 'star'"},
         {HEAD "allreduce memory=host nodes=1 ranks=2 bytes=* ring fast", "[bad-protocol] 'fast'"},

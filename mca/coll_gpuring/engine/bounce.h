@@ -16,7 +16,7 @@ struct gpuring_call;
 /*
  * Copies of up to so many bytes lie in memory that stays with the engine: 16 MiB, where a copy
  * between GPUs (1 ms over PCI Express) takes longer than to allocate, which waits for the GPU. What
- * is larger is given back after the call, for a engine keeps two at most, input and output.
+ * is larger is given back after the call, for an engine keeps two at most, input and output.
  */
 #define GPURING_BOUNCE_KEEP ((size_t) 16 << 20)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Running one operation of a engine; see engine.h. */
+/* Running one operation of an engine; see engine.h. */
 #include "kernels/work.h"
 #include "mca/coll_gpuring/engine/bounce.h"
 #include "mca/coll_gpuring/engine/call.h"

@@ -13,18 +13,15 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
-#define MAX_WORDS 7 /* allreduce, four conditions, algorithm, protocol */
-
 #define TEXT_OF(name, text) text,
 static const char *const algorithms[] = {GPURING_VALUES_algorithm(TEXT_OF) NULL};
 static const char *const protocols[] = {GPURING_VALUES_protocol(TEXT_OF) NULL};
 static const char *const memories[] = {"host", "cuda", NULL};
 
-/* One line taken apart, and where to complain. */
+/* One line of which words are taken, and where to complain. */
 struct line {
     char text[GPURING_TUNING_MAX_LINE + 1];
-    char *word[MAX_WORDS];
-    unsigned words;
+    char *rest;
     char *error;
     size_t size;
 };
@@ -70,13 +67,11 @@ static int parse_name(const struct line *line, const char *wrong, const char *co
     return complain(line, "%s '%s' is unknown; known are %s", wrong, word, known);
 }
 
-/* Cut a line into words; # ends it. */
-static int split(struct line *line, const char *text, size_t length)
+/* Copy a line; # ends it. */
+static int line_start(struct line *line, const char *text, size_t length)
 {
     const char *comment = memchr(text, '#', length);
-    char *rest = line->text, *word;
 
-    line->words = 0;
     length = comment != NULL ? (size_t) (comment - text) : length;
     if (length > GPURING_TUNING_MAX_LINE) {
         return complain(line,
@@ -93,20 +88,18 @@ static int split(struct line *line, const char *text, size_t length)
         line->text[i] = blank ? ' ' : text[i];
     }
     line->text[length] = '\0';
-    while ((word = strsep(&rest, " ")) != NULL) {
-        if (*word == '\0') {
-            continue;
-        }
-        if (line->words == MAX_WORDS) {
-            return complain(
-                line,
-                "[extra-word] '%s' is one word too many; a rule ends with previous, or with "
-                "an algorithm and a protocol",
-                word);
-        }
-        line->word[line->words++] = word;
-    }
+    line->rest = line->text;
     return 0;
+}
+
+/* The next word; "" at the end. */
+static const char *next_word(struct line *line)
+{
+    const char *word;
+
+    while ((word = strsep(&line->rest, " ")) != NULL && *word == '\0') {
+    }
+    return word != NULL ? word : "";
 }
 
 static bool number(const char **at, uint64_t *value)
@@ -143,128 +136,109 @@ static bool parse_span(const char *text, struct gpuring_tuning_span *span)
            (number(&text, &span->last) && *text == '\0' && span->first <= span->last);
 }
 
-enum { MEMORY, NODES, RANKS, BYTES, CONDITIONS };
-static const char *const conditions[CONDITIONS] = {"memory", "nodes", "ranks", "bytes"};
-
-static int parse_memory(const struct line *line, const char *word, const char *value,
+static int parse_memory(const struct line *line, const char *value,
                         struct gpuring_tuning_rule *rule)
 {
     int memory = find_name(memories, value);
 
     if (memory < 0 && strcmp(value, "*") != 0) {
-        return complain(line, "[bad-memory] '%s': memory is host, cuda or *", word);
+        return complain(line, "[bad-memory] 'memory=%s': memory is host, cuda or *", value);
     }
     rule->memories = memory < 0 ? (1u << GPURING_TUNING_MEMORIES) - 1 : 1u << memory;
     return 0;
 }
 
-/* NAME=VALUE */
-static int parse_condition(const struct line *line, const char *word, unsigned *seen,
-                           struct gpuring_tuning_rule *rule)
+/* memory=.. nodes=.. ranks=.. bytes=.. */
+static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
 {
+    static const char *const names[] = {"memory=", "nodes=", "ranks=", "bytes="};
     struct gpuring_tuning_span *const spans[] = {NULL, &rule->nodes, &rule->ranks, &rule->bytes};
 
-    for (int i = 0; i < CONDITIONS; i++) {
-        size_t length = strlen(conditions[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *word = next_word(line), *value = word + strlen(names[i]);
 
-        if (strncmp(word, conditions[i], length) != 0 || word[length] != '=') {
-            continue;
+        if (strncmp(word, names[i], strlen(names[i])) != 0) {
+            return complain(line,
+                            "[bad-condition] '%s' is not %s: a rule has memory=, nodes=, ranks= "
+                            "and bytes= in this order, with * to match all",
+                            word, names[i]);
         }
-        if ((*seen & 1u << i) != 0) {
-            return complain(line, "[twice] '%s' stands there twice; leave one out", word);
-        }
-        *seen |= 1u << i;
-        if (i == MEMORY) {
-            return parse_memory(line, word, word + length + 1, rule);
-        }
-        if (!parse_span(word + length + 1, spans[i])) {
+        if (spans[i] == NULL) {
+            if (parse_memory(line, value, rule) != 0) {
+                return GPURING_ERR_ARG;
+            }
+        } else if (!parse_span(value, spans[i])) {
             return complain(
                 line, "[bad-range] '%s' is no number; give N, N-M with N not above M, N- or *",
                 word);
         }
-        return 0;
     }
-    return complain(
-        line, "[bad-condition] '%s' is no condition; memory, nodes, ranks and bytes are", word);
+    return 0;
 }
 
 /* previous, or ALGORITHM [PROTOCOL]. */
-static int parse_server(const struct line *line, unsigned at, struct gpuring_tuning_rule *rule)
+static int parse_server(struct line *line, struct gpuring_tuning_rule *rule)
 {
-    rule->protocol = GPURING_PARAM_PROTOCOL_AUTO;
-    if (parse_name(line, "[bad-algorithm]", algorithms, line->word[at], &rule->algorithm) != 0) {
+    const char *word = next_word(line);
+
+    if (*word == '\0') {
+        return complain(line, "[no-algorithm] nothing serves; add previous, or an algorithm");
+    }
+    if (parse_name(line, "[bad-algorithm]", algorithms, word, &rule->algorithm) != 0) {
         return GPURING_ERR_ARG;
     }
-    if (at + 1 == line->words) {
-        return 0;
-    }
-    if (rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS || at + 2 < line->words) {
-        return complain(line,
-                        "[extra-word] '%s' is one word too many; previous has no protocol, and an "
-                        "algorithm has one",
-                        line->word[line->words - 1]);
-    }
-    return parse_name(line, "[bad-protocol]", protocols, line->word[at + 1], &rule->protocol);
-}
-
-static int parse_rule(const struct line *line, struct gpuring_tuning_rule *rule)
-{
-    unsigned seen = 0, at = 1;
-
-    *rule = (struct gpuring_tuning_rule){.memories = 0};
-    if (strcmp(line->word[0], "allreduce") != 0) {
-        return complain(line,
-                        "[bad-collective] '%s' is no collective that can be tuned; allreduce is",
-                        line->word[0]);
-    }
-    while (at < line->words && strchr(line->word[at], '=') != NULL) {
-        if (parse_condition(line, line->word[at++], &seen, rule) != 0) {
+    word = next_word(line);
+    if (*word != '\0' && rule->algorithm != GPURING_PARAM_ALGORITHM_PREVIOUS) {
+        if (parse_name(line, "[bad-protocol]", protocols, word, &rule->protocol) != 0) {
             return GPURING_ERR_ARG;
         }
+        word = next_word(line);
     }
-    for (int i = 0; i < CONDITIONS; i++) {
-        if ((seen & 1u << i) == 0) {
-            return complain(
-                line, "[no-condition] %s= is missing behind '%s'; give *, if it is to match all",
-                conditions[i], line->word[at - 1]);
-        }
-    }
-    if (at == line->words) {
-        return complain(line,
-                        "[no-algorithm] nothing serves behind '%s'; add previous, or an algorithm",
-                        line->word[at - 1]);
-    }
-    return parse_server(line, at, rule);
+    return *word == '\0'
+               ? 0
+               : complain(line,
+                          "[extra-word] '%s' is one word too many; a rule ends with previous, or "
+                          "with an algorithm and a protocol",
+                          word);
 }
 
-int gpuring_tuning_line(const char *line, size_t length, struct gpuring_tuning_rule *rule,
+int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_rule *rule,
                         char *error, size_t size)
 {
-    struct line cut = {.error = error, .size = size};
-    int status = split(&cut, line, length);
+    struct line line = {.error = error, .size = size};
+    int status = line_start(&line, text, length);
+    const char *word = status == 0 ? next_word(&line) : "";
 
-    if (status != 0 || cut.words == 0) {
+    *rule = (struct gpuring_tuning_rule){.protocol = GPURING_PARAM_PROTOCOL_AUTO};
+    if (*word == '\0') {
         return status;
     }
-    status = parse_rule(&cut, rule);
+    if (strcmp(word, "allreduce") != 0) {
+        return complain(
+            &line, "[bad-collective] '%s' is no collective that can be tuned; allreduce is", word);
+    }
+    status = parse_conditions(&line, rule);
+    if (status == 0) {
+        status = parse_server(&line, rule);
+    }
     return status == 0 ? 1 : status;
 }
 
 /* The first line with words is the version's. */
 static int parse_version(const char *text, size_t length, bool *found, char *error, size_t size)
 {
-    struct line cut = {.error = error, .size = size};
-    int status = split(&cut, text, length);
+    struct line line = {.error = error, .size = size};
+    int status = line_start(&line, text, length);
+    const char *name = status == 0 ? next_word(&line) : "", *version = next_word(&line);
+    bool named = strcmp(name, "gpuring-tuning") == 0;
 
-    *found = status == 0 && cut.words > 0;
-    if (*found && (strcmp(cut.word[0], "gpuring-tuning") != 0 || cut.words != 2 ||
-                   strcmp(cut.word[1], "1") != 0)) {
+    *found = *name != '\0';
+    if (*found && (!named || strcmp(version, "1") != 0 || *next_word(&line) != '\0')) {
         return complain(
-            &cut,
+            &line,
             "[bad-version] '%s': the first line of a tuning file is '%s' (other versions are "
             "unknown here)",
-            cut.word[cut.words > 1 && strcmp(cut.word[0], "gpuring-tuning") == 0],
-            GPURING_TUNING_VERSION_LINE);
+            named && *version != '\0' ? version : name, GPURING_TUNING_VERSION_LINE);
     }
     return status;
 }

@@ -8,10 +8,10 @@
  *   allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous
  *   allreduce memory=* nodes=2- ranks=* bytes=65536- ring simple     # a comment
  *
- * A rule a line, the first one that matches counts. Numbers are N, N-M, N- or *; memory is host,
- * cuda or *; bytes are those of the vector. What serves is `previous`, or an algorithm and, if
- * wanted, a protocol, by the names of coll_gpuring_algorithm and _protocol; auto: as without a
- * file.
+ * A rule a line, in this order of words; the first one that matches counts. Numbers are N, N-M, N-
+ * or *; memory is host, cuda or *; bytes are those of the vector. What serves is `previous`, or an
+ * algorithm and, if wanted, a protocol, by the names of coll_gpuring_algorithm and _protocol; auto:
+ * as without a file.
  */
 #ifndef GPURING_ENGINE_TUNING_H
 #define GPURING_ENGINE_TUNING_H
@@ -56,7 +56,7 @@ void gpuring_tuning_clear(struct gpuring_tuning *tuning);
 char *gpuring_tuning_load(const char *path, size_t *bytes, char *error, size_t size);
 
 /* One line without its end: 1 and the rule, 0 if it holds none, or negative and *error. */
-int gpuring_tuning_line(const char *line, size_t length, struct gpuring_tuning_rule *rule,
+int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_rule *rule,
                         char *error, size_t size);
 
 /* The rule as a line of a file, without its end; the number of characters, as snprintf. */

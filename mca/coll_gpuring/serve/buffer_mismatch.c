@@ -56,15 +56,13 @@ int gpuring_buffer_mismatch_look(const mca_coll_gpuring_module_t *module)
     uint64_t number = !queue->gathering ? module->engine->call
                       : next != NULL    ? next->call.number
                                         : 0;
-    char mine[16], theirs[16], text[256];
+    char text[256];
     int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transport, number) : -1;
 
     if (rank < 0) {
         return GPURING_OK;
     }
     gpuring_module_text(module, text, sizeof text);
-    snprintf(mine, sizeof mine, "%d", module->rank);
-    snprintf(theirs, sizeof theirs, "%d", rank);
-    gpuring_compat_help("mixed memory", text, mine, theirs);
+    gpuring_compat_help("mixed memory", text, module->rank, rank);
     return GPURING_ERR_MIXED;
 }

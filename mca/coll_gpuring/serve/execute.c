@@ -169,7 +169,7 @@ static int check_prepare(struct gpuring_item *item)
 static void report_wrong(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                          const struct gpuring_check *check, uint64_t at)
 {
-    char pid[16], where[512], module_text[256], element[24], count[24], is[64], should[64];
+    char where[512], module_text[256], is[64], should[64];
 
     gpuring_module_text(module, module_text, sizeof module_text);
     snprintf(where, sizeof where, "%s, %s, operation %llu (%s of %s by %s, %s)", module_text,
@@ -178,13 +178,10 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
              gpuring_type_info(call->type)->name,
              gpuring_algorithm_text(module->engine->choice.algorithm),
              gpuring_protocol_text(module->engine->choice.protocol));
-    snprintf(pid, sizeof pid, "%d", (int) getpid());
-    snprintf(element, sizeof element, "%llu", (unsigned long long) at);
-    snprintf(count, sizeof count, "%llu", (unsigned long long) call->count);
     gpuring_verify_text(check->expected, at, call->type, should, sizeof should);
     gpuring_verify_text(check->input, at, call->type, is, sizeof is);
-    gpuring_compat_help("wrong data", gpuring_process.hostname, pid, where, element, count, should,
-                        is);
+    gpuring_compat_help("wrong data", gpuring_process.hostname, (int) getpid(), where,
+                        (unsigned long long) at, (unsigned long long) call->count, should, is);
 }
 
 /* Compare; a wrong result is replaced by that of the fallback. */

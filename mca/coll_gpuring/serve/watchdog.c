@@ -26,7 +26,6 @@
 
 /* What is known of a wait. */
 struct report {
-    char pid[16];
     char self[256]; /* "communicator MPI_COMM_WORLD (0), rank 2 of 4" */
     char call[128]; /* "MPI_Allreduce, operation 7 (ring, simple)" */
     char wait[512]; /* "data from rank 1 (host a, pid 17) by shared memory (lane 0, step 3)" */
@@ -80,7 +79,6 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     const char *messages = messages_text(&module->serve->queue);
     const struct gpuring_item *item = gpuring_queue_next(&module->serve->queue);
 
-    snprintf(report->pid, sizeof report->pid, "%d", (int) getpid());
     gpuring_module_text(module, report->self, sizeof report->self);
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? gpuring_collective_text(item->call.collective) : "wire-up");
@@ -97,17 +95,16 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
 
 static void report_stall(mca_coll_gpuring_module_t *module, uint64_t waited, bool fatal)
 {
+    unsigned long long seconds = waited / GPURING_SECOND;
     struct report report;
-    char seconds[24];
 
     describe(module, &report);
-    snprintf(seconds, sizeof seconds, "%llu", (unsigned long long) (waited / GPURING_SECOND));
     gpuring_compat_help(
-        "stalled", gpuring_process.hostname, report.pid, report.self, report.call, seconds,
+        "stalled", gpuring_process.hostname, (int) getpid(), report.self, report.call, seconds,
         report.wait, report.seen,
         fatal ? "The call returns an MPI error after that time (coll_gpuring_timeout)."
               : "It goes on waiting (coll_gpuring_timeout is 0).");
-    gpuring_warn("[stalled] %s: %s: has waited %s s for %s; last seen there: %s", report.self,
+    gpuring_warn("[stalled] %s: %s: has waited %llu s for %s; last seen there: %s", report.self,
                  report.call, seconds, report.wait, report.seen);
     module->serve->watchdog.reported = true;
 }
@@ -117,8 +114,8 @@ static void report_failure(mca_coll_gpuring_module_t *module, int status, const 
     struct report report;
 
     describe(module, &report);
-    gpuring_compat_help("failed", gpuring_status_text(status), gpuring_process.hostname, report.pid,
-                        report.self, report.call, why, report.wait, report.seen);
+    gpuring_compat_help("failed", gpuring_status_text(status), gpuring_process.hostname,
+                        (int) getpid(), report.self, report.call, why, report.wait, report.seen);
     module->serve->watchdog.reported = true;
 }
 

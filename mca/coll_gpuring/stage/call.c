@@ -95,7 +95,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
 
 void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
 {
-    bool served = what == GPURING_STAGED_allreduce && module->serves;
+    bool served = what == GPURING_STAGED_allreduce && module->serve != NULL;
     uint32_t bit = UINT32_C(1) << what;
     char text[320];
 
@@ -104,7 +104,7 @@ void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_stage
     if (!served) { /* else counted with its reason */
         gpuring_pvar_add(GPURING_PVAR_fallbacks, 1);
     }
-    if ((module->staging.logged & bit) == 0 && gpuring_log_enabled(GPURING_LOG_INFO)) {
+    if ((module->staging.logged & bit) == 0) {
         module->staging.logged |= bit;
         gpuring_info("[staged] %s on GPU memory is staged through host memory: %s",
                      gpuring_stage_text(module, what, text),

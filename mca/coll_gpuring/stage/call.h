@@ -3,7 +3,7 @@
 /*
  * A staged call and its steps:
  *
- *     describe      which blocks of which buffers it reads and writes    describe.c, part.c
+ *     describe      which blocks of which buffers it reads and writes    describe.c
  *     is_on_gpu     where these lie: if none is on a GPU, that was all   call.c, as what follows
  *     reserve       bounce buffers
  *     copy in

@@ -20,7 +20,7 @@
 
 struct gpuring_channels {
     const struct gpuring_node_map *map;
-    bool engine;                /* places come from `connect` */
+    bool engine;                /* positions come from `connect` */
     struct pci_connect connect; /* keeps pointing to the wires of all ranks */
     uint32_t nrings, ntrees;
     const struct gpuring_model_choice *model; /* with the engine's channels, or NULL */
@@ -42,7 +42,8 @@ void gpuring_channels_fini(struct gpuring_channels *channels);
 int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
                               struct pci_wire **wires, bool *same_model);
 
-/* The places of `rank`: max(nrings, ntrees) channels; rings or trees beyond their number: unset. */
+/* The positions of `rank`: max(nrings, ntrees) channels; rings or trees beyond their number: unset.
+ */
 void gpuring_channels_of(const struct gpuring_channels *channels, int rank,
                          struct gpuring_channel *result);
 

@@ -154,7 +154,7 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
     return GPURING_AGREED;
 }
 
-/* The place at `position` in one of the two trees that the topology engine makes over nodes. */
+/* The position `index` in one of the two trees that the topology engine makes over nodes. */
 static void tree_place(const struct gpuring_node_map *map, int position, uint32_t which,
                        struct gpuring_tree_place *place)
 {

@@ -53,7 +53,7 @@ enum gpuring_disagreement {
 enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
                                                    int *parameter);
 
-/* The places of `rank` in nchannels equal channels. */
+/* The positions of `rank` in nchannels equal channels. */
 void gpuring_node_map_channels(const struct gpuring_node_map *map, int rank, uint32_t nchannels,
                                struct gpuring_channel *channels);
 

@@ -132,49 +132,39 @@ void gpuring_local_topology_close(void)
 
 /* ---- Of all ranks of a node ---- */
 
-/* What a device is: two views that differ in this are not of one machine. */
-static const struct {
-    const char *element, *key, *kept[3];
-} natures[] = {
-    {"pci", "busid", {"class", "vendor", "device"}},
-    {"cpu", "numaid", {"arch", "vendor", "familyid"}},
-};
-
-static int check_nature(const struct pci_doc *into, const struct pci_elem *elem, size_t kind,
+/* Two views in which a PCI device is not the same are not of one machine. */
+static int check_device(const struct pci_elem *here, const struct pci_elem *there,
                         struct pci_error *error)
 {
-    const char *id = pci_elem_get(elem, natures[kind].key);
-    const struct pci_elem *other =
-        id != NULL ? pci_doc_find(into, natures[kind].element, natures[kind].key, id) : NULL;
+    static const char *const keys[] = {"class", "vendor", "device"};
 
-    for (int i = 0; other != NULL && i < 3; i++) {
-        const char *key = natures[kind].kept[i];
-        const char *here = pci_elem_get(other, key), *there = pci_elem_get(elem, key);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *left = pci_elem_get(here, keys[i]), *right = pci_elem_get(there, keys[i]);
 
-        if (here != NULL && there != NULL && here[0] != '\0' && there[0] != '\0' &&
-            strcmp(here, there) != 0) {
+        if (left != NULL && right != NULL && *left != '\0' && *right != '\0' &&
+            strcmp(left, right) != 0) {
             snprintf(error->text, sizeof error->text,
-                     "[views-differ] the ranks of this node see different machines: %s %s has "
-                     "%s=\"%s\" for one, "
-                     "\"%s\" for another",
-                     natures[kind].element, id, key, here, there);
+                     "[views-differ] the ranks of this node see different machines: pci %s has "
+                     "%s=\"%s\" for one, \"%s\" for another",
+                     pci_elem_get(here, "busid"), keys[i], left, right);
             return -EPROTO;
         }
     }
     return 0;
 }
 
-static int check_natures(const struct pci_doc *into, const struct pci_doc *from,
+static int check_devices(const struct pci_doc *into, const struct pci_doc *from,
                          struct pci_error *error)
 {
+    const struct pci_elem *there = NULL;
     int status = 0;
 
-    for (size_t kind = 0; kind < sizeof natures / sizeof *natures; kind++) {
-        const struct pci_elem *elem = NULL;
+    while (status == 0 && (there = pci_doc_next(from, there, "pci")) != NULL) {
+        const char *busid = pci_elem_get(there, "busid");
+        const struct pci_elem *here =
+            busid != NULL ? pci_doc_find(into, "pci", "busid", busid) : NULL;
 
-        while (status == 0 && (elem = pci_doc_next(from, elem, natures[kind].element)) != NULL) {
-            status = check_nature(into, elem, kind, error);
-        }
+        status = here != NULL ? check_device(here, there, error) : 0;
     }
     return status;
 }
@@ -213,7 +203,7 @@ static int add_view(const struct gpuring_local_topology *view, struct pci_doc **
     int status = pci_doc_parse(view->text, view->bytes, *doc == NULL ? doc : &from, error);
 
     if (status == 0 && from != NULL) {
-        status = check_natures(*doc, from, error);
+        status = check_devices(*doc, from, error);
     }
     if (status == 0 && from != NULL) {
         status = pci_doc_merge(*doc, from, error);

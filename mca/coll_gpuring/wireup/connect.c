@@ -9,7 +9,7 @@
 #include "mca/coll_gpuring/wireup/plans.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-#define TRY_SPARE_SECONDS 10.0 /* where another network may take the place */
+#define TRY_SPARE_SECONDS 10.0 /* where another network may replace it */
 
 /* The algorithm or protocol that was asked for is not to be had. */
 static void log_not_offered(const mca_coll_gpuring_module_t *module,
@@ -83,7 +83,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
 {
     int n = channels->map->nranks, status = GPURING_OK;
     struct gpuring_plan **plans = calloc((size_t) n, sizeof(struct gpuring_plan *));
-    struct gpuring_channel places[GPURING_MAX_CHANNELS];
+    struct gpuring_channel positions[GPURING_MAX_CHANNELS];
     char text[512] = "";
 
     if (plans == NULL) {
@@ -92,7 +92,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
     }
     for (int rank = 0; rank < n && status == GPURING_OK; rank++) {
         struct gpuring_engine_config config =
-            gpuring_plans_config(channels, hellos, &gpuring_process.tuning, rank, places);
+            gpuring_plans_config(channels, hellos, &gpuring_process.tuning, rank, positions);
 
         status = gpuring_engine_plan(&config, algorithm, &plans[rank]);
     }
@@ -130,9 +130,11 @@ static int check_plans(const struct gpuring_channels *channels,
 
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    int status = gpuring_plans_engine(&wireup->channels, &wireup->hellos, &gpuring_process.tuning,
-                                      module->rank, gpuring_process.device_ops,
-                                      gpuring_process.device, &wireup->engine);
+    struct gpuring_channel positions[GPURING_MAX_CHANNELS];
+    struct gpuring_engine_config config = gpuring_plans_config(
+        &wireup->channels, &wireup->hellos, &gpuring_process.tuning, module->rank, positions);
+    int status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
+                                       &wireup->engine);
 
     if (status != GPURING_OK) {
         return status;

@@ -70,22 +70,21 @@ static void value_text(const struct gpuring_gathered *hellos, int rank,
 static void report(const mca_coll_gpuring_module_t *module, const struct gpuring_gathered *hellos,
                    enum gpuring_disagreement what, int rank, int parameter)
 {
-    char number[16], zero_value[VALUE_SIZE], value[VALUE_SIZE];
+    char zero_value[VALUE_SIZE], value[VALUE_SIZE];
     const char *zero_host = gpuring_hello_of(hellos, 0)->hostname;
     const char *host = gpuring_hello_of(hellos, rank)->hostname, *name;
 
     if (module->rank != 0 && module->rank != rank) {
         return;
     }
-    snprintf(number, sizeof number, "%d", rank);
     value_text(hellos, 0, what, parameter, zero_value);
     value_text(hellos, rank, what, parameter, value);
     if (what == GPURING_DISAGREE_PARAMETER) {
         name = gpuring_params_shared_name(parameter);
-        gpuring_compat_help("ranks disagree", name, "0", zero_host, zero_value, number, host, value,
+        gpuring_compat_help("ranks disagree", name, 0, zero_host, zero_value, rank, host, value,
                             name);
     } else {
-        gpuring_compat_help("tuning differs", "0", zero_host, zero_value, number, host, value);
+        gpuring_compat_help("tuning differs", 0, zero_host, zero_value, rank, host, value);
     }
 }
 

@@ -34,7 +34,7 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
 struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *channels,
                                                   const struct gpuring_gathered *hellos,
                                                   const struct gpuring_tuning *tuning, int rank,
-                                                  struct gpuring_channel *places)
+                                                  struct gpuring_channel *positions)
 {
     const struct gpuring_node_map *map = channels->map;
     const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
@@ -42,7 +42,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
     struct gpuring_engine_config config = {
         .input = {.rank = rank,
                   .nranks = map->nranks,
-                  .channels = places,
+                  .channels = positions,
                   .nrings = channels->nrings,
                   .ntrees = channels->ntrees,
                   /* about as many parts as there are rings */
@@ -62,22 +62,10 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
         .buffer_bytes = gpuring_params.buffer_size,
     };
 
-    gpuring_channels_of(channels, rank, places);
+    gpuring_channels_of(channels, rank, positions);
     if (channels->model != NULL) {
         config.select.model = *channels->model;
     }
     config.wanted = wanted_algorithms(config.select.algorithm, tuning, channels->model);
     return config;
-}
-
-int gpuring_plans_engine(const struct gpuring_channels *channels,
-                         const struct gpuring_gathered *hellos, const struct gpuring_tuning *tuning,
-                         int rank, const struct gpuring_device_ops *device_ops,
-                         struct gpuring_device *device, struct gpuring_engine **engine)
-{
-    struct gpuring_channel places[GPURING_MAX_CHANNELS];
-    struct gpuring_engine_config config =
-        gpuring_plans_config(channels, hellos, tuning, rank, places);
-
-    return gpuring_engine_create(&config, device_ops, device, engine);
 }
