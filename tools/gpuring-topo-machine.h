@@ -73,10 +73,21 @@ void topo_machine_free(struct topo_machine *machine);
 /* The sizes of --sizes, or 1 KiB to 1 GiB: malloc'ed.  Returns an exit status. */
 int topo_sizes_read(const struct topo_options *options, uint64_t **sizes, size_t *count);
 
+/* Rings and trees to draw, equal channels as one line: to be freed in any case.  0 or -ENOMEM. */
+struct pci_drawing;
+enum { TOPO_DRAWINGS = 2 };
+int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing *drawings,
+                       size_t *count);
+void topo_drawings_free(struct pci_drawing *drawings);
+
+/* What machine it is, for people. */
+void topo_title(const struct topo_machine *machine, char *title, size_t size);
+
 /* The commands: each writes to OUT and returns an exit status. */
 int topo_channels_print(FILE *out, const struct topo_machine *machine);
 int topo_predict_print(FILE *out, const struct topo_machine *machine);
 int topo_svg_print(FILE *out, const struct topo_machine *machine);
+int topo_html_print(FILE *out, const struct topo_machine *machine);
 int topo_xml_print(FILE *out, const struct topo_machine *machine);
 /* The JSON of a command: the whole report, or the part that the command shows. */
 int topo_json_print(FILE *out, const struct topo_machine *machine);

@@ -51,7 +51,7 @@ static void help_print(void)
         "  -c, --containers       simulate: each rank sees no GPU but its own; views are united\n"
         "  -s, --sizes LIST       sizes to predict: 1K,64K,1M or 1K-1G (powers of two)\n"
         "  -m, --model FILE       constants of the cost model\n"
-        "  -f, --format text|json how to print (default text; report is always JSON)\n"
+        "  -f, --format text|json how to print (default text; report is always JSON, html never)\n"
         "  -o, --output FILE      write there instead of standard output\n"
         "  -v, --verbose          report what was omitted or assumed\n"
         "  -h, --help             this text\n"
@@ -228,7 +228,7 @@ static int command_read(const char *name, enum topo_command *command)
 static int options_match(const struct topo_options *options)
 {
     const unsigned searching =
-        COMMAND(channels) | COMMAND(predict) | COMMAND(report) | COMMAND(svg);
+        COMMAND(channels) | COMMAND(predict) | COMMAND(report) | COMMAND(svg) | COMMAND(html);
     const struct {
         int given;
         const char *name;
@@ -236,8 +236,9 @@ static int options_match(const struct topo_options *options)
     } rules[] = {
         {options->graph != NULL, "--graph", COMMAND(simulate)},
         {options->containers, "--containers", COMMAND(simulate)},
-        {options->sizes != NULL, "--sizes", COMMAND(predict) | COMMAND(report)},
+        {options->sizes != NULL, "--sizes", COMMAND(predict) | COMMAND(report) | COMMAND(html)},
         {options->model != NULL, "--model", searching},
+        {options->format == TOPO_JSON, "--format json", ~COMMAND(html)},
     };
 
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {

@@ -11,10 +11,6 @@
 #include "gpuring-topo-machine.h"
 #include "tools/render/pci_render.h"
 
-enum {
-    DRAWINGS = 2,
-};
-
 static int same_channel(const struct pci_channels *set, uint32_t a, uint32_t b)
 {
     return memcmp(set->intra + a * set->ngpus, set->intra + b * set->ngpus,
@@ -133,20 +129,19 @@ static void title_make(const struct pci_channels *set, const char *name,
 
 static void legend_make(const struct pci_channels *set, struct pci_drawing *drawing)
 {
-    const char *text = "Circles: GPUs by rank. Arrows: the way of the data.\n";
+    const char *arrows = "the way of the data.\n", *circles = "";
 
-    if (set->nodes > 1) {
-        text = set->pattern != PCI_PATTERN_RING
-                   ? "Circles: GPUs by rank. Arrows: towards the root (a broadcast goes back).\n"
-                     "Double circle: the root, or the GPU that is joined to the parent in another "
-                     "node.\n"
-                   : "Circles: GPUs by rank. Arrows: the way of the data,\n"
-                     "from the NIC where it comes in to the one where it leaves.\n";
-    } else if (set->pattern != PCI_PATTERN_RING) {
-        text = "Circles: GPUs by rank. Arrows: towards the root (a broadcast goes back).\n"
-               "Circle around a GPU: a root, in the tree's colour; a channel has two trees.\n";
+    if (set->pattern != PCI_PATTERN_RING) {
+        arrows = "towards the root (a broadcast goes back).\n";
+        circles = set->nodes > 1
+                      ? "Circle around a GPU: the root, or joined to the parent in another node.\n"
+                      : "Circle around a GPU: a root; a channel has two trees.\n";
+    } else if (set->nodes > 1) {
+        arrows = "the way of the data,\n"
+                 "from the NIC where it comes in to the one where it leaves.\n";
     }
-    snprintf(drawing->legend, sizeof(drawing->legend), "%s", text);
+    snprintf(drawing->legend, sizeof(drawing->legend), "Circles: GPUs by rank. Arrows: %s%s",
+             arrows, circles);
 }
 
 static int set_draw(const struct topo_machine *machine, const struct pci_channels *set,
@@ -181,9 +176,9 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
     return rc;
 }
 
-static void drawings_free(struct pci_drawing *drawings)
+void topo_drawings_free(struct pci_drawing *drawings)
 {
-    for (size_t d = 0; d < DRAWINGS; d++) {
+    for (size_t d = 0; d < TOPO_DRAWINGS; d++) {
         for (uint32_t l = 0; l < drawings[d].nlines; l++) {
             free(drawings[d].lines[l].edges);
             free(drawings[d].lines[l].roots);
@@ -192,28 +187,41 @@ static void drawings_free(struct pci_drawing *drawings)
     }
 }
 
+int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing *drawings,
+                       size_t *count)
+{
+    int rc;
+
+    *count = 0;
+    if (!machine->searched || machine->gpus < 2) {
+        return 0;
+    }
+    rc = set_draw(machine, &machine->ring, "Rings", &drawings[(*count)++]);
+    return rc ? rc : set_draw(machine, &machine->tree, "Trees", &drawings[(*count)++]);
+}
+
+void topo_title(const struct topo_machine *machine, char *title, size_t size)
+{
+    uint32_t nets = pci_graph_count(machine->graph, PCI_NODE_NET);
+    size_t used = (size_t) snprintf(
+        title, size, "%s: %" PRIu32 " GPU%s, %" PRIu32 " network port%s", machine->name,
+        machine->gpus, machine->gpus == 1 ? "" : "s", nets, nets == 1 ? "" : "s");
+
+    if (machine->options->nodes > 1 && used < size) {
+        snprintf(title + used, size - used, ", one of %u nodes", machine->options->nodes);
+    }
+}
+
 int topo_svg_print(FILE *out, const struct topo_machine *machine)
 {
-    struct pci_drawing drawings[DRAWINGS] = {0};
-    uint32_t nets = pci_graph_count(machine->graph, PCI_NODE_NET);
-    size_t count = 0;
+    struct pci_drawing drawings[TOPO_DRAWINGS] = {0};
+    size_t count;
     char title[320];
-    int rc = 0;
+    int rc = topo_drawings_make(machine, drawings, &count);
 
-    snprintf(title, sizeof(title), "%s: %" PRIu32 " GPU%s, %" PRIu32 " network port%s",
-             machine->name, machine->gpus, machine->gpus == 1 ? "" : "s", nets,
-             nets == 1 ? "" : "s");
-    if (machine->options->nodes > 1) {
-        size_t used = strlen(title);
-
-        snprintf(title + used, sizeof(title) - used, ", one of %u nodes", machine->options->nodes);
-    }
-    if (machine->searched && machine->gpus > 1) {
-        rc = set_draw(machine, &machine->ring, "Rings", &drawings[count++]);
-        rc = rc ? rc : set_draw(machine, &machine->tree, "Trees", &drawings[count++]);
-    }
+    topo_title(machine, title, sizeof(title));
     rc = rc ? rc : pci_render_svg(out, title, machine->notes, machine->graph, drawings, count);
-    drawings_free(drawings);
+    topo_drawings_free(drawings);
     if (rc != 0) {
         topo_message("%s", strerror(-rc));
     }

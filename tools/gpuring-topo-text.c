@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpuring-topo-machine.h"
+#include "tools/render/pci_render.h"
 
 static int none_print(FILE *out)
 {
@@ -86,19 +87,6 @@ int topo_channels_print(FILE *out, const struct topo_machine *machine)
     return TOPO_EXIT_OK;
 }
 
-/* "64K", "1M", or the number. */
-static void size_text(uint64_t bytes, char *text, size_t size)
-{
-    static const char units[] = "\0KMGT";
-    int unit = 0;
-
-    while (bytes >= 1024 && bytes % 1024 == 0 && unit < 4) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(text, size, unit ? "%" PRIu64 "%c" : "%" PRIu64, bytes, units[unit]);
-}
-
 /* Does the job offer this at all? Other columns are omitted. */
 static bool offered(const struct topo_machine *machine, int algorithm, int protocol)
 {
@@ -113,7 +101,7 @@ static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t 
     struct pci_choice choice;
     char size[32];
 
-    size_text(bytes, size, sizeof(size));
+    pci_render_size(bytes, size, sizeof(size));
     fprintf(out, "%8s", size);
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {

@@ -19,6 +19,7 @@ static int needs_search(const struct topo_options *options)
     case TOPO_predict:
     case TOPO_report:
     case TOPO_svg:
+    case TOPO_html:
         return 1;
     default:
         return 0;
@@ -64,6 +65,8 @@ static int command_run(FILE *out, const struct topo_machine *machine)
         return topo_simulate_print(out, machine);
     case TOPO_svg:
         return topo_svg_print(out, machine);
+    case TOPO_html:
+        return topo_html_print(out, machine);
     case TOPO_dot:
         return status_of(pci_render_dot(out, machine->graph, machine->notes));
     default:

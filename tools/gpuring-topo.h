@@ -17,6 +17,7 @@
     X(simulate, "what the start of a job costs one rank: time, bytes gathered, memory") \
     X(report, "all of it as JSON")                                                      \
     X(svg, "a picture of the machine with its links, rings and trees")                  \
+    X(html, "a page for a browser: picture, matrix, channels and predicted curves")     \
     X(dot, "the machine as a graph for Graphviz")                                       \
     X(xml, "the topology in NCCL's file format")
 

@@ -43,6 +43,7 @@ libgpuring_render_la_SOURCES = \
     tools/render/pci_render.h \
     tools/render/svg.c \
     tools/render/svg.h \
+    tools/render/svg_curves.c \
     tools/render/svg_layout.c \
     tools/render/svg_layout.h \
     tools/render/svg_machine.c \
@@ -57,6 +58,7 @@ tools_gpuring_topo_SOURCES = \
     tools/gpuring-argument.h \
     tools/gpuring-topo.c \
     tools/gpuring-topo.h \
+    tools/gpuring-topo-html.c \
     tools/gpuring-topo-json.c \
     tools/gpuring-topo-json.h \
     tools/gpuring-topo-job.c \

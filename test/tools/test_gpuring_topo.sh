@@ -18,7 +18,13 @@ run() { # ARGS...: status in $status, output in $work/out, messages in $work/err
 
 ends() { [ "$status" -eq "$1" ]; }
 says() { grep -q -- "$1" "$work/out"; }
+says_png() { [ "$(wc -c <"$1")" -gt 20000 ] && head -c 4 "$1" | grep -q PNG; }
 tells() { [ "$status" -ne 0 ] && [ -s "$work/err" ] && grep -q -- "$1" "$work/err"; }
+
+skip() { # TEXT REASON
+    checks=$((checks + 1))
+    echo "ok $checks - $1 # SKIP $2"
+}
 
 # A machine of our own: two GPUs on a switch, joined by four NVLinks, and a NIC.
 cat >"$work/two.xml" <<'XML'
@@ -40,7 +46,7 @@ cat >"$work/two.xml" <<'XML'
 XML
 
 # This machine, whatever it is.
-for command in show matrix channels predict report svg dot xml; do
+for command in show matrix channels predict report svg html dot xml; do
     run $command
     check "$command of this machine" ends 0
 done
@@ -90,6 +96,38 @@ check "svg into a file" grep -q '</svg>' "$work/two.svg"
 run svg -t "$work/two.xml" -n 2
 check "svg of several nodes tells the speed between them" says '>Rings: .* between nodes 12.5 GB/s'
 check "and what arrows and circles are" says '>Circle around a GPU: the root'
+
+# The page for a browser: whole, well-formed, and without anything to fetch.
+run html -t "$work/two.xml" -n 2 -o "$work/two.html"
+check "html into a file" ends 0
+cat >"$work/page.py" <<'PYTHON'
+import re
+import sys
+import xml.etree.ElementTree as tree
+
+text = open(sys.argv[1], encoding="utf-8").read()
+names = [element.tag.split("}")[-1] for element in tree.fromstring(text).iter()]
+headings = re.findall("<h2>([^<]*)", text)
+for name, count in ("svg", 5), ("table", 4), ("pre", 1):
+    assert names.count(name) == count, (name, names.count(name))
+assert len(headings) == 5 and headings[0] == "Machine", headings
+assert not {"script", "link", "img", "iframe", "object"} & set(names), names
+assert not re.search(r"(href|src|url\(|@import)", text), "something to fetch"
+assert set(re.findall(r"\w+://[^\"]*", text)) == {"http://www.w3.org/2000/svg"}, "an address"
+assert "nan" not in re.findall(r"[\d.]+|nan|inf", text), "not a number"
+PYTHON
+if command -v python3 >/dev/null 2>&1; then
+    check "the page is well-formed, whole and has nothing to fetch" python3 "$work/page.py" "$work/two.html"
+else
+    skip "the page is well-formed, whole and has nothing to fetch" "python3 is not installed"
+fi
+if command -v chromium >/dev/null 2>&1; then
+    timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/chromium" \
+        --screenshot="$work/two.png" --window-size=1400,1000 "file://$work/two.html" >"$work/out" 2>"$work/err"
+    check "chromium draws it" says_png "$work/two.png"
+else
+    skip "chromium draws it" "chromium is not installed"
+fi
 run xml -t "$work/two.xml" -o "$work/again.xml"
 run report -t "$work/again.xml"
 check "the dump can be read again" ends 0
@@ -104,7 +142,7 @@ check "simulate a single rank" says "^ *1 *1 "
 run simulate -t "$work/two.xml" -n 2 -d "$work/graph.xml"
 check "simulate writes the channels" grep -q 'ranks="4" nodes="2" source="topology"' "$work/graph.xml"
 for bad in "show -d x" "simulate -d x" "show -c" "simulate -n 16385" "simulate -s 1K" "simulate -m x" \
-    "matrix -s 1K" "show -m x"; do
+    "matrix -s 1K" "show -m x" "html -f json"; do
     # shellcheck disable=SC2086
     run $bad
     check "$bad is refused with status 2" ends 2
@@ -148,13 +186,12 @@ if [ -e "/proc/$$/task/$$/children" ]; then
     check "a child that measures was stopped" child_stopped
     check "and ends with its parent" child_ended
 else
-    checks=$((checks + 1))
-    echo "ok $checks - simulate ends its child # SKIP this kernel does not list children (CONFIG_PROC_CHILDREN)"
+    skip "simulate ends its child" "this kernel does not list children (CONFIG_PROC_CHILDREN)"
 fi
 
 # GPUs that take no part are named, with the reason.
 sed 's/ rank="1"//' "$work/two.xml" >"$work/unranked.xml"
-for command in show matrix channels predict dot svg; do
+for command in show matrix channels predict dot svg html; do
     run $command -t "$work/two.xml" -g 1
     check "$command names the GPU that was not chosen" says "Omitted, not in --gpus: GPU 0 (0000:11:00.0)"
 done
@@ -284,8 +321,7 @@ check "a folder that is not there is told" ends 1
 # The recorded answers for real machines.
 folder=${GPURING_TOPOLOGIES:-}
 if [ ! -d "$folder/expected" ]; then
-    checks=$((checks + 1))
-    echo "ok $checks - reports of real machines # SKIP needs the folder of topology files (GPURING_TOPOLOGIES)"
+    skip "reports of real machines" "needs the folder of topology files (GPURING_TOPOLOGIES)"
 else
     for expected in "$folder"/expected/*.json; do
         base=$(basename "$expected" .json)

@@ -52,17 +52,17 @@ static void name_of(const struct pci_node *node, int by_device, char *name, size
     }
 }
 
-static void class_cell(const struct pci_node *from, const struct pci_path *path, char *cell,
-                       size_t size)
+void pci_render_class(const struct pci_node *from, const struct pci_path *path, char *text,
+                      size_t size)
 {
     unsigned links = from->type == PCI_NODE_GPU && path->class == PCI_PATH_NVL
                          ? pci_nvlinks_of_bandwidth(from->gpu.sm, path->bw)
                          : 0;
 
     if (links > 0) {
-        snprintf(cell, size, "NV%u", links);
+        snprintf(text, size, "NV%u", links);
     } else {
-        snprintf(cell, size, "%s", pci_path_class_name(path->class));
+        snprintf(text, size, "%s", pci_path_class_name(path->class));
     }
 }
 
@@ -77,7 +77,7 @@ static void cell_of(const struct pci_graph *graph, uint32_t i, uint32_t j, int b
     } else if (bandwidths) {
         snprintf(cell, size, "%.4g", path->bw);
     } else {
-        class_cell(from, path, cell, size);
+        pci_render_class(from, path, cell, size);
     }
 }
 

@@ -29,6 +29,13 @@ int pci_render_matrix(FILE *out, const struct pci_graph *graph);
 /* NVLinks of this generation of GPUs in a path of BW GB/s; 0 when SM is unknown. */
 unsigned pci_nvlinks_of_bandwidth(int sm, double bw);
 
+/* The class of the path that begins at FROM, as in the matrix. */
+void pci_render_class(const struct pci_node *from, const struct pci_path *path, char *text,
+                      size_t size);
+
+/* "64K", "1M", or the number. */
+void pci_render_size(uint64_t bytes, char *text, size_t size);
+
 /* The graph's nodes and links for Graphviz; NOTES are lines of text below it, or "". */
 int pci_render_dot(FILE *out, const struct pci_graph *graph, const char *notes);
 
@@ -63,5 +70,23 @@ int pci_render_svg(FILE *out, const char *title, const char *notes, const struct
 int pci_render_svg_machine(FILE *out, const struct pci_graph *graph);
 int pci_render_svg_drawing(FILE *out, const struct pci_graph *graph,
                            const struct pci_drawing *drawing);
+
+/* Values by size; what is not finite is not drawn.  Curves of one colour differ by their dashes. */
+struct pci_chart_line {
+    char label[32];
+    unsigned colour, dashes;
+    const double *values;
+};
+
+/* A chart of them. */
+struct pci_chart {
+    const char *title, *unit;
+    const uint64_t *sizes;
+    size_t nsizes, ncurves;
+    const struct pci_chart_line *curves;
+    struct pci_chart_line best; /* of each size */
+};
+
+void pci_render_svg_curves(FILE *out, const struct pci_chart *curves);
 
 #endif

@@ -282,7 +282,7 @@ int svg_machine(FILE *out, const struct pci_graph *graph, double x, double y, st
     int rc = svg_layout_make(graph, &layout);
 
     if (rc == 0) {
-        left = arcs_width(&layout, PCI_NODE_CPU);
+        left = fmax(1, arcs_width(&layout, PCI_NODE_CPU)); /* 1: the edge of a box */
         right = left + layout.column[0] + layout.levels * layout.gap +
                 (layout.levels - 1) * layout.column[1] + layout.column[2];
         bar = right + arcs_width(&layout, PCI_NODE_GPU);
