@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * overhead [COLLECTIVE]: what an installed but idle component costs a call: times MPI_Allreduce, or
- * another collective, of one int on MPI_COMM_WORLD many times and prints the best mean of several
- * blocks, in nanoseconds. Run by overhead.sh with and without the component.
+ * another collective or MPI_Sendrecv, of one int on MPI_COMM_WORLD many times and prints the best
+ * mean of several blocks, in nanoseconds. Run by overhead.sh with and without the component.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -30,10 +30,24 @@ static void bcast(void)
     MPI_Bcast(out, 1, MPI_INT, 0, MPI_COMM_WORLD);
 }
 
+/* Two calls of the PML; of one rank: to itself. */
+static void sendrecv(void)
+{
+    static int rank = -1, size;
+
+    if (rank < 0) {
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Comm_size(MPI_COMM_WORLD, &size);
+    }
+    MPI_Sendrecv(&in, 1, MPI_INT, (rank + 1) % size, 0, out, 1, MPI_INT, (rank + size - 1) % size,
+                 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static const struct {
     const char *name;
     void (*call)(void);
-} collectives[] = {{"allreduce", allreduce}, {"allgather", allgather}, {"bcast", bcast}};
+} collectives[] = {
+    {"allreduce", allreduce}, {"allgather", allgather}, {"bcast", bcast}, {"sendrecv", sendrecv}};
 
 /* NULL: no such collective. */
 static void (*find(const char *name))(void)
@@ -56,7 +70,7 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (call == NULL || size > (int) (sizeof out / sizeof *out)) {
-        fprintf(stderr, "usage: overhead [allreduce|allgather|bcast], up to 1024 ranks\n");
+        fprintf(stderr, "usage: overhead [allreduce|allgather|bcast|sendrecv], up to 1024 ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (int block = 0; block < BLOCKS; block++) {

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # overhead.sh BUILD [RANKS [COLLECTIVE]]: nanoseconds a call that an idle component costs:
-# MPI_Allreduce (or COLLECTIVE: allgather, bcast) of one int without the component, with
+# MPI_Allreduce (or COLLECTIVE: allgather, bcast, sendrecv) of one int without the component, with
 # coll_gpuring_priority=0, and with priority 90 and device=auto in a process without the CUDA driver
 # (each call is looked at and handed on; a BUILD without CUDA makes no modules then); and of an
 # allreduce that is left to the previous component ("left": device=host, algorithm=previous). Rounds are

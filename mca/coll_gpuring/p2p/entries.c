@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The functions in the PML's table. Each begins with the question whether its buffer could be on a
- * GPU at all; where it cannot, nothing else is done.
+ * The functions in the PML's table. While no driver can be in the process they do nothing but call
+ * the PML; all else is in functions of their own, so that this is a few instructions.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dladdr */
@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 
+#include "mca/coll_gpuring/device/loads.h"
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/message.h"
 #include "mca/coll_gpuring/p2p/previous.h"
@@ -22,7 +23,7 @@
 
 mca_pml_base_module_t gpuring_p2p_previous;
 
-#define SLOW __attribute__((noinline)) int /* keeps the entries short */
+#define SLOW __attribute__((noinline)) int
 
 static void wait_turn(const struct ompi_communicator_t *comm, int peer)
 {
@@ -54,13 +55,13 @@ static int copy_in(struct gpuring_p2p_message *message)
     return gpuring_compat_error(status == GPURING_OK ? gpuring_p2p_message_wait(message) : status);
 }
 
-static SLOW send_possible(const void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                          int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm)
+static SLOW send_slow(const void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
+                      int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm)
 {
     struct gpuring_p2p_message message;
     int code;
 
-    if (!find_send(&message, buffer, count, type, comm, peer)) {
+    if (!gpuring_memory_possible() || !find_send(&message, buffer, count, type, comm, peer)) {
         return gpuring_p2p_previous.pml_send(buffer, count, type, peer, tag, mode, comm);
     }
     code = reserve(&message, count, type);
@@ -93,14 +94,14 @@ static int copy_out(struct gpuring_p2p_message *message, const ompi_status_publi
     return copied == GPURING_OK ? code : gpuring_compat_error(copied);
 }
 
-static SLOW recv_possible(void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                          int tag, struct ompi_communicator_t *comm, ompi_status_public_t *status)
+static SLOW recv_slow(void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
+                      struct ompi_communicator_t *comm, ompi_status_public_t *status)
 {
     struct gpuring_p2p_message message;
     ompi_status_public_t own = {0};
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_recv(buffer, count, type, peer, tag, comm, status);
     }
     code = reserve(&message, count, type);
@@ -115,14 +116,14 @@ static SLOW recv_possible(void *buffer, size_t count, struct ompi_datatype_t *ty
     return code;
 }
 
-static SLOW mrecv_possible(void *buffer, size_t count, struct ompi_datatype_t *type,
-                           struct ompi_message_t **matched, ompi_status_public_t *status)
+static SLOW mrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type,
+                       struct ompi_message_t **matched, ompi_status_public_t *status)
 {
     struct gpuring_p2p_message message;
     ompi_status_public_t own = {0};
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_mrecv(buffer, count, type, matched, status);
     }
     code = reserve(&message, count, type);
@@ -137,43 +138,43 @@ static SLOW mrecv_possible(void *buffer, size_t count, struct ompi_datatype_t *t
     return code;
 }
 
-static SLOW isend_possible(const void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                           int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm,
-                           ompi_request_t **request)
+static SLOW isend_slow(const void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
+                       int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm,
+                       ompi_request_t **request)
 {
     struct gpuring_p2p_envelope to = {
         .comm = comm, .peer = peer, .tag = tag, .sends = true, .mode = mode};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!find_send(&message, buffer, count, type, comm, peer)) {
+    if (!gpuring_memory_possible() || !find_send(&message, buffer, count, type, comm, peer)) {
         return gpuring_p2p_previous.pml_isend(buffer, count, type, peer, tag, mode, comm, request);
     }
     code = reserve(&message, count, type);
     return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, &to, request) : code;
 }
 
-static SLOW irecv_possible(void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                           int tag, struct ompi_communicator_t *comm, ompi_request_t **request)
+static SLOW irecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
+                       struct ompi_communicator_t *comm, ompi_request_t **request)
 {
     struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_irecv(buffer, count, type, peer, tag, comm, request);
     }
     code = reserve(&message, count, type);
     return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, &from, request) : code;
 }
 
-static SLOW imrecv_possible(void *buffer, size_t count, struct ompi_datatype_t *type,
-                            struct ompi_message_t **matched, ompi_request_t **request)
+static SLOW imrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type,
+                        struct ompi_message_t **matched, ompi_request_t **request)
 {
     struct gpuring_p2p_message message;
     int code;
 
-    if (gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (gpuring_memory_possible() && gpuring_p2p_message_find(&message, buffer, count, type)) {
         struct gpuring_p2p_envelope from = {.comm = (*matched)->comm,
                                             .matched = matched,
                                             .peer = (*matched)->peer,
@@ -190,16 +191,16 @@ static SLOW imrecv_possible(void *buffer, size_t count, struct ompi_datatype_t *
  * memory is the PML's for good. Nobody sees how a send of it starts: once there is one, no send may
  * be left behind whose data is still copied, for it would be overtaken.
  */
-static SLOW isend_init_possible(const void *buffer, size_t count, struct ompi_datatype_t *type,
-                                int peer, int tag, mca_pml_base_send_mode_t mode,
-                                struct ompi_communicator_t *comm, ompi_request_t **request)
+static SLOW isend_init_slow(const void *buffer, size_t count, struct ompi_datatype_t *type,
+                            int peer, int tag, mca_pml_base_send_mode_t mode,
+                            struct ompi_communicator_t *comm, ompi_request_t **request)
 {
     struct gpuring_p2p_envelope to = {
         .comm = comm, .peer = peer, .tag = tag, .sends = true, .mode = mode};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
         gpuring_p2p_request_unseen_sends();
         wait_turn(comm, peer);
         return gpuring_p2p_previous.pml_isend_init(buffer, count, type, peer, tag, mode, comm,
@@ -209,14 +210,14 @@ static SLOW isend_init_possible(const void *buffer, size_t count, struct ompi_da
     return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, &to, request) : code;
 }
 
-static SLOW irecv_init_possible(void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                                int tag, struct ompi_communicator_t *comm, ompi_request_t **request)
+static SLOW irecv_init_slow(void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
+                            int tag, struct ompi_communicator_t *comm, ompi_request_t **request)
 {
     struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_irecv_init(buffer, count, type, peer, tag, comm, request);
     }
     code = reserve(&message, count, type);
@@ -226,13 +227,13 @@ static SLOW irecv_init_possible(void *buffer, size_t count, struct ompi_datatype
 /*
  * The functions in the table. A tag below 0 is another component's; of receives, MPI_ANY_TAG is -1.
  */
-#define ENTRY(name, lowest, arguments, values)                      \
-    static int name##_entry arguments                               \
-    {                                                               \
-        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) { \
-            return name##_possible values;                          \
-        }                                                           \
-        return gpuring_p2p_previous.pml_##name values;              \
+#define ENTRY(name, lowest, arguments, values)                    \
+    static int name##_entry arguments                             \
+    {                                                             \
+        if (OPAL_UNLIKELY((lowest) && gpuring_loads_changed())) { \
+            return name##_slow values;                            \
+        }                                                         \
+        return gpuring_p2p_previous.pml_##name values;            \
     }
 ENTRY(send, tag >= 0,
       (const void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
@@ -267,8 +268,8 @@ static int isend_init_entry(const void *buffer, size_t count, struct ompi_dataty
                             int peer, int tag, mca_pml_base_send_mode_t mode,
                             struct ompi_communicator_t *comm, ompi_request_t **request)
 {
-    if (tag >= 0 && gpuring_memory_possible()) {
-        return isend_init_possible(buffer, count, type, peer, tag, mode, comm, request);
+    if (tag >= 0 && gpuring_loads_changed()) {
+        return isend_init_slow(buffer, count, type, peer, tag, mode, comm, request);
     }
     gpuring_p2p_request_unseen_sends();
     return gpuring_p2p_previous.pml_isend_init(buffer, count, type, peer, tag, mode, comm, request);

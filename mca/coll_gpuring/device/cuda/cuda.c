@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/device/loads.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -110,6 +111,7 @@ static void cuda_close(struct gpuring_device *device)
 {
     bool current;
 
+    gpuring_loads_close();
     if (device == NULL) {
         return;
     }
