@@ -92,7 +92,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/rail.c \
     mca/coll_gpuring/net/verbs/verbs.c \
     mca/coll_gpuring/net/verbs/verbs.h \
-    mca/coll_gpuring/net/verbs/watch.c
+    mca/coll_gpuring/net/verbs/events.c
 endif
 if GPURING_HAVE_UCX
 libgpuring_core_la_CPPFLAGS += $(UCX_CPPFLAGS)

@@ -183,9 +183,9 @@ static void test_events(void **state)
     world_open(&world, devices, 2, 3,
                NULL); /* links 0 and 2 on the first device, 1 on the second */
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
-    until_logged("[port-down] host1: device roce0 port 1");
+    until_logged(&world, "[port-down] host1: device roce0 port 1");
     fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE);
-    until_logged("[port-up] host1: device roce0 port 1");
+    until_logged(&world, "[port-up] host1: device roce0 port 1");
     world_transfer_well(&world, 0, 20);
 
     fake_verbs_event(0, IBV_EVENT_QP_FATAL); /* the youngest: the receiving end of link 2 */
@@ -228,7 +228,7 @@ static void test_each_event(void **state)
         world_open(&world, &world_roce, 1, 2, NULL);
         fake_verbs_event(0, events[i].type);
         fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE); /* when this is told, the other is done */
-        until_logged("[port-up]");
+        until_logged(&world, "[port-up]");
         for (int link = 0; link < 2; link++) {
             if (events[i].ends[link]) {
                 until_failed(&world.recv[link]);

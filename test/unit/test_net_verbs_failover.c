@@ -339,18 +339,19 @@ static void test_port_down(void **state)
     (void) state;
     world_open(&world, devices, 2, 2, &config);
     fake_verbs_event(0, IBV_EVENT_PORT_ERR);
-    until_logged("[port-down] host1: device roce0 port 1");
-    until_logged("device roce0 port 1 failed: a fake event; check the cable and the switch; it "
+    until_logged(&world, "[port-down] host1: device roce0 port 1");
+    until_logged(&world,
+                 "device roce0 port 1 failed: a fake event; check the cable and the switch; it "
                  "goes on by device roce1 port 1");
     assert_true(world_transfer_together(&world, 0, 100));
     assert_true(world_transfer_together(&world, 1, 100));
     assert_int_equal(world_rail(&world.recv[0], 0).state, GPURING_VERBS_DOWN);
     /* The spare, too: no path is left, and the retries decide. */
     fake_verbs_event(1, IBV_EVENT_PORT_ERR);
-    until_logged("[port-down] host1: device roce1 port 1");
+    until_logged(&world, "[port-down] host1: device roce1 port 1");
     assert_true(world_transfer_together(&world, 0, 100));
     fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE);
-    until_logged("[port-up] host1: device roce0 port 1");
+    until_logged(&world, "[port-up] host1: device roce0 port 1");
     fake_verbs_event(1, IBV_EVENT_DEVICE_FATAL);
     until_failed(&world.recv[0]);
     assert_non_null(strstr(error_of(&world.recv[0]), ", after device roce0 port 1: "));
@@ -369,7 +370,7 @@ static void test_mute_device(void **state)
     world_transfer_well(&world, 0, 20);
     fake_verbs_mute(0);
     fake_verbs_event(0, IBV_EVENT_DEVICE_FATAL);
-    until_logged("device roce0 port 1 failed: local catastrophic error");
+    until_logged(&world, "device roce0 port 1 failed: local catastrophic error");
     assert_true(world_transfer_together(&world, 0, 100));
     assert_null(world_rail(&world.recv[0], 0).qp);
     world_close(&world);

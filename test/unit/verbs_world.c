@@ -305,13 +305,19 @@ void until_sleeping(const struct gpuring_proxy *proxy)
     }
 }
 
-void until_logged(const char *text)
+void until_logged(const struct world *world, const char *text)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
     const struct timespec nap = {.tv_nsec = 1000000};
 
+    for (int i = 0; i < 2; i++) {
+        gpuring_proxy_begin(world->proxy[i]);
+    }
     while (!log_has(text)) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        gpuring_proxy_end(world->proxy[i]);
     }
 }

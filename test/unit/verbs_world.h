@@ -79,7 +79,8 @@ struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail);
 /* Waits with a deadline. */
 void until_failed(const struct lane_end *end);
 void until_sleeping(const struct gpuring_proxy *proxy);
-void until_logged(const char *text);
+/* Both are kept awake meanwhile. */
+void until_logged(const struct world *world, const char *text);
 
 bool log_has(const char *text);
 /* For cmocka's setup of a test. */

@@ -244,6 +244,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
         return;
     }
     net->watched_ns = now;
+    gpuring_verbs_events(net);
     GPURING_NET_EACH_LINK(net, link)
     {
         if (link->connected && link->base.user != NULL && !link->peer_closed &&

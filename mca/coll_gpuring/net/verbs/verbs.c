@@ -71,7 +71,6 @@ void gpuring_verbs_use(const struct gpuring_verbs *functions)
 
 static void verbs_close(struct gpuring_net *net)
 {
-    gpuring_verbs_watch_stop(net);
     gpuring_verbs_forget(net);
     if (net->epoll >= 0) {
         close(net->epoll);
@@ -101,7 +100,6 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
         status = GPURING_ERR_IO;
     }
     status = status == GPURING_OK ? gpuring_verbs_discover(net) : status;
-    status = status == GPURING_OK ? gpuring_verbs_watch_start(net) : status;
     if (status != GPURING_OK) {
         verbs_close(net);
         return status;

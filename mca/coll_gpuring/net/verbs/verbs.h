@@ -140,6 +140,7 @@ struct gpuring_verbs_adapter {
     struct gpuring_verbs_mr *mrs;
     struct ibv_mr *discard; /* where flushing reads go; NULL until one is needed */
     char name[64];
+    bool removed; /* the device is gone for good */
 };
 
 struct gpuring_verbs_port {
@@ -248,7 +249,6 @@ struct gpuring_net {
     int epoll;                          /* all completion channels */
     uint64_t watched_ns;                /* when idle links were last looked at */
     unsigned recovering;                /* links that are */
-    struct gpuring_verbs_watch *watch;  /* thread for asynchronous events */
 };
 
 static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
@@ -405,8 +405,7 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net);
 void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
 void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);
 
-/* net/verbs/watch.c: asynchronous events, by a thread */
-int gpuring_verbs_watch_start(struct gpuring_net *net);
-void gpuring_verbs_watch_stop(struct gpuring_net *net);
+/* net/verbs/events.c: what the adapters report of themselves */
+void gpuring_verbs_events(struct gpuring_net *net);
 
 #endif

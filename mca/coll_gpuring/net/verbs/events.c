@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The adapters' asynchronous events: ports that go down and come back, and fatal errors of devices
+ * and queue pairs. Looked at a few times a second while the proxy is awake, and before it sends
+ * anything when it wakes up.
+ */
+#include <errno.h>
+
+#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/util/log.h"
+
+#define DEVICE_REMEDY gpuring_verbs_remedy(IBV_WC_FATAL_ERR)
+
+/* Which rails an event is about: those of a queue pair, of a port, or of a whole adapter. */
+struct concerned {
+    const struct gpuring_verbs_adapter *adapter;
+    const struct ibv_qp *qp; /* NULL: any */
+    int port;                /* 0: any */
+};
+
+static bool concerns(const struct concerned *who, const struct gpuring_verbs_rail *rail)
+{
+    return rail->state == GPURING_VERBS_UP && rail->port->adapter == who->adapter &&
+           (who->qp == NULL || rail->qp == who->qp) &&
+           (who->port == 0 || rail->port->number == who->port);
+}
+
+/* Can the link go on without the rails that are concerned? */
+static bool has_others(const struct gpuring_net_link *link, const struct concerned *who)
+{
+    for (unsigned r = 0; r < link->nrails; r++) {
+        if (link->rail[r].state == GPURING_VERBS_UP && !concerns(who, &link->rail[r])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `spare`: only where there is another rail to go on by. */
+static void fail_rails(struct gpuring_net *net, const struct concerned *who, bool spare,
+                       const char *what, const char *remedy)
+{
+    struct gpuring_net_link *link;
+
+    GPURING_NET_EACH_LINK(net, link)
+    {
+        bool goes_on = !spare || has_others(link, who);
+
+        for (unsigned r = 0; r < link->nrails && link->connected && !link->peer_closed && goes_on;
+             r++) {
+            if (concerns(who, &link->rail[r])) {
+                gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
+            }
+        }
+    }
+}
+
+static void handle(struct gpuring_net *net, const struct gpuring_verbs_adapter *adapter,
+                   const struct ibv_async_event *event)
+{
+    const char *what = gpuring_verbs.event_type_str(event->event_type);
+    struct concerned who = {.adapter = adapter};
+    int port = event->element.port_num;
+
+    switch (event->event_type) {
+    case IBV_EVENT_PORT_ERR:
+        gpuring_warn("[port-down] %s: device %s port %d is down; connections that have no other "
+                     "path fail if "
+                     "it does not come back within the retries (coll_gpuring_verbs_timeout, "
+                     "coll_gpuring_verbs_retry_count)",
+                     net->base.host, adapter->name, port);
+        who.port = port;
+        fail_rails(net, &who, true, what, "check the cable and the switch");
+        break;
+    case IBV_EVENT_PORT_ACTIVE:
+        gpuring_warn(
+            "[port-up] %s: device %s port %d is up again; connections that left it stay where they "
+            "are",
+            net->base.host, adapter->name, port);
+        break;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+        who.qp = event->element.qp;
+        fail_rails(net, &who, false, what,
+                   "the peer sent what this end refuses, or the device failed: see the kernel's "
+                   "log (dmesg)");
+        break;
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+        fail_rails(net, &who, false, what, DEVICE_REMEDY);
+        break;
+    default:
+        gpuring_debug("%s: device %s: %s", net->base.host, adapter->name, what);
+        break;
+    }
+}
+
+void gpuring_verbs_events(struct gpuring_net *net)
+{
+    for (struct gpuring_verbs_adapter *a = net->adapters; a != NULL; a = a->next) {
+        const struct concerned who = {.adapter = a};
+        struct ibv_async_event event;
+
+        while (!a->removed && gpuring_verbs.get_async_event(a->context, &event) == 0) {
+            handle(net, a, &event);
+            gpuring_verbs.ack_async_event(&event); /* destroying a queue pair waits for that */
+        }
+        if (!a->removed && errno != EAGAIN && errno != EINTR) {
+            a->removed = true;
+            fail_rails(net, &who, false, "the device was removed", DEVICE_REMEDY);
+        }
+    }
+}
