@@ -51,6 +51,8 @@ struct session {
     struct lane_end send[MAX_LINKS], recv[MAX_LINKS];
 };
 
+static struct gpuring_gate gate = GPURING_GATE_INIT;
+
 static const struct gpuring_net_ops *net_by_name(const char *name)
 {
 #if GPURING_HAVE_UCX
@@ -91,8 +93,8 @@ static int parse(int argc, char **argv, struct options *o)
     int option;
 
     *o = (struct options){.ops = NULL,
-                          .net = {.verbs_timeout = -1, .verbs_retry_count = -1},
-                          .waits = {.spin_us = -1, .yield_us = -1},
+                          .net = {.gate = &gate, .verbs_timeout = -1, .verbs_retry_count = -1},
+                          .waits = {.gate = &gate, .spin_us = -1, .yield_us = -1},
                           .device = -1,
                           .links = 1,
                           .nslots = 8,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -28,7 +29,7 @@ struct message {
 
 struct ring_state {
     uint64_t posted, delivered, credit;
-    bool sent_news;   /* delivered has grown since the last SENT */
+    bool sent_news;   /* delivered has grown since that was last reported */
     bool credit_news; /* credit has grown, by the pair's data */
 };
 
@@ -40,7 +41,7 @@ struct gpuring_net_link {
     uint64_t id;
     enum gpuring_net_direction direction;
     struct gpuring_net_memory memory;
-    void *user;
+    struct gpuring_proxy_conn *conn;
     struct message *queue, **queue_end;
     struct ring_state ring[GPURING_PROTOCOL_COUNT];
     bool connected;
@@ -276,16 +277,11 @@ static void mock_link_abort(struct gpuring_net_link *link, int status)
     pthread_mutex_unlock(&fabric.mutex);
 }
 
-static void mock_link_set_user(struct gpuring_net_link *link, void *user)
+static void mock_link_attach(struct gpuring_net_link *link, struct gpuring_proxy_conn *conn)
 {
     pthread_mutex_lock(&fabric.mutex);
-    link->user = user;
+    link->conn = conn;
     pthread_mutex_unlock(&fabric.mutex);
-}
-
-static void *mock_link_user(const struct gpuring_net_link *link)
-{
-    return link->user;
 }
 
 /* Under the mutex: put a message into the peer's queue. Takes what mock_post checked. */
@@ -381,8 +377,7 @@ static int mock_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
     return status;
 }
 
-static void deliver_data(struct gpuring_net_link *link, const struct message *message,
-                         struct gpuring_net_event *event)
+static void deliver_data(struct gpuring_net_link *link, const struct message *message)
 {
     const struct gpuring_net_ring *to = &link->memory.ring[message->protocol];
     const struct gpuring_net_ring *from = &link->peer->memory.ring[message->protocol];
@@ -393,22 +388,34 @@ static void deliver_data(struct gpuring_net_link *link, const struct message *me
     link->ring[message->protocol].delivered = message->step + 1;
     link->peer->ring[message->protocol].delivered = message->step + 1;
     link->peer->ring[message->protocol].sent_news = true;
-    event->kind = GPURING_NET_RECEIVED;
-    event->bytes = message->bytes;
+    gpuring_proxy_arrived(link->conn, message->protocol, message->step, message->bytes);
     if (link->pair != NULL && message->head > link->pair->ring[message->protocol].credit) {
         link->pair->ring[message->protocol].credit = message->head;
         link->pair->ring[message->protocol].credit_news = true;
     }
 }
 
+static void deliver(struct gpuring_net_link *link, const struct message *message)
+{
+    uint64_t *credit = &link->ring[message->protocol].credit;
+
+    if (message->kind == MESSAGE_DATA) {
+        deliver_data(link, message);
+        return;
+    }
+    /* What the pair's data brought may have overtaken it. */
+    *credit = message->step > *credit ? message->step : *credit;
+    gpuring_proxy_credited(link->conn, message->protocol, *credit);
+}
+
 /* Deliver what is due of one link; messages of a protocol keep their order, protocols do not. */
-static int poll_queue(struct gpuring_net_link *link, struct gpuring_net_event *events, int max)
+static int poll_queue(struct gpuring_net_link *link)
 {
     bool blocked[GPURING_PROTOCOL_COUNT] = {false};
     struct message **at = &link->queue;
     int count = 0;
 
-    while (*at != NULL && count < max) {
+    while (*at != NULL) {
         struct message *message = *at;
 
         if (message->delay > 0) {
@@ -419,18 +426,7 @@ static int poll_queue(struct gpuring_net_link *link, struct gpuring_net_event *e
             at = &message->next;
             continue;
         }
-        events[count] = (struct gpuring_net_event){
-            .link = link, .protocol = message->protocol, .step = message->step};
-        if (message->kind == MESSAGE_DATA) {
-            deliver_data(link, message, &events[count]);
-        } else {
-            events[count].kind = GPURING_NET_CREDIT;
-            /* What the pair's data brought may have overtaken it. */
-            if (message->step > link->ring[message->protocol].credit) {
-                link->ring[message->protocol].credit = message->step;
-            }
-            events[count].step = link->ring[message->protocol].credit;
-        }
+        deliver(link, message);
         count++;
         *at = message->next;
         if (*at == NULL) {
@@ -441,33 +437,29 @@ static int poll_queue(struct gpuring_net_link *link, struct gpuring_net_event *e
     return count;
 }
 
-/* CREDIT and SENT of all protocols, then the error. */
-static int poll_news(struct gpuring_net_link *link, struct gpuring_net_event *events, int max)
+/* What other processes have left for this one: credits and sends of all protocols, then the error.
+ */
+static int poll_news(struct gpuring_net_link *link)
 {
     int count = 0;
 
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT && count < max; p++) {
-        if (link->ring[p].credit_news) {
-            link->ring[p].credit_news = false;
-            events[count++] = (struct gpuring_net_event){.kind = GPURING_NET_CREDIT,
-                                                         .link = link,
-                                                         .protocol = (enum gpuring_protocol) p,
-                                                         .step = link->ring[p].credit};
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        struct ring_state *ring = &link->ring[p];
+
+        if (ring->credit_news) {
+            gpuring_proxy_credited(link->conn, p, ring->credit);
+            count++;
         }
-    }
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT && count < max; p++) {
-        if (link->ring[p].sent_news && link->direction == GPURING_NET_SEND) {
-            link->ring[p].sent_news = false;
-            events[count++] = (struct gpuring_net_event){.kind = GPURING_NET_SENT,
-                                                         .link = link,
-                                                         .protocol = (enum gpuring_protocol) p,
-                                                         .step = link->ring[p].delivered - 1};
+        if (ring->sent_news && link->direction == GPURING_NET_SEND) {
+            gpuring_proxy_sent(link->conn, p, ring->delivered);
+            count++;
         }
+        ring->credit_news = ring->sent_news = false;
     }
-    if (link->error_news && count < max) {
+    if (link->error_news) {
         link->error_news = false;
-        events[count++] = (struct gpuring_net_event){
-            .kind = GPURING_NET_ERROR, .link = link, .status = link->status, .text = link->text};
+        gpuring_proxy_failed(link->conn, link->status, link->text);
+        count++;
     }
     return count;
 }
@@ -477,26 +469,22 @@ static bool cut_off(const struct gpuring_net_link *link)
     return link->peer != NULL && (link->peer->net->stalled || link->peer->net->dead);
 }
 
-static int mock_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count)
+static int mock_poll(struct gpuring_net *net)
 {
-    int n = 0;
+    int count = 0;
 
     pthread_mutex_lock(&fabric.mutex);
-    for (struct gpuring_net_link *link = net->links; link != NULL && n < max; link = link->next) {
-        if (net->dead || net->stalled) {
-            break;
-        }
-        if (link->user == NULL) {
+    for (struct gpuring_net_link *link = net->links; link != NULL; link = link->next) {
+        if (net->dead || net->stalled || link->conn == NULL) {
             continue;
         }
         if (link->connected && link->status == GPURING_OK && !cut_off(link)) {
-            n += poll_queue(link, events + n, max - n);
+            count += poll_queue(link);
         }
-        n += poll_news(link, events + n, max - n);
+        count += poll_news(link);
     }
     pthread_mutex_unlock(&fabric.mutex);
-    *count = n;
-    return GPURING_OK;
+    return count;
 }
 
 static int mock_quiet(struct gpuring_net *net)
@@ -572,8 +560,7 @@ const struct gpuring_net_ops gpuring_net_mock = {
     .link_pair = mock_link_pair,
     .link_close = mock_link_close,
     .link_abort = mock_link_abort,
-    .link_set_user = mock_link_set_user,
-    .link_user = mock_link_user,
+    .link_attach = mock_link_attach,
     .post = mock_post,
     .credit = mock_credit,
     .poll = mock_poll,

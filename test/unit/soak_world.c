@@ -38,10 +38,12 @@ static void process_open(struct soak_process *process, int number, uint64_t *ran
 {
     /* Threads that poll, that yield and that nap at once. */
     const int spins[] = {-1, 0, 100};
-    const struct gpuring_proxy_config config = {.spin_us = spins[soak_random(random) % 3],
+    const struct gpuring_proxy_config config = {.gate = &process->gate,
+                                                .spin_us = spins[soak_random(random) % 3],
                                                 .yield_us = soak_random(random) % 2 ? -1 : 0};
     const struct gpuring_net_config net = {.local_host = process->host};
 
+    process->gate = (struct gpuring_gate) GPURING_GATE_INIT;
     snprintf(process->host, sizeof process->host, "host%d", number);
     assert_int_equal(gpuring_net_mock.open(&net, &process->net), GPURING_OK);
     assert_int_equal(gpuring_proxy_create(&config, &process->proxy), GPURING_OK);

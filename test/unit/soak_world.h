@@ -18,6 +18,7 @@
 #define SOAK_CHANNELS   2
 
 struct soak_process {
+    struct gpuring_gate gate;
     struct gpuring_net *net;
     struct gpuring_proxy *proxy;
     char host[16];

@@ -55,15 +55,16 @@ static int exchange(int fd, const void *mine, size_t bytes, void *theirs, size_t
     return got > 0 ? 0 : -1;
 }
 
-static int ucx_rails; /* of the nets that side_open opens */
+static struct gpuring_gate gate = GPURING_GATE_INIT; /* of each process by itself */
+static int ucx_rails;                                /* of the nets that side_open opens */
 
 static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd)
 {
     static uint8_t process[16384], peer_process[16384];
     uint8_t handle[GPURING_NET_HANDLE_BYTES], peer_handle[GPURING_NET_HANDLE_BYTES];
-    const struct gpuring_net_config config = {.local_host = sender ? "sender" : "receiver",
-                                              .ucx_rails = ucx_rails};
-    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
+    const struct gpuring_net_config config = {
+        .gate = &gate, .local_host = sender ? "sender" : "receiver", .ucx_rails = ucx_rails};
+    const struct gpuring_proxy_config waits = {.gate = &gate, .spin_us = -1, .yield_us = -1};
     size_t bytes = sizeof handle, peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
     int status;
@@ -301,8 +302,8 @@ static bool refuses_few_descriptors(const struct gpuring_net_config *config)
 
 static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
 {
-    const struct gpuring_net_config usual = {.local_host = "here"};
-    const struct gpuring_net_config rails = {.local_host = "here", .ucx_rails = 2};
+    const struct gpuring_net_config usual = {.gate = &gate, .local_host = "here"};
+    const struct gpuring_net_config rails = {.gate = &gate, .local_host = "here", .ucx_rails = 2};
     struct gpuring_net *net = NULL;
     const char *why;
     struct side side;
@@ -424,7 +425,7 @@ static void test_abort(void **state)
 /* In the child: UCX must not be started in the parent of other tests. */
 static bool environment_side(int fd, bool sender, uint64_t slot_bytes)
 {
-    const struct gpuring_net_config config = {.local_host = "here"};
+    const struct gpuring_net_config config = {.gate = &gate, .local_host = "here"};
     const struct gpuring_net_device *devices;
     struct gpuring_net *net;
     size_t before = 0, after = 0;

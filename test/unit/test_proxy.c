@@ -22,6 +22,7 @@
 #define PROCESSES  4
 
 struct process {
+    struct gpuring_gate gate;
     struct gpuring_net *net;
     struct gpuring_proxy *proxy;
     char host[16];
@@ -37,10 +38,13 @@ static void process_start(struct process *process, int number,
                           const struct gpuring_proxy_config *config)
 {
     struct gpuring_net_config net = {.local_host = process->host};
+    struct gpuring_proxy_config guarded = *config;
 
+    process->gate = (struct gpuring_gate) GPURING_GATE_INIT;
+    guarded.gate = &process->gate;
     snprintf(process->host, sizeof process->host, "host%d", number);
     assert_int_equal(gpuring_net_mock.open(&net, &process->net), GPURING_OK);
-    assert_int_equal(gpuring_proxy_create(config, &process->proxy), GPURING_OK);
+    assert_int_equal(gpuring_proxy_create(&guarded, &process->proxy), GPURING_OK);
     assert_int_equal(gpuring_proxy_add_net(process->proxy, &gpuring_net_mock, process->net),
                      GPURING_OK);
 }

@@ -57,7 +57,8 @@ static bool near_by(void *context, int net_device, enum gpuring_net_direction di
 static void rank_open(struct rank *self, int r, unsigned *ways)
 {
     static const int node[RANKS] = {0, 1};
-    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
+    static struct gpuring_gate gates[RANKS];
+    const struct gpuring_proxy_config waits = {.gate = &gates[r], .spin_us = -1, .yield_us = -1};
     struct gpuring_net_config net = world_defaults;
     struct gpuring_channel channel = {.ring = {.prev = 1 - r, .next = 1 - r, .index = r}};
     struct gpuring_transport_config config = {
@@ -73,6 +74,8 @@ static void rank_open(struct rank *self, int r, unsigned *ways)
         .net_direct_context = ways,
     };
 
+    gates[r] = (struct gpuring_gate) GPURING_GATE_INIT;
+    net.gate = &gates[r];
     net.local_host = config.hostname;
     assert_int_equal(gpuring_net_verbs.open(&net, &self->net), GPURING_OK);
     assert_int_equal(gpuring_proxy_create(&waits, &self->proxy), GPURING_OK);

@@ -32,8 +32,9 @@ const struct fake_device world_infiniband = {.name = "ib0",
 const struct fake_device world_roce_next = ROCE("roce1", 2);
 const struct fake_device world_roce_last = ROCE("roce2", 3);
 const struct fake_faults world_no_faults;
+static struct gpuring_gate gates[2] = {GPURING_GATE_INIT, GPURING_GATE_INIT}; /* of each process */
 const struct gpuring_net_config world_defaults = {
-    .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
+    .gate = &gates[0], .verbs_timeout = -1, .verbs_retry_count = -1, .local_host = "here"};
 
 static char log_text[8192];
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -76,12 +77,13 @@ void world_open(struct world *world, const struct fake_device *devices, int ndev
 void world_open_in(struct world *world, int ndevices, int nlinks,
                    const struct gpuring_net_config *given, const struct gpuring_device_nic *gpu)
 {
-    const struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
+    struct gpuring_proxy_config waits = {.spin_us = -1, .yield_us = -1};
     struct gpuring_net_config config = given != NULL ? *given : world_defaults;
 
     memset(world, 0, sizeof *world);
     for (int i = 0; i < 2; i++) {
         config.local_host = i == 0 ? "host0" : "host1";
+        config.gate = waits.gate = &gates[i];
         assert_int_equal(gpuring_net_verbs.open(&config, &world->net[i]), GPURING_OK);
         assert_int_equal(gpuring_proxy_create(&waits, &world->proxy[i]), GPURING_OK);
         assert_int_equal(gpuring_proxy_add_net(world->proxy[i], &gpuring_net_verbs, world->net[i]),
@@ -274,9 +276,9 @@ struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail)
     struct gpuring_net_base *net = end->link->base.net;
     struct gpuring_verbs_rail copy;
 
-    gpuring_gate_enter(&net->gate);
+    gpuring_gate_enter(net->gate);
     copy = end->link->rail[rail];
-    gpuring_gate_leave(&net->gate);
+    gpuring_gate_leave(net->gate);
     return copy;
 }
 

@@ -8,20 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-int gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config)
+void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config)
 {
-    gpuring_list_init(&net->news);
+    net->gate = config->gate;
     snprintf(net->host, sizeof net->host, "%s",
              config->local_host != NULL ? config->local_host : "this host");
-    return gpuring_gate_init(&net->gate) == 0 ? GPURING_OK : GPURING_ERR_NOMEM;
 }
 
 void gpuring_net_base_destroy(struct gpuring_net_base *net)
 {
-    gpuring_gate_destroy(&net->gate);
     free(net->links);
 }
 
@@ -85,14 +84,6 @@ void gpuring_net_base_remove(struct gpuring_net_base_link *link)
     if (link->pair != NULL) {
         link->pair->pair = NULL;
     }
-    gpuring_list_remove(&link->news);
-}
-
-void gpuring_net_base_news(struct gpuring_net_base_link *link)
-{
-    if (!gpuring_list_linked(&link->news)) {
-        gpuring_list_append(&link->net->news, &link->news);
-    }
 }
 
 void gpuring_net_base_pair(struct gpuring_net_link *send_link,
@@ -101,18 +92,44 @@ void gpuring_net_base_pair(struct gpuring_net_link *send_link,
     struct gpuring_net_base_link *send = (struct gpuring_net_base_link *) send_link;
     struct gpuring_net_base_link *receive = (struct gpuring_net_base_link *) receive_link;
 
-    gpuring_gate_enter(&send->net->gate);
     send->pair = receive;
     receive->pair = send;
-    gpuring_gate_leave(&send->net->gate);
 }
 
 void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head)
 {
-    if (head > link->count[protocol].credit && link->status == GPURING_OK) {
+    if (head > link->count[protocol].credit && link->conn != NULL) {
         link->count[protocol].credit = head;
-        gpuring_net_base_news(link);
+        link->net->events++;
+        gpuring_proxy_credited(link->conn, protocol, head);
     }
+}
+
+static void arrived(const struct gpuring_net_base_link *link, unsigned protocol, uint64_t step)
+{
+    const struct gpuring_net_count *count = &link->count[protocol];
+
+    if (link->conn != NULL && link->direction == GPURING_NET_RECV) {
+        gpuring_proxy_arrived(link->conn, protocol, step, count->size[step % count->memory.nslots]);
+    }
+}
+
+void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol, uint64_t step)
+{
+    struct gpuring_net_count *count = &link->count[protocol];
+
+    if (step < count->done) {
+        return;
+    }
+    count->early |= UINT64_C(1) << (step % 64);
+    while ((count->early >> (count->done % 64) & 1) != 0) {
+        count->early &= ~(UINT64_C(1) << (count->done % 64));
+        arrived(link, protocol, count->done++);
+    }
+    if (link->conn != NULL && link->direction == GPURING_NET_SEND) {
+        gpuring_proxy_sent(link->conn, protocol, count->done);
+    }
+    link->net->events++;
 }
 
 void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const char *format, ...)
@@ -126,93 +143,36 @@ void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const
     va_start(arguments, format);
     vsnprintf(link->text, sizeof link->text, format, arguments);
     va_end(arguments);
-    gpuring_net_base_news(link);
+    link->net->events++;
+    if (link->conn != NULL) {
+        gpuring_proxy_failed(link->conn, status, link->text);
+    }
 }
 
-static int count_events(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
-                        struct gpuring_net_event *events, int max)
-{
-    struct gpuring_net_count *count = &link->count[protocol];
-    struct gpuring_net_event event = {.link = (struct gpuring_net_link *) link,
-                                      .protocol = protocol};
-    int n = 0;
-
-    if (link->direction == GPURING_NET_RECV) {
-        while (n < max && count->done_told < count->done) {
-            event.kind = GPURING_NET_RECEIVED;
-            event.step = count->done_told++;
-            event.bytes = count->size[event.step % count->memory.nslots];
-            events[n++] = event;
-        }
-        return n;
-    }
-    if (n < max && count->done_told < count->done) {
-        count->done_told = count->done;
-        event.kind = GPURING_NET_SENT;
-        event.step = count->done - 1;
-        events[n++] = event;
-    }
-    if (n < max && count->credit_told < count->credit) {
-        count->credit_told = count->credit;
-        event.kind = GPURING_NET_CREDIT;
-        event.step = count->credit;
-        events[n++] = event;
-    }
-    return n;
-}
-
-static int link_events(struct gpuring_net_base_link *link, struct gpuring_net_event *events,
-                       int max)
-{
-    int n = 0;
-
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT && n < max; p++) {
-        n += count_events(link, (enum gpuring_protocol) p, events + n, max - n);
-    }
-    if (link->status != GPURING_OK && !link->error_told && n < max) {
-        link->error_told = true;
-        events[n++] = (struct gpuring_net_event){.kind = GPURING_NET_ERROR,
-                                                 .link = (struct gpuring_net_link *) link,
-                                                 .status = link->status,
-                                                 .text = link->text};
-    }
-    return n;
-}
-
-int gpuring_net_base_events(struct gpuring_net_base *net, struct gpuring_net_event *events, int max)
-{
-    struct gpuring_net_base_link *link;
-    int n = 0;
-
-    while (n < max &&
-           (link = GPURING_LIST_FIRST(&net->news, struct gpuring_net_base_link, news)) != NULL) {
-        gpuring_list_remove(&link->news);
-        if (link->user == NULL) {
-            continue; /* set_user puts it here again */
-        }
-        n += link_events(link, events + n, max - n);
-        if (n == max) {
-            gpuring_net_base_news(link); /* there may be more */
-        }
-    }
-    return n;
-}
-
-void *gpuring_net_base_user(const struct gpuring_net_link *link)
-{
-    return ((const struct gpuring_net_base_link *) link)->user;
-}
-
-void gpuring_net_base_set_user(struct gpuring_net_link *of, void *user)
+void gpuring_net_base_attach(struct gpuring_net_link *of, struct gpuring_proxy_conn *conn)
 {
     struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) of;
 
-    gpuring_gate_enter(&link->net->gate);
-    link->user = user;
-    if (user != NULL) {
-        gpuring_net_base_news(link); /* what came before anybody asked */
+    link->conn = conn;
+    if (conn == NULL) {
+        return;
     }
-    gpuring_gate_leave(&link->net->gate);
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) { /* what came before */
+        for (uint64_t step = 0; step < link->count[p].done; step++) {
+            arrived(link, p, step);
+        }
+    }
+    if (link->status != GPURING_OK) {
+        gpuring_proxy_failed(conn, link->status, link->text);
+    }
+}
+
+int gpuring_net_base_events(struct gpuring_net_base *net)
+{
+    int events = net->events;
+
+    net->events = 0;
+    return events;
 }
 
 int gpuring_net_load(const char *library_name, const struct gpuring_net_symbol *symbols,

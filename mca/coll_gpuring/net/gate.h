@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * A lock between one thread that takes it in a loop (the proxy) and others that want it now and
- * then. An ordinary mutex that is released and taken again at once starves the others; here the
- * looping thread stands back while somebody waits. Critical sections are short and never block.
+ * The lock between one thread that takes it in a loop (the proxy) and others that want it now and
+ * then; it guards the proxy and its nets. An ordinary mutex that is released and taken again at
+ * once starves the others; here the looping thread stands back while somebody waits.
  */
 #ifndef GPURING_NET_GATE_H
 #define GPURING_NET_GATE_H
@@ -16,16 +16,10 @@ struct gpuring_gate {
     int waiters; /* threads on their way in; only a hint, hence relaxed */
 };
 
-static inline int gpuring_gate_init(struct gpuring_gate *gate)
-{
-    gate->waiters = 0;
-    return pthread_mutex_init(&gate->mutex, NULL);
-}
-
-static inline void gpuring_gate_destroy(struct gpuring_gate *gate)
-{
-    pthread_mutex_destroy(&gate->mutex);
-}
+#define GPURING_GATE_INIT                  \
+    {                                      \
+        .mutex = PTHREAD_MUTEX_INITIALIZER \
+    }
 
 static inline void gpuring_gate_enter(struct gpuring_gate *gate)
 {

@@ -11,20 +11,17 @@
  * - Steps of one link and protocol are posted 0, 1, 2, ...; step s never before head > s - nslots,
  *   so that the receiver's slot is free. `bytes` is what the lane put into size[]: the slot's bytes
  *   in use, lines with their flags (see fifo.h); they travel as they are.
- * - RECEIVED: one per step, in order for each link and protocol, exactly once. The protocols of a
+ * - A net reports what happens on a link by the functions of net/proxy/proxy.h, from within any of
+ *   its own. `arrived`: each step once, in order for each link and protocol; the protocols of a
  *   link, and links among each other, are not ordered.
- * - SENT and CREDIT are cumulative: SENT(s) says that no local slot of a step <= s is read any more
- *   (the net may report every n-th only, but the last one without further posts); a later one never
- *   names a smaller step.
+ * - `sent` and `credited` are cumulative (the net may report every n-th step only, but the last one
+ *   without further posts), never less than before.
+ * - `failed` is the last report of a link. post and credit that return an error have made it.
  * - A net may use other devices than the link's own, when that fails: nothing above changes.
- * - ERROR is the last event of a link. post and credit that return a negative status do nothing,
- *   and an ERROR event with that status follows, unless it came before.
  * - A link of which the peer's end was closed in good order is not in error; a post on it is.
  *
- * Threads: wire-up functions (open .. link_connect, link_close, link_user) may be called by any
- * thread while the proxy's thread is in post, credit, poll, quiet, arm of other links of the same
- * net: the net locks. For one link: one thread at a time. No function blocks, but for link_close
- * (1 s) and close (1 s).
+ * Threads: what is marked "gate" is called under config.gate; the rest takes it where it needs it.
+ * No function blocks, but for link_close (1 s) and close (1 s).
  */
 #ifndef GPURING_NET_NET_H
 #define GPURING_NET_NET_H
@@ -36,9 +33,11 @@
 #include "gpuring_config.h"
 #include "kernels/fifo.h"
 #include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/net/gate.h"
 
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
+struct gpuring_proxy_conn;
 
 #define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle; a net tells its real size */
 
@@ -66,25 +65,9 @@ struct gpuring_net_memory {
 
 enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };
 
-enum gpuring_net_event_kind {
-    GPURING_NET_SENT,     /* local slots up to `step` are no longer read */
-    GPURING_NET_RECEIVED, /* `bytes` are in the slot of `step` */
-    GPURING_NET_CREDIT,   /* the peer consumed all before `step` (its head) */
-    GPURING_NET_ERROR,    /* the link is dead; text says host, device, port, status, remedy */
-};
-
-struct gpuring_net_event {
-    enum gpuring_net_event_kind kind;
-    struct gpuring_net_link *link;
-    enum gpuring_protocol protocol;
-    uint64_t step;
-    uint32_t bytes;
-    int status;       /* of an error: a negative gpuring_status */
-    const char *text; /* of an error: valid until the link is closed */
-};
-
 struct gpuring_net_config {
-    const char *hca; /* include/exclude list, NULL or "": all */
+    struct gpuring_gate *gate; /* the proxy's; guards the net and all of its links */
+    const char *hca;           /* include/exclude list, NULL or "": all */
     double
         timeout; /* seconds without an answer after which a link counts as dead; 0: net's default */
     int verbs_timeout;       /* local ACK timeout exponent, -1: default */
@@ -138,37 +121,35 @@ struct gpuring_net_ops {
     /*
      * `receive` comes from the same peer to which `send` goes, and the peer pairs its ends of the
      * two likewise: what is posted on `send` brings heads of `receive` along. Once, both being
-     * connected, before link_ready; ends when either is closed. NULL: the net cannot do that.
+     * connected, before link_ready; ends when either is closed. NULL: the net cannot do that. Gate.
      */
     void (*link_pair)(struct gpuring_net_link *send, struct gpuring_net_link *receive);
     /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*
-     * This end gives the connection up, for the reason `status`: tell the peer's end, if it can
-     * still be told; its link gets an ERROR with GPURING_ERR_ABORTED. Does not wait. Any thread,
-     * while the proxy uses the link.
+     * This end gives the connection up, for the reason `status`: let the peer's end know, if it can
+     * still be reached; its link fails with GPURING_ERR_ABORTED. Does not wait. Gate.
      */
     void (*link_abort)(struct gpuring_net_link *link, int status);
-    /* A pointer for who handles the link's events (the proxy); events wait until it is not NULL. */
-    void (*link_set_user)(struct gpuring_net_link *link, void *user);
-    void *(*link_user)(const struct gpuring_net_link *link);
+    /* Whom to report to, from now on and what came before; NULL: nobody any more. Gate. */
+    void (*link_attach)(struct gpuring_net_link *link, struct gpuring_proxy_conn *conn);
 
     /*
-     * Proxy only. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
-     * more: the next step's post follows at once, so that SENT may wait for that one's.
+     * Gate. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
+     * more: the next step's post follows at once, so that `sent` may wait for that one's.
      * head: of the same protocol of the link's pair, a credit if the post succeeds; not less than
      * one given before, by whichever way. Without a pair it is ignored.
      */
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
-    /* Collect up to max events; *count of them. Drives the network's progress. */
-    int (*poll)(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count);
-    /* 0 if nothing of what was posted or credited needs further polls of this process to get out,
-     * GPURING_AGAIN otherwise. */
+    /* Gate. Drives the network's progress. Returns how much has happened, 0: nothing. */
+    int (*poll)(struct gpuring_net *net);
+    /* Gate. 0 if nothing of what was posted or credited needs further polls of this process to get
+     * out, GPURING_AGAIN otherwise. */
     int (*quiet)(struct gpuring_net *net);
-    /* Before each sleep: *fd becomes readable when poll has something (-1: no descriptor says so).
-     * GPURING_AGAIN if poll has something already. */
+    /* Gate. Before each sleep: *fd becomes readable when poll has something (-1: no descriptor says
+     * so). GPURING_AGAIN if poll has something already. */
     int (*arm)(struct gpuring_net *net, int *fd);
 };
 

@@ -21,6 +21,7 @@
 #define KINDS         (GPURING_NET_KIND_UCX + 1)
 
 static struct gpuring_network networks[KINDS]; /* by kind; under gpuring_process.lock */
+static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 _Static_assert(GPURING_NET_WISH_AUTO == (int) GPURING_PARAM_NET_AUTO &&
                    GPURING_NET_WISH_VERBS == (int) GPURING_PARAM_NET_VERBS &&
@@ -119,7 +120,8 @@ static void find_near(const struct gpuring_network *network, cpu_set_t *near)
 static int start_proxy(const struct gpuring_network *network, const struct gpuring_gathered *hellos,
                        const int *node, int rank)
 {
-    struct gpuring_proxy_config config = {.cores = gpuring_params.proxy_cpu,
+    struct gpuring_proxy_config config = {.gate = &gate,
+                                          .cores = gpuring_params.proxy_cpu,
                                           .spin_us = gpuring_params.proxy_spin,
                                           .yield_us = gpuring_params.proxy_yield};
 
@@ -139,6 +141,7 @@ static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
                     struct gpuring_network *network)
 {
     const struct gpuring_net_config config = {
+        .gate = &gate,
         .hca = gpuring_params.verbs_hca,
         .timeout = gpuring_params.timeout,
         .verbs_timeout = gpuring_params.verbs_timeout,

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * One connection of the proxy: from counters to posts and credits, from events to counters.
- * Everything here runs under the proxy's gate; only the lanes work on the same counters.
+ * One connection of the proxy: from counters to posts and credits, from reports of the net to
+ * counters. Everything here runs under the gate; only the lanes work on the same counters.
  */
-#include <stdio.h>
-
 #include "mca/coll_gpuring/net/proxy/internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static void conn_fail(struct gpuring_proxy_conn *conn, int status, const char *text)
+void gpuring_proxy_failed(struct gpuring_proxy_conn *conn, int status, const char *text)
 {
     if (conn->status != GPURING_OK) {
         return;
     }
-    snprintf(conn->error, sizeof conn->error, "%s", text);
+    conn->error = text;
     conn->status = status;
     /* Partner: the acquire load of who watches `failed` and then reads the text. */
     __atomic_store_n(conn->failed, status, __ATOMIC_RELEASE);
@@ -44,29 +42,29 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
     int calls = 0;
 
     if (tail - ring->sent > ring->nslots) {
-        conn_fail(conn, GPURING_ERR_DATA,
-                  "the sending lane ran over its slots: the FIFO's memory is corrupt");
+        gpuring_proxy_failed(conn, GPURING_ERR_DATA,
+                             "the sending lane ran over its slots: the FIFO's memory is corrupt");
         return 1;
     }
     end = tail < ring->credit + ring->nslots ? tail : ring->credit + ring->nslots;
     while (ring->posted < end) {
-        uint32_t size = ring->tail->size[ring->posted % ring->nslots];
+        uint64_t step = ring->posted++; /* before the call, which may report that it is sent */
+        uint32_t size = ring->tail->size[step % ring->nslots];
         uint64_t head = head_of_pair(conn->pair, protocol);
-        int status =
-            conn->ops->post(conn->link, protocol, ring->posted, size, ring->posted + 1 < end, head);
+        int status = conn->ops->post(conn->link, protocol, step, size, step + 1 < end, head);
 
         if (status == GPURING_AGAIN) {
+            ring->posted = step;
             (*again)++;
             break;
         }
         calls++;
         if (status != GPURING_OK) {
-            break; /* the ERROR event with its text follows */
+            break;
         }
         if (conn->pair != NULL) {
             conn->pair->ring[protocol].credit = head;
         }
-        ring->posted++;
         *bytes += size;
     }
     return calls;
@@ -96,9 +94,10 @@ static int pump_recv(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
     int status;
 
     if (head > ring->received) {
-        conn_fail(conn, GPURING_ERR_DATA,
-                  "the receiving lane gave back slots that had not arrived: the FIFO's memory is "
-                  "corrupt");
+        gpuring_proxy_failed(
+            conn, GPURING_ERR_DATA,
+            "the receiving lane gave back slots that had not arrived: the FIFO's memory is "
+            "corrupt");
         return 1;
     }
     if (!credit_due(ring, head)) {
@@ -130,69 +129,50 @@ int gpuring_proxy_conn_pump(struct gpuring_proxy_conn *conn, uint64_t *bytes, ui
     return calls;
 }
 
-static void arrived(struct gpuring_proxy_conn *conn, struct gpuring_proxy_ring *ring,
-                    const struct gpuring_net_event *event)
+void gpuring_proxy_arrived(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t step,
+                           uint32_t bytes)
 {
-    if (conn->direction != GPURING_NET_RECV || event->step != ring->received) {
-        conn_fail(conn, GPURING_ERR_NET, "the network delivered a chunk twice or out of order");
+    struct gpuring_proxy_ring *ring = &conn->ring[protocol];
+
+    if (conn->status != GPURING_OK) {
         return;
     }
-    ring->tail->size[event->step % ring->nslots] = event->bytes;
-    ring->received = event->step + 1;
+    if (step != ring->received) {
+        gpuring_proxy_failed(conn, GPURING_ERR_NET,
+                             "the network delivered a chunk twice or out of order");
+        return;
+    }
+    ring->tail->size[step % ring->nslots] = bytes;
+    ring->received = step + 1;
     /* Partner: the lane's acquire load of tail, before it reads size and slot. */
     __atomic_store_n(&ring->tail->tail, ring->received, __ATOMIC_RELEASE);
 }
 
-static void sent(struct gpuring_proxy_conn *conn, struct gpuring_proxy_ring *ring, uint64_t step)
+void gpuring_proxy_sent(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t sent)
 {
-    if (conn->direction != GPURING_NET_SEND || step >= ring->posted || step < ring->sent) {
-        conn_fail(conn, GPURING_ERR_NET,
-                  "the network reported a chunk as sent that was not posted");
-        return;
-    }
-    ring->sent = step + 1;
-    /* Partner: the lane's acquire load of head, before it writes the slot again. */
-    __atomic_store_n(&ring->head->head, ring->sent, __ATOMIC_RELEASE);
-}
+    struct gpuring_proxy_ring *ring = &conn->ring[protocol];
 
-static void credited(struct gpuring_proxy_conn *conn, struct gpuring_proxy_ring *ring,
-                     uint64_t head)
-{
-    if (conn->direction != GPURING_NET_SEND || head > ring->posted || head < ring->credit) {
-        conn_fail(conn, GPURING_ERR_NET, "the network delivered an impossible credit");
-        return;
-    }
-    ring->credit = head;
-}
-
-void gpuring_proxy_conn_event(struct gpuring_proxy_conn *conn,
-                              const struct gpuring_net_event *event)
-{
-    struct gpuring_proxy_ring *ring;
-
-    if (event->kind == GPURING_NET_ERROR) {
-        conn_fail(conn, event->status, event->text);
-        return;
-    }
-    if ((unsigned) event->protocol >= GPURING_PROTOCOL_COUNT ||
-        conn->ring[event->protocol].nslots == 0) {
-        conn_fail(conn, GPURING_ERR_NET, "the network reported an event of an unused protocol");
-        return;
-    }
     if (conn->status != GPURING_OK) {
         return;
     }
-    ring = &conn->ring[event->protocol];
-    switch (event->kind) {
-    case GPURING_NET_RECEIVED:
-        arrived(conn, ring, event);
-        break;
-    case GPURING_NET_SENT:
-        sent(conn, ring, event->step);
-        break;
-    default:
-        credited(conn, ring, event->step);
-        break;
+    if (sent > ring->posted || sent < ring->sent) {
+        gpuring_proxy_failed(conn, GPURING_ERR_NET,
+                             "the network reported a chunk as sent that was not posted");
+        return;
+    }
+    ring->sent = sent;
+    /* Partner: the lane's acquire load of head, before it writes the slot again. */
+    __atomic_store_n(&ring->head->head, sent, __ATOMIC_RELEASE);
+}
+
+void gpuring_proxy_credited(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t head)
+{
+    struct gpuring_proxy_ring *ring = &conn->ring[protocol];
+
+    if (conn->status == GPURING_OK && (head > ring->posted || head < ring->credit)) {
+        gpuring_proxy_failed(conn, GPURING_ERR_NET, "the network delivered an impossible credit");
+    } else if (conn->status == GPURING_OK) {
+        ring->credit = head;
     }
 }
 

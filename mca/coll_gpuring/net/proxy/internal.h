@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mca/coll_gpuring/net/gate.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/list.h"
 
@@ -42,15 +41,11 @@ struct gpuring_proxy_conn {
     struct gpuring_proxy_ring ring[GPURING_PROTOCOL_COUNT];
     int status;  /* 0, or why it failed */
     int *failed; /* the owner's copy of status, stored with release after `error` */
-    char error[512];
+    const char *error;
 };
 
 /* Give the net what the lanes have produced and consumed. Returns how many calls it took. */
 int gpuring_proxy_conn_pump(struct gpuring_proxy_conn *conn, uint64_t *bytes, uint64_t *again);
-
-/* Handle one event of the conn's link. */
-void gpuring_proxy_conn_event(struct gpuring_proxy_conn *conn,
-                              const struct gpuring_net_event *event);
 
 /*
  * True if a live connection has slots or credits that are not out yet. posted: what was given to

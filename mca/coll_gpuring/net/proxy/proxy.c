@@ -18,7 +18,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define EVENTS_PER_POLL    64
 #define JOIN_GRACE_SECONDS 2.0 /* for a call of the net that is under way */
 
 struct proxy_net {
@@ -28,7 +27,6 @@ struct proxy_net {
 };
 
 struct gpuring_proxy {
-    struct gpuring_gate gate;
     struct gpuring_list nets, conns;
     struct gpuring_proxy_config config;
     char *cores; /* the copy to which config points */
@@ -43,7 +41,6 @@ struct gpuring_proxy {
 /* Under the gate: everything that can be done now. Returns how much was. */
 static int proxy_pass(struct gpuring_proxy *proxy)
 {
-    struct gpuring_net_event events[EVENTS_PER_POLL];
     struct gpuring_proxy_conn *conn;
     struct proxy_net *net;
     uint64_t bytes = 0, again = 0;
@@ -51,18 +48,7 @@ static int proxy_pass(struct gpuring_proxy *proxy)
 
     GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
     {
-        int count = 0;
-
-        if (net->ops->poll(net->net, events, EVENTS_PER_POLL, &count) != GPURING_OK) {
-            continue; /* the links' ERROR events say more */
-        }
-        for (int i = 0; i < count; i++) {
-            conn = net->ops->link_user(events[i].link);
-            if (conn != NULL) { /* else: of a link that was removed */
-                gpuring_proxy_conn_event(conn, &events[i]);
-            }
-        }
-        done += count;
+        done += net->ops->poll(net->net);
     }
     GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
     {
@@ -151,7 +137,7 @@ static void *proxy_main(void *argument)
         if (!stop && stand_back(proxy, &helped, &back_ns)) {
             continue;
         }
-        gpuring_gate_reenter(&proxy->gate);
+        gpuring_gate_reenter(proxy->config.gate);
         done = proxy_pass(proxy);
         /* Partner: the release in gpuring_proxy_end: counters of what has ended are visible. */
         running = __atomic_load_n(&proxy->bell.ended, __ATOMIC_ACQUIRE) != begun;
@@ -159,7 +145,7 @@ static void *proxy_main(void *argument)
             pending = (running && !stop) || proxy_pending(proxy, false);
             armed = wait.nap_ns != 0 && proxy_arm(proxy, &nap);
         }
-        gpuring_gate_leave(&proxy->gate);
+        gpuring_gate_leave(proxy->config.gate);
 
         if (stop && (!pending || gpuring_now_ns() >= proxy->stop_ns)) {
             return NULL;
@@ -181,9 +167,8 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
     struct gpuring_proxy *proxy = calloc(1, sizeof *proxy);
     int error;
 
-    if (proxy == NULL || gpuring_gate_init(&proxy->gate) != 0) {
+    if (proxy == NULL) {
         gpuring_error("out of memory for the progress thread");
-        free(proxy);
         return GPURING_ERR_NOMEM;
     }
     gpuring_list_init(&proxy->nets);
@@ -202,7 +187,6 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         if (proxy->bell.fd >= 0) {
             close(proxy->bell.fd);
         }
-        gpuring_gate_destroy(&proxy->gate);
         free(proxy->cores);
         free(proxy);
         return GPURING_ERR_IO;
@@ -236,7 +220,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
 static void conn_unlink(struct gpuring_proxy_conn *conn)
 {
     gpuring_list_remove(&conn->node);
-    conn->ops->link_set_user(conn->link, NULL);
+    conn->ops->link_attach(conn->link, NULL);
     if (conn->pair != NULL) {
         conn->pair->pair = NULL;
     }
@@ -260,7 +244,6 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
         free(net);
     }
     close(proxy->bell.fd);
-    gpuring_gate_destroy(&proxy->gate);
     free(proxy->cores);
     free(proxy);
     return GPURING_OK;
@@ -275,30 +258,11 @@ int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_
         gpuring_error("out of memory for the progress thread");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_gate_enter(&proxy->gate);
+    gpuring_gate_enter(proxy->config.gate);
     *entry = (struct proxy_net){.ops = ops, .net = net};
     gpuring_list_prepend(&proxy->nets, &entry->node);
-    gpuring_gate_leave(&proxy->gate);
+    gpuring_gate_leave(proxy->config.gate);
     return GPURING_OK;
-}
-
-void gpuring_proxy_remove_net(struct gpuring_proxy *proxy, const struct gpuring_net *net)
-{
-    struct proxy_net *entry, *found = NULL;
-
-    gpuring_gate_enter(&proxy->gate);
-    GPURING_LIST_EACH(entry, &proxy->nets, struct proxy_net, node)
-    {
-        found = entry->net == net ? entry : found;
-    }
-    if (found != NULL) {
-        gpuring_list_remove(&found->node);
-    }
-    gpuring_gate_leave(&proxy->gate);
-    /* The thread may nap on the net's descriptor, which the caller closes next: let it look again.
-     */
-    gpuring_proxy_bell_ring(&proxy->bell);
-    free(found);
 }
 
 int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
@@ -321,10 +285,10 @@ int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops 
         ring->head = rings->head[p];
         ring->nslots = rings->nslots[p];
     }
-    gpuring_gate_enter(&proxy->gate);
-    ops->link_set_user(link, conn);
+    gpuring_gate_enter(proxy->config.gate);
+    ops->link_attach(link, conn);
     gpuring_list_prepend(&proxy->conns, &conn->node);
-    gpuring_gate_leave(&proxy->gate);
+    gpuring_gate_leave(proxy->config.gate);
     *result = conn;
     return GPURING_OK;
 }
@@ -334,11 +298,11 @@ void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_co
     if (send->ops->link_pair == NULL) {
         return;
     }
-    gpuring_gate_enter(&send->proxy->gate);
+    gpuring_gate_enter(send->proxy->config.gate);
     send->ops->link_pair(send->link, receive->link);
     send->pair = receive;
     receive->pair = send;
-    gpuring_gate_leave(&send->proxy->gate);
+    gpuring_gate_leave(send->proxy->config.gate);
 }
 
 int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
@@ -350,16 +314,16 @@ int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
     int status;
 
     gpuring_proxy_begin(proxy);
-    gpuring_gate_enter(&proxy->gate);
+    gpuring_gate_enter(proxy->config.gate);
     while ((pending = gpuring_proxy_conn_pending(conn, false)) && alive &&
            gpuring_now_ns() < deadline) {
-        gpuring_gate_leave(&proxy->gate);
+        gpuring_gate_leave(proxy->config.gate);
         nanosleep(&nap, NULL);
-        gpuring_gate_enter(&proxy->gate);
+        gpuring_gate_enter(proxy->config.gate);
     }
     status = conn->status;
     conn_unlink(conn);
-    gpuring_gate_leave(&proxy->gate);
+    gpuring_gate_leave(proxy->config.gate);
     gpuring_proxy_end(proxy);
     free(conn);
     return status != GPURING_OK ? status : pending ? GPURING_ERR_TIMEOUT : GPURING_OK;
@@ -373,11 +337,11 @@ void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status)
         return; /* a forked child: the connection is its parent's */
     }
     gpuring_proxy_begin(proxy); /* what is sent needs progress */
-    gpuring_gate_enter(&proxy->gate);
+    gpuring_gate_enter(proxy->config.gate);
     if (conn->status == GPURING_OK && conn->ops->link_abort != NULL) {
         conn->ops->link_abort(conn->link, status);
     }
-    gpuring_gate_leave(&proxy->gate);
+    gpuring_gate_leave(proxy->config.gate);
     gpuring_proxy_end(proxy);
 }
 
@@ -398,9 +362,9 @@ void gpuring_proxy_begin(struct gpuring_proxy *proxy)
 
 void gpuring_proxy_help(struct gpuring_proxy *proxy)
 {
-    if (pthread_mutex_trylock(&proxy->gate.mutex) == 0) {
+    if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
         proxy_pass(proxy);
-        gpuring_gate_leave(&proxy->gate);
+        gpuring_gate_leave(proxy->config.gate);
         __atomic_fetch_add(&proxy->helped, 1, __ATOMIC_RELAXED);
     }
 }
@@ -413,10 +377,10 @@ static void finish_help(struct gpuring_proxy *proxy)
 {
     bool pending = true;
 
-    if (pthread_mutex_trylock(&proxy->gate.mutex) == 0) {
+    if (pthread_mutex_trylock(&proxy->config.gate->mutex) == 0) {
         proxy_pass(proxy);
         pending = proxy_pending(proxy, true);
-        gpuring_gate_leave(&proxy->gate);
+        gpuring_gate_leave(proxy->config.gate);
     }
     if (pending) {
         gpuring_proxy_bell_ring(&proxy->bell);

@@ -3,13 +3,13 @@
 /*
  * The proxy: one progress thread per process that moves slots of all network connections. It is
  * driven by the FIFO counters alone and knows no operations. It never calls Open MPI. For each
- * connection and protocol (fifo.h has the layout, net.h the events):
+ * connection and protocol (fifo.h has the layout, net.h the contract):
  *
  *   sending end                                    receiving end
- *   lane raised tail: post steps while the peer    RECEIVED(s): publish size, then tail = s + 1
+ *   lane raised tail: post steps while the peer    arrived(s): publish size, then tail = s + 1
  *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when a
- *   SENT(s): raise the lane's head to s + 1          half of the ring is to be given back, or with
- *   CREDIT(h): more slots at the peer                the next slot posted to that peer
+ *   sent(n): raise the lane's head to n              half of the ring is to be given back, or with
+ *   credited(h): more slots at the peer              the next slot posted to that peer
  *
  * Giving back half at a time spares small operations most of these messages, and cannot starve the
  * sender: its lane has nslots slots of its own besides the half at the peer.
@@ -18,8 +18,8 @@
  * uses the network, and after the last end it stays awake only until its own posts and credits are
  * out. While awake without anything to do it polls, then yields, then naps.
  *
- * Threads: create/destroy from one thread; add/remove/begin/end/error from any thread. After
- * fork() the child has no progress thread: it must not use the proxy.
+ * Threads: create/destroy from one thread; add/remove/begin/end/error from any thread, without the
+ * gate. After fork() the child has no progress thread: it must not use the proxy.
  */
 #ifndef GPURING_NET_PROXY_PROXY_H
 #define GPURING_NET_PROXY_PROXY_H
@@ -38,6 +38,7 @@ struct gpuring_proxy_conn;
  * default of spin_us depends on whether the thread has a core for itself.
  */
 struct gpuring_proxy_config {
+    struct gpuring_gate *gate; /* that the nets have as well */
     const char *cores; /* "auto", "none" or a list, see cores.h; NULL: none. Copied by create. */
     cpu_set_t taken;   /* cores on which the application's processes run */
     cpu_set_t near;    /* cores near the network device; empty: not known */
@@ -63,14 +64,13 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
  */
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
 
-/* Nets are polled from here on until remove_net, which must come before the net's close. */
+/* The net is polled from here on; it may be closed when the proxy is destroyed. */
 int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
                           struct gpuring_net *net);
-void gpuring_proxy_remove_net(struct gpuring_proxy *proxy, const struct gpuring_net *net);
 
 /*
- * Give a connected link of a net that was added to the proxy, which sets the link's user pointer.
- * `failed` is set (release) to a negative gpuring_status when the link dies; the text is then in
+ * Give a connected link of a net that was added to the proxy, which attaches itself to it. `failed`
+ * is set (release) to a negative gpuring_status when the link dies; the text is then in
  * gpuring_proxy_conn_error. The counters may be anywhere as long as they are equal at both ends.
  */
 int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
@@ -103,6 +103,16 @@ void gpuring_proxy_end(struct gpuring_proxy *proxy);
  * cores this saves two changes of thread for each message.
  */
 void gpuring_proxy_help(struct gpuring_proxy *proxy);
+
+/*
+ * For nets, under the gate: what has happened on the conn's link, see net.h. `sent` and `head`
+ * count steps. text: says host, device, port, status and remedy; valid until the link is closed.
+ */
+void gpuring_proxy_arrived(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t step,
+                           uint32_t bytes);
+void gpuring_proxy_sent(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t sent);
+void gpuring_proxy_credited(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t head);
+void gpuring_proxy_failed(struct gpuring_proxy_conn *conn, int status, const char *text);
 
 /*
  * Counters for the performance variables: payload bytes posted; and posts and credits that had to

@@ -66,62 +66,48 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
 {
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
     struct gpuring_ucx_op *op = &link->ring[protocol].ops[step % memory->nslots];
-    int status;
 
-    (void) more; /* every send tells its end */
-    gpuring_gate_reenter(&link->base.net->gate);
-    status = link->base.status;
-    if (status == GPURING_OK && (bytes > memory->slot_bytes || op->busy)) {
+    (void) more; /* every send reports its end */
+    if (link->base.status == GPURING_OK && (bytes > memory->slot_bytes || op->busy)) {
         gpuring_ucx_link_fail(link, GPURING_ERR_DATA,
                               "a chunk is larger than its slot, or has "
                               "none: the FIFO's memory is corrupt");
-        status = link->base.status;
     }
-    if (status == GPURING_OK) {
-        op->header = (struct gpuring_ucx_header){.link = link->peer_id,
-                                                 .step = step,
-                                                 .head = link->base.pair != NULL ? head : 0,
-                                                 .bytes = bytes,
-                                                 .protocol = (uint16_t) protocol,
-                                                 .kind = GPURING_UCX_DATA};
-        status =
-            send_op(link, op, memory->slots + step % memory->nslots * memory->slot_bytes, bytes);
+    if (link->base.status != GPURING_OK) {
+        return link->base.status;
     }
-    gpuring_gate_leave(&link->base.net->gate);
-    return status;
+    op->header = (struct gpuring_ucx_header){.link = link->peer_id,
+                                             .step = step,
+                                             .head = link->base.pair != NULL ? head : 0,
+                                             .bytes = bytes,
+                                             .protocol = (uint16_t) protocol,
+                                             .kind = GPURING_UCX_DATA};
+    return send_op(link, op, memory->slots + step % memory->nslots * memory->slot_bytes, bytes);
 }
 
 int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head)
 {
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
     struct gpuring_ucx_op *op = &link->ring[protocol].ops[head % memory->nslots];
-    int status;
 
-    gpuring_gate_reenter(&link->base.net->gate);
-    status = link->base.status != GPURING_OK ? link->base.status
-             : op->busy                      ? GPURING_AGAIN
-                                             : GPURING_OK;
-    if (status == GPURING_OK) {
-        op->header = (struct gpuring_ucx_header){.link = link->peer_id,
-                                                 .head = head,
-                                                 .protocol = (uint16_t) protocol,
-                                                 .kind = GPURING_UCX_CREDIT};
-        status = send_op(link, op, NULL, 0);
+    if (link->base.status != GPURING_OK || op->busy) {
+        return link->base.status != GPURING_OK ? link->base.status : GPURING_AGAIN;
     }
-    gpuring_gate_leave(&link->base.net->gate);
-    return status;
+    op->header = (struct gpuring_ucx_header){.link = link->peer_id,
+                                             .head = head,
+                                             .protocol = (uint16_t) protocol,
+                                             .kind = GPURING_UCX_CREDIT};
+    return send_op(link, op, NULL, 0);
 }
 
 void gpuring_ucx_abort(struct gpuring_net_link *link, int status)
 {
-    gpuring_gate_enter(&link->base.net->gate);
     if (link->base.status == GPURING_OK && link->peer != NULL && !link->abort.busy) {
         link->abort.link = link;
         link->abort.header = (struct gpuring_ucx_header){
             .link = link->peer_id, .step = (uint64_t) -status, .kind = GPURING_UCX_ABORT};
         send_op(link, &link->abort, NULL, 0);
     }
-    gpuring_gate_leave(&link->base.net->gate);
 }
 
 /* Is the header one that our peer's end of this link can have sent now? */

@@ -230,9 +230,9 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
     if (status != GPURING_OK) {
         gpuring_error("out of memory for a UCX connection");
     } else {
-        gpuring_gate_enter(&net->base.gate);
+        gpuring_gate_enter(net->base.gate);
         status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
-        gpuring_gate_leave(&net->base.gate);
+        gpuring_gate_leave(net->base.gate);
     }
     if (status != GPURING_OK) {
         if (link != NULL) {
@@ -298,13 +298,13 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
-    gpuring_gate_enter(&net->base.gate);
+    gpuring_gate_enter(net->base.gate);
     status = peer_get(net, process_handle, process_bytes, peer_name, &peer);
     if (status == GPURING_OK) {
         link->peer_id = other.id;
         link->peer = peer;
     }
-    gpuring_gate_leave(&net->base.gate);
+    gpuring_gate_leave(net->base.gate);
     return status;
 }
 
@@ -331,12 +331,12 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
         return;
     }
     net = gpuring_ucx_net(link);
-    gpuring_gate_enter(&net->base.gate);
+    gpuring_gate_enter(net->base.gate);
     if (link->peer != NULL) {
         settle(link);
     }
     gpuring_net_base_remove(&link->base);
-    gpuring_gate_leave(&net->base.gate);
+    gpuring_gate_leave(net->base.gate);
     if (link->busy == 0) {
         link_free(link);
     } else { /* UCX never let go of it: a leak is better than a wild write */

@@ -280,12 +280,12 @@ static int list_devices(struct gpuring_net *net)
 static void ucx_close(struct gpuring_net *net)
 {
     if (net->worker != NULL) {
-        gpuring_gate_enter(&net->base.gate);
+        gpuring_gate_enter(net->base.gate);
         if (net->flush != NULL) {
             gpuring_ucx.ucp_request_free(net->flush);
         }
         gpuring_ucx_peers_close(net);
-        gpuring_gate_leave(&net->base.gate);
+        gpuring_gate_leave(net->base.gate);
         gpuring_ucx.ucp_worker_destroy(net->worker);
     }
     if (net->context != NULL) {
@@ -339,11 +339,11 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         return status;
     }
     net = calloc(1, sizeof *net);
-    if (net == NULL || gpuring_net_base_init(&net->base, config) != GPURING_OK) {
+    if (net == NULL) {
         gpuring_error("out of memory for the network ucx");
-        free(net);
         return GPURING_ERR_NOMEM;
     }
+    gpuring_net_base_init(&net->base, config);
     net->efd = -1;
     gpuring_list_init(&net->peers);
     if (getrandom(net->id, sizeof net->id, 0) != (ssize_t) sizeof net->id) {
@@ -377,7 +377,7 @@ static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *byt
     ucs_status_t status;
     int result = GPURING_OK;
 
-    gpuring_gate_enter(&net->base.gate);
+    gpuring_gate_enter(net->base.gate);
     status = gpuring_ucx.ucp_worker_get_address(net->worker, &address, &length);
     if (status != UCS_OK) {
         result = ucx_error(net->base.host, "tell its address", status);
@@ -394,21 +394,18 @@ static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *byt
     if (status == UCS_OK) {
         gpuring_ucx.ucp_worker_release_address(net->worker, address);
     }
-    gpuring_gate_leave(&net->base.gate);
+    gpuring_gate_leave(net->base.gate);
     return result;
 }
 
-static int ucx_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max, int *count)
+static int ucx_poll(struct gpuring_net *net)
 {
-    gpuring_gate_reenter(&net->base.gate);
     for (int i = 0; i < PROGRESS_CALLS; i++) {
         if (gpuring_ucx.ucp_worker_progress(net->worker) == 0) {
             break;
         }
     }
-    *count = gpuring_net_base_events(&net->base, events, max);
-    gpuring_gate_leave(&net->base.gate);
-    return GPURING_OK;
+    return gpuring_net_base_events(&net->base);
 }
 
 /* A completed send may still be in UCX's own buffers; a flush tells when they are empty. */
@@ -417,7 +414,6 @@ static int ucx_quiet(struct gpuring_net *net)
     const ucp_request_param_t param = {.op_attr_mask = 0};
     int status = GPURING_OK;
 
-    gpuring_gate_reenter(&net->base.gate);
     if (net->flush == NULL && net->dirty) {
         net->dirty = false;
         net->flush = gpuring_ucx.ucp_worker_flush_nbx(net->worker, &param);
@@ -434,23 +430,16 @@ static int ucx_quiet(struct gpuring_net *net)
             status = net->dirty ? GPURING_AGAIN : GPURING_OK;
         }
     }
-    gpuring_gate_leave(&net->base.gate);
     return status;
 }
 
 static int ucx_arm(struct gpuring_net *net, int *fd)
 {
-    bool ready;
-
     *fd = net->efd;
-    if (net->efd < 0) {
-        return GPURING_OK;
-    }
-    gpuring_gate_reenter(&net->base.gate);
-    ready =
-        !gpuring_list_empty(&net->base.news) || gpuring_ucx.ucp_worker_arm(net->worker) != UCS_OK;
-    gpuring_gate_leave(&net->base.gate);
-    return ready ? GPURING_AGAIN : GPURING_OK;
+    return net->efd >= 0 &&
+                   (net->base.events > 0 || gpuring_ucx.ucp_worker_arm(net->worker) != UCS_OK)
+               ? GPURING_AGAIN
+               : GPURING_OK;
 }
 
 const struct gpuring_net_ops gpuring_net_ucx = {
@@ -465,8 +454,7 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_pair = gpuring_net_base_pair,
     .link_close = gpuring_ucx_link_close,
     .link_abort = gpuring_ucx_abort,
-    .link_set_user = gpuring_net_base_set_user,
-    .link_user = gpuring_net_base_user,
+    .link_attach = gpuring_net_base_attach,
     .post = gpuring_ucx_post,
     .credit = gpuring_ucx_credit,
     .poll = ucx_poll,

@@ -8,7 +8,7 @@
  * UCX's buffer into the slot) or by rendezvous (straight from slot to slot), as it thinks best.
  * UCX does not order active messages of different sizes, so the receiving end does.
  *
- * Everything below is guarded by the net's gate. UCX calls back only from its progress, flush and
+ * Everything below is guarded by the gate. UCX calls back only from its progress, flush and
  * send functions, hence always under the gate.
  */
 #ifndef GPURING_NET_UCX_UCX_H
@@ -17,6 +17,7 @@
 #include <ucp/api/ucp.h>
 
 #include "mca/coll_gpuring/net/base.h"
+#include "mca/coll_gpuring/util/list.h"
 
 #define GPURING_UCX_FUNCTIONS(F)      \
     F(ucp_get_version)                \

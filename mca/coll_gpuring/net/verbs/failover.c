@@ -213,9 +213,9 @@ static void fail_refused(struct gpuring_net_link *link)
 
 void gpuring_verbs_ready(struct gpuring_net_link *link)
 {
-    gpuring_gate_enter(&link->base.net->gate);
+    gpuring_gate_enter(link->base.net->gate);
     fail_refused(link);
-    gpuring_gate_leave(&link->base.net->gate);
+    gpuring_gate_leave(link->base.net->gate);
 }
 
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)

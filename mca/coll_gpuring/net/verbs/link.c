@@ -104,7 +104,7 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
         gpuring_error("out of memory for a verbs connection");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_gate_enter(&net->base.gate);
+    gpuring_gate_enter(net->base.gate);
     status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
     if (status != GPURING_OK) {
         free(link);
@@ -118,7 +118,7 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
     fill_handle(link);
     *result = link;
 out:
-    gpuring_gate_leave(&net->base.gate);
+    gpuring_gate_leave(net->base.gate);
     return status;
 }
 
@@ -228,10 +228,10 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
-    gpuring_gate_enter(&net->base.gate);
+    gpuring_gate_enter(net->base.gate);
     error = connect_rails(link);
     link->connected = error == 0;
-    gpuring_gate_leave(&net->base.gate);
+    gpuring_gate_leave(net->base.gate);
     if (error != 0) {
         gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
                       "each other? coll_gpuring_verbs_hca selects ports",
@@ -273,8 +273,8 @@ void gpuring_verbs_link_close(struct gpuring_net_link *link)
         return;
     }
     net = gpuring_verbs_net(link);
-    gpuring_gate_enter(&net->base.gate);
+    gpuring_gate_enter(net->base.gate);
     part(link);
     release(link);
-    gpuring_gate_leave(&net->base.gate);
+    gpuring_gate_leave(net->base.gate);
 }

@@ -132,11 +132,8 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes, bool more, uint64_t head)
 {
-    struct gpuring_net_link *pair;
-    int status;
+    struct gpuring_net_link *pair = (struct gpuring_net_link *) link->base.pair;
 
-    gpuring_gate_reenter(&link->base.net->gate);
-    pair = (struct gpuring_net_link *) link->base.pair;
     if (pair != NULL) {
         pair->head[protocol] = head;
     }
@@ -145,11 +142,9 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
                                 "the peer has closed the connection",
                                 "it freed the communicator or ended: see its output");
     }
-    status = link->base.status != GPURING_OK
-                 ? link->base.status
-                 : gpuring_verbs_post_slot(link, protocol, step, bytes, more);
-    gpuring_gate_leave(&link->base.net->gate);
-    return status;
+    return link->base.status != GPURING_OK
+               ? link->base.status
+               : gpuring_verbs_post_slot(link, protocol, step, bytes, more);
 }
 
 /* A message without bytes; report: see to it that its end is reported. */
@@ -175,17 +170,13 @@ int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verb
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head)
 {
-    struct gpuring_verbs_rail *rail;
-    int status;
+    struct gpuring_verbs_rail *rail = gpuring_verbs_first_up(link);
+    int status = link->base.status;
 
-    gpuring_gate_reenter(&link->base.net->gate);
-    status = link->base.status;
-    rail = gpuring_verbs_first_up(link);
     if (status == GPURING_OK && !link->peer_closed && rail != NULL) { /* who closed needs none */
         status = gpuring_verbs_post_credit(link, rail, protocol, head);
         link->head[protocol] = status == GPURING_OK ? head : link->head[protocol];
     }
-    gpuring_gate_leave(&link->base.net->gate);
     return status;
 }
 
@@ -202,15 +193,12 @@ int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_ver
 
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
 {
-    struct gpuring_verbs_rail *on;
+    struct gpuring_verbs_rail *on = gpuring_verbs_first_up(link);
 
-    gpuring_gate_enter(&link->base.net->gate);
-    on = gpuring_verbs_first_up(link);
     if (link->base.status == GPURING_OK && !link->peer_closed && on != NULL) {
         /* Where there is no room for it, the peer runs into its timeout. */
         gpuring_verbs_post_control(link, on, GPURING_VERBS_ABORT, 0, 0, (uint64_t) -status);
     }
-    gpuring_gate_leave(&link->base.net->gate);
 }
 
 void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
@@ -247,7 +235,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
     gpuring_verbs_events(net);
     GPURING_NET_EACH_LINK(net, link)
     {
-        if (link->connected && link->base.user != NULL && !link->peer_closed &&
+        if (link->connected && link->base.conn != NULL && !link->peer_closed &&
             link->base.status == GPURING_OK) {
             probe_rails(link, now, slept);
         }

@@ -88,11 +88,11 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
         return status;
     }
     net = calloc(1, sizeof *net);
-    if (net == NULL || gpuring_net_base_init(&net->base, config) != GPURING_OK) {
+    if (net == NULL) {
         gpuring_error("out of memory for the network verbs");
-        free(net);
         return GPURING_ERR_NOMEM;
     }
+    gpuring_net_base_init(&net->base, config);
     net->config = *config;
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (net->epoll < 0) {
@@ -125,30 +125,21 @@ static int verbs_process_handle(struct gpuring_net *net, void *handle, size_t *b
     return GPURING_OK;
 }
 
-static int verbs_poll(struct gpuring_net *net, struct gpuring_net_event *events, int max,
-                      int *count)
+static int verbs_poll(struct gpuring_net *net)
 {
-    gpuring_gate_reenter(&net->base.gate);
     if (gpuring_verbs_completions(net) == 0) {
         gpuring_verbs_probe_idle(net, gpuring_now_ns());
     }
     if (net->recovering > 0) {
         gpuring_verbs_recover_all(net, gpuring_now_ns());
     }
-    *count = gpuring_net_base_events(&net->base, events, max);
-    gpuring_gate_leave(&net->base.gate);
-    return GPURING_OK;
+    return gpuring_net_base_events(&net->base);
 }
 
 /* The device sends and repeats by itself, but for what goes another way after a failure. */
 static int verbs_quiet(struct gpuring_net *net)
 {
-    bool due;
-
-    gpuring_gate_reenter(&net->base.gate);
-    due = gpuring_verbs_recovery_due(net);
-    gpuring_gate_leave(&net->base.gate);
-    return due ? GPURING_AGAIN : GPURING_OK;
+    return gpuring_verbs_recovery_due(net) ? GPURING_AGAIN : GPURING_OK;
 }
 
 /* Take the notifications that have come, without which the descriptor stays readable. */
@@ -167,7 +158,6 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
     int status = GPURING_OK;
 
     *fd = net->epoll;
-    gpuring_gate_reenter(&net->base.gate);
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
          adapter = adapter->next) {
         take_notifications(adapter);
@@ -178,11 +168,10 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
         }
     }
     /* What completed before the request does not notify: look once more. */
-    if (gpuring_verbs_completions(net) > 0 || !gpuring_list_empty(&net->base.news) ||
+    if (gpuring_verbs_completions(net) > 0 || net->base.events > 0 ||
         gpuring_verbs_recovery_due(net)) {
         status = GPURING_AGAIN;
     }
-    gpuring_gate_leave(&net->base.gate);
     return status;
 }
 
@@ -200,8 +189,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_pair = gpuring_net_base_pair,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
-    .link_set_user = gpuring_net_base_set_user,
-    .link_user = gpuring_net_base_user,
+    .link_attach = gpuring_net_base_attach,
     .post = gpuring_verbs_post,
     .credit = gpuring_verbs_credit,
     .poll = verbs_poll,

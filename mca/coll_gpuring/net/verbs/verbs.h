@@ -37,7 +37,7 @@
  * these: exactly what has not arrived. A step that has may be published at any time, and its slot
  * must not be written again; so nothing arrives twice.
  *
- * Everything below is guarded by the net's gate, except where noted.
+ * Everything below is guarded by the gate.
  */
 #ifndef GPURING_NET_VERBS_VERBS_H
 #define GPURING_NET_VERBS_VERBS_H
