@@ -244,39 +244,11 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
     return GPURING_OK;
 }
 
-static void fill_handle(const struct gpuring_net_link *link, struct gpuring_ucx_handle *handle)
-{
-    *handle = (struct gpuring_ucx_handle){.id = link->base.id,
-                                          .direction = (uint32_t) link->base.direction};
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        handle->slot_bytes[p] = link->base.count[p].memory.slot_bytes;
-        handle->nslots[p] = link->base.count[p].memory.nslots;
-    }
-}
-
 int gpuring_ucx_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
 {
-    struct gpuring_ucx_handle mine;
-
-    if (*bytes < sizeof mine) {
-        gpuring_error("no room for the handle of a UCX connection");
-        return GPURING_ERR_ARG;
-    }
-    fill_handle(link, &mine);
-    memcpy(handle, &mine, sizeof mine);
-    *bytes = sizeof mine;
+    memcpy(handle, &link->base.id, sizeof link->base.id);
+    *bytes = sizeof link->base.id;
     return GPURING_OK;
-}
-
-static bool handles_match(const struct gpuring_net_link *link,
-                          const struct gpuring_ucx_handle *other)
-{
-    struct gpuring_ucx_handle mine;
-
-    fill_handle(link, &mine);
-    return other->direction != mine.direction &&
-           memcmp(other->slot_bytes, mine.slot_bytes, sizeof mine.slot_bytes) == 0 &&
-           memcmp(other->nslots, mine.nslots, sizeof mine.nslots) == 0;
 }
 
 int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_handle,
@@ -284,24 +256,20 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
                              const char *peer_name)
 {
     struct gpuring_net *net = gpuring_ucx_net(link);
-    struct gpuring_ucx_handle other;
     struct gpuring_ucx_peer *peer;
     int status;
 
-    if (bytes == sizeof other) {
-        memcpy(&other, handle, sizeof other);
-    }
-    if (bytes != sizeof other || !handles_match(link, &other)) {
-        gpuring_error("%s has other FIFO sizes than %s, or another version of coll/gpuring: the "
-                      "parameters coll_gpuring_buffer_size and coll_gpuring_chunk_size must agree",
-                      peer_name, net->base.host);
+    if (bytes != sizeof link->peer_id) {
+        gpuring_error("%s sent no handle of a UCX connection: does it run the same version of "
+                      "coll/gpuring, with the same coll_gpuring_net?",
+                      peer_name);
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
     gpuring_gate_enter(net->base.gate);
     status = peer_get(net, process_handle, process_bytes, peer_name, &peer);
     if (status == GPURING_OK) {
-        link->peer_id = other.id;
+        memcpy(&link->peer_id, handle, sizeof link->peer_id);
         link->peer = peer;
     }
     gpuring_gate_leave(net->base.gate);

@@ -79,14 +79,6 @@ struct gpuring_ucx_header {
 };
 _Static_assert(sizeof(struct gpuring_ucx_header) == 32, "travels between processes");
 
-/* A link's handle: both ends must agree on everything but the id. */
-struct gpuring_ucx_handle {
-    uint64_t id;
-    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
-    uint32_t nslots[GPURING_PROTOCOL_COUNT];
-    uint32_t direction;
-};
-
 /* A send or a rendezvous receive in progress; lives in the ring, at the index of its step. */
 struct gpuring_ucx_op {
     struct gpuring_net_link *link;
@@ -112,7 +104,7 @@ struct gpuring_ucx_peer {
 struct gpuring_net_link {
     struct gpuring_net_base_link base;
     struct gpuring_ucx_peer *peer; /* NULL until connected */
-    uint64_t peer_id;
+    uint64_t peer_id;              /* the peer's base.id of it, which is what its handle has */
     struct gpuring_ucx_ring ring[GPURING_PROTOCOL_COUNT];
     struct gpuring_ucx_op abort;
     unsigned busy; /* operations that UCX has not completed */

@@ -69,16 +69,8 @@ static void fill_handle(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_handle *handle = &link->mine;
 
-    *handle = (struct gpuring_verbs_handle){.magic = GPURING_VERBS_MAGIC,
-                                            .direction = (uint8_t) link->base.direction,
-                                            .lanes = (uint8_t) link->nlanes,
-                                            .rails = (uint8_t) link->nrails};
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        const struct gpuring_net_ring *ring = &link->base.count[p].memory;
-
-        handle->slots[p] = (uint64_t) (uintptr_t) ring->slots;
-        handle->slot_bytes[p] = ring->slot_bytes;
-        handle->nslots[p] = ring->nslots;
+        handle->slots[p] = (uint64_t) (uintptr_t) link->base.count[p].memory.slots;
     }
     for (unsigned r = 0; r < link->nrails; r++) {
         const struct gpuring_verbs_rail *rail = &link->rail[r];
@@ -138,28 +130,6 @@ int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_
     return GPURING_OK;
 }
 
-/* NULL, or why the two ends cannot be connected. */
-static const char *mismatch(const struct gpuring_net_link *link)
-{
-    const struct gpuring_verbs_handle *peer = &link->peer, *mine = &link->mine;
-
-    if (peer->direction == mine->direction ||
-        memcmp(peer->slot_bytes, mine->slot_bytes, sizeof mine->slot_bytes) != 0 ||
-        memcmp(peer->nslots, mine->nslots, sizeof mine->nslots) != 0) {
-        return "the sizes of its FIFOs differ: coll_gpuring_buffer_size and "
-               "coll_gpuring_chunk_size must agree on all ranks";
-    }
-    if (peer->lanes != mine->lanes || peer->rails != mine->rails) {
-        return "the numbers of queue pairs differ: coll_gpuring_verbs_qps and "
-               "coll_gpuring_verbs_spares must agree on all ranks";
-    }
-    if (peer->rail[0].link_layer != mine->rail[0].link_layer) {
-        return "one port is InfiniBand, the other Ethernet: coll_gpuring_verbs_hca must select "
-               "ports that reach each other";
-    }
-    return NULL;
-}
-
 static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
 {
     return a->lid == b->lid && memcmp(a->gid, b->gid, sizeof a->gid) == 0;
@@ -209,22 +179,21 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
                                const char *peer_name)
 {
     struct gpuring_net *net = gpuring_verbs_net(link);
-    const char *why;
     int error;
 
     (void) process_handle;
     (void) process_bytes;
-    memcpy(&link->peer, handle, bytes < sizeof link->peer ? bytes : sizeof link->peer);
-    if (bytes < handle_bytes(1) || link->peer.magic != GPURING_VERBS_MAGIC ||
-        link->peer.rails > GPURING_VERBS_MAX_RAILS || bytes != handle_bytes(link->peer.rails)) {
+    if (bytes != handle_bytes(link->nrails)) {
         gpuring_error("%s sent no handle of a verbs connection: does it run the same version of "
                       "coll/gpuring, with the same coll_gpuring_net?",
                       peer_name);
         return GPURING_ERR_PEER;
     }
-    why = mismatch(link);
-    if (why != NULL) {
-        gpuring_error("%s and %s cannot be connected by verbs: %s", net->base.host, peer_name, why);
+    memcpy(&link->peer, handle, bytes);
+    if (link->peer.rail[0].link_layer != link->mine.rail[0].link_layer) {
+        gpuring_error("%s and %s cannot be connected by verbs: one port is InfiniBand, the other "
+                      "Ethernet: coll_gpuring_verbs_hca must select ports that reach each other",
+                      net->base.host, peer_name);
         return GPURING_ERR_PEER;
     }
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);

@@ -161,10 +161,8 @@ struct gpuring_verbs_sent {
     uint64_t step;
 };
 
-/*
- * A link's handle. Both ends must agree on the rings and the number of rails; what differs between
- * them is how to reach the other end. Only the rails that there are travel.
- */
+/* A link's handle; only the rails that there are travel. All ranks have the same FIFOs and numbers
+ * of rails: AllGather 1 compares the parameters that decide on them. */
 struct gpuring_verbs_address {
     uint32_t qpn, psn, rkey;
     uint16_t lid;
@@ -172,14 +170,9 @@ struct gpuring_verbs_address {
     uint8_t gid[16];
 };
 struct gpuring_verbs_handle {
-    uint32_t magic;
-    uint8_t direction, lanes, rails, reserved;
     uint64_t slots[GPURING_PROTOCOL_COUNT]; /* addresses */
-    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
-    uint32_t nslots[GPURING_PROTOCOL_COUNT];
     struct gpuring_verbs_address rail[GPURING_VERBS_MAX_RAILS];
 };
-#define GPURING_VERBS_MAGIC UINT32_C(0x67707635) /* "gpv5" */
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
 
 enum gpuring_verbs_rail_state {
