@@ -64,8 +64,6 @@ libgpuring_core_la_SOURCES += \
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/base.c \
     mca/coll_gpuring/net/base.h \
-    mca/coll_gpuring/net/choice.c \
-    mca/coll_gpuring/net/choice.h \
     mca/coll_gpuring/net/cores.c \
     mca/coll_gpuring/net/cores.h \
     mca/coll_gpuring/net/gate.h \
@@ -142,6 +140,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/topology/local_channels.h \
     mca/coll_gpuring/topology/model_choice.c \
     mca/coll_gpuring/topology/model_choice.h \
+    mca/coll_gpuring/topology/net_choice.c \
+    mca/coll_gpuring/topology/net_choice.h \
     mca/coll_gpuring/topology/nic_select.c \
     mca/coll_gpuring/topology/nic_select.h \
     mca/coll_gpuring/topology/node_map.c \

@@ -3,7 +3,6 @@
 #include "mca/coll_gpuring/wireup/net_select.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/cores.h"
@@ -23,12 +22,6 @@
 static struct gpuring_network networks[KINDS]; /* by kind; under gpuring_process.lock */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
-_Static_assert(GPURING_NET_WISH_AUTO == (int) GPURING_PARAM_NET_AUTO &&
-                   GPURING_NET_WISH_VERBS == (int) GPURING_PARAM_NET_VERBS &&
-                   GPURING_NET_WISH_UCX == (int) GPURING_PARAM_NET_UCX &&
-                   GPURING_NET_WISH_NONE == (int) GPURING_PARAM_NET_NONE,
-               "choices of the parameter in the order of the core");
-
 /* RDMA that is computed by the hosts' processors is often slower than TCP. */
 static void advise(enum gpuring_net_kind kind)
 {
@@ -47,27 +40,8 @@ int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *nod
                            const char *failed, struct gpuring_net_choice *choice)
 {
     static const char *const names[] = {"none", "verbs", "ucx"};
-    struct gpuring_net_place *places = calloc((size_t) hellos->nranks, sizeof *places);
 
-    if (places == NULL) {
-        gpuring_error("out of memory for a wire-up");
-        return GPURING_ERR_NOMEM;
-    }
-    for (int i = 0; i < hellos->nranks; i++) {
-        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
-
-        places[i] = (struct gpuring_net_place){
-            .node = node[i],
-            .verbs = (hello->capabilities & GPURING_CAPABILITY_VERBS) != 0,
-            .ucx = (hello->capabilities & GPURING_CAPABILITY_UCX) != 0,
-            .nics = hello->nics,
-            .nnics = (int) hello->nnics,
-            .host = hello->hostname,
-        };
-    }
-    gpuring_net_choose((enum gpuring_net_wish) gpuring_params.net, places, hellos->nranks, failed,
-                       choice);
-    free(places);
+    gpuring_net_choose(gpuring_params.net, hellos, node, failed, choice);
     if (choice->kind == GPURING_NET_KIND_NONE) {
         if (rank == 0) {
             gpuring_error(

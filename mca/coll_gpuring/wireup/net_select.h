@@ -7,7 +7,7 @@
 #ifndef GPURING_WIREUP_NET_SELECT_H
 #define GPURING_WIREUP_NET_SELECT_H
 
-#include "mca/coll_gpuring/net/choice.h"
+#include "mca/coll_gpuring/topology/net_choice.h"
 #include "mca/coll_gpuring/net/net.h"
 #include "mca/coll_gpuring/oob/oob.h"
 

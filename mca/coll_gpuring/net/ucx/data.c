@@ -49,6 +49,7 @@ static int send_op(struct gpuring_net_link *link, struct gpuring_ucx_op *op, con
     if (link->peer->status != GPURING_OK) {
         return link->base.status;
     }
+    op->link = link;
     op->busy = true;
     gpuring_ucx_net(link)->dirty = true;
     request = gpuring_ucx.ucp_am_send_nbx(link->peer->ep, 0, &op->header, sizeof op->header, data,
@@ -65,7 +66,7 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
                      uint32_t bytes, bool more, uint64_t head)
 {
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
-    struct gpuring_ucx_op *op = &link->ring[protocol].ops[step % memory->nslots];
+    struct gpuring_ucx_op *op = &link->ops[protocol][step % memory->nslots];
 
     (void) more; /* every send reports its end */
     if (link->base.status == GPURING_OK && (bytes > memory->slot_bytes || op->busy)) {
@@ -88,7 +89,7 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
 int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head)
 {
     const struct gpuring_net_ring *memory = &link->base.count[protocol].memory;
-    struct gpuring_ucx_op *op = &link->ring[protocol].ops[head % memory->nslots];
+    struct gpuring_ucx_op *op = &link->ops[protocol][head % memory->nslots];
 
     if (link->base.status != GPURING_OK || op->busy) {
         return link->base.status != GPURING_OK ? link->base.status : GPURING_AGAIN;
@@ -103,7 +104,6 @@ int gpuring_ucx_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
 void gpuring_ucx_abort(struct gpuring_net_link *link, int status)
 {
     if (link->base.status == GPURING_OK && link->peer != NULL && !link->abort.busy) {
-        link->abort.link = link;
         link->abort.header = (struct gpuring_ucx_header){
             .link = link->peer_id, .step = (uint64_t) -status, .kind = GPURING_UCX_ABORT};
         send_op(link, &link->abort, NULL, 0);
@@ -136,7 +136,7 @@ static ucs_status_t receive_slot(struct gpuring_net_link *link,
     struct gpuring_net_count *count = &link->base.count[header->protocol];
     uint64_t index = header->step % count->memory.nslots;
     uint8_t *slot = count->memory.slots + index * count->memory.slot_bytes;
-    struct gpuring_ucx_op *op = &link->ring[header->protocol].receives[index];
+    struct gpuring_ucx_op *op = &link->ops[header->protocol][count->memory.nslots + index];
     const ucp_request_param_t fetch = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                        UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
@@ -144,6 +144,7 @@ static ucs_status_t receive_slot(struct gpuring_net_link *link,
                                        .user_data = op};
     void *request;
 
+    op->link = link;
     op->header = *header;
     count->size[index] = header->bytes;
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {

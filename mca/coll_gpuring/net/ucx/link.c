@@ -185,37 +185,20 @@ void gpuring_ucx_peers_close(struct gpuring_net *net)
 static void link_free(struct gpuring_net_link *link)
 {
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        free(link->ring[p].ops);
-        free(link->ring[p].receives);
+        free(link->ops[p]);
     }
     free(link);
 }
 
-static struct gpuring_ucx_op *make_ops(struct gpuring_net_link *link, uint32_t count)
+static bool make_ops(struct gpuring_net_link *link, const struct gpuring_net_memory *memory)
 {
-    struct gpuring_ucx_op *ops = calloc(count, sizeof(*ops));
+    bool made = true;
 
-    for (uint32_t i = 0; ops != NULL && i < count; i++) {
-        ops[i].link = link;
-    }
-    return ops;
-}
-
-static int make_rings(struct gpuring_net_link *link, const struct gpuring_net_memory *memory)
-{
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        struct gpuring_ucx_ring *ring = &link->ring[p];
-
-        if (memory->ring[p].slots == NULL) {
-            continue;
-        }
-        ring->ops = make_ops(link, memory->ring[p].nslots);
-        ring->receives = make_ops(link, memory->ring[p].nslots);
-        if (ring->ops == NULL || ring->receives == NULL) {
-            return GPURING_ERR_NOMEM;
-        }
+        link->ops[p] = calloc((size_t) memory->ring[p].nslots * 2 + 1, sizeof *link->ops[p]);
+        made = made && link->ops[p] != NULL;
     }
-    return GPURING_OK;
+    return made;
 }
 
 int gpuring_ucx_link_create(struct gpuring_net *net, int device,
@@ -224,24 +207,27 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
                             struct gpuring_net_link **result)
 {
     struct gpuring_net_link *link = calloc(1, sizeof *link);
-    int status = link != NULL ? make_rings(link, memory) : GPURING_ERR_NOMEM;
+    int status;
 
     (void) device; /* UCX stripes over its devices as it thinks best */
-    if (status != GPURING_OK) {
+    if (link == NULL || !make_ops(link, memory)) {
         gpuring_error("out of memory for a UCX connection");
-    } else {
-        gpuring_gate_enter(net->base.gate);
-        status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
-        gpuring_gate_leave(net->base.gate);
+        status = GPURING_ERR_NOMEM;
+        goto fail;
     }
+    gpuring_gate_enter(net->base.gate);
+    status = gpuring_net_base_add(&net->base, &link->base, direction, memory);
+    gpuring_gate_leave(net->base.gate);
     if (status != GPURING_OK) {
-        if (link != NULL) {
-            link_free(link);
-        }
-        return status;
+        goto fail;
     }
     *result = link;
     return GPURING_OK;
+fail:
+    if (link != NULL) {
+        link_free(link);
+    }
+    return status;
 }
 
 int gpuring_ucx_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
@@ -277,7 +263,7 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
 }
 
 /* UCX may still read the header and the slot of what is in flight: wait for it, or end it. */
-static void settle(struct gpuring_net_link *link)
+static void finish_transfers(struct gpuring_net_link *link)
 {
     uint64_t deadline = gpuring_now_ns() + CLOSE_NS;
 
@@ -301,7 +287,7 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
     net = gpuring_ucx_net(link);
     gpuring_gate_enter(net->base.gate);
     if (link->peer != NULL) {
-        settle(link);
+        finish_transfers(link);
     }
     gpuring_net_base_remove(&link->base);
     gpuring_gate_leave(net->base.gate);

@@ -214,7 +214,7 @@ static int open_context(struct gpuring_net *net, const struct gpuring_net_config
     return result;
 }
 
-static void tell(const struct gpuring_net *net)
+static void report(const struct gpuring_net *net)
 {
     unsigned major, minor, release;
 
@@ -357,7 +357,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         ucx_close(net);
         return status;
     }
-    tell(net);
+    report(net);
     *result = net;
     return GPURING_OK;
 }
@@ -380,7 +380,7 @@ static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *byt
     gpuring_gate_enter(net->base.gate);
     status = gpuring_ucx.ucp_worker_get_address(net->worker, &address, &length);
     if (status != UCS_OK) {
-        result = ucx_error(net->base.host, "tell its address", status);
+        result = ucx_error(net->base.host, "give its address", status);
     } else if (*bytes < sizeof net->id + length) {
         gpuring_error("the UCX address of this process takes %zu bytes, %zu are too few: fewer "
                       "devices in UCX_NET_DEVICES shorten it",

@@ -79,16 +79,11 @@ struct gpuring_ucx_header {
 };
 _Static_assert(sizeof(struct gpuring_ucx_header) == 32, "travels between processes");
 
-/* A send or a rendezvous receive in progress; lives in the ring, at the index of its step. */
+/* A send or a rendezvous receive in progress. */
 struct gpuring_ucx_op {
     struct gpuring_net_link *link;
     struct gpuring_ucx_header header; /* UCX reads it until the send is complete */
     bool busy;
-};
-
-struct gpuring_ucx_ring {
-    struct gpuring_ucx_op *ops;      /* [nslots] sending: data; receiving: credits */
-    struct gpuring_ucx_op *receives; /* [nslots] */
 };
 
 struct gpuring_ucx_peer {
@@ -105,7 +100,8 @@ struct gpuring_net_link {
     struct gpuring_net_base_link base;
     struct gpuring_ucx_peer *peer; /* NULL until connected */
     uint64_t peer_id;              /* the peer's base.id of it, which is what its handle has */
-    struct gpuring_ucx_ring ring[GPURING_PROTOCOL_COUNT];
+    /* [2 * nslots] by step: sends of slots or credits, then rendezvous receives */
+    struct gpuring_ucx_op *ops[GPURING_PROTOCOL_COUNT];
     struct gpuring_ucx_op abort;
     unsigned busy; /* operations that UCX has not completed */
 };

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/topology/net_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool any_reaches(const struct gpuring_hello *a, const struct gpuring_hello *b)
+{
+    for (uint32_t i = 0; i < a->nnics; i++) {
+        for (uint32_t j = 0; j < b->nnics; j++) {
+            if (gpuring_nic_reaches(&a->nics[i], &b->nics[j])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Do both ranks announce the same ports, as those of a node, or of a well-built cluster, do? */
+static bool same_networks(const struct gpuring_hello *a, const struct gpuring_hello *b)
+{
+    for (uint32_t i = 0; i < a->nnics && a->nnics == b->nnics; i++) {
+        if (!gpuring_nic_reaches(&a->nics[i], &b->nics[i])) {
+            return false;
+        }
+    }
+    return a->nnics == b->nnics;
+}
+
+/*
+ * Ranks whose ports are on the same networks stand for each other; of the rest, every pair on two
+ * nodes is looked at. `reaches` is transitive, port by port, so that nothing is lost by that.
+ */
+static bool all_reach(const struct gpuring_gathered *hellos, const int *node, int *a, int *b)
+{
+    for (*a = 0; *a < hellos->nranks; ++*a) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, *a);
+
+        if (node[*a] != node[0] && same_networks(hello, gpuring_hello_of(hellos, 0))) {
+            continue; /* reaches what rank 0 reaches, and rank 0 is looked at */
+        }
+        for (*b = 0; *b < hellos->nranks; ++*b) {
+            if (node[*a] != node[*b] && !any_reaches(hello, gpuring_hello_of(hellos, *b))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Why verbs cannot be used, or a word about how. */
+static bool verbs_possible(const struct gpuring_gathered *hellos, const int *node, char *why,
+                           size_t size)
+{
+    const struct gpuring_nic *nics[2];
+    int rank[2];
+
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        if ((hello->capabilities & GPURING_CAPABILITY_VERBS) == 0) {
+            snprintf(why, size, "[no-verbs] rank %d on %s has coll/gpuring without verbs", i,
+                     hello->hostname);
+            return false;
+        }
+        if (hello->nnics == 0) {
+            snprintf(why, size,
+                     "[no-rdma-port] %s has no active RDMA port that coll_gpuring_verbs_hca "
+                     "selects (rank %d)",
+                     hello->hostname, i);
+            return false;
+        }
+    }
+    if (!all_reach(hellos, node, &rank[0], &rank[1])) {
+        for (int i = 0; i < 2; i++) {
+            nics[i] = gpuring_hello_of(hellos, rank[i])->nics;
+        }
+        snprintf(why, size,
+                 "[rdma-networks] no RDMA port of %s is of the same network as one of %s (%s %s of "
+                 "rank %d, %s %s of rank %d)",
+                 gpuring_hello_of(hellos, rank[0])->hostname,
+                 gpuring_hello_of(hellos, rank[1])->hostname,
+                 nics[0]->link == GPURING_NIC_INFINIBAND ? "InfiniBand" : "Ethernet", nics[0]->name,
+                 rank[0], nics[1]->link == GPURING_NIC_INFINIBAND ? "InfiniBand" : "Ethernet",
+                 nics[1]->name, rank[1]);
+        return false;
+    }
+    nics[0] = gpuring_hello_of(hellos, 0)->nics;
+    snprintf(
+        why, size,
+        "[rdma-ports] all %d ranks have active RDMA ports that reach each other (rank 0: %s:%d)",
+        hellos->nranks, nics[0]->name, nics[0]->port);
+    return true;
+}
+
+static bool ucx_possible(const struct gpuring_gathered *hellos, char *why, size_t size)
+{
+    for (int i = 0; i < hellos->nranks; i++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(hellos, i);
+
+        if ((hello->capabilities & GPURING_CAPABILITY_UCX) == 0) {
+            snprintf(why, size, "[no-ucx] rank %d on %s has coll/gpuring without UCX", i,
+                     hello->hostname);
+            return false;
+        }
+    }
+    return true;
+}
+
+void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const int *node,
+                        const char *failed, struct gpuring_net_choice *choice)
+{
+    char verbs[192] = "", ucx[160] = "";
+    bool verbs_fits = verbs_possible(hellos, node, verbs, sizeof verbs);
+    bool ucx_fits = ucx_possible(hellos, ucx, sizeof ucx);
+
+    memset(choice, 0, sizeof *choice);
+    if (wish == GPURING_PARAM_NET_NONE) {
+        snprintf(choice->why, sizeof choice->why, "[net-none] coll_gpuring_net=none");
+    } else if (wish == GPURING_PARAM_NET_VERBS && verbs_fits) {
+        choice->kind = GPURING_NET_KIND_VERBS;
+        snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
+    } else if (wish == GPURING_PARAM_NET_UCX && ucx_fits) {
+        choice->kind = GPURING_NET_KIND_UCX;
+        snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
+    } else if (wish != GPURING_PARAM_NET_AUTO) {
+        snprintf(choice->why, sizeof choice->why, "%s",
+                 wish == GPURING_PARAM_NET_VERBS ? verbs : ucx);
+    } else if (verbs_fits && failed == NULL) {
+        choice->kind = GPURING_NET_KIND_VERBS;
+        choice->spare = ucx_fits;
+        snprintf(choice->why, sizeof choice->why, "%s", verbs);
+    } else if (ucx_fits) {
+        choice->kind = GPURING_NET_KIND_UCX;
+        choice->no_rdma = failed != NULL;
+        snprintf(choice->why, sizeof choice->why, "%s%s",
+                 failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "",
+                 failed != NULL ? failed : verbs);
+    } else {
+        snprintf(choice->why, sizeof choice->why, "%s; %s", failed != NULL ? failed : verbs, ucx);
+    }
+}
