@@ -200,8 +200,8 @@ static int session_open(struct session *s)
         return fail(s, "open", status != GPURING_OK ? status : GPURING_ERR_UNSUPPORTED);
     }
     for (int i = 0; i < ndevices && s->first; i++) {
-        printf("# device %d: %s port %d, %.2f GB/s, PCI %s\n", i, devices[i].name, devices[i].port,
-               devices[i].speed, devices[i].pci_bus_id);
+        printf("# device %d: %s port %d, PCI %s\n", i, devices[i].name, devices[i].port,
+               devices[i].pci_bus_id);
     }
     status = gpuring_proxy_create(&o->waits, &s->proxy);
     status = status ? status : gpuring_proxy_add_net(s->proxy, o->ops, s->net);

@@ -39,11 +39,6 @@ static const char *get_device_name(struct ibv_device *device)
     return fake.device[number_of(device)].name;
 }
 
-static __be64 get_device_guid(struct ibv_device *device)
-{
-    return htobe64(UINT64_C(0x0200c0ffee000000) + (uint64_t) number_of(device));
-}
-
 static struct ibv_context *open_device(struct ibv_device *device)
 {
     struct fake_context *context;

@@ -100,7 +100,7 @@ static int mock_open(const struct gpuring_net_config *config, struct gpuring_net
         gpuring_error("out of memory for the mock network");
         return GPURING_ERR_NOMEM;
     }
-    net->device = (struct gpuring_net_device){.name = "mock0", .port = 1, .speed = 12.5};
+    net->device = (struct gpuring_net_device){.name = "mock0", .port = 1};
     snprintf(net->host, sizeof net->host, "%s", config->local_host ? config->local_host : "?");
     pthread_mutex_lock(&fabric.mutex);
     net->next = fabric.nets;

@@ -45,8 +45,8 @@ static void announce(const struct place *place, struct gpuring_hello *hello)
 {
     *hello = (struct gpuring_hello){.nnics = place->nnics};
     snprintf(hello->hostname, sizeof hello->hostname, "%s", place->host);
-    hello->capabilities = (place->verbs ? GPURING_CAPABILITY_VERBS : 0) |
-                          (place->ucx ? GPURING_CAPABILITY_UCX : 0);
+    hello->capabilities =
+        (place->verbs ? GPURING_CAPABILITY_VERBS : 0) | (place->ucx ? GPURING_CAPABILITY_UCX : 0);
     memcpy(hello->nics, place->nics, place->nnics * sizeof *place->nics);
 }
 

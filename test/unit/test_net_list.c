@@ -2,9 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Lists of network devices, and reading them from a made-up /sys. */
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -138,22 +136,15 @@ static int make_root(void **state)
     put_file("class/net/bond0/operstate", "down");
     put_file("class/net/eth0/operstate", "up");
     put_file("class/net/eth0/type", "1");
-    put_file("class/net/eth0/speed", "25000");
     put_link("class/net/eth0/device", "../../../devices/pci0000:00/0000:17:00.1");
     put_file("class/net/a-lo/operstate", "unknown");
     put_file("class/net/a-lo/type", "772");
     put_file("class/net/tap1/operstate", "up");
     put_file("class/net/tap1/type", "1");
-    put_file("class/net/tap1/speed", "-1");
-    put_file("class/infiniband/mlx5_0/node_guid", "0002:c903:00a1:b2c3");
     put_file("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
-    put_file("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)");
     put_file("class/infiniband/mlx5_0/ports/2/state", "1: DOWN");
-    put_file("class/infiniband/mlx5_0/ports/2/rate", "10 Gb/sec (4X SDR)");
     put_link("class/infiniband/mlx5_0/device", "../../../0000:3b:00.0");
-    put_file("class/infiniband/rxe0/node_guid", "5054:00ff:fe77:0001");
     put_file("class/infiniband/rxe0/ports/1/state", "4: ACTIVE");
-    put_file("class/infiniband/rxe0/ports/1/rate", "2.5 Gb/sec (1X SDR)");
     put_file("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand");
     put_gid("mlx5_0", 0, "fec0:0000:0000:0007:0002:c903:00a1:b2c4", "IB/RoCE v1", "");
     put_file("class/infiniband/rxe0/ports/1/link_layer", "Ethernet");
@@ -182,10 +173,8 @@ static void test_interfaces(void **state)
     assert_int_equal(devices.count, 2);
     assert_string_equal(devices.device[0].name, "eth0");
     assert_string_equal(devices.device[0].pci_bus_id, "0000:17:00.1");
-    assert_true(devices.device[0].speed > 3.124 && devices.device[0].speed < 3.126);
     assert_string_equal(devices.device[1].name, "tap1");
     assert_string_equal(devices.device[1].pci_bus_id, "");
-    assert_true(devices.device[1].speed > 0);
     free(devices.device);
 }
 
@@ -210,8 +199,6 @@ static void test_ports(void **state)
     assert_string_equal(devices.device[0].name, "mlx5_0");
     assert_string_equal(devices.device[0].pci_bus_id, "0000:3b:00.0");
     assert_int_equal(devices.device[0].port, 1);
-    assert_true(devices.device[0].guid == UINT64_C(0x0002c90300a1b2c3));
-    assert_true(devices.device[0].speed > 24.9 && devices.device[0].speed < 25.1);
     assert_string_equal(devices.device[1].name, "rxe0");
     assert_false(gpuring_net_is_software(root, "mlx5_0"));
     assert_true(gpuring_net_is_software(root, "rxe0"));
@@ -220,31 +207,7 @@ static void test_ports(void **state)
     free(devices.device);
 }
 
-/* Prefix length of the network that holds 127.0.0.1 on lo, as the system under test says. */
-static int loopback_bits(void)
-{
-    struct ifaddrs *list = NULL;
-    int bits = 0;
-
-    assert_int_equal(getifaddrs(&list), 0);
-    for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
-        struct sockaddr_in address, mask;
-
-        if (entry->ifa_addr == NULL || entry->ifa_addr->sa_family != AF_INET ||
-            strcmp(entry->ifa_name, "lo") != 0) {
-            continue;
-        }
-        memcpy(&address, entry->ifa_addr, sizeof address);
-        memcpy(&mask, entry->ifa_netmask, sizeof mask);
-        if (address.sin_addr.s_addr == htonl(INADDR_LOOPBACK)) {
-            bits = __builtin_popcount(mask.sin_addr.s_addr);
-        }
-    }
-    freeifaddrs(list);
-    return bits;
-}
-
-/* What a process tells others of its ports. */
+/* The ports that a process announces. */
 static void test_nics(void **state)
 {
     static const uint8_t infiniband[16] = {0xfe, 0xc0, 0,    0, 0, 0,    0,    7,
@@ -255,26 +218,20 @@ static void test_nics(void **state)
     (void) state;
     assert_int_equal(gpuring_nics_find(root, NULL, nics), 2);
     assert_string_equal(nics[0].name, "mlx5_0");
-    assert_true(nics[0].guid == UINT64_C(0x0002c90300a1b2c3));
     assert_memory_equal(nics[0].gid, infiniband, sizeof infiniband);
     assert_int_equal(nics[0].link, GPURING_NIC_INFINIBAND);
     assert_int_equal(nics[0].version, 0);
     assert_int_equal(nics[0].port, 1);
-    assert_int_equal(nics[0].mbit, 200000);
-    assert_int_equal(nics[0].pci, 0x3b << 8);
-    assert_int_equal(nics[0].network_bits, 0);
     assert_string_equal(nics[1].name, "rxe0");
     assert_int_equal(nics[1].link, GPURING_NIC_ETHERNET);
     assert_int_equal(nics[1].version, 2); /* version 1 with the same address is passed over */
     assert_memory_equal(nics[1].gid, loopback, sizeof loopback);
-    assert_int_equal(nics[1].network_bits, loopback_bits());
-    assert_int_equal(nics[1].pci, 0);
     assert_int_equal(gpuring_nics_find(root, "rxe0", nics), 1);
     assert_string_equal(nics[0].name, "rxe0");
     assert_int_equal(gpuring_nics_find("/nowhere", NULL, nics), 0);
 }
 
-/* More ports than are told of: the first ones. */
+/* More ports than are announced: the first ones. */
 static void test_many_nics(void **state)
 {
     struct gpuring_nic nics[GPURING_NICS_MAX];

@@ -67,7 +67,6 @@ static void test_discovery(void **state)
         assert_int_equal(count, cases[i].count);
         assert_string_equal(device[0].name, cases[i].first);
         assert_int_equal(device[0].port, cases[i].first_port);
-        assert_true(device[0].speed > 0);
         gpuring_net_verbs.close(net);
         assert_int_equal(fake_verbs_objects(), 0);
     }

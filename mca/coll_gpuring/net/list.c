@@ -14,8 +14,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define SPEED_UNKNOWN 1.25 /* GB/s; 10 Gbit/s, for virtual interfaces that tell no speed */
-
 struct item {
     const char *name;
     size_t length; /* of the name */
@@ -211,19 +209,15 @@ static int visit_all(const struct walk *walk, const char *folder, visit_fn visit
 
 static int add_interface(const struct walk *walk, const char *name)
 {
-    struct gpuring_net_device device = {.port = 1, .speed = SPEED_UNKNOWN};
-    char type[32], state[32], speed[32];
+    struct gpuring_net_device device = {.port = 1};
+    char type[32], state[32];
 
     gpuring_net_line(type, sizeof type, "%s/class/net/%s/type", walk->root, name);
     gpuring_net_line(state, sizeof state, "%s/class/net/%s/operstate", walk->root, name);
-    gpuring_net_line(speed, sizeof speed, "%s/class/net/%s/speed", walk->root, name);
     if ((strcmp(type, "772") == 0) != walk->loopback || /* ARPHRD_LOOPBACK; its state: "unknown" */
         !gpuring_net_list_selects(walk->list, name, 1) ||
         (strcmp(state, "up") != 0 && strcmp(state, "unknown") != 0)) {
         return GPURING_OK;
-    }
-    if (atof(speed) > 0) { /* Mbit/s; -1: unknown */
-        device.speed = atof(speed) / 8e3;
     }
     snprintf(device.name, sizeof device.name, "%s", name);
     gpuring_net_pci_bus_id(walk->root, "net", name, device.pci_bus_id);
@@ -240,30 +234,16 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
                                                        : status;
 }
 
-double gpuring_net_port_speed(const char *root, const char *name, int port)
-{
-    char rate[64];
-
-    gpuring_net_line(rate, sizeof rate, "%s/class/infiniband/%s/ports/%d/rate", root, name, port);
-    return atof(rate) > 0 ? atof(rate) / 8 : SPEED_UNKNOWN; /* "100 Gb/sec (4X EDR)" */
-}
-
 /* Its ports are numbered from 1. */
 static int add_adapter(const struct walk *walk, const char *name)
 {
-    struct gpuring_net_device device = {.guid = 0};
+    struct gpuring_net_device device = {.port = 0};
     const char *root = walk->root;
     int status = GPURING_OK;
-    unsigned guid[4];
     char line[64];
 
     snprintf(device.name, sizeof device.name, "%s", name);
     gpuring_net_pci_bus_id(root, "infiniband", name, device.pci_bus_id);
-    gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/node_guid", root, name);
-    if (sscanf(line, "%x:%x:%x:%x", &guid[0], &guid[1], &guid[2], &guid[3]) == 4) {
-        device.guid = (uint64_t) guid[0] << 48 | (uint64_t) guid[1] << 32 |
-                      (uint64_t) guid[2] << 16 | guid[3];
-    }
     for (int port = 1; status == GPURING_OK; port++) {
         gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/state", root, name,
                          port);
@@ -272,7 +252,6 @@ static int add_adapter(const struct walk *walk, const char *name)
         }
         if (strncmp(line, "4:", 2) == 0 && gpuring_net_list_selects(walk->list, name, port)) {
             device.port = port; /* 4: ACTIVE */
-            device.speed = gpuring_net_port_speed(root, name, port);
             status = gpuring_net_devices_add(walk->devices, &device);
         }
     }

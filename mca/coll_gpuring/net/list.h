@@ -44,9 +44,6 @@ int gpuring_net_devices_rdma(const char *root, const char *list,
 void gpuring_net_line(char *line, int size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* GB/s of an RDMA port, as ROOT/class/infiniband says; a low value if it does not. */
-double gpuring_net_port_speed(const char *root, const char *name, int port);
-
 /* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
 bool gpuring_net_is_software(const char *root, const char *name);
 

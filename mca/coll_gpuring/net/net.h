@@ -44,10 +44,7 @@ struct gpuring_proxy_conn;
 struct gpuring_net_device {
     char name[64];       /* "mlx5_0", "eth0" */
     char pci_bus_id[16]; /* empty if virtual */
-    uint64_t guid;
-    double speed; /* GB/s, one direction */
     int port;
-    bool gdr; /* device memory can be registered */
 };
 
 /* The FIFO memory of a link at this end; rings that are not used have slots == NULL. */

@@ -3,9 +3,6 @@
 #include "mca/coll_gpuring/net/nics.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,55 +52,13 @@ static void port_line(const char *root, const struct gpuring_net_device *device,
                      device->port, attribute, number);
 }
 
-/* The bytes of an IP address. */
-static const uint8_t *ip_bytes(const struct sockaddr *address)
-{
-    const void *any = address;
-
-    return address->sa_family == AF_INET
-               ? (const void *) &((const struct sockaddr_in *) any)->sin_addr
-               : (const void *) &((const struct sockaddr_in6 *) any)->sin6_addr;
-}
-
-/* Prefix length of the network to which `gid`, an address of the interface, belongs; 0: unknown. */
-static uint8_t network_bits(const char *interface, const uint8_t gid[16])
-{
-    bool v4 = is_v4(gid);
-    struct ifaddrs *list = NULL;
-    uint8_t bits = 0;
-
-    if (interface[0] == '\0' || getifaddrs(&list) != 0) {
-        return 0;
-    }
-    for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
-        const uint8_t *mask;
-        size_t bytes = v4 ? 4 : 16;
-
-        if (entry->ifa_addr == NULL || entry->ifa_netmask == NULL ||
-            entry->ifa_addr->sa_family != (v4 ? AF_INET : AF_INET6) ||
-            strcmp(entry->ifa_name, interface) != 0) {
-            continue;
-        }
-        if (memcmp(ip_bytes(entry->ifa_addr), gid + 16 - bytes, bytes) != 0) {
-            continue;
-        }
-        mask = ip_bytes(entry->ifa_netmask);
-        bits = 0;
-        for (size_t i = 0; i < bytes; i++) {
-            bits = (uint8_t) (bits + __builtin_popcount(mask[i]));
-        }
-    }
-    freeifaddrs(list);
-    return bits;
-}
-
 /* The best GID of the port, the first one of equals; false if it has none that can be used. */
 static bool choose_gid(const char *root, const struct gpuring_net_device *device,
                        struct gpuring_nic *nic)
 {
     bool ethernet = nic->link == GPURING_NIC_ETHERNET;
-    int best = 0, chosen = -1;
-    char line[64], interface[IF_NAMESIZE + 1];
+    char line[64];
+    int best = 0;
 
     for (int i = 0; i < GIDS_MAX; i++) {
         uint8_t gid[16];
@@ -122,34 +77,20 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
         rank = gpuring_nic_gid_rank(ethernet, version_2, gid);
         if (rank > best) {
             best = rank;
-            chosen = i;
             memcpy(nic->gid, gid, sizeof nic->gid);
             nic->version = ethernet ? (version_2 ? 2 : 1) : 0;
         }
     }
-    if (chosen >= 0 && ethernet) {
-        port_line(root, device, "gid_attrs/ndevs", chosen, interface, sizeof interface);
-        nic->network_bits = network_bits(interface, nic->gid);
-    }
-    return chosen >= 0 || !ethernet; /* InfiniBand goes by LID within a subnet */
+    return best > 0 || !ethernet; /* InfiniBand goes by LID within a subnet */
 }
 
 static bool describe(const char *root, const struct gpuring_net_device *device,
                      struct gpuring_nic *nic)
 {
-    unsigned domain, bus, slot, function;
     char line[64];
 
-    *nic = (struct gpuring_nic){
-        .guid = device->guid,
-        .mbit = device->speed > 0 ? (uint32_t) (device->speed * 8e3) : 0,
-        .port = (uint8_t) device->port,
-    };
+    *nic = (struct gpuring_nic){.port = (uint8_t) device->port};
     snprintf(nic->name, sizeof nic->name, "%.*s", (int) sizeof nic->name - 1, device->name);
-    if (sscanf(device->pci_bus_id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4) {
-        nic->pci =
-            (domain & 0xffff) << 16 | (bus & 0xff) << 8 | (slot & 0x1f) << 3 | (function & 7);
-    }
     gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/link_layer", root,
                      device->name, device->port);
     nic->link = strcmp(line, "Ethernet") == 0 ? GPURING_NIC_ETHERNET : GPURING_NIC_INFINIBAND;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The RDMA ports that a process may use, in the form in which it tells them to all ranks of a
+ * The RDMA ports that a process may use, in the form in which it announces them to all ranks of a
  * communicator (AllGather 1): enough to decide, on every rank alike, which ports of two nodes can
  * reach each other. What the kernel says under /sys/class/infiniband; no verbs library is needed.
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GPURING_NICS_MAX 16 /* that a process tells of; the first ones in the order of names */
+#define GPURING_NICS_MAX 16 /* that a process announces; the first ones in the order of names */
 
 enum gpuring_nic_link {
     GPURING_NIC_INFINIBAND = 1, /* reaches ports of the same subnet: the first 8 bytes of the GID */
@@ -19,21 +19,17 @@ enum gpuring_nic_link {
 };
 
 /*
- *  0      8       24    28     32   33     34      35      36
- *  | guid | gid   | pci | mbit | port | link | version | bits | name |
+ *  0     16     17     18        19
+ *  | gid | port | link | version | name |
  */
 struct gpuring_nic {
-    uint64_t guid;   /* of the device, as a number; 0: not told */
     uint8_t gid[16]; /* that links use: the best of the port (see gpuring_nic_gid_rank) */
-    uint32_t pci;    /* domain << 16 | bus << 8 | device << 3 | function; 0: not a PCI device */
-    uint32_t mbit;   /* Mbit/s in one direction; 0: not known */
     uint8_t port;    /* from 1 */
     uint8_t link;    /* enum gpuring_nic_link */
     uint8_t version; /* of RoCE: 1 or 2; InfiniBand: 0 */
-    uint8_t network_bits; /* Ethernet: prefix length of the IP network of the GID; 0: not known */
-    char name[12];        /* "mlx5_0"; cut, and ended by 0 */
+    char name[13];   /* "mlx5_0"; cut, and ended by 0 */
 };
-_Static_assert(sizeof(struct gpuring_nic) == 48, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_nic) == 32, "travels between ranks");
 
 /*
  * Which GID of a port links should use: the greater the better, 0 not at all. RoCE version 2 with
@@ -48,7 +44,7 @@ int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16]);
  */
 int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *nics);
 
-/* Can the two ports reach each other, as far as their addresses tell? */
+/* Can the two ports reach each other, as far as their addresses say? */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);
 
 #endif

@@ -52,7 +52,7 @@ struct gpuring_hello {
     struct gpuring_nic nics[GPURING_NICS_MAX];
 };
 _Static_assert(sizeof(struct gpuring_hello) ==
-                   152 + 8 * GPURING_SHARED_COUNT + 48 * GPURING_NICS_MAX,
+                   152 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_NICS_MAX,
                "travels between ranks");
 
 static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_gathered *hellos,

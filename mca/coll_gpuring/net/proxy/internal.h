@@ -53,7 +53,7 @@ int gpuring_proxy_conn_pump(struct gpuring_proxy_conn *conn, uint64_t *bytes, ui
  */
 bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn, bool posted);
 
-#define GPURING_PROXY_NAP_FDS 8
+#define GPURING_PROXY_NETS 2 /* verbs and ucx */
 
 enum {
     GPURING_PROXY_AWAKE,
@@ -71,7 +71,7 @@ struct gpuring_proxy_bell {
 
 /* What to nap on: descriptors of nets that were armed. */
 struct gpuring_proxy_nap {
-    int fds[GPURING_PROXY_NAP_FDS];
+    int fds[GPURING_PROXY_NETS];
     int nfds;
     bool all_nets; /* every net has a descriptor here: no need to look without one */
 };
@@ -82,6 +82,10 @@ struct gpuring_proxy_wait {
     uint64_t since;  /* 0: something happened in the last pass */
     uint64_t nap_ns; /* of the next nap, for which descriptors should be armed; 0: none yet */
 };
+
+/* Start a thread with all signals blocked: handlers belong to the application's threads. Returns
+ * 0 or an errno. */
+int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
 /* Called by the new thread: name and cores. True if it shares its cores with no process. */
 bool gpuring_proxy_thread_setup(const struct gpuring_proxy_config *config);

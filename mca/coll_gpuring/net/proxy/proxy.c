@@ -21,15 +21,15 @@
 #define JOIN_GRACE_SECONDS 2.0 /* for a call of the net that is under way */
 
 struct proxy_net {
-    struct gpuring_list node;
     const struct gpuring_net_ops *ops;
     struct gpuring_net *net;
 };
 
 struct gpuring_proxy {
-    struct gpuring_list nets, conns;
+    struct proxy_net nets[GPURING_PROXY_NETS];
+    int nnets;
+    struct gpuring_list conns;
     struct gpuring_proxy_config config;
-    char *cores; /* the copy to which config points */
     pthread_t thread;
     pid_t pid; /* of the process that has the thread: a forked child has not */
     struct gpuring_proxy_bell bell;
@@ -42,13 +42,11 @@ struct gpuring_proxy {
 static int proxy_pass(struct gpuring_proxy *proxy)
 {
     struct gpuring_proxy_conn *conn;
-    struct proxy_net *net;
     uint64_t bytes = 0, again = 0;
     int done = 0;
 
-    GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
-    {
-        done += net->ops->poll(net->net);
+    for (int i = 0; i < proxy->nnets; i++) {
+        done += proxy->nets[i].ops->poll(proxy->nets[i].net);
     }
     GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
     {
@@ -64,7 +62,6 @@ static int proxy_pass(struct gpuring_proxy *proxy)
 static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 {
     const struct gpuring_proxy_conn *conn;
-    const struct proxy_net *net;
 
     GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
     {
@@ -72,9 +69,8 @@ static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
             return true;
         }
     }
-    GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
-    {
-        if (net->ops->quiet(net->net) == GPURING_AGAIN) {
+    for (int i = 0; i < proxy->nnets; i++) {
+        if (proxy->nets[i].ops->quiet(proxy->nets[i].net) == GPURING_AGAIN) {
             return true;
         }
     }
@@ -84,18 +80,15 @@ static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 /* Under the gate: the descriptors to nap on. False: there is something to do already. */
 static bool proxy_arm(const struct gpuring_proxy *proxy, struct gpuring_proxy_nap *nap)
 {
-    const struct proxy_net *net;
-
     nap->nfds = 0;
     nap->all_nets = true;
-    GPURING_LIST_EACH(net, &proxy->nets, struct proxy_net, node)
-    {
+    for (int i = 0; i < proxy->nnets; i++) {
         int fd = -1;
 
-        if (net->ops->arm(net->net, &fd) == GPURING_AGAIN) {
+        if (proxy->nets[i].ops->arm(proxy->nets[i].net, &fd) == GPURING_AGAIN) {
             return false;
         }
-        if (fd < 0 || nap->nfds == GPURING_PROXY_NAP_FDS) {
+        if (fd < 0) {
             nap->all_nets = false;
         } else {
             nap->fds[nap->nfds++] = fd;
@@ -171,11 +164,8 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         gpuring_error("out of memory for the progress thread");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_list_init(&proxy->nets);
     gpuring_list_init(&proxy->conns);
     proxy->config = *config;
-    proxy->cores = config->cores != NULL ? strdup(config->cores) : NULL;
-    proxy->config.cores = proxy->cores;
     proxy->pid = getpid();
     proxy->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     error =
@@ -187,7 +177,6 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         if (proxy->bell.fd >= 0) {
             close(proxy->bell.fd);
         }
-        free(proxy->cores);
         free(proxy);
         return GPURING_ERR_IO;
     }
@@ -230,7 +219,6 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
 {
     int status = proxy != NULL ? proxy_join(proxy, seconds) : GPURING_OK;
     struct gpuring_proxy_conn *conn;
-    struct proxy_net *net;
 
     if (proxy == NULL || status != GPURING_OK) {
         return status;
@@ -239,12 +227,7 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
         conn_unlink(conn);
         free(conn);
     }
-    while ((net = GPURING_LIST_FIRST(&proxy->nets, struct proxy_net, node)) != NULL) {
-        gpuring_list_remove(&net->node);
-        free(net);
-    }
     close(proxy->bell.fd);
-    free(proxy->cores);
     free(proxy);
     return GPURING_OK;
 }
@@ -252,17 +235,15 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
 int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
                           struct gpuring_net *net)
 {
-    struct proxy_net *entry = malloc(sizeof *entry);
+    int status = GPURING_ERR_ARG;
 
-    if (entry == NULL) {
-        gpuring_error("out of memory for the progress thread");
-        return GPURING_ERR_NOMEM;
-    }
     gpuring_gate_enter(proxy->config.gate);
-    *entry = (struct proxy_net){.ops = ops, .net = net};
-    gpuring_list_prepend(&proxy->nets, &entry->node);
+    if (proxy->nnets < GPURING_PROXY_NETS) {
+        proxy->nets[proxy->nnets++] = (struct proxy_net){.ops = ops, .net = net};
+        status = GPURING_OK;
+    }
     gpuring_gate_leave(proxy->config.gate);
-    return GPURING_OK;
+    return status;
 }
 
 int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,

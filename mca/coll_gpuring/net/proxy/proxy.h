@@ -39,9 +39,9 @@ struct gpuring_proxy_conn;
  */
 struct gpuring_proxy_config {
     struct gpuring_gate *gate; /* that the nets have as well */
-    const char *cores; /* "auto", "none" or a list, see cores.h; NULL: none. Copied by create. */
-    cpu_set_t taken;   /* cores on which the application's processes run */
-    cpu_set_t near;    /* cores near the network device; empty: not known */
+    const char *cores;         /* "auto", "none" or a list, see cores.h; NULL: none; must stay */
+    cpu_set_t taken;           /* cores on which the application's processes run */
+    cpu_set_t near;            /* cores near the network device; empty: not known */
     int spin_us, yield_us;
 };
 
@@ -51,10 +51,6 @@ struct gpuring_proxy_rings {
     struct gpuring_fifo_head *head[GPURING_PROTOCOL_COUNT];
     uint32_t nslots[GPURING_PROTOCOL_COUNT]; /* 0: protocol not used */
 };
-
-/* Start a thread with all signals blocked: handlers belong to the application's threads. Returns
- * 0 or an errno. */
-int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument);
 
 int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
 /*

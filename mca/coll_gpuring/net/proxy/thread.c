@@ -142,7 +142,7 @@ static void wait_nap(struct gpuring_proxy_bell *bell, const struct gpuring_proxy
                      uint64_t ns)
 {
     struct timespec timeout = {.tv_sec = 0, .tv_nsec = (long) ns};
-    struct pollfd fds[GPURING_PROXY_NAP_FDS + 1];
+    struct pollfd fds[GPURING_PROXY_NETS + 1];
 
     fds[0] = (struct pollfd){.fd = bell->fd, .events = POLLIN};
     for (int i = 0; i < nap->nfds; i++) {

@@ -216,6 +216,9 @@ static int open_context(struct gpuring_net *net, const struct gpuring_net_config
 
 static void report(const struct gpuring_net *net)
 {
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    bool cuda = gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
+                (attr.memory_types & (UINT64_C(1) << UCS_MEMORY_TYPE_CUDA)) != 0;
     unsigned major, minor, release;
 
     gpuring_ucx.ucp_get_version(&major, &minor, &release);
@@ -223,9 +226,8 @@ static void report(const struct gpuring_net *net)
         "[ucx] network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s", net->base.host,
         major, minor, release, net->ndevices, net->ndevices > 0 ? ", first " : "",
         net->ndevices > 0 ? net->devices[0].name : "",
-        net->moves_device_memory
-            ? "[ucx-cuda] this UCX knows CUDA"
-            : "[ucx-no-cuda] this UCX has no CUDA support, chunks go through pinned host memory");
+        cuda ? "[ucx-cuda] this UCX knows CUDA"
+             : "[ucx-no-cuda] this UCX has no CUDA support, chunks go through pinned host memory");
 }
 
 static int open_worker(struct gpuring_net *net)
@@ -258,19 +260,13 @@ static int list_devices(struct gpuring_net *net)
 {
     const char *list = option_given("NET_DEVICES");
     struct gpuring_net_devices devices = {.count = 0};
-    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     int status = GPURING_OK;
 
-    net->moves_device_memory = gpuring_ucx.ucp_context_query(net->context, &attr) == UCS_OK &&
-                               (attr.memory_types & (UINT64_C(1) << UCS_MEMORY_TYPE_CUDA)) != 0;
     if (!net->no_rdma) {
         status = gpuring_net_devices_rdma("/sys", list, &devices);
     }
     if (status == GPURING_OK) {
         status = gpuring_net_devices_ip("/sys", list, &devices);
-    }
-    for (int i = 0; i < devices.count; i++) {
-        devices.device[i].gdr = net->moves_device_memory;
     }
     net->devices = devices.device;
     net->ndevices = devices.count;

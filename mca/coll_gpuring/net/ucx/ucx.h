@@ -111,8 +111,7 @@ struct gpuring_net {
     ucp_context_h context;
     ucp_worker_h worker;
     int efd;
-    bool moves_device_memory; /* this UCX has CUDA support */
-    bool no_rdma;             /* it leaves RDMA devices alone */
+    bool no_rdma; /* it leaves RDMA devices alone */
     uint8_t id[GPURING_UCX_ID_BYTES];
     struct gpuring_net_device *devices;
     int ndevices;

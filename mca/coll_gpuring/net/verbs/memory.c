@@ -191,6 +191,5 @@ int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
     for (int i = 0; i <= net->config.verbs_spares && status == GPURING_OK; i++) {
         status = try_port(net, &net->ports[(device + i) % net->devices.count], memory);
     }
-    net->devices.device[device].gdr = status == GPURING_OK;
     return status;
 }

@@ -74,14 +74,11 @@ static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *po
     grown[net->devices.count] = *port;
     snprintf(device.name, sizeof device.name, "%s", port->adapter->name);
     gpuring_net_pci_bus_id("/sys", "infiniband", device.name, device.pci_bus_id);
-    device.guid = be64toh(gpuring_verbs.get_device_guid(port->adapter->context->device));
-    device.speed = gpuring_net_port_speed("/sys", device.name, device.port);
     inet_ntop(AF_INET6, port->gid.raw, gid, sizeof gid);
-    gpuring_debug("network verbs: %s port %d, %s, %.1f GB/s, MTU %d, GID %d %s, PCI %s",
-                  device.name, device.port,
-                  port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2" : "InfiniBand",
-                  device.speed, 128 << port->mtu, port->gid_index, gid,
-                  device.pci_bus_id[0] != '\0' ? device.pci_bus_id : "none");
+    gpuring_debug(
+        "network verbs: %s port %d, %s, MTU %d, GID %d %s, PCI %s", device.name, device.port,
+        port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE v2" : "InfiniBand", 128 << port->mtu,
+        port->gid_index, gid, device.pci_bus_id[0] != '\0' ? device.pci_bus_id : "none");
     return gpuring_net_devices_add(&net->devices, &device);
 }
 

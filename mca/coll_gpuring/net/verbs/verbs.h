@@ -52,7 +52,6 @@
     F(get_device_list)             \
     F(free_device_list)            \
     F(get_device_name)             \
-    F(get_device_guid)             \
     F(open_device)                 \
     F(close_device)                \
     F(query_device)                \
