@@ -111,7 +111,7 @@ static bool ucx_possible(const struct gpuring_gathered *hellos, char *why, size_
 void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const int *node,
                         const char *failed, struct gpuring_net_choice *choice)
 {
-    char verbs[192] = "", ucx[160] = "";
+    char verbs[320] = "", ucx[160] = "";
     bool verbs_fits = verbs_possible(hellos, node, verbs, sizeof verbs);
     bool ucx_fits = ucx_possible(hellos, ucx, sizeof ucx);
 

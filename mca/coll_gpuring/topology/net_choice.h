@@ -17,7 +17,7 @@ struct gpuring_net_choice {
     enum gpuring_net_kind kind;
     bool spare;    /* if it does not connect the ranks after all, there is ucx */
     bool no_rdma;  /* ucx, because verbs did not connect the ranks: without RDMA devices */
-    char why[384]; /* for the log */
+    char why[512]; /* for the log */
 };
 
 /* wish: a value of coll_gpuring_net. node: of each rank. failed: NULL, or why verbs did not connect
