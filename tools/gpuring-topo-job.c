@@ -71,7 +71,6 @@ static void hello_fill(const struct topo_job *job, size_t rank, struct gpuring_h
                  pci_graph_node(machine->graph, PCI_NODE_GPU, position)->busid);
     }
     for (uint32_t i = 0; i < hello->nnics; i++) {
-        hello->nics[i].guid = rank / machine->gpus * hello->nnics + i + 1;
         hello->nics[i].port = 1;
         hello->nics[i].link = GPURING_NIC_INFINIBAND;
         snprintf(hello->nics[i].name, sizeof(hello->nics[i].name), "mlx5_%u", i % 100);
