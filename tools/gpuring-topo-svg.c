@@ -73,25 +73,33 @@ static void ring_draw(const struct pci_channels *set, uint32_t c, struct pci_dra
     }
 }
 
-/*
- * Towards the root, in the first node.  A channel has two trees; on one node their roots are
- * neighbours, and the edge between them has both directions.
- */
+/* Towards the root.  A channel has two trees, whose roots are neighbours: the edge between them has
+ * both directions. */
 static void tree_draw(const struct topo_machine *machine, uint32_t c, struct pci_drawing_line *line)
 {
-    int32_t gpus = (int32_t) machine->gpus;
-
-    for (int32_t g = 0; g < gpus; g++) {
+    for (uint32_t g = 0; g < machine->gpus; g++) {
         struct pci_tree_place first, second;
 
-        pci_connect_tree(&machine->connect, (uint32_t) g, c, 0, &first);
-        pci_connect_tree(&machine->connect, (uint32_t) g, c, 1, &second);
-        if (first.up >= 0 && first.up < gpus) {
-            edge_add(line, (uint32_t) g, (uint32_t) first.up, second.up != first.up);
+        pci_connect_tree(&machine->connect, g, c, 0, &first);
+        pci_connect_tree(&machine->connect, g, c, 1, &second);
+        if (first.up >= 0) {
+            edge_add(line, g, (uint32_t) first.up, second.up != first.up);
         }
-        if (first.up < 0 || second.up < 0 || first.up >= gpus) {
-            line->roots[line->nroots++] = (uint32_t) g;
+        if (first.up < 0 || second.up < 0) {
+            line->roots[line->nroots++] = g;
         }
+    }
+}
+
+/* One of several nodes: towards the first GPU, which is the root or has its parent in another one.
+ */
+static void chain_draw(const struct pci_channels *set, uint32_t c, struct pci_drawing_line *line)
+{
+    const uint32_t *order = set->intra + c * set->ngpus;
+
+    line->roots[line->nroots++] = order[0];
+    for (uint32_t i = 1; i < set->ngpus; i++) {
+        edge_add(line, order[i], order[i - 1], false);
     }
 }
 
@@ -105,6 +113,8 @@ static int channel_draw(const struct topo_machine *machine, const struct pci_cha
         label_make(machine, set, c, line);
         if (set->pattern == PCI_PATTERN_RING) {
             ring_draw(set, c, line);
+        } else if (set->nodes > 1) {
+            chain_draw(set, c, line);
         } else {
             tree_draw(machine, c, line);
         }
