@@ -33,7 +33,9 @@ static const char style[] =
     "pre{font-size:12px;max-height:34em;overflow:auto;margin:0}\n"
     ".NVL,.NVB,.C2C{background:#d9f0e6}.PIX,.PXB,.P2C,.PXN{background:#d6e8f5}"
     ".PHB{background:#fbf3c9}.SYS{background:#fbe0cf}.NET,.DIS{background:#ddd}\n"
-    "@media print{section{overflow:visible}pre{max-height:none}}\n";
+    "@media "
+    "print{section{overflow:visible;break-inside:auto}svg,tr{break-inside:avoid}pre{max-height:"
+    "none}}\n";
 
 static void text_put(FILE *out, const char *before, const char *text, const char *after)
 {
