@@ -30,12 +30,6 @@ AC_DEFUN([GPURING_CHECK_MPI], [
     AC_ARG_WITH([mpi],
         [AS_HELP_STRING([--with-mpi=DIR], [Open MPI installed below DIR (default: mpicc of the PATH)])],
         [], [with_mpi=yes])
-    AC_ARG_WITH([ompi-source],
-        [AS_HELP_STRING([--with-ompi-source=DIR],
-            [source tree of the same Open MPI release, for headers that its packages leave out
-             (Open MPI 5.0 and later)])],
-        [], [with_ompi_source=no])
-
     gpuring_mpi_path=$PATH
     AS_CASE([$with_mpi],
         [no], [AC_MSG_ERROR([coll/gpuring is a part of Open MPI: it cannot be built without it])],
@@ -95,16 +89,14 @@ AC_DEFUN([GPURING_CHECK_COLL_HEADERS], [
         # 5.0 and later: the headers use PMIx.
         gpuring_mpi_flags="$MPI_CPPFLAGS `$PKG_CONFIG --cflags pmix 2>/dev/null`"
         GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx"])])
-    AS_IF([test "$gpuring_coll_headers" = no && test "$with_ompi_source" != no], [
-        AS_IF([test -f "$with_ompi_source/ompi/mca/coll/coll.h"], [],
-              [AC_MSG_ERROR([--with-ompi-source=$with_ompi_source: this is no Open MPI source tree])])
-        gpuring_mpi_flags="$gpuring_mpi_flags -idirafter $with_ompi_source -idirafter $with_ompi_source/opal/include -idirafter $with_ompi_source/ompi/include"
-        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with $with_ompi_source"])])
+    AS_IF([test "$gpuring_coll_headers" = no], [
+        # Debian leaves out two headers of its thread library.
+        gpuring_mpi_flags="$gpuring_mpi_flags -idirafter `cd "$srcdir" && pwd`/config"
+        GPURING_TRY_COLL_HEADERS([gpuring_coll_headers="with PMIx and two of ours"])])
     AC_MSG_RESULT([$gpuring_coll_headers])
     AS_IF([test "$gpuring_coll_headers" = no], [AC_MSG_ERROR([
   The headers for components do not compile (config.log has the compiler's messages).
   - Debian's libopenmpi-dev has them; a build of one's own installs them when Open MPI is configured
     with --with-devel-headers.
-  - Open MPI 5.0 and later leave some of them out and need PMIx's headers: install libpmix-dev and
-    name the unpacked sources of this very release ($GPURING_OMPI_VERSION) by --with-ompi-source=DIR])])
+  - Those of Open MPI 5.0 and later need PMIx's headers (Debian: libpmix-dev).])])
 ])

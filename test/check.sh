@@ -6,11 +6,12 @@
 # missing (as root, on Debian), builds below build/check and runs all tests. The last line counts
 # the checks; the exit status is 0 if none failed.
 #
-# Stages, all by default: gcc clang address thread fuzz lint mutation install
+# Stages, all by default: gcc clang address thread fuzz lint mutation install openmpi5. On request:
+# debian13, all tests in a root file system of Debian 13, of which openmpi5 runs a few.
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
-stages=${*:-gcc clang address thread fuzz lint mutation install}
+stages=${*:-gcc clang address thread fuzz lint mutation install openmpi5}
 fuzz_seconds=60
 passed=0 failed=0 skipped=0
 base=$PWD/build/check
@@ -176,10 +177,46 @@ stage_lint() { tap "lint" test/lint/lint.sh "$base/gcc"; }
 stage_mutation() { tap "deliberately wrong builds must fail the tests" test/mutation.sh "$base/gcc"; }
 stage_install() { tap "install, uninstall, distcheck" test/install.sh "$base"; }
 
+# debian13 TEXT TESTS...: build in a root file system of Debian 13, whose Open MPI is 5.0, and run
+# these tests there; the build folder is below build/check, as the others are.
+debian13() {
+    text=$1
+    shift
+    say "Debian 13: a root file system"
+    status=0
+    sh test/root.sh trixie true >"$base/debian13-root.log" 2>&1 || status=$?
+    if [ "$status" -eq 77 ]; then
+        skip "$text: $(tail -n 1 "$base/debian13-root.log")"
+        return
+    fi
+    rm -rf "$base/debian13"
+    mkdir -p "$base/debian13"
+    step debian13-configure "debian13: configure" sh test/root.sh trixie \
+        sh -c 'cd build/check/debian13 && exec ../../../configure --without-cuda --enable-werror' &&
+        step debian13-make "debian13: make all" sh test/root.sh trixie \
+            make -C build/check/debian13 -j "$jobs" all &&
+        step debian13-tests "debian13: make all tests" sh test/root.sh trixie \
+            make -C build/check/debian13 -j "$jobs" check TESTS= || return
+    say "$text"
+    # Its TCP wants an interface that is up: there may be no other than lo.
+    sh test/root.sh trixie env OMPI_MCA_btl_tcp_if_include=lo \
+        make -C build/check/debian13 -k -j "$jobs" check "$@" >"$base/debian13/check.log" 2>&1 </dev/null
+    count_results "$base/debian13"
+}
+
+stage_openmpi5() {
+    debian13 "Open MPI 5.0: some tests" \
+        TESTS="test/mpi/test_semantics.sh test/mpi/test_churn.sh test/mpi/test_tuning.sh"
+}
+
+stage_debian13() { debian13 "Open MPI 5.0: all tests"; }
+
 install_packages
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     case $stage in
-    gcc | clang | address | thread | fuzz | lint | mutation | install) "stage_$stage" ;;
+    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13)
+        "stage_$stage"
+        ;;
     *) bad "there is no stage $stage" ;;
     esac
 done

@@ -51,6 +51,7 @@ EXTRA_DIST += \
     test/mutation.sh \
     test/packages.txt \
     test/quickstart.sh \
+    test/root.sh \
     test/setup.sh
 
 # The component with results that test/mutation.sh makes wrong.

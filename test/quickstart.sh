@@ -31,7 +31,7 @@ run "autogen.sh" ./autogen.sh
 run "make" make -C "$build" -j "$jobs"
 
 mpi_anywhere
-export OMPI_MCA_mca_base_component_path="$PWD/$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT"
+mpi_components "$PWD/$build/.libs" "$PWD/$build/no-components"
 say "4 processes as two nodes: MPI_Allreduce through coll/gpuring (host device)"
 output=$build/quickstart.txt
 status=0

@@ -50,10 +50,19 @@ apt_get() {
     DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
-# Open MPI refuses root and more ranks than cores by default.
+# Open MPI refuses root, and more ranks than cores, by default. 5.0 and 6.0 have names of their own.
 mpi_anywhere() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    export PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe PRTE_MCA_mapby=:oversubscribe
+}
+
+# Use the components in folder $1. PMIx, of Open MPI 5.0 and later, would look there for its own,
+# and complain: folder $2, which is empty, is for these.
+mpi_components() {
+    mkdir -p "$2"
+    export OMPI_MCA_mca_base_component_path="$1:SYSTEM_DEFAULT:USER_DEFAULT"
+    export PMIX_MCA_mca_base_component_path="$2"
 }
 
 # How many compilers at once.

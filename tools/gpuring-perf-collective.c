@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#if defined(OPEN_MPI) && OPEN_MPI && MPI_VERSION < 4
+#if OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #endif
 
@@ -28,7 +28,8 @@ static int run_iallreduce(struct perf_call *call)
     return status == MPI_SUCCESS ? MPI_Wait(&call->request, MPI_STATUS_IGNORE) : status;
 }
 
-#if MPI_VERSION >= 4
+/* MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
+#if OMPI_MAJOR_VERSION >= 5
 #define ALLREDUCE_INIT MPI_Allreduce_init
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ) && OMPI_HAVE_MPI_EXT_PCOLLREQ
 #define ALLREDUCE_INIT MPIX_Allreduce_init

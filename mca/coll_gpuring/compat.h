@@ -111,14 +111,6 @@ struct gpuring_collective_request {
 #define GPURING_COMM_ID(comm) ((unsigned) ompi_comm_get_cid(comm))
 #endif
 
-/* True if the user (or mpirun, with more ranks than cores) wants idle ranks to give way. Later
- * versions keep it to themselves. */
-#if OMPI_MAJOR_VERSION >= 5
-#define GPURING_YIELD_WHEN_IDLE false
-#else
-#define GPURING_YIELD_WHEN_IDLE opal_progress_yield_when_idle
-#endif
-
 /*
  * May a call of MPI_Iallreduce be Open MPI's own? It agrees on the number of a new communicator by
  * such calls on the old one (ompi_comm_nextcid_nb, ompi_comm_activate_nb), always of one MPI_INT.

@@ -4,9 +4,9 @@
 #define TOPO_PCI_TOPO_PCI_COMPAT_H
 
 /*
- * Every difference between Open MPI versions that the topo/pci component meets.  Built and run with
- * 4.1; 5.0 and 6.0 differ in the arguments of the query, in the name of its slot, and (6.0) in the
- * counts of gatherv.
+ * Every difference between Open MPI versions that the topo/pci component meets.  5.0 and 6.0
+ * differ from 4.1 in the arguments of the query, in the name of its slot, in the dump of
+ * enumerators, and (6.0) in the counts of gatherv.
  */
 
 #include "ompi_config.h"
@@ -27,12 +27,22 @@
 #if OMPI_MAJOR_VERSION >= 5
 #define TOPO_PCI_QUERY_SLOT topoc_query
 #define TOPO_PCI_QUERY_ARGUMENTS \
-    const ompi_communicator_t *comm, struct ompi_group_t *group, int *priority, uint32_t type
+    const ompi_communicator_t *comm, const ompi_group_t *group, int *priority, uint32_t type
 #define TOPO_PCI_QUERY_UNUSED (void) group
 #else
 #define TOPO_PCI_QUERY_SLOT      topoc_comm_query
 #define TOPO_PCI_QUERY_ARGUMENTS const ompi_communicator_t *comm, int *priority, uint32_t type
 #define TOPO_PCI_QUERY_UNUSED    (void) 0
+#endif
+
+/* From 5.0 on, an enumerator's dump has a third argument, for colours. */
+#if OMPI_MAJOR_VERSION >= 5
+#define TOPO_PCI_DUMP_ARGUMENTS \
+    mca_base_var_enum_t *self, char **out, mca_base_var_enum_dump_type_t type
+#define TOPO_PCI_DUMP_UNUSED (void) type
+#else
+#define TOPO_PCI_DUMP_ARGUMENTS mca_base_var_enum_t *self, char **out
+#define TOPO_PCI_DUMP_UNUSED    (void) 0
 #endif
 
 /* The info argument of MPI_Dist_graph_create has had this type since 4.0. */

@@ -57,10 +57,11 @@ static int range_to_string(mca_base_var_enum_t *self, const int value, char **st
     return OPAL_SUCCESS;
 }
 
-static int range_dump(mca_base_var_enum_t *self, char **out)
+static int range_dump(TOPO_PCI_DUMP_ARGUMENTS)
 {
     const range_t *range = (const range_t *) self;
 
+    TOPO_PCI_DUMP_UNUSED;
     return asprintf(out, "an integer from %d to %d", range->low, range->high) < 0
                ? OPAL_ERR_OUT_OF_RESOURCE
                : OPAL_SUCCESS;

@@ -15,6 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The call that makes a persistent collective: MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
+#if OMPI_MAJOR_VERSION >= 5
+#define HARNESS_INIT(name) MPI_##name##_init
+#else
+#include <mpi-ext.h>
+#define HARNESS_INIT(name) MPIX_##name##_init
+#endif
+
 /* Start MPI (and MPI_ERRORS_RETURN on the world); level: MPI_THREAD_SINGLE or MULTIPLE. */
 void harness_start(int *argc, char ***argv, int level);
 /* Print the TAP plan, finish MPI, return the program's exit status. */

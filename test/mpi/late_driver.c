@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mpi-ext.h"
-
 static long long served, handed_on, staged;
 
 static void count_begin(void)
@@ -41,13 +39,8 @@ enum form { BLOCKING, NONBLOCKING, PERSISTENT, BCAST, FORMS };
 
 static int init(int *buffer, int count, MPI_Request *request)
 {
-#if MPI_VERSION >= 4
-    return MPI_Allreduce_init(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
-                              MPI_INFO_NULL, request);
-#else
-    return MPIX_Allreduce_init(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
-                               MPI_INFO_NULL, request);
-#endif
+    return HARNESS_INIT(Allreduce)(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                                   MPI_INFO_NULL, request);
 }
 
 static int call(enum form form, int *buffer, int count)

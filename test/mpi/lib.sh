@@ -14,19 +14,21 @@ set -u
 components=$top_builddir/.libs
 device=host
 
-# Open MPI refuses root and more ranks than cores by default; tests run anywhere.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_mca_base_component_path="$components:SYSTEM_DEFAULT:USER_DEFAULT"
-# The help texts are looked for beside the component when it is not installed.
-export OMPI_MCA_orte_base_help_aggregate=0
+# shellcheck source=test/setup.sh
+. "$top_srcdir/test/setup.sh"
+mpi_anywhere
+# Every process shows its own messages (5.0: twice).
+export OMPI_MCA_orte_base_help_aggregate=0 OMPI_MCA_opal_base_help_aggregate=0
 
 programs=$top_builddir/test/mpi
+# shellcheck disable=SC2034
+first_rank=$top_srcdir/test/mpi/first_rank.sh
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-test.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 checks=0
 started=$(date +%s)
+mpi_components "$components" "$work/no-components"
 
 ok() { # TEXT
     checks=$((checks + 1))

@@ -34,6 +34,11 @@ test_mpi_nonblocking_SOURCES = test/mpi/nonblocking.c
 test_mpi_nonblocking_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/sessions
+test_mpi_sessions_SOURCES = test/mpi/sessions.c
+test_mpi_sessions_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_sessions_LDADD = $(MPI_LIBS)
+
 mpi_test_programs += test/mpi/churn
 test_mpi_churn_SOURCES = test/mpi/churn.c
 test_mpi_churn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -193,7 +198,8 @@ mpi_test_scripts += \
     test/mpi/test_watchdog.sh \
     test/mpi/test_wireup_memory.sh
 EXTRA_DIST += test/mpi/counters.py test/mpi/cuda_array.py test/mpi/numba_arrays.py
-EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/two_hosts.sh
+EXTRA_DIST += test/mpi/lib.sh test/mpi/as_nodes.sh test/mpi/as_views.sh test/mpi/first_rank.sh \
+    test/mpi/two_hosts.sh
 
 check_PROGRAMS += $(mpi_test_programs)
 TESTS += $(mpi_test_scripts)

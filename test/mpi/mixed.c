@@ -19,8 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <mpi-ext.h>
-
 enum place { HOST, GPU, OTHER_GPU, PLACES };
 static const char *const places[] = {"host memory", "the GPU", "another GPU"};
 
@@ -125,13 +123,8 @@ static int call_mpi(enum call call, const void *send, void *receive, int count, 
         status = MPI_Iallreduce(send, receive, count, MPI_INT, MPI_SUM, comm, &request);
         return status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
     default:
-#if MPI_VERSION >= 4
-        status = MPI_Allreduce_init(send, receive, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL,
-                                    &request);
-#else
-        status = MPIX_Allreduce_init(send, receive, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL,
-                                     &request);
-#endif
+        status = HARNESS_INIT(Allreduce)(send, receive, count, MPI_INT, MPI_SUM, comm,
+                                         MPI_INFO_NULL, &request);
         if (status == MPI_SUCCESS) {
             status = MPI_Start(&request);
         }

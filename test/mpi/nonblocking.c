@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <mpi-ext.h>
-
 #define OPERATIONS 24
 #define COMMS      3
 
@@ -165,13 +163,8 @@ static void zero_count(MPI_Comm comm)
 
 static int start_persistent(struct operation *operation, MPI_Comm comm)
 {
-#if MPI_VERSION >= 4
-    return MPI_Allreduce_init(operation->send, operation->receive, operation->count, MPI_INT,
-                              MPI_SUM, comm, MPI_INFO_NULL, &operation->request);
-#else
-    return MPIX_Allreduce_init(operation->send, operation->receive, operation->count, MPI_INT,
-                               MPI_SUM, comm, MPI_INFO_NULL, &operation->request);
-#endif
+    return HARNESS_INIT(Allreduce)(operation->send, operation->receive, operation->count, MPI_INT,
+                                   MPI_SUM, comm, MPI_INFO_NULL, &operation->request);
 }
 
 static void persistent(const MPI_Comm *comms)

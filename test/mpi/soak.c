@@ -23,8 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <mpi-ext.h>
-
 #define COMMS  5
 #define WINDOW 8   /* calls under way */
 #define RENEW  150 /* calls after which a communicator is made anew */
@@ -199,8 +197,8 @@ static void start(struct slot *slot)
         code = MPI_Iallreduce(send, slot->receive, call->count, type, ops[call->op], comm,
                               &slot->request);
     } else {
-        code = MPIX_Allreduce_init(send, slot->receive, call->count, type, ops[call->op], comm,
-                                   MPI_INFO_NULL, &slot->request);
+        code = HARNESS_INIT(Allreduce)(send, slot->receive, call->count, type, ops[call->op], comm,
+                                       MPI_INFO_NULL, &slot->request);
         for (int i = call->number % 3; i > 0 && code == MPI_SUCCESS; i--) { /* some rounds, */
             code = MPI_Start(&slot->request);
             if (code == MPI_SUCCESS) {

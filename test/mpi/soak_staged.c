@@ -17,8 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <mpi-ext.h>
-
 #include "staged_data.h"
 #include "staged_places.h"
 
@@ -76,11 +74,7 @@ static int call_barrier(struct call *x)
 {
     return x->form == BLOCKING      ? MPI_Barrier(x->comm)
            : x->form == NONBLOCKING ? MPI_Ibarrier(x->comm, &x->request)
-#if MPI_VERSION >= 4
-                                    : MPI_Barrier_init(x->comm, MPI_INFO_NULL, &x->request);
-#else
-                                    : MPIX_Barrier_init(x->comm, MPI_INFO_NULL, &x->request);
-#endif
+                                    : HARNESS_INIT(Barrier)(x->comm, MPI_INFO_NULL, &x->request);
 }
 
 static const struct collective barrier = {"barrier", ONE_BLOCK, call_barrier};

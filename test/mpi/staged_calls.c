@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#include "harness.h"
 #include "staged.h"
 
-#include <mpi-ext.h>
 #include <stddef.h>
 
 /* Insignificant arguments: to follow them is a fault. */
 #define NOWHERE ((void *) 64)
 #define NOTHING MPI_DATATYPE_NULL
 
-/* A call in its form. Persistent ones are MPIX_ until MPI 4.0. */
-#if MPI_VERSION >= 4
-#define INIT(name) MPI_##name##_init
-#else
-#define INIT(name) MPIX_##name##_init
-#endif
+/* A call in its form. */
 #define CALL(x, name, iname, ...)                               \
     ((x)->form == BLOCKING ? MPI_##name(__VA_ARGS__, (x)->comm) \
      : (x)->form == NONBLOCKING                                 \
          ? MPI_##iname(__VA_ARGS__, (x)->comm, &(x)->request)   \
-         : INIT(name)(__VA_ARGS__, (x)->comm, MPI_INFO_NULL, &(x)->request))
+         : HARNESS_INIT(name)(__VA_ARGS__, (x)->comm, MPI_INFO_NULL, &(x)->request))
 
 /* A bystander need not know the count. Open MPI returns at once from blocking calls of no elements,
  * from non-blocking ones, too, but then its later ones do not fit the other ranks'. */

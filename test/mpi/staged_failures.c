@@ -19,8 +19,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <mpi-ext.h>
-
 #include "standin_find.h"
 
 #define COUNT 600
@@ -82,13 +80,9 @@ static int bcast_init(void)
     MPI_Request request;
     int result;
 
-#if MPI_VERSION >= 4
-    MPI_Bcast_init(root_buffer(), COUNT, MPI_INT, culprit, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
-#else
-    MPIX_Bcast_init(root_buffer(), COUNT, MPI_INT, culprit, MPI_COMM_WORLD, MPI_INFO_NULL,
-                    &request);
-#endif
-    result = MPI_Start(&request);
+    result = HARNESS_INIT(Bcast)(root_buffer(), COUNT, MPI_INT, culprit, MPI_COMM_WORLD,
+                                 MPI_INFO_NULL, &request);
+    result = result == MPI_SUCCESS ? MPI_Start(&request) : result;
     result = result == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : result;
     if (request != MPI_REQUEST_NULL) { /* Open MPI 4.1 frees it with an error */
         MPI_Request_free(&request);

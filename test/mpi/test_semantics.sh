@@ -25,6 +25,13 @@ done
 mpi 120 2 processes
 adopt "2 ranks"
 
+mpi 120 3 sessions
+if says '# SKIP'; then
+    skip "$(sed -n 's/^1\.\.0 # SKIP //p' "$work/out" | sort -u)" "sessions"
+else
+    adopt "3 ranks"
+fi
+
 # The checks at run time: every result compared with a second path, all ranks' plans proven.
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 matrix -n 1,1000,30000 -f 3 -s
 adopt_as_one "3 ranks, check=data"

@@ -92,9 +92,8 @@ adopt_as_one "a file with a bad line on all ranks is ignored"
 # two TEXT PATTERN FILE-OF-0 FILE-OF-1: an error on both.
 two() {
     text=$1 pattern=$2
-    run 60 "$MPIRUN" --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
-        -n 1 env OMPI_MCA_coll_gpuring_tuning_file="$3" "$programs/tuning" -d : \
-        -n 1 env OMPI_MCA_coll_gpuring_tuning_file="$4" "$programs/tuning" -d
+    run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        "$first_rank" OMPI_MCA_coll_gpuring_tuning_file "$3" "$4" "$programs/tuning" -d
     cp "$work/out" "$work/said"
     adopt_as_one "$text: an error on all ranks"
     cp "$work/said" "$work/out"
@@ -110,9 +109,8 @@ echo wrong >"$work/other"
 two "a bad file at some ranks" 'rank 0 \(host .*\) has   a tuning file that it could not use' \
     "$work/other" "$file"
 sed 's/^allreduce/  allreduce/; s/$/ # the same/' "$file" >"$work/other"
-run 60 "$MPIRUN" --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
-    -n 1 env OMPI_MCA_coll_gpuring_tuning_file="$file" "$programs/tuning" : \
-    -n 1 env OMPI_MCA_coll_gpuring_tuning_file="$work/other" "$programs/tuning"
+run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+    "$first_rank" OMPI_MCA_coll_gpuring_tuning_file "$file" "$work/other" "$programs/tuning"
 adopt_as_one "files that differ in all but the rules are the same"
 
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then

@@ -16,19 +16,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <mpi-ext.h>
-
 #define LEFT      100  /* elements: less than 1000 bytes */
 #define SERVED    1000 /* elements */
 #define LARGEST   300000
 #define MANY      24
 #define PERSISTED 3
-
-#if MPI_VERSION >= 4
-#define ALLREDUCE_INIT MPI_Allreduce_init
-#else
-#define ALLREDUCE_INIT MPIX_Allreduce_init
-#endif
 
 /* One call's buffers. */
 struct vector {
@@ -135,8 +127,8 @@ static bool call(enum form form, int count, MPI_Comm comm)
         status = start(&vector, comm, &request);
         status = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;
     } else {
-        status = ALLREDUCE_INIT(vector.send, vector.receive, count, MPI_INT, MPI_SUM, comm,
-                                MPI_INFO_NULL, &request);
+        status = HARNESS_INIT(Allreduce)(vector.send, vector.receive, count, MPI_INT, MPI_SUM, comm,
+                                         MPI_INFO_NULL, &request);
         for (int i = 0; i < PERSISTED && status == MPI_SUCCESS; i++) {
             status = MPI_Start(&request);
             status = status == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : status;

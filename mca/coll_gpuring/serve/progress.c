@@ -239,7 +239,7 @@ static int progress_callback(void)
         return 0;
     }
     count = queue_progress(serve->module);
-    if (count == 0 && GPURING_YIELD_WHEN_IDLE) {
+    if (count == 0 && opal_progress_yield_when_idle) {
         gpuring_backoff_nap(&serve->pause, __atomic_load_n(&serve->progress, __ATOMIC_RELAXED));
     }
     OBJ_RELEASE(comm);

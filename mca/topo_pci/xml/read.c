@@ -22,6 +22,16 @@ struct reading {
     int rc; /* not 0: reading has been stopped */
 };
 
+/* Expat 2.9 has a line number of 64 bits, and deprecates the other. */
+static unsigned long line_of(XML_Parser parser)
+{
+#if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
+    return (unsigned long) XML_GetCurrentLineNumber64(parser);
+#else
+    return (unsigned long) XML_GetCurrentLineNumber(parser);
+#endif
+}
+
 /* The first failure: its message, with the line. */
 static void stop(struct reading *reading, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -33,11 +43,10 @@ static void stop(struct reading *reading, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    reading->rc =
-        code == -ENOMEM
-            ? pci_error_memory(reading->error)
-            : pci_error_set(reading->error, code, "topology XML, line %lu: %s",
-                            (unsigned long) XML_GetCurrentLineNumber(reading->parser), what);
+    reading->rc = code == -ENOMEM
+                      ? pci_error_memory(reading->error)
+                      : pci_error_set(reading->error, code, "topology XML, line %lu: %s",
+                                      line_of(reading->parser), what);
     XML_StopParser(reading->parser, XML_FALSE);
 }
 

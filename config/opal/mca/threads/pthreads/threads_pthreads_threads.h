@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* As threads_pthreads_mutex.h beside it: what Open MPI's headers use of its thread library. */
+#ifndef GPURING_THREADS_PTHREADS_THREADS_H
+#define GPURING_THREADS_PTHREADS_THREADS_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+static inline void opal_thread_yield(void)
+{
+    sched_yield();
+}
+
+#endif

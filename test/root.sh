@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# root.sh SUITE COMMAND...: run a command on another release of Debian: in a root file system that
+# is made once, below build/roots, with what is needed to build and to run the C tests. The source
+# tree stands there at the same path, and is the working folder. Ends with 77 if no root can be made
+# here, and says why.
+#
+#   sh test/root.sh trixie sh test/quickstart.sh
+cd "$(dirname "$0")/.." || exit 1
+top=$PWD
+suite=${1:?a release of Debian, such as trixie}
+root=$top/build/roots/$suite
+shift
+
+cannot() {
+    echo "no root of Debian $suite: $*"
+    exit 77
+}
+
+[ "$(id -u)" -eq 0 ] || cannot "only root can make one"
+if [ ! -f "$root/made" ]; then
+    mirror=${GPURING_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+    packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
+    packages=$packages,libpmix-dev,libcmocka-dev,iproute2
+    rm -rf "$root"
+    mkdir -p "$root"
+    if command -v mmdebstrap >/dev/null 2>&1; then
+        mmdebstrap --quiet --mode=root --variant=apt --include="$packages" \
+            --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
+            "$suite" "$root" "$mirror" >"$root.log" 2>&1 </dev/null
+    elif command -v debootstrap >/dev/null 2>&1; then
+        debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" \
+            >"$root.log" 2>&1 </dev/null
+    else
+        cannot "neither mmdebstrap nor debootstrap is installed"
+    fi || cannot "$(tail -n 1 "$root.log") (all of it: $root.log)"
+    : >"$root/made"
+fi
+
+# Mounts of our own, which vanish with the command.
+# shellcheck disable=SC2016
+exec unshare --mount sh -c '
+    root=$1 top=$2
+    shift 2
+    mkdir -p "$root$top" "$root/usr/local/cuda" || exit 77
+    mount --bind "$root" "$root" && mount --rbind /dev "$root/dev" &&
+        { mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"; } &&
+        mount --rbind /sys "$root/sys" && mount -t tmpfs tmpfs "$root/tmp" &&
+        mount --bind "$top" "$root$top" || exit 77
+    [ ! -d /usr/local/cuda ] || mount --bind "$(readlink -f /usr/local/cuda)" "$root/usr/local/cuda"
+    if [ -d "$top/../shared" ]; then
+        mkdir -p "$root$top/../shared" && mount --bind "$top/../shared" "$root$top/../shared"
+    fi
+    exec chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+        sh -c "cd \"\$0\" && exec \"\$@\"" "$top" "$@"' sh "$root" "$top" "$@"
