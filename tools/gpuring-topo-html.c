@@ -48,7 +48,9 @@ static void text_put(FILE *out, const char *before, const char *text, const char
 
 static void node_name(const struct pci_node *node, char *name, size_t size)
 {
-    if (node->type == PCI_NODE_GPU) {
+    if (node->type == PCI_NODE_GPU && node->gpu.dev != (int) node->index) {
+        snprintf(name, size, "GPU %d, rank %" PRIu32, node->gpu.dev, node->index);
+    } else if (node->type == PCI_NODE_GPU) {
         snprintf(name, size, "GPU %d", node->gpu.dev);
     } else {
         snprintf(name, size, "NET %d", node->net.dev);

@@ -58,6 +58,8 @@ check "matrix shows four NVLinks" says "GPU0    X      NV4"
 sed 's/<gpu dev="1"/<gpu dev="0"/' "$work/two.xml" >"$work/hosts.xml"
 run matrix -t "$work/hosts.xml"
 check "GPUs that share a device number go by rank" says "GPU1    NV4    X"
+run html -t "$work/hosts.xml"
+check "and in a browser by both" says "<th>GPU 0, rank 1</th>"
 run channels -t "$work/two.xml" -n 2
 check "channels of two nodes pass the NIC" says "NET0 "
 run predict -t "$work/two.xml" -s 8K,1M
