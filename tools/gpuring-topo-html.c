@@ -249,16 +249,16 @@ static int predictions_put(FILE *out, const struct topo_machine *machine)
 
 static int drawings_put(FILE *out, const struct topo_machine *machine)
 {
-    struct pci_drawing drawings[TOPO_DRAWINGS] = {0};
+    struct pci_drawing *drawings;
     size_t count;
-    int rc = topo_drawings_make(machine, drawings, &count);
+    int rc = topo_drawings_make(machine, &drawings, &count);
 
     fputs("<section><h2>Rings and trees</h2>\n", out);
     for (size_t i = 0; rc == 0 && i < count; i++) {
         rc = pci_render_svg_drawing(out, machine->graph, &drawings[i]);
     }
     fputs("</section>\n", out);
-    topo_drawings_free(drawings);
+    topo_drawings_free(drawings, count);
     return rc;
 }
 

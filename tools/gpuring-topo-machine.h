@@ -75,10 +75,9 @@ int topo_sizes_read(const struct topo_options *options, uint64_t **sizes, size_t
 
 /* Rings and trees to draw, equal channels as one line: to be freed in any case.  0 or -ENOMEM. */
 struct pci_drawing;
-enum { TOPO_DRAWINGS = 2 };
-int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing *drawings,
+int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing **drawings,
                        size_t *count);
-void topo_drawings_free(struct pci_drawing *drawings);
+void topo_drawings_free(struct pci_drawing *drawings, size_t count);
 
 /* What machine it is, for people. */
 void topo_title(const struct topo_machine *machine, char *title, size_t size);

@@ -11,6 +11,10 @@
 #include "gpuring-topo-machine.h"
 #include "tools/render/pci_render.h"
 
+enum {
+    DRAWINGS = 2, /* rings and trees */
+};
+
 static int same_channel(const struct pci_channels *set, uint32_t a, uint32_t b)
 {
     return memcmp(set->intra + a * set->ngpus, set->intra + b * set->ngpus,
@@ -186,28 +190,33 @@ static int set_draw(const struct topo_machine *machine, const struct pci_channel
     return rc;
 }
 
-void topo_drawings_free(struct pci_drawing *drawings)
+void topo_drawings_free(struct pci_drawing *drawings, size_t count)
 {
-    for (size_t d = 0; d < TOPO_DRAWINGS; d++) {
+    for (size_t d = 0; d < count; d++) {
         for (uint32_t l = 0; l < drawings[d].nlines; l++) {
             free(drawings[d].lines[l].edges);
             free(drawings[d].lines[l].roots);
         }
         free(drawings[d].lines);
     }
+    free(drawings);
 }
 
-int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing *drawings,
+int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing **drawings,
                        size_t *count)
 {
     int rc;
 
     *count = 0;
+    *drawings = calloc(DRAWINGS, sizeof(**drawings));
+    if (!*drawings) {
+        return -ENOMEM;
+    }
     if (!machine->searched || machine->gpus < 2) {
         return 0;
     }
-    rc = set_draw(machine, &machine->ring, "Rings", &drawings[(*count)++]);
-    return rc ? rc : set_draw(machine, &machine->tree, "Trees", &drawings[(*count)++]);
+    rc = set_draw(machine, &machine->ring, "Rings", &(*drawings)[(*count)++]);
+    return rc ? rc : set_draw(machine, &machine->tree, "Trees", &(*drawings)[(*count)++]);
 }
 
 void topo_title(const struct topo_machine *machine, char *title, size_t size)
@@ -224,14 +233,14 @@ void topo_title(const struct topo_machine *machine, char *title, size_t size)
 
 int topo_svg_print(FILE *out, const struct topo_machine *machine)
 {
-    struct pci_drawing drawings[TOPO_DRAWINGS] = {0};
+    struct pci_drawing *drawings;
     size_t count;
     char title[320];
-    int rc = topo_drawings_make(machine, drawings, &count);
+    int rc = topo_drawings_make(machine, &drawings, &count);
 
     topo_title(machine, title, sizeof(title));
     rc = rc ? rc : pci_render_svg(out, title, machine->notes, machine->graph, drawings, count);
-    topo_drawings_free(drawings);
+    topo_drawings_free(drawings, count);
     if (rc != 0) {
         topo_message("%s", strerror(-rc));
     }
