@@ -39,7 +39,7 @@ struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
 struct gpuring_proxy_conn;
 
-#define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle; a net tells its real size */
+#define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle */
 
 struct gpuring_net_device {
     char name[64];       /* "mlx5_0", "eth0" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What a rank tells a neighbour about their connections: the blob in a letter (internal.h). Little
+ * What a neighbour has to know of the connections with it: the blob in a letter (internal.h). Little
  * endian hosts only meet little endian hosts (AllGather 1 compares), so fields travel as they are.
  */
 
@@ -91,7 +91,7 @@ static int build_letter(const struct gpuring_transport *transport,
     }
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
-        struct gpuring_blob_entry told = {.direction = (uint16_t) conn->direction,
+        struct gpuring_blob_entry mine = {.direction = (uint16_t) conn->direction,
                                           .plan = (uint16_t) conn->plan,
                                           .peer = (uint32_t) conn->peer,
                                           .key = conn->key,
@@ -104,11 +104,11 @@ static int build_letter(const struct gpuring_transport *transport,
             size_t bytes = room - at;
 
             status = transport->config.net_ops->link_handle(conn->link, blob + at, &bytes);
-            told.offset = at;
-            told.handle_bytes = (uint32_t) bytes;
+            mine.offset = at;
+            mine.handle_bytes = (uint32_t) bytes;
             at += bytes;
         }
-        memcpy(blob + sizeof header + entry++ * sizeof told, &told, sizeof told);
+        memcpy(blob + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
     }
     memcpy(blob, &header, sizeof header);
     peer->letter = blob;

@@ -155,7 +155,7 @@ struct gpuring_transport {
 };
 
 /*
- * blob.c: what a rank tells a neighbour about their connections, the data of a letter
+ * blob.c: what a neighbour has to know of the connections with it, the data of a letter
  *
  *   | header | entry | entry | ... | process handle | link handles ... |
  *

@@ -5,7 +5,7 @@
  * IOMMU between two GPUs can lose or change what one writes to the other, without any error. So a
  * kernel, the same that will carry all data, writes a pattern into a block of its own in the memory
  * of every peer and publishes it; when all ranks have said that theirs ran, each reads its blocks
- * by copies of its own GPU, and tells what has arrived.
+ * by copies of its own GPU, and reports what has arrived.
  *
  *   block of the writer with place p, at p * GPURING_PROBE_BLOCK in the reader's peer region:
  *   0      384    512

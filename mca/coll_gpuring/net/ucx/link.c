@@ -32,7 +32,7 @@ static const char *remedy(ucs_status_t status)
     case UCS_ERR_NO_MEMORY:
         return "memory is short: lower coll_gpuring_buffer_size, or raise ulimit -l";
     default:
-        return "UCX_LOG_LEVEL=info tells more";
+        return "UCX_LOG_LEVEL=info says more";
     }
 }
 

@@ -67,7 +67,7 @@ int gpuring_ucx_load(const char **why)
 static int ucx_error(const char *host, const char *what, ucs_status_t status)
 {
     gpuring_error(
-        "[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info tells more, coll_gpuring_net "
+        "[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info says more, coll_gpuring_net "
         "chooses another network",
         host, what, gpuring_ucx.ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
@@ -404,7 +404,7 @@ static int ucx_poll(struct gpuring_net *net)
     return gpuring_net_base_events(&net->base);
 }
 
-/* A completed send may still be in UCX's own buffers; a flush tells when they are empty. */
+/* A completed send may still be in UCX's own buffers; a flush ends when they are empty. */
 static int ucx_quiet(struct gpuring_net *net)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};

@@ -150,7 +150,7 @@ static bool is_path(const struct gpuring_net_link *link, unsigned r)
 
 /*
  * A spare that does not connect is one less. A lane that does not has failed before it began, which
- * the others tell the peer when it is ready to hear. 0, or an errno if there are no others.
+ * the others report when the peer is ready. 0, or an errno if there are no others.
  */
 static int connect_rails(struct gpuring_net_link *link)
 {

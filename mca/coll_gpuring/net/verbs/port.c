@@ -153,6 +153,8 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
     if (adapter == NULL) {
         return NULL;
     }
+    gpuring_list_init(&adapter->cqs);
+    gpuring_list_init(&adapter->mrs);
     snprintf(adapter->name, sizeof adapter->name, "%s", gpuring_verbs.get_device_name(device));
     adapter->context = gpuring_verbs.open_device(device);
     if (adapter->context == NULL) {

@@ -160,8 +160,11 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
     *fd = net->epoll;
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
          adapter = adapter->next) {
+        struct gpuring_verbs_cq *cq;
+
         take_notifications(adapter);
-        for (struct gpuring_verbs_cq *cq = adapter->cqs; cq != NULL; cq = cq->next) {
+        GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
+        {
             if (ibv_req_notify_cq(cq->cq, 0) != 0) {
                 status = GPURING_AGAIN;
             }
