@@ -96,7 +96,7 @@ struct gpuring_peer {
     uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */
     struct gpuring_device_handle staged_handle;
     struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
-    const uint8_t *letter;            /* to it, until connected */
+    uint8_t *letter;                  /* to it, until connected */
     size_t letter_bytes, letter_room;
 };
 
@@ -150,7 +150,6 @@ struct gpuring_transport {
     struct gpuring_status_page *page;
     bool page_reached; /* executors of the device can read the abort word */
 
-    uint8_t *blob; /* letters to all peers; until connected */
     char name[32]; /* "shm+ucx" */
 };
 
@@ -194,7 +193,7 @@ struct gpuring_blob_entry {
 };
 _Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks");
 
-/* Build the letters to all peers, in transport->blob. */
+/* Build the letters to all peers. */
 int gpuring_blob_build(struct gpuring_transport *transport);
 
 /* A blob that has come, with its header. */

@@ -215,37 +215,13 @@ static int create_memory(struct gpuring_transport *transport)
     return status;
 }
 
-static int check_config(const struct gpuring_transport_config *config)
-{
-    uint32_t nslots = config->fifo.nslots;
-
-    if (nslots < 2 || nslots > GPURING_FIFO_MAX_SLOTS || (nslots & (nslots - 1)) != 0) {
-        gpuring_error("a FIFO cannot have %u slots: a power of two from 2 to %d is needed", nslots,
-                      GPURING_FIFO_MAX_SLOTS);
-        return GPURING_ERR_ARG;
-    }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        if (config->fifo.slot_bytes[p] % 128 != 0 || config->fifo.slot_bytes[p] > UINT32_MAX) {
-            gpuring_error("a FIFO slot cannot have %llu bytes: a multiple of 128 below 4 GiB is "
-                          "needed",
-                          (unsigned long long) config->fifo.slot_bytes[p]);
-            return GPURING_ERR_ARG;
-        }
-    }
-    return GPURING_OK;
-}
-
 int gpuring_transport_create(const struct gpuring_transport_config *config,
                              const struct gpuring_plan *const *plans, int nplans,
                              struct gpuring_transport **transport)
 {
-    struct gpuring_transport *created;
-    int status = check_config(config);
+    struct gpuring_transport *created = calloc(1, sizeof *created);
+    int status;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    created = calloc(1, sizeof *created);
     if (created == NULL) {
         gpuring_error("out of memory for a transport");
         return GPURING_ERR_NOMEM;
@@ -321,9 +297,9 @@ int gpuring_transport_connect(struct gpuring_transport *transport, const void *c
             status = peer->remote ? gpuring_remote_connect(transport, peer, &blob)
                                   : gpuring_peer_connect(transport, peer, &blob);
         }
+        free(peer->letter);
+        peer->letter = NULL;
     }
-    free(transport->blob);
-    transport->blob = NULL;
     if (status != GPURING_OK) {
         return status;
     }
@@ -402,6 +378,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {
         gpuring_peer_disconnect(transport, &transport->peers[i]);
+        free(transport->peers[i].letter);
     }
     if (transport->staged_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->staged);
@@ -427,7 +404,6 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     free(transport->marks);
     free(transport->conns);
     free(transport->peers);
-    free(transport->blob);
     free(transport->ends);
     free(transport->plans);
     free(transport);

@@ -109,20 +109,9 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
     return GPURING_OK;
 }
 
-static int verbs_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
-                         int *count)
+static const struct gpuring_net_devices *verbs_devices(const struct gpuring_net *net)
 {
-    *devices = net->devices.device;
-    *count = net->devices.count;
-    return GPURING_OK;
-}
-
-static int verbs_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
-{
-    (void) net;
-    (void) handle;
-    *bytes = 0;
-    return GPURING_OK;
+    return &net->devices;
 }
 
 static int verbs_poll(struct gpuring_net *net)
@@ -184,7 +173,6 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .close = verbs_close,
     .devices = verbs_devices,
     .device_memory = gpuring_verbs_device_memory,
-    .process_handle = verbs_process_handle,
     .link_create = gpuring_verbs_link_create,
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,

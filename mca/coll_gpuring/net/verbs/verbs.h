@@ -287,7 +287,7 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
                               enum gpuring_net_direction direction,
                               const struct gpuring_net_memory *memory,
                               struct gpuring_net_link **link);
-int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes);
+size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *handle);
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
                                size_t process_bytes, const void *handle, size_t bytes,
                                const char *peer_name);
