@@ -43,7 +43,7 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
     return best > 0;
 }
 
-/* The place of the partition key in the port's table. The top bit says how much of a member the
+/* The index of the partition key in the port's table. The top bit says how much of a member the
  * port is, and is not part of the key. */
 static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {

@@ -263,7 +263,7 @@ _Static_assert(GPURING_PROTOCOL_COUNT <= VERBS_IMM_CONTROL, "two bits of the imm
 _Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
 
 /*
- * Work request ids:  | place of the link in the table | rail | receive | flush | bits of a number |
+ * Work request ids:  | index of the link in the table | rail | receive | flush | bits of a number |
  *                     63                            32 31  29 28        27      26              0
  */
 #define VERBS_ID_RAIL_AT 29
