@@ -113,7 +113,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/select.h \
     mca/coll_gpuring/engine/tuning.c \
     mca/coll_gpuring/engine/tuning.h \
-    mca/coll_gpuring/engine/tuning_ranges.c \
     mca/coll_gpuring/oob/oob.c \
     mca/coll_gpuring/oob/oob.h \
     mca/coll_gpuring/params.h \

@@ -98,25 +98,16 @@ static bool has_protocol(const struct gpuring_select_config *config,
            (protocol != GPURING_PROTOCOL_LL128 || whole);
 }
 
-/* What the tuning file says of a size. */
-static struct gpuring_tuned_range tuned_range(const struct gpuring_select_config *config,
-                                              uint64_t bytes)
-{
-    static const struct gpuring_tuned_range nothing = {.algorithm = -1, .protocol = -1};
-
-    return config->tuned != NULL ? *gpuring_tuned_at(config->tuned, bytes) : nothing;
-}
-
 static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
                                                uint64_t bytes)
 {
-    struct gpuring_tuned_range rule = tuned_range(config, bytes);
+    const struct gpuring_tuned_range *rule = gpuring_tuned_at(config->tuned, bytes);
 
     if (offered(config, config->algorithm)) {
         return (enum gpuring_algorithm) config->algorithm;
     }
-    if (offered(config, rule.algorithm)) {
-        return (enum gpuring_algorithm) rule.algorithm;
+    if (offered(config, rule->algorithm)) {
+        return (enum gpuring_algorithm) rule->algorithm;
     }
     if (config->model.known && offered(config, config->model.algorithm[model_entry(bytes)])) {
         return (enum gpuring_algorithm) config->model.algorithm[model_entry(bytes)];
@@ -134,7 +125,7 @@ bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64
     if (config->algorithm == GPURING_SELECT_PREVIOUS) {
         return true;
     }
-    return config->tuned != NULL && gpuring_tuned_at(config->tuned, bytes)->previous &&
+    return gpuring_tuned_at(config->tuned, bytes)->previous &&
            !offered(config, config->algorithm) &&
            !has_protocol(config, choose_algorithm(config, bytes), config->protocol);
 }
@@ -143,13 +134,13 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
                                              enum gpuring_algorithm algorithm, uint64_t bytes)
 {
     const struct limits *limits = limits_of(config);
-    struct gpuring_tuned_range rule = tuned_range(config, bytes);
+    const struct gpuring_tuned_range *rule = gpuring_tuned_at(config->tuned, bytes);
 
     if (has_protocol(config, algorithm, config->protocol)) {
         return (enum gpuring_protocol) config->protocol;
     }
-    if (has_protocol(config, algorithm, rule.protocol)) {
-        return (enum gpuring_protocol) rule.protocol;
+    if (has_protocol(config, algorithm, rule->protocol)) {
+        return (enum gpuring_protocol) rule->protocol;
     }
     if (config->model.known && !config->host) {
         int protocol = config->model.protocol[model_entry(bytes)];

@@ -4,12 +4,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
@@ -332,4 +334,121 @@ int gpuring_tuning_read(const char *path, struct gpuring_tuning *tuning, char *e
     }
     free(text);
     return status;
+}
+
+/* ---- What follows from the rules ---- */
+
+static void span_text(const struct gpuring_tuning_span *span, char *text, size_t size)
+{
+    if (span->last == UINT64_MAX) {
+        snprintf(text, size, span->first == 0 ? "*" : "%" PRIu64 "-", span->first);
+    } else if (span->first == span->last) {
+        snprintf(text, size, "%" PRIu64, span->first);
+    } else {
+        snprintf(text, size, "%" PRIu64 "-%" PRIu64, span->first, span->last);
+    }
+}
+
+static const char *protocol_text(int protocol)
+{
+    return protocol == GPURING_PARAM_PROTOCOL_AUTO ? "" : protocols[protocol];
+}
+
+int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size_t size)
+{
+    bool all = rule->memories == (1u << GPURING_TUNING_MEMORIES) - 1;
+    const char *memory = all ? "*" : memories[(rule->memories & 1u << GPURING_TUNING_CUDA) != 0];
+    const char *protocol = protocol_text(rule->protocol);
+    char nodes[48], ranks[48], bytes[48];
+
+    span_text(&rule->nodes, nodes, sizeof nodes);
+    span_text(&rule->ranks, ranks, sizeof ranks);
+    span_text(&rule->bytes, bytes, sizeof bytes);
+    return snprintf(text, size, "allreduce memory=%s nodes=%s ranks=%s bytes=%s %s%s%s", memory,
+                    nodes, ranks, bytes, algorithms[rule->algorithm], *protocol != '\0' ? " " : "",
+                    protocol);
+}
+
+uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
+{
+    uint64_t hash = GPURING_HASH_START;
+
+    for (uint32_t i = 0; i < tuning->count; i++) {
+        const struct gpuring_tuning_rule *rule = &tuning->rules[i];
+        const uint64_t values[] = {
+            rule->memories,    rule->nodes.first,          rule->nodes.last,
+            rule->ranks.first, rule->ranks.last,           rule->bytes.first,
+            rule->bytes.last,  (uint64_t) rule->algorithm, (uint64_t) rule->protocol};
+
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            hash = gpuring_hash_number(hash, values[v]);
+        }
+    }
+    return hash > GPURING_TUNING_BROKEN ? hash : hash + 2;
+}
+
+bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int algorithm)
+{
+    for (uint32_t i = 0; i < tuning->count; i++) {
+        if (tuning->rules[i].algorithm == algorithm) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool inside(const struct gpuring_tuning_span *span, uint64_t value)
+{
+    return span->first <= value && value <= span->last;
+}
+
+int gpuring_tuned_find(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
+                       uint64_t nodes, uint64_t ranks, struct gpuring_tuned **tuned)
+{
+    struct gpuring_tuned *found =
+        malloc(sizeof *found + (size_t) tuning->count * sizeof *found->range);
+
+    *tuned = NULL;
+    if (found == NULL) {
+        return GPURING_ERR_NOMEM;
+    }
+    found->count = 0;
+    for (uint32_t i = 0; i < tuning->count; i++) {
+        const struct gpuring_tuning_rule *rule = &tuning->rules[i];
+        bool previous = rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS;
+
+        if ((rule->memories & 1u << memory) != 0 && inside(&rule->nodes, nodes) &&
+            inside(&rule->ranks, ranks)) {
+            /* auto is 0; the others follow the core's order */
+            found->range[found->count++] = (struct gpuring_tuned_range){
+                .bytes = rule->bytes,
+                .algorithm = (int8_t) (previous ? -1 : rule->algorithm - 1),
+                .protocol = (int8_t) (rule->protocol - 1),
+                .previous = previous,
+            };
+        }
+    }
+    if (found->count > 0) {
+        *tuned = found;
+    } else {
+        free(found);
+    }
+    return GPURING_OK;
+}
+
+void gpuring_tuned_text(const struct gpuring_tuned *tuned, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < tuned->count && used < size; i++) {
+        const struct gpuring_tuned_range *range = &tuned->range[i];
+        const char *protocol = protocol_text(range->protocol + 1);
+        char bytes[48];
+
+        span_text(&range->bytes, bytes, sizeof bytes);
+        used += (size_t) snprintf(text + used, size - used, "%s%s %s%s%s", i > 0 ? ", " : "", bytes,
+                                  range->previous ? "previous" : algorithms[range->algorithm + 1],
+                                  *protocol != '\0' ? " " : "", protocol);
+    }
 }

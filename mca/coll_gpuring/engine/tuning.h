@@ -69,12 +69,10 @@ int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size
 #define GPURING_TUNING_BROKEN UINT64_C(1)                                 /* it cannot be used */
 uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning); /* neither of these */
 
-/*
- * The rules for one kind of memory and number of nodes and ranks, as ranges of sizes without gaps
- * or overlaps.
+/* The rules for one kind of memory and number of nodes and ranks, in their order: few, as a rule.
  */
 struct gpuring_tuned_range {
-    uint64_t last;    /* bytes, included; the last range has no end */
+    struct gpuring_tuning_span bytes;
     int8_t algorithm; /* enum gpuring_algorithm, -1: none is named */
     int8_t protocol;  /* enum gpuring_protocol, -1: none is named */
     bool previous;    /* delegated to the previous component */
@@ -88,21 +86,20 @@ struct gpuring_tuned {
 int gpuring_tuned_find(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
                        uint64_t nodes, uint64_t ranks, struct gpuring_tuned **tuned);
 
+/* The first rule for a size; one that names nothing if there is none. tuned may be NULL. */
 static inline const struct gpuring_tuned_range *gpuring_tuned_at(const struct gpuring_tuned *tuned,
                                                                  uint64_t bytes)
 {
-    uint32_t low = 0, high = tuned->count - 1;
+    static const struct gpuring_tuned_range nothing = {.algorithm = -1, .protocol = -1};
 
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
+    for (uint32_t i = 0; tuned != NULL && i < tuned->count; i++) {
+        const struct gpuring_tuned_range *range = &tuned->range[i];
 
-        if (bytes <= tuned->range[middle].last) {
-            high = middle;
-        } else {
-            low = middle + 1;
+        if (range->bytes.first <= bytes && bytes <= range->bytes.last) {
+            return range;
         }
     }
-    return &tuned->range[low];
+    return &nothing;
 }
 
 /* "0-4095 previous, 4096- ring simple", cut where the room ends. */
