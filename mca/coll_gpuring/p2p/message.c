@@ -6,7 +6,7 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/buffers.h"
-#include "mca/coll_gpuring/stage/where.h"
+#include "mca/coll_gpuring/stage/part.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

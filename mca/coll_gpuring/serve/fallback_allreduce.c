@@ -69,7 +69,6 @@ static void piece_start(struct gpuring_fallback_allreduce *fallback, size_t offs
     if (status != GPURING_OK) {
         gpuring_oob_fail(fallback->oob, status);
     }
-    fallback->gathering = true;
 }
 
 /* All pieces are here, unless a rank failed: add them up. */
@@ -78,7 +77,6 @@ static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *ou
     struct gpuring_gathered blocks = gpuring_oob_take(fallback->oob);
     int status = GPURING_OK;
 
-    fallback->gathering = false;
     if (blocks.nranks > 0) {
         fold(fallback, &blocks);
         status = gpuring_process_copy(output, blocks.blocks, blocks.bytes);
@@ -103,7 +101,7 @@ int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallb
         size_t bytes = piece_count(fallback) * fallback->call.element_size;
         int status;
 
-        if (!fallback->gathering) {
+        if (!gpuring_oob_busy(fallback->oob)) {
             piece_start(fallback, offset, bytes);
         }
         status = gpuring_oob_progress(fallback->oob);

@@ -19,7 +19,6 @@ struct gpuring_fallback_allreduce {
     uint64_t piece; /* elements at once */
     uint64_t done;  /* elements finished */
     double *scale;  /* NULL, or the magnitudes of all elements */
-    bool gathering;
 };
 
 /* Of a wait, see watchdog.c. */

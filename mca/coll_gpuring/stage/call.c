@@ -13,7 +13,6 @@
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/stage/stage.h"
-#include "mca/coll_gpuring/stage/where.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

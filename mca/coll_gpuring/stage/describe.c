@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/stage/call.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -275,17 +276,6 @@ static bool next_touched(const struct gpuring_part *part, struct gpuring_block *
     return false;
 }
 
-bool gpuring_part_touches(const struct gpuring_part *part, ptrdiff_t *offset)
-{
-    struct gpuring_block block = {.next = 0};
-
-    if (!next_touched(part, &block)) {
-        return false;
-    }
-    *offset = block.offset + block.type->super.true_lb;
-    return true;
-}
-
 static bool contiguous(const struct gpuring_block *block)
 {
     return opal_datatype_is_contiguous_memory_layout(&block->type->super, block->count > 1 ? 2 : 1);
@@ -359,4 +349,47 @@ int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs
     }
     gpuring_runs_end(runs);
     return status;
+}
+
+static bool on_gpu(const void *address)
+{
+    return gpuring_pointer_on_gpu(gpuring_memory_of(address).kind);
+}
+
+/* Without memory for the runs nobody knows: the first byte stands for all, and the call fails when
+ * it needs the runs. */
+static const void *find_any(const struct gpuring_part *part, ptrdiff_t first)
+{
+    struct gpuring_runs runs = {.count = 0};
+    const void *found = NULL;
+
+    if (gpuring_part_runs(part, &runs) != GPURING_OK) {
+        found = gpuring_stage_address(MPI_BOTTOM, first);
+    } else {
+        for (size_t i = runs.count; i > 0; i--) {
+            const void *address =
+                gpuring_stage_address(MPI_BOTTOM, gpuring_runs_at(&runs, i - 1)->offset);
+
+            found = on_gpu(address) ? address : found;
+        }
+    }
+    gpuring_runs_free(&runs);
+    return found;
+}
+
+const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_part *part)
+{
+    struct gpuring_block block = {.next = 0};
+    const void *address;
+    ptrdiff_t offset;
+
+    if (!next_touched(part, &block)) {
+        return NULL;
+    }
+    offset = block.offset + block.type->super.true_lb;
+    if (user == MPI_BOTTOM) {
+        return find_any(part, offset);
+    }
+    address = gpuring_stage_address(user, offset);
+    return on_gpu(address) ? address : NULL;
 }

@@ -4,6 +4,8 @@
 #ifndef GPURING_STAGE_PART_H
 #define GPURING_STAGE_PART_H
 
+#include <stdint.h>
+
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/stage/extents.h"
 
@@ -44,13 +46,23 @@ struct gpuring_block {
 };
 bool gpuring_part_next(const struct gpuring_part *part, struct gpuring_block *block);
 
-/* True, and the offset of a byte that the part touches; false if it touches none. */
-bool gpuring_part_touches(const struct gpuring_part *part, ptrdiff_t *offset);
-
 /* Do the elements of every block follow one another without gaps? */
 bool gpuring_part_contiguous(const struct gpuring_part *part);
 
 /* Make runs of the bytes that the part touches: 0 or GPURING_ERR_NOMEM. */
 int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs);
+
+/* An address that is computed, not followed: buffers may begin outside of their memory. */
+static inline const char *gpuring_stage_address(const void *address, ptrdiff_t offset)
+{
+    return (const char *) ((uintptr_t) address + (uintptr_t) offset);
+}
+
+/*
+ * A byte on a GPU that the part touches, or NULL: it touches none. A buffer is judged by one of its
+ * bytes. But with MPI_BOTTOM the addresses are in the datatypes, and each may be anywhere: all runs
+ * are looked at, for the device learns of other contexts so.
+ */
+const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_part *part);
 
 #endif
