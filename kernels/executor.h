@@ -198,10 +198,12 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
     for (; x->step < x->lane->nsteps; x->step++) {
         struct exec_piece piece;
         uint64_t begin;
+        uint32_t number;
         int result;
 
-        piece.step = &x->lane->steps[x->step];
-        begin = piece.step->chunk * chunk;
+        piece.step =
+            &x->lane->steps[gpuring_step_at(x->lane->steps, x->step, x->lane->nchunks, &number)];
+        begin = number * chunk;
         if (begin >= window) {
             continue; /* an empty chunk: skipped on all ranks */
         }

@@ -39,6 +39,7 @@
 
 enum {
     GPURING_STEP_STORE = 1, /* write the value to the output buffer */
+    GPURING_STEP_RING = 2,  /* of a lane's first step: the lane goes round a ring, see below */
 };
 
 /*
@@ -63,6 +64,33 @@ static_assert(sizeof(struct gpuring_step) == 16, "layout of a step");
 #else
 _Static_assert(sizeof(struct gpuring_step) == 16, "layout of a step");
 #endif
+
+/*
+ * A lane that goes round a ring of n = nchunks ranks has 2n-1 steps, each for the chunk before that
+ * of the last step. Five are stored; these are the steps that each stands for:
+ *
+ *   stored   0   1           2      3             4
+ *   step     0   1 .. n-2    n-1    n .. 2n-3     2n-2
+ */
+#define GPURING_RING_STEPS 5u
+
+/* Which of the stored steps is step K of a lane, and for which chunk. */
+GPURING_INLINE uint32_t gpuring_step_at(const struct gpuring_step *steps, uint32_t k, uint32_t n,
+                                        uint32_t *chunk)
+{
+    if ((steps[0].flags & GPURING_STEP_RING) == 0) {
+        *chunk = steps[k].chunk;
+        return k;
+    }
+    *chunk = (steps[0].chunk + 2 * n - k) % n;
+    return k == 0 ? 0 : k < n - 1 ? 1 : k == n - 1 ? 2 : k < 2 * n - 2 ? 3 : 4;
+}
+
+/* How many are stored of a lane's steps. */
+GPURING_INLINE uint32_t gpuring_steps_stored(const struct gpuring_step *steps, uint32_t nsteps)
+{
+    return nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0 ? GPURING_RING_STEPS : nsteps;
+}
 
 /*
  * The elements of each chunk of the window that starts with `rest` elements left in the lane: the

@@ -97,7 +97,7 @@ static size_t create_rank(struct fabric_rank *rank, const struct gpuring_plan *p
     size_t nsteps = 0, nrefs = 0;
 
     for (uint32_t i = 0; i < plan->nlanes; i++) {
-        nsteps += plan->lanes[i].nsteps;
+        nsteps += gpuring_steps_stored(plan->lanes[i].steps, plan->lanes[i].nsteps);
         nrefs += plan->lanes[i].nrefs;
     }
     rank->sends = table(plan->nsends, sizeof *rank->sends);
@@ -108,9 +108,11 @@ static size_t create_rank(struct fabric_rank *rank, const struct gpuring_plan *p
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &plan->lanes[i];
 
-        memcpy(rank->steps + nsteps, lane->steps, lane->nsteps * sizeof *lane->steps);
+        uint32_t stored = gpuring_steps_stored(lane->steps, lane->nsteps);
+
+        memcpy(rank->steps + nsteps, lane->steps, stored * sizeof *lane->steps);
         memcpy(rank->refs + nrefs, lane->refs, lane->nrefs * sizeof *lane->refs);
-        nsteps += lane->nsteps;
+        nsteps += stored;
         nrefs += lane->nrefs;
     }
     return plan->nlanes;
@@ -198,7 +200,7 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
         };
         gpuring_plan_lane_range(plan, i, count, gpuring_chunk_align(size), &own->lanes[i].first,
                                 &own->lanes[i].count);
-        steps += lane->nsteps;
+        steps += gpuring_steps_stored(lane->steps, lane->nsteps);
         refs += lane->nrefs;
     }
     own->work = (struct gpuring_work){.input = input,

@@ -81,6 +81,14 @@ static struct event heap_pop(struct simulation *s)
     return top;
 }
 
+static uint64_t chunk_of(const struct gpuring_plan_lane *lane, const struct actor *actor)
+{
+    uint32_t chunk;
+
+    (void) gpuring_lane_step(lane, actor->step, &chunk);
+    return chunk;
+}
+
 /* Moves on to the next step that has a chunk; sets finished after the last one. */
 static void actor_skip(const struct simulation *s, uint32_t index)
 {
@@ -102,7 +110,7 @@ static void actor_skip(const struct simulation *s, uint32_t index)
             actor->step = 0;
         }
         while (actor->step < lane->nsteps &&
-               lane->steps[actor->step].chunk * actor->chunk >= actor->window) {
+               chunk_of(lane, actor) * actor->chunk >= actor->window) {
             actor->step++;
         }
         if (actor->step < lane->nsteps) {
@@ -113,9 +121,9 @@ static void actor_skip(const struct simulation *s, uint32_t index)
     }
 }
 
-static uint64_t actor_bytes(const struct actor *actor, const struct gpuring_step *step)
+static uint64_t actor_bytes(const struct actor *actor, uint64_t chunk)
 {
-    uint64_t rest = actor->window - step->chunk * actor->chunk;
+    uint64_t rest = actor->window - chunk * actor->chunk;
 
     return rest < actor->chunk ? rest : actor->chunk;
 }
@@ -130,7 +138,8 @@ static int actor_ready(const struct simulation *s, uint32_t index, double *time)
 {
     const struct gpuring_process *process = &s->network.processes[index];
     const struct actor *actor = &s->actors[index];
-    const struct gpuring_step *step = &process->plan->steps[actor->step];
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
 
     *time = actor->clock;
@@ -190,9 +199,10 @@ static void actor_run(struct simulation *s, struct event event)
 {
     const struct gpuring_process *process = &s->network.processes[event.process];
     struct actor *actor = &s->actors[event.process];
-    const struct gpuring_step *step = &process->plan->steps[actor->step];
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(process->plan, actor->step, &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
-    uint64_t bytes = actor_bytes(actor, step);
+    uint64_t bytes = actor_bytes(actor, chunk);
     double done = event.time + s->config->step_us + (double) bytes / s->config->lane_bandwidth;
 
     actor->queued = 0;

@@ -31,20 +31,15 @@ static void add_lane(struct gpuring_writer *writer, uint32_t channel,
     from = gpuring_writer_recv(writer, place->prev, key);
     to = gpuring_writer_send(writer, place->next, key);
 
-    gpuring_writer_step(writer, (uint32_t) place->index, 0,
+    /* The five of GPURING_STEP_RING; their chunks follow from the first one's. */
+    gpuring_writer_step(writer, (uint32_t) place->index, GPURING_STEP_RING,
                         (const uint16_t[]){GPURING_REF_INPUT, to}, 1, 1);
-    for (uint32_t k = 1; k <= 2 * n - 2; k++) {
-        uint32_t chunk = ((uint32_t) place->index + 2 * n - k) % n;
-        uint32_t flags = k >= n - 1 ? GPURING_STEP_STORE : 0;
-
-        if (k <= n - 1) {
-            gpuring_writer_step(writer, chunk, flags,
-                                (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
-        } else {
-            gpuring_writer_step(writer, chunk, flags, (const uint16_t[]){from, to}, 1,
-                                k < 2 * n - 2);
-        }
-    }
+    gpuring_writer_step(writer, 0, 0, (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
+    gpuring_writer_step(writer, 0, GPURING_STEP_STORE,
+                        (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
+    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, (const uint16_t[]){from, to}, 1, 1);
+    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, (const uint16_t[]){from}, 1, 0);
+    gpuring_writer_lane_ring(writer);
     gpuring_writer_lane_end(writer);
 }
 

@@ -193,9 +193,11 @@ static uint64_t hash_fold(uint64_t left, uint64_t right)
 }
 
 /* What a step waits for: 0 nothing, 1 data, 2 a slot; *wire: of which connection. */
-static int step_waits(const struct check *check, const struct gpuring_process *process,
-                      const struct gpuring_step *step, uint32_t *wire)
+static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
 {
+    const struct gpuring_process *process = &check->network.processes[index];
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
 
     for (uint32_t i = 0; i < step->noperands; i++) {
@@ -325,11 +327,13 @@ static int value_store(struct check *check, uint32_t index, uint64_t cell_index)
     return GPURING_OK;
 }
 
-static int step_run(struct check *check, uint32_t index, const struct gpuring_step *step)
+static int step_run(struct check *check, uint32_t index)
 {
     const struct gpuring_process *process = &check->network.processes[index];
+    uint32_t chunk;
+    const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
-    uint64_t cell = check->parts[check->part_of[index]].cell + step->chunk;
+    uint64_t cell = check->parts[check->part_of[index]].cell + chunk;
     int status;
 
     check->nsteps++;
@@ -363,9 +367,8 @@ static int all_run(struct check *check)
         for (uint32_t i = 0; i < check->network.nprocesses; i++) {
             const struct gpuring_process *process = &check->network.processes[i];
 
-            while (check->at[i] < process->plan->nsteps &&
-                   step_waits(check, process, &process->plan->steps[check->at[i]], &wire) == 0) {
-                status = step_run(check, i, &process->plan->steps[check->at[i]]);
+            while (check->at[i] < process->plan->nsteps && step_waits(check, i, &wire) == 0) {
+                status = step_run(check, i);
                 if (status != GPURING_OK) {
                     return status;
                 }
@@ -384,7 +387,7 @@ static int end_check(struct check *check)
         uint32_t wire;
 
         if (check->at[i] < process->plan->nsteps) {
-            int what = step_waits(check, process, &process->plan->steps[check->at[i]], &wire);
+            int what = step_waits(check, i, &wire);
 
             return violation(
                 check, "deadlock: rank %d lane %u step %u waits for %s rank %d", process->rank,

@@ -67,7 +67,7 @@ static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *tex
                  index);
         return GPURING_ERR_DATA;
     }
-    for (uint32_t i = 0; i < lane->nsteps; i++) {
+    for (uint32_t i = 0; i < gpuring_steps_stored(lane->steps, lane->nsteps); i++) {
         if (!refs_valid(lane, &lane->steps[i])) {
             snprintf(text, size, "rank %d lane %u step %u: chunk or reference out of range",
                      plan->rank, index, i);

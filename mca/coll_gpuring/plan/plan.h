@@ -66,7 +66,7 @@ struct gpuring_plan_conn {
 struct gpuring_plan_lane {
     uint64_t part_begin, part_end; /* share of the vector in units of plan->weight */
     uint32_t nchunks;              /* chunks per window */
-    uint32_t nsteps;
+    uint32_t nsteps;               /* not all are stored: gpuring_lane_step() */
     uint32_t nrefs;
     uint32_t first_recv, nrecvs; /* this lane's connections: plan->recvs[first_recv + ref] */
     uint32_t first_send, nsends;
@@ -85,6 +85,13 @@ struct gpuring_plan {
     struct gpuring_plan_conn *sends;
 };
 
+/* Step K of a lane, and the chunk that it handles. */
+static inline const struct gpuring_step *gpuring_lane_step(const struct gpuring_plan_lane *lane,
+                                                           uint32_t k, uint32_t *chunk)
+{
+    return &lane->steps[gpuring_step_at(lane->steps, k, lane->nchunks, chunk)];
+}
+
 /* What builders work from: this rank's places in the channels, and how many of them there are. */
 struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
@@ -96,7 +103,7 @@ struct gpuring_plan_input {
 /*
  * Builders, one for each algorithm (gpuring_plan_build_ring, ...), and the same by number. Return 0
  * and a new plan in *plan, or GPURING_ERR_ARG / GPURING_ERR_NOMEM with a log line, *plan untouched.
- * Time and memory are O(nranks x channels) per rank.
+ * Time and memory are O(channels) per rank for rings and trees, O(nranks) for exchanges.
  */
 #define GPURING_PLAN_BUILDER(v, name, id, text, help) \
     int gpuring_plan_build_##id(const struct gpuring_plan_input *input, struct gpuring_plan **plan);

@@ -66,8 +66,7 @@ void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective 
                          uint64_t weight)
 {
     memset(writer, 0, sizeof *writer);
-    if (input->nranks < 2 || input->nranks >= (int) GPURING_REF_INPUT || input->rank < 0 ||
-        input->rank >= input->nranks || weight == 0) {
+    if (input->nranks < 2 || input->rank < 0 || input->rank >= input->nranks || weight == 0) {
         gpuring_error("no plan of algorithm %s for rank %d of %d, %u rings and %u trees",
                       gpuring_algorithm_text(algorithm), input->rank, input->nranks, input->nrings,
                       input->ntrees);
@@ -112,8 +111,15 @@ void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begi
 static uint16_t add_conn(struct gpuring_writer *writer, struct gpuring_plan_conn **conns,
                          uint32_t *used, size_t *room, uint32_t *of_lane, int peer, uint32_t key)
 {
-    struct gpuring_plan_conn *grown = grow(writer, *conns, room, *used, 1, sizeof *grown);
+    struct gpuring_plan_conn *grown;
 
+    if (*of_lane + 1 >= GPURING_REF_INPUT) { /* a reference has 16 bits */
+        gpuring_error("no plan of algorithm %s for %d ranks",
+                      gpuring_algorithm_text(writer->plan->algorithm), writer->plan->nranks);
+        writer->status = GPURING_ERR_ARG;
+        return 0;
+    }
+    grown = grow(writer, *conns, room, *used, 1, sizeof *grown);
     if (grown == NULL) {
         return 0;
     }
@@ -170,6 +176,13 @@ void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t
                                                   .flags = (uint16_t) flags};
     memcpy(lane_refs + lane->nrefs, refs, (noperands + nsends) * sizeof *refs);
     lane->nrefs += (uint32_t) (noperands + nsends);
+}
+
+void gpuring_writer_lane_ring(struct gpuring_writer *writer)
+{
+    if (writer->status == GPURING_OK) {
+        writer->lane->nsteps = 2 * writer->lane->nchunks - 1;
+    }
 }
 
 void gpuring_writer_lane_end(struct gpuring_writer *writer)

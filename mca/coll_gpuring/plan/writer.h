@@ -40,6 +40,9 @@ void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t
                          const uint16_t *refs, size_t noperands, size_t nsends);
 void gpuring_writer_lane_end(struct gpuring_writer *writer);
 
+/* The steps of the open lane are those of a ring (GPURING_STEP_RING). */
+void gpuring_writer_lane_ring(struct gpuring_writer *writer);
+
 /* 0 and the plan, or the first error; *plan is set on success only. */
 int gpuring_writer_finish(struct gpuring_writer *writer, struct gpuring_plan **plan);
 
