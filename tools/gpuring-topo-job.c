@@ -150,7 +150,7 @@ static void local_find(struct rank_state *state)
     if (state->doc) {
         gpuring_local_channels_find(
             &state->hellos, &state->map, state->rank, state->doc, state->from_file,
-            options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, &state->local);
+            options->p2p == 0 ? PCI_PEER_NO_P2P : PCI_PEER_OK, true, &state->local);
     }
     state->figures->search_ms = topo_cpu_ms() - since;
 }
@@ -167,7 +167,6 @@ static int blocks_make(const struct topo_job *job, uint32_t ranks, struct gpurin
         struct gpuring_channel_block *block = gpuring_gathered_block(blocks, (int) r);
 
         *block = job->blocks[r % job->machine->gpus];
-        block->wire.node = (uint32_t) (r / job->machine->gpus);
     }
     return blocks->blocks ? 0 : -ENOMEM;
 }
@@ -176,6 +175,7 @@ static int blocks_consume(struct rank_state *state)
 {
     struct topo_figures *figures = state->figures;
     struct gpuring_gathered blocks = {0};
+    struct gpuring_node_map parts;
     int rc = blocks_make(state->job, figures->ranks, &blocks);
     double since = topo_cpu_ms();
     bool same_model = false;
@@ -186,6 +186,11 @@ static int blocks_consume(struct rank_state *state)
     rc = errno_of(
         gpuring_channels_gathered(&blocks, (int) figures->ranks, &state->wires, &same_model));
     gpuring_gathered_clear(&blocks);
+    rc = rc ? rc : errno_of(gpuring_channels_divide(&state->map, state->wires, &parts));
+    if (rc == 0 && parts.nranks > 0) {
+        gpuring_node_map_clear(&state->map);
+        state->map = parts;
+    }
     if (rc == 0) {
         gpuring_channels_init(&state->channels, &state->map, state->wires,
                               same_model ? &state->local.model : NULL);
@@ -206,7 +211,8 @@ static uint64_t plan_bytes(const struct gpuring_plan *plan)
                      (plan->nrecvs + plan->nsends) * sizeof(*plan->recvs);
 
     for (uint32_t l = 0; l < plan->nlanes; l++) {
-        bytes += plan->lanes[l].nsteps * sizeof(*plan->lanes[l].steps) +
+        bytes += gpuring_steps_stored(plan->lanes[l].steps, plan->lanes[l].nsteps) *
+                     sizeof(*plan->lanes[l].steps) +
                  plan->lanes[l].nrefs * sizeof(*plan->lanes[l].refs);
     }
     return bytes;

@@ -77,10 +77,24 @@ static json_t *model(const struct topo_machine *machine, const uint64_t *sizes, 
     return list;
 }
 
-static json_t *graphs(const struct topo_machine *machine)
+static json_t *graphs(const struct topo_machine *machine, const struct pci_channels *ring,
+                      const struct pci_channels *tree)
 {
-    return json_pack("{s:o,s:o}", "ring", topo_json_channels(machine, &machine->ring), "tree",
-                     topo_json_channels(machine, &machine->tree));
+    return json_pack("{s:o,s:o}", "ring", topo_json_channels(machine, ring), "tree",
+                     topo_json_channels(machine, tree));
+}
+
+/* Of a node that NICs join from parts: the channels of each. */
+static json_t *parts(const struct topo_machine *machine)
+{
+    json_t *list = json_array();
+
+    for (uint32_t p = 0; p < machine->chosen.nparts; p++) {
+        const struct pci_part *part = &machine->chosen.part[p];
+
+        json_array_append_new(list, graphs(machine, &part->ring, &part->tree));
+    }
+    return list;
 }
 
 static void times_set(json_t *root, const struct topo_times *times)
@@ -120,7 +134,10 @@ static void paths_set(json_t *root, const struct topo_machine *machine)
 
 static void channels_set(json_t *root, const struct topo_machine *machine)
 {
-    json_object_set_new(root, "graphs", graphs(machine));
+    json_object_set_new(root, "graphs", graphs(machine, &machine->ring, &machine->tree));
+    if (machine->chosen.nparts > 1) {
+        json_object_set_new(root, "parts", parts(machine));
+    }
     json_object_set_new(root, "final", topo_json_final(machine));
     json_object_set_new(root, "bound", topo_json_bound(machine));
 }

@@ -185,18 +185,37 @@ static int costs_read(struct topo_machine *machine)
     return rc;
 }
 
+/* The number that a GPU of a part has in the whole graph. */
+static uint32_t gpu_in_whole(const struct topo_machine *machine, const struct pci_part *part,
+                             uint32_t gpu)
+{
+    int rank = pci_graph_node(part->graph, PCI_NODE_GPU, gpu)->gpu.rank;
+    uint32_t g = 0;
+
+    while (pci_graph_node(machine->graph, PCI_NODE_GPU, g)->gpu.rank != rank) {
+        g++;
+    }
+    return g;
+}
+
 static int wires_make(const struct topo_machine *machine, uint32_t nodes, struct pci_wire **result)
 {
     size_t ranks = (size_t) nodes * machine->gpus;
+    uint32_t nparts = machine->chosen.nparts;
     struct pci_wire *wires = calloc(ranks, sizeof(*wires));
     int rc = wires ? 0 : -ENOMEM;
 
-    for (uint32_t g = 0; rc == 0 && g < machine->gpus; g++) {
-        rc = pci_wire_fill(&wires[g], 0, g, &machine->ring, &machine->tree);
+    for (uint32_t p = 0; rc == 0 && p < nparts; p++) {
+        const struct pci_part *part = &machine->chosen.part[p];
+
+        for (uint32_t g = 0; rc == 0 && g < part->ring.ngpus; g++) {
+            rc = pci_wire_fill(&wires[gpu_in_whole(machine, part, g)], p, g, &part->ring,
+                               &part->tree);
+        }
     }
     for (size_t r = machine->gpus; rc == 0 && r < ranks; r++) {
         wires[r] = wires[r % machine->gpus];
-        wires[r].node = (uint32_t) (r / machine->gpus);
+        wires[r].node += (uint32_t) (r / machine->gpus) * nparts;
     }
     if (rc != 0) {
         free(wires);
@@ -204,6 +223,24 @@ static int wires_make(const struct topo_machine *machine, uint32_t nodes, struct
     }
     *result = wires;
     return 0;
+}
+
+/* From the numbers of GPUs in their part to those in the whole graph. */
+static void parts_renumber(struct topo_machine *machine)
+{
+    for (uint32_t p = 0; machine->chosen.nparts > 1 && p < machine->chosen.nparts; p++) {
+        struct pci_part *part = &machine->chosen.part[p];
+
+        for (int tree = 0; tree < 2; tree++) {
+            struct pci_channels *set = tree ? &part->tree : &part->ring;
+
+            for (uint32_t i = 0; i < set->nchannels * set->ngpus; i++) {
+                set->intra[i] = gpu_in_whole(machine, part, set->intra[i]);
+            }
+        }
+    }
+    machine->ring = machine->chosen.part->ring;
+    machine->tree = machine->chosen.part->tree;
 }
 
 /* Rings and trees over all nodes. */
@@ -225,10 +262,15 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
 
     pci_search_init(&limits);
     limits.nodes = nodes;
-    rc = pci_channels_choose(machine->graph, &machine->costs, &limits, &machine->ring,
-                             &machine->tree);
+    rc =
+        pci_choose(machine->graph, machine->doc, &machine->costs, &limits, &machine->chosen, error);
     machine->times.search = lap(&since);
     rc = rc ? rc : nodes_connect(machine, error);
+    if (rc == 0) {
+        parts_renumber(machine);
+        machine->job = machine->chosen.job;
+        machine->job.channels = machine->connect.agreed.channels;
+    }
     machine->times.connect = lap(&since);
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);
     machine->times.bounds = lap(&since);
@@ -236,9 +278,7 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
         topo_message("[no-nic] no NIC of the topology serves the GPUs: a network of 10 Gb/s a node "
                      "is assumed; describe the NICs in a file and name it with --topo");
     }
-    return rc ? rc
-              : pci_job_of_graph(machine->graph, nodes, &machine->ring, &machine->tree,
-                                 machine->connect.agreed.channels, &machine->job);
+    return rc;
 }
 
 int topo_machine_search(struct topo_machine *machine)
@@ -261,8 +301,7 @@ void topo_machine_free(struct topo_machine *machine)
 {
     pci_connect_fini(&machine->connect);
     free(machine->wires);
-    pci_channels_fini(&machine->ring);
-    pci_channels_fini(&machine->tree);
+    pci_chosen_fini(&machine->chosen);
     free(machine->omitted);
     free(machine->notes);
     pci_graph_free(machine->graph);

@@ -43,8 +43,9 @@ struct topo_machine {
     size_t nomitted;
     char *notes; /* a line for each reason why GPUs are omitted, or "" */
     /* From here on: when there is a GPU, and only after topo_machine_search. */
-    struct pci_channels ring, tree;
-    struct pci_wire *wires; /* of all ranks: what they would send to each other */
+    struct pci_chosen chosen;       /* GPUs of parts by their numbers in the whole graph */
+    struct pci_channels ring, tree; /* of the first part; the arrays are those of chosen */
+    struct pci_wire *wires;         /* of all ranks: what they would send to each other */
     struct pci_connect connect;
     struct pci_bounds bounds;
     struct pci_costs costs;

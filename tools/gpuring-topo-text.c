@@ -28,7 +28,8 @@ static void set_print(FILE *out, const char *title, const struct topo_machine *m
     fprintf(out, "%s: %" PRIu32 " x %.4g GB/s (%s)", title, set->nchannels, set->bw_intra,
             pci_path_class_name(set->type_intra));
     if (set->nodes > 1) {
-        fprintf(out, ", %.4g GB/s between nodes (%s)", set->bw_inter,
+        fprintf(out, ", %.4g GB/s between %s (%s)", set->bw_inter,
+                machine->chosen.nparts > 1 ? "parts" : "nodes",
                 pci_path_class_name(set->type_inter));
     }
     fputc('\n', out);
@@ -64,9 +65,15 @@ static void reached_print(FILE *out, const struct topo_machine *machine)
 {
     double n = machine->gpus;
 
+    double ring = machine->ring.bw_intra, tree = machine->tree.bw_intra;
+
+    for (uint32_t p = 0; machine->chosen.nparts > 1 && p < machine->chosen.nparts; p++) {
+        ring = fmin(ring, machine->chosen.part[p].ring.bw_inter);
+        tree = fmin(tree, machine->chosen.part[p].tree.bw_inter);
+    }
     fprintf(out, "  %-12s ring %.4g, tree %.4g\n", "channels",
-            machine->ring.nchannels * machine->ring.bw_intra * n / (2 * (n - 1)),
-            machine->tree.nchannels * machine->tree.bw_intra / 2);
+            machine->connect.agreed.rings * ring * n / (2 * (n - 1)),
+            machine->connect.agreed.trees * tree / 2);
 }
 
 int topo_channels_print(FILE *out, const struct topo_machine *machine)
@@ -74,8 +81,16 @@ int topo_channels_print(FILE *out, const struct topo_machine *machine)
     if (!machine->searched) {
         return none_print(out);
     }
-    set_print(out, "Rings", machine, &machine->ring);
-    set_print(out, "Trees", machine, &machine->tree);
+    if (machine->chosen.nparts > 1) {
+        fprintf(out,
+                "NICs join %" PRIu32
+                " parts of the node: they are faster than the paths between them.\n\n",
+                machine->chosen.nparts);
+    }
+    for (uint32_t p = 0; p < machine->chosen.nparts; p++) {
+        set_print(out, "Rings", machine, &machine->chosen.part[p].ring);
+        set_print(out, "Trees", machine, &machine->chosen.part[p].tree);
+    }
     if (machine->gpus > 1) {
         fputs("Bounds on an allreduce in one node, GB/s of the vector:\n", out);
         bound_print(out, "NVLink", &machine->bounds.nvlink);

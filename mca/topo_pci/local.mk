@@ -31,6 +31,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/graph/flatten.c \
     mca/topo_pci/graph/internal.h \
     mca/topo_pci/graph/number.c \
+    mca/topo_pci/graph/parts.c \
     mca/topo_pci/graph/paths_local.c \
     mca/topo_pci/graph/paths_rules.c \
     mca/topo_pci/graph/paths_search.c \

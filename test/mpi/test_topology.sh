@@ -7,6 +7,28 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
+# NICs that are faster than the path between the sockets join the two parts of a node: one node of
+# two parts, two nodes of two parts, and whole nodes where no network may be used inside.
+for case in "4 1 ucx" "8 2 ucx" "4 1 none"; do
+    # shellcheck disable=SC2086
+    set -- $case
+    ranks=$1 nodes=$2 net=$3
+    topo=$top_srcdir/test/data/topo/two-sockets-fast-nics.xml
+    OMPI_MCA_coll_gpuring_topo_file=$topo OMPI_MCA_coll_gpuring_net=$net \
+        OMPI_MCA_coll_gpuring_graph_dump_file="$work/parts.xml" OMPI_MCA_coll_gpuring_verbose=1 \
+        OMPI_MCA_coll_gpuring_check=plans mpi 240 "$ranks" "n$nodes" matrix -n 1,1000,100003 -f 47 -s
+    adopt_as_one "$ranks ranks, NICs inside of $nodes node(s), net $net"
+    if [ "$net" = none ]; then
+        check "the node is whole without a network" silent '\[node-in-parts\]'
+        continue
+    fi
+    check "NICs join the parts" says '\[node-in-parts\]'
+    run 60 "$top_builddir/tools/gpuring-topo" simulate --topo "$topo" --nodes "$nodes" \
+        --graph "$work/simulated.xml"
+    check "and simulate connects them alike" cmp "$work/parts.xml" "$work/simulated.xml"
+    rm -f "$work/parts.xml" "$work/simulated.xml"
+done
+
 if [ ! -d "${GPURING_TOPOLOGIES:-}" ]; then
     skip "needs the folder of topology files (GPURING_TOPOLOGIES)" "rings of real machines"
     finish

@@ -30,8 +30,10 @@ static uint32_t rng = 20260915;
 /* A number below LIMIT. */
 static uint32_t any(uint32_t limit)
 {
-    rng = rng * 1664525u + 1013904223u;
-    return (rng >> 8) % limit;
+    rng ^= rng << 13; /* xorshift (Marsaglia, 2003) */
+    rng ^= rng >> 17;
+    rng ^= rng << 5;
+    return rng % limit;
 }
 
 /* With one chance in ONE_IN. */
@@ -40,6 +42,8 @@ static bool now_and_then(uint32_t one_in)
     return 0 == any(one_in);
 }
 
+static bool common; /* all PCI links of the machine are alike, and fast; so are its NICs */
+
 static const char *pci_attributes(void)
 {
     static const char *const speeds[] = {"link_speed='8.0 GT/s PCIe' link_width='16'",
@@ -47,15 +51,15 @@ static const char *pci_attributes(void)
                                          "link_speed='32.0 GT/s PCIe' link_width='16'",
                                          "link_speed='16.0 GT/s PCIe' link_width='4'"};
 
-    return speeds[any(sizeof(speeds) / sizeof(speeds[0]))];
+    return common ? speeds[2] : speeds[any(sizeof(speeds) / sizeof(speeds[0]))];
 }
 
 /* GPU G of NGPUS with its NVLinks: to a switch, or to other GPUs, each direction by itself. */
-static void write_gpu(FILE *file, uint32_t g, uint32_t ngpus, int sm, uint32_t nvlinks)
+static void write_gpu(FILE *file, uint32_t g, uint32_t ngpus, int sm, uint32_t nvlinks, bool gdr)
 {
     fprintf(file,
             "<pci busid='%x:00.0' class='0x030200' %s><gpu dev='%u' rank='%u' sm='%d' gdr='%u'>",
-            16 + g, pci_attributes(), g, g, sm, any(4) > 0);
+            16 + g, pci_attributes(), g, g, sm, gdr);
     for (uint32_t other = 0; other < ngpus && nvlinks == 1; other++) {
         if (other != g && any(3) > 0) {
             fprintf(file, "<nvlink target='%x:00.0' count='%u' tclass='0x030200'/>", 16 + other,
@@ -68,14 +72,14 @@ static void write_gpu(FILE *file, uint32_t g, uint32_t ngpus, int sm, uint32_t n
     fprintf(file, "</gpu></pci>");
 }
 
-static void write_nic(FILE *file, uint32_t dev)
+static void write_nic(FILE *file, uint32_t dev, bool gdr)
 {
     static const uint32_t speeds[] = {25000, 100000, 200000, 400000};
 
     fprintf(file,
             "<pci busid='%x:00.0' class='0x020700' %s><nic><net name='mlx5_%u' dev='%u' "
             "speed='%u' port='1' guid='0x%x' gdr='%u'/></nic></pci>",
-            128 + dev, pci_attributes(), dev, dev, speeds[any(4)], 1 + dev, any(4) > 0);
+            128 + dev, pci_attributes(), dev, dev, speeds[common ? 3 : any(4)], 1 + dev, gdr);
 }
 
 /* A machine of one or two processors, with switches or without, as text to be freed. */
@@ -88,11 +92,13 @@ static char *write_machine(uint32_t ngpus)
     const char *cpu = cpus[any(3)];
     int sm = sms[any(5)];
     uint32_t sockets = 1 + any(2), nvlinks = any(3), switches = any(3), nics = any(4), dev = 0;
+    bool gdr = !now_and_then(4);
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
 
     assert_non_null(file);
+    common = now_and_then(2);
     fprintf(file, "<system version='1'>");
     for (uint32_t s = 0; s < sockets; s++) {
         uint32_t first = ngpus * s / sockets, end = ngpus * (s + 1) / sockets;
@@ -103,14 +109,14 @@ static char *write_machine(uint32_t ngpus)
                 fprintf(file, "<pci busid='%x:00.0' class='0x060400' %s>", 64 + g,
                         pci_attributes());
             }
-            write_gpu(file, g, ngpus, sm, nvlinks);
-            if (nics > 1 && any(3) > 0) {
-                write_nic(file, dev++);
+            write_gpu(file, g, ngpus, sm, nvlinks, gdr);
+            if (3 == nics || (2 == nics && any(3) > 0)) {
+                write_nic(file, dev++, gdr);
             }
             fprintf(file, switches > 0 ? "</pci>" : "");
         }
         if (nics > 0 && now_and_then(2)) {
-            write_nic(file, dev++);
+            write_nic(file, dev++, gdr);
         }
         fprintf(file, "</cpu>");
     }
@@ -119,16 +125,16 @@ static char *write_machine(uint32_t ngpus)
     return text;
 }
 
-/* Some of the machine's GPUs under some rules. */
-static struct pci_graph *graph_of_some(const char *text, uint32_t ngpus)
+/* Some of the machine's GPUs under some rules, and the document that is left. */
+static struct pci_graph *graph_of_some(const char *text, uint32_t ngpus, struct pci_doc **doc)
 {
-    struct pci_doc *doc = doc_of(text);
     struct pci_error error = {""};
     struct pci_path_rules rules;
     struct pci_graph *graph = NULL;
     unsigned keep[MOST_GPUS];
     size_t count = 0;
 
+    *doc = doc_of(text);
     for (unsigned g = 0; g < ngpus; g++) {
         if (!now_and_then(6)) {
             keep[count++] = g;
@@ -137,43 +143,66 @@ static struct pci_graph *graph_of_some(const char *text, uint32_t ngpus)
     pci_path_rules_init(&rules);
     rules.all = now_and_then(5) ? PCI_PEER_NO_P2P : PCI_PEER_OK;
     rules.nvb = !now_and_then(4);
-    if ((count > 0 && pci_doc_keep_gpus(doc, keep, count, &error)) ||
-        pci_graph_build(doc, &rules, &graph, &error)) {
+    if ((count > 0 && pci_doc_keep_gpus(*doc, keep, count, &error)) ||
+        pci_graph_build(*doc, &rules, &graph, &error)) {
         fail_msg("%s: %s", error.text, text);
     }
-    pci_doc_free(doc);
     return graph;
 }
 
-static void prove(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
-                  const struct pci_channels *tree, const char *text)
+static void prove_part(const struct pci_part *part, const char *text)
 {
-    struct pci_connect connect;
     struct pci_fabric fabric;
-    struct pci_error error = {""};
     char why[256] = "";
 
-    assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
-    if (pci_channels_check(&fabric, ring, why, sizeof(why)) ||
-        pci_channels_check(&fabric, tree, why, sizeof(why)) ||
-        pci_connect_uniform(&connect, nodes, ring, tree, &error)) {
-        fail_msg("%u nodes, %s%s: %s", nodes, why, error.text, text);
+    assert_int_equal(pci_fabric_from_graph(part->graph, &fabric), 0);
+    if (pci_channels_check(&fabric, &part->ring, why, sizeof(why)) ||
+        pci_channels_check(&fabric, &part->tree, why, sizeof(why))) {
+        fail_msg("%s: %s", why, text);
+    }
+    pci_fabric_fini(&fabric);
+}
+
+/* Each part's channels, and the rings and trees of a job of such nodes. */
+static void prove(const struct pci_chosen *chosen, uint32_t nodes, const char *text)
+{
+    struct pci_wire wires[4 * MOST_GPUS];
+    struct pci_connect connect;
+    struct pci_error error = {""};
+    char why[256] = "";
+    uint32_t ranks = 0;
+
+    for (uint32_t node = 0; node < nodes * chosen->nparts; node++) {
+        const struct pci_part *part = &chosen->part[node % chosen->nparts];
+
+        prove_part(part, text);
+        for (uint32_t g = 0; g < part->ring.ngpus; g++) {
+            assert_int_equal(pci_wire_fill(&wires[ranks++], node, g, &part->ring, &part->tree), 0);
+        }
+    }
+    assert_int_equal(chosen->job.ranks, ranks);
+    if (pci_connect_init(&connect, wires, ranks, &error)) {
+        fail_msg("%u nodes, %s: %s", nodes, error.text, text);
     }
     if (pci_connect_check(&connect, why, sizeof(why))) {
         fail_msg("%u nodes, %s: %s", nodes, why, text);
     }
-    pci_connect_uniform_fini(&connect);
-    pci_fabric_fini(&fabric);
+    pci_connect_fini(&connect);
+}
+
+/* What the channels of one set carry together inside a node and between its parts. */
+static double total_of(const struct pci_job_graph *set)
+{
+    return set->channels * fmin(set->bw_intra, set->bw_inter);
 }
 
 /* On one node: neither rings nor trees nor direct exchanges are above the bounds of the links. */
-static void compare_bounds(const struct pci_graph *graph, const struct pci_channels *ring,
-                           const struct pci_channels *tree, const struct pci_job *job,
+static void compare_bounds(const struct pci_graph *graph, const struct pci_chosen *chosen,
                            const char *text)
 {
-    double n = ring->ngpus;
-    double by_ring = ring->nchannels * ring->bw_intra * n / (2 * (n - 1));
-    double by_tree = tree->nchannels * tree->bw_intra / 2;
+    const struct pci_job *job = &chosen->job;
+    double n = job->ranks;
+    double by_ring = total_of(&job->ring) * n / (2 * (n - 1)), by_tree = total_of(&job->tree) / 2;
     struct pci_bounds bounds;
 
     assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
@@ -185,7 +214,8 @@ static void compare_bounds(const struct pci_graph *graph, const struct pci_chann
         fail_msg("ring %g, tree %g, two-shot %g GB/s; the bounds are %g and %g: %s", by_ring,
                  by_tree, job->direct.algbw * n / 2, bounds.all.ag.gbps, bounds.all.ar.gbps, text);
     }
-    if (ring->type_intra <= PCI_PATH_NVB && tree->type_intra <= PCI_PATH_NVB &&
+    if (1 == chosen->nparts && chosen->part->ring.type_intra <= PCI_PATH_NVB &&
+        chosen->part->tree.type_intra <= PCI_PATH_NVB &&
         (by_ring > bounds.nvlink.ag.gbps * ROUNDING ||
          by_tree > bounds.nvlink.ar.gbps * ROUNDING)) {
         fail_msg("ring %g, tree %g GB/s over NVLink; its bounds are %g and %g: %s", by_ring,
@@ -195,59 +225,68 @@ static void compare_bounds(const struct pci_graph *graph, const struct pci_chann
 
 /* Every size has a finite prediction; without a NIC none is faster than the network that is
  * assumed: each node receives as much as the vector, less its own share. */
-static void compare_predictions(const struct pci_job *job, const struct pci_channels *ring,
+static void compare_predictions(const struct pci_costs *costs, const struct pci_chosen *chosen,
                                 const char *text)
 {
+    const struct pci_job *job = &chosen->job;
     double most = PCI_CHANNELS_BW_NO_NIC * job->nodes / (job->nodes - 1.0) * ROUNDING;
     struct pci_choice choice;
-    struct pci_costs costs;
 
-    assert_int_equal(pci_costs_gpu(&costs), 0);
     for (unsigned log = 0; job->ranks > 1 && log < PCI_SIZE_COUNT; log++) {
         double bytes = ldexp(1, (int) log);
 
-        if (pci_predict_best(&costs, job, (1u << PCI_ALGORITHM_COUNT) - 1, (uint64_t) bytes,
+        if (pci_predict_best(costs, job, (1u << PCI_ALGORITHM_COUNT) - 1, (uint64_t) bytes,
                              &choice) ||
             !isfinite(choice.us) || choice.us <= 0 || 0 == choice.channels) {
             fail_msg("no prediction of %g bytes: %s", bytes, text);
         }
-        if (pci_channels_no_nic(ring) && bytes / choice.us / 1e3 > most) {
+        if (pci_channels_no_nic(&chosen->part->ring) && bytes / choice.us / 1e3 > most) {
             fail_msg("%g GB/s over a network of %g: %s", bytes / choice.us / 1e3,
                      PCI_CHANNELS_BW_NO_NIC, text);
         }
     }
 }
 
-static void check_machine(uint32_t ngpus, uint32_t nodes)
+static bool check_machine(uint32_t ngpus, uint32_t nodes)
 {
     char *text = write_machine(ngpus);
-    struct pci_graph *graph = graph_of_some(text, ngpus);
-    struct pci_channels ring, tree;
-    struct pci_job job;
+    struct pci_doc *doc;
+    struct pci_graph *graph = graph_of_some(text, ngpus, &doc);
+    struct pci_error error = {""};
+    struct pci_chosen chosen;
+    struct pci_search limits;
+    struct pci_costs costs;
+    bool parts;
 
-    assert_int_equal(pci_channels_of_graph(graph, nodes, &ring, &tree), 0);
-    prove(graph, nodes, &ring, &tree, text);
-    assert_int_equal(
-        pci_job_of_graph(graph, nodes, &ring, &tree,
-                         2 * (ring.nchannels > tree.nchannels ? ring.nchannels : tree.nchannels),
-                         &job),
-        0);
-    if (1 == nodes && ring.ngpus > 1) {
-        compare_bounds(graph, &ring, &tree, &job, text);
+    pci_search_init(&limits);
+    limits.nodes = nodes;
+    assert_int_equal(pci_costs_gpu(&costs), 0);
+    if (pci_choose(graph, doc, &costs, &limits, &chosen, &error)) {
+        fail_msg("%s: %s", error.text, text);
     }
-    compare_predictions(&job, &ring, text);
-    pci_channels_fini(&ring);
-    pci_channels_fini(&tree);
+    parts = chosen.nparts > 1;
+    prove(&chosen, nodes, text);
+    if (1 == nodes && chosen.job.ranks > 1) {
+        compare_bounds(graph, &chosen, text);
+    }
+    compare_predictions(&costs, &chosen, text);
+    pci_chosen_fini(&chosen);
     pci_graph_free(graph);
+    pci_doc_free(doc);
     free(text);
+    return parts;
 }
 
 static void test_machines(void **state)
 {
+    uint32_t parts = 0;
+
     (void) state;
     for (uint32_t i = 0; i < MACHINES; i++) {
-        check_machine(1 + any(MOST_GPUS), i % 3 ? 1 : 2 + any(3));
+        parts += check_machine(1 + any(MOST_GPUS), i % 3 ? 1 : 2 + any(3));
     }
+    print_message("%u of %u machines in parts\n", parts, MACHINES);
+    assert_in_range(parts, 5, MACHINES / 2);
 }
 
 /* One NVLink one way and twelve the other: a tree goes up and down each edge, so that it gets what
@@ -277,9 +316,46 @@ static void test_asymmetric(void **state)
     pci_graph_free(graph);
 }
 
+/* Two parts, each with a NIC that is faster than the path between the sockets. */
+static void test_parts(void **state)
+{
+    struct pci_doc *doc = doc_of_file("two-sockets-fast-nics.xml");
+    struct pci_error error = {""};
+    struct pci_graph *graph;
+    struct pci_search limits;
+    struct pci_costs costs;
+    struct pci_chosen chosen;
+    struct pci_bounds bounds;
+    struct pci_curve whole, parts;
+
+    (void) state;
+    pci_search_init(&limits);
+    assert_int_equal(pci_costs_gpu(&costs), 0);
+    assert_int_equal(pci_graph_build(doc, NULL, &graph, &error), 0);
+    assert_int_equal(pci_choose(graph, NULL, &costs, &limits, &chosen, &error), 0);
+    assert_int_equal(chosen.nparts, 1);
+    assert_true(fabs(total_of(&chosen.job.ring) - 22) < 1e-6);
+    pci_predict_curve(&costs, &chosen.job, &whole);
+    pci_chosen_fini(&chosen);
+    assert_int_equal(pci_choose(graph, doc, &costs, &limits, &chosen, &error), 0);
+    assert_int_equal(chosen.nparts, 2);
+    assert_int_equal(chosen.part[0].ring.ngpus, 2);
+    assert_int_equal(pci_graph_node(chosen.part[1].graph, PCI_NODE_GPU, 0)->gpu.rank, 2);
+    assert_true(fabs(total_of(&chosen.job.ring) - 48) < 1e-6);
+    pci_predict_curve(&costs, &chosen.job, &parts);
+    assert_false(pci_curve_better(&whole, &parts));
+    assert_true(parts.us[PCI_CURVE_SIZES - 1] < 0.7 * whole.us[PCI_CURVE_SIZES - 1]);
+    assert_int_equal(pci_bounds_of_graph(graph, &bounds), 0);
+    assert_true(fabs(bounds.all.ag.gbps - 32) < 1e-6); /* 48 x 4 / 3 / 2 */
+    pci_chosen_fini(&chosen);
+    pci_graph_free(graph);
+    pci_doc_free(doc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_asymmetric),
+                                       cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_machines)};
 
     return cmocka_run_group_tests_name("pci_random", tests, NULL, NULL);

@@ -55,6 +55,25 @@ int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
     return GPURING_OK;
 }
 
+int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire *wires,
+                            struct gpuring_node_map *parts)
+{
+    bool divided = false;
+    int status = GPURING_OK;
+
+    *parts = (struct gpuring_node_map){.nranks = 0};
+    for (int rank = 0; rank < map->nranks; rank++) {
+        divided = divided || wires[rank].node > 0;
+    }
+    if (divided && all_known(wires, map->nranks)) {
+        status = gpuring_node_map_divide(map, wires, parts);
+    }
+    for (int rank = 0; status == GPURING_OK && rank < map->nranks; rank++) {
+        wires[rank].node = (uint32_t) (parts->nranks > 0 ? parts : map)->node[rank];
+    }
+    return status;
+}
+
 void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_node_map *map,
                            const struct pci_wire *wires, const struct gpuring_model_choice *model)
 {

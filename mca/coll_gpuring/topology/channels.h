@@ -42,6 +42,14 @@ void gpuring_channels_fini(struct gpuring_channels *channels);
 int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
                               struct pci_wire **wires, bool *same_model);
 
+/*
+ * Number the nodes in the wires as the map does. Where nodes are in parts, *parts is a map with
+ * each part as a node, which takes the place of the map; else it has no ranks. 0 or
+ * GPURING_ERR_NOMEM.
+ */
+int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire *wires,
+                            struct gpuring_node_map *parts);
+
 /* The positions of `rank`: max(nrings, ntrees) channels; rings or trees beyond their number: unset.
  */
 void gpuring_channels_of(const struct gpuring_channels *channels, int rank,

@@ -63,7 +63,8 @@ static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_
 
 /* With AllGather 2 where all ranks know a topology of GPUs. */
 struct gpuring_channel_block {
-    struct pci_wire wire; /* this node's channels, this rank's positions */
+    struct pci_wire wire; /* channels of this part of the node, this rank's positions; wire.node is
+                             the number of the part among those of the node: 0, where it is whole */
     uint64_t model;       /* fingerprint of the cost model's choices, see model_choice.h */
 };
 _Static_assert(sizeof(struct gpuring_channel_block) == 168, "travels between ranks");

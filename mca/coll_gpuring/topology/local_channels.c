@@ -105,22 +105,19 @@ static uint32_t at_most(int channels)
     return channels < (int) PCI_CHANNELS_MAX ? (uint32_t) channels : PCI_CHANNELS_MAX;
 }
 
-static int search_channels(const struct pci_graph *graph, int nnodes, struct pci_channels *ring,
-                           struct pci_channels *tree)
+static struct pci_search limits_of(int nnodes)
 {
     struct pci_search limits;
-    struct pci_costs costs;
-    int status = pci_costs_gpu(&costs);
 
     pci_search_init(&limits);
     limits.nodes = (uint32_t) nnodes;
     limits.min_channels = at_most(gpuring_params.min_channels);
     limits.max_channels = at_most(gpuring_params.max_channels);
-    return status == 0 ? pci_channels_choose(graph, &costs, &limits, ring, tree) : status;
+    return limits;
 }
 
 /* The graph of the ranks' GPUs. 0 or a negative errno value, with a text. */
-static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers, int nnodes,
+static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
                       const struct gpuring_node_ranks *ranks, struct pci_graph **graph,
                       struct pci_error *error)
 {
@@ -150,7 +147,7 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers, 
         status = pci_graph_build(doc, &rules, graph, error);
     }
     if (status == 0) {
-        status = pci_graph_trim(*graph, 0, nnodes > 1, &removed, error);
+        status = pci_graph_trim(*graph, 0, true, &removed, error);
     }
     if (status == 0 && removed > 0) {
         snprintf(error->text, sizeof error->text, "%u GPUs cannot be reached from the others",
@@ -161,39 +158,73 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers, 
     return status;
 }
 
-/* All that follows from the document. 0 or a negative errno value, with a text. */
-static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, uint32_t node, int nnodes,
-                const struct gpuring_node_ranks *ranks, struct gpuring_local_channels *local,
-                struct pci_error *error)
+/* The number of the part with the GPU of this rank of the node, and the GPU's number in it. */
+static uint32_t part_of(const struct pci_chosen *chosen, int self, uint32_t *gpu)
 {
-    struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
-    struct pci_graph *graph = NULL;
-    int status = make_graph(doc, from_file, peers, nnodes, ranks, &graph, error);
+    for (uint32_t p = 0; p < chosen->nparts; p++) {
+        for (*gpu = 0; *gpu < chosen->part[p].ring.ngpus; (*gpu)++) {
+            if (pci_graph_node(chosen->part[p].graph, PCI_NODE_GPU, *gpu)->gpu.rank == self) {
+                return p;
+            }
+        }
+    }
+    *gpu = UINT32_MAX; /* pci_wire_fill refuses it */
+    return 0;
+}
 
-    if (status == 0) {
-        status = search_channels(graph, nnodes, &ring, &tree);
-    }
-    if (status == 0) {
-        status = pci_wire_fill(&local->block.wire, node, (uint32_t) ranks->self, &ring, &tree);
-    }
-    if (status == 0 && pci_channels_no_nic(&ring) && ranks->self == 0) {
+/* What rank 0 of the node logs of its channels. */
+static void log_channels(const struct pci_chosen *chosen)
+{
+    if (pci_channels_no_nic(&chosen->part->ring)) {
         gpuring_info("[no-nic] the topology has no NIC that serves the GPUs of this node: choices "
                      "of algorithms assume a network of 10 Gb/s; coll_gpuring_topo_file can "
                      "describe the NICs");
     }
-    if (status == 0) {
-        gpuring_model_choice_find(graph, nnodes, &ring, &tree, &local->model);
-        gpuring_nic_select_find(graph, ranks->self, &ring, &tree, &local->nics);
+    if (chosen->nparts > 1) {
+        gpuring_info("[node-in-parts] the NICs of this node are faster than the paths between some "
+                     "of its GPUs: %u parts of it are connected by the NICs; coll_gpuring_net=none "
+                     "keeps it whole",
+                     chosen->nparts);
     }
-    pci_channels_fini(&ring);
-    pci_channels_fini(&tree);
+}
+
+/* All that follows from the document. 0 or a negative errno value, with a text. */
+static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts, int nnodes,
+                const struct gpuring_node_ranks *ranks, struct gpuring_local_channels *local,
+                struct pci_error *error)
+{
+    const struct pci_search limits = limits_of(nnodes);
+    struct pci_chosen chosen = {.nparts = 0};
+    struct pci_graph *graph = NULL;
+    struct pci_costs costs;
+    int status = make_graph(doc, from_file, peers, ranks, &graph, error);
+
+    if (status == 0) {
+        status = pci_costs_gpu(&costs);
+    }
+    if (status == 0) {
+        status = pci_choose(graph, parts ? doc : NULL, &costs, &limits, &chosen, error);
+    }
+    if (status == 0) {
+        uint32_t gpu, number = part_of(&chosen, ranks->self, &gpu);
+        const struct pci_part *part = &chosen.part[number];
+
+        local->in_parts = chosen.nparts > 1;
+        status = pci_wire_fill(&local->block.wire, number, gpu, &part->ring, &part->tree);
+        gpuring_model_choice_find(&costs, &chosen.job, &local->model);
+        gpuring_nic_select_find(part->graph, ranks->self, &part->ring, &part->tree, &local->nics);
+        if (ranks->self == 0) {
+            log_channels(&chosen);
+        }
+    }
+    pci_chosen_fini(&chosen);
     pci_graph_free(graph);
     return status;
 }
 
 void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
-                                 bool from_file, enum pci_peer peers,
+                                 bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local)
 {
     static bool reported;
@@ -204,8 +235,7 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
     memset(local, 0, sizeof *local);
     /* On the host device without a file there are no GPUs to search channels for. */
     if (from_file || gpuring_params.device != GPURING_PARAM_DEVICE_HOST) {
-        status = find(doc, from_file, peers, (uint32_t) map->node[rank], map->nnodes, &ranks, local,
-                      &error);
+        status = find(doc, from_file, peers, parts, map->nnodes, &ranks, local, &error);
     }
     if (status != 0) {
         memset(local, 0, sizeof *local);

@@ -11,18 +11,19 @@
 
 struct gpuring_local_channels {
     struct gpuring_channel_block block; /* of this rank, for AllGather 2 */
+    bool in_parts;                      /* of the node, which a network joins */
     struct gpuring_model_choice model;
     struct gpuring_nic_select nics;
 };
 
 /*
  * Search them on the node's topology, which is changed. peers: what is known of peer access between
- * the node's GPUs. A topology that cannot be used is reported, and leaves all of *local zero but
- * the model's fingerprint.
+ * the node's GPUs; parts: a network may join parts of the node. A topology that cannot be used is
+ * reported, and leaves all of *local zero but the model's fingerprint.
  */
 void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
-                                 bool from_file, enum pci_peer peers,
+                                 bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local);
 
 /* Write a text to the file that a parameter names (which may be a device and is not replaced), and

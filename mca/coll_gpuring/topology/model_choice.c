@@ -7,8 +7,6 @@
 
 #include "kernels/step.h"
 #include "mca/coll_gpuring/util/hash.h"
-#include "mca/coll_gpuring/util/log.h"
-#include "mca/topo_pci/predict/pci_predict.h"
 
 #define SAME(v, name, id, text, help)                                            \
     _Static_assert((int) PCI_ALGORITHM_##name == (int) GPURING_ALGORITHM_##name, \
@@ -20,32 +18,22 @@ _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                    (int) PCI_PROTOCOL_LL128 == (int) GPURING_PROTOCOL_LL128,
                "the model's protocols are the plans' protocols");
 
-void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes,
-                               const struct pci_channels *ring, const struct pci_channels *tree,
+void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *job,
                                struct gpuring_model_choice *choice)
 {
-    uint32_t channels = ring->nchannels > tree->nchannels ? ring->nchannels : tree->nchannels;
-    struct pci_costs costs;
-    struct pci_job job;
-
     memset(choice, 0, sizeof *choice);
-    if (pci_costs_gpu(&costs) != 0 ||
-        pci_job_of_graph(graph, (uint32_t) nnodes, ring, tree, 2 * channels, &job) != 0) {
-        gpuring_debug("the cost model has no answer for this topology");
-        return;
-    }
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
         struct pci_choice best;
 
         choice->algorithm[i] = -1;
-        if (pci_predict_best(&costs, &job, (1u << PCI_ALGORITHM_COUNT) - 1, UINT64_C(1) << i,
+        if (pci_predict_best(costs, job, (1u << PCI_ALGORITHM_COUNT) - 1, UINT64_C(1) << i,
                              &best) == 0) {
             choice->algorithm[i] = (int8_t) best.algorithm;
             choice->protocol[i] = (int8_t) best.protocol;
         }
     }
     for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
-        if (isfinite(pci_predict_us(&costs, &job, (enum pci_algorithm) a, PCI_PROTOCOL_LL128, 1))) {
+        if (isfinite(pci_predict_us(costs, job, (enum pci_algorithm) a, PCI_PROTOCOL_LL128, 1))) {
             choice->ll128 |= (uint8_t) (1u << a);
         }
     }

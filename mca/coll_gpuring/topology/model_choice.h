@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 /* Entry i is for vectors of more than 2^(i-1) and at most 2^i bytes. */
 #define GPURING_MODEL_CHOICE_SIZES 48
@@ -23,9 +23,7 @@ struct gpuring_model_choice {
     uint8_t ll128; /* bits 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
 };
 
-/* Ask the cost model; where that fails, choice->known is false, with a line at verbose 2. */
-void gpuring_model_choice_find(const struct pci_graph *graph, int nnodes,
-                               const struct pci_channels *ring, const struct pci_channels *tree,
+void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *job,
                                struct gpuring_model_choice *choice);
 
 /* Equal for equal choices; never 0. */

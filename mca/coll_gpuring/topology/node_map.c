@@ -12,6 +12,7 @@
 
 struct placed {
     uint64_t node;
+    uint32_t part;
     int rank;
 };
 
@@ -22,6 +23,9 @@ static int compare_placed(const void *a, const void *b)
     if (left->node != right->node) {
         return left->node < right->node ? -1 : 1;
     }
+    if (left->part != right->part) {
+        return left->part < right->part ? -1 : 1;
+    }
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
@@ -31,7 +35,8 @@ static void mark_first_ranks(const struct placed *sorted, struct gpuring_node_ma
     int first = 0;
 
     for (int i = 0; i < map->nranks; i++) {
-        if (i > 0 && sorted[i].node != sorted[i - 1].node) {
+        if (i > 0 &&
+            (sorted[i].node != sorted[i - 1].node || sorted[i].part != sorted[i - 1].part)) {
             first = i;
         }
         map->node[sorted[i].rank] = sorted[first].rank;
@@ -54,6 +59,7 @@ static void order_ranks(struct placed *sorted, struct gpuring_node_map *map)
 {
     for (int i = 0; i < map->nranks; i++) {
         sorted[i].node = (uint64_t) map->node[sorted[i].rank];
+        sorted[i].part = 0;
     }
     qsort(sorted, (size_t) map->nranks, sizeof *sorted, compare_placed);
     for (int i = 0; i < map->nranks; i++) {
@@ -62,12 +68,10 @@ static void order_ranks(struct placed *sorted, struct gpuring_node_map *map)
     }
 }
 
-int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map)
+/* Of ranks with their identities, in any order. */
+static int map_ranks(struct placed *sorted, int nranks, struct gpuring_node_map *map)
 {
-    int nranks = hellos->nranks;
     size_t n = (size_t) nranks;
-    struct placed *sorted = malloc(n * sizeof *sorted);
-    int status = GPURING_ERR_NOMEM;
 
     *map = (struct gpuring_node_map){
         .nranks = nranks,
@@ -75,20 +79,42 @@ int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_
         .order = malloc(n * sizeof *map->order),
         .position = malloc(n * sizeof *map->position),
     };
-    if (sorted != NULL && map->node != NULL && map->order != NULL && map->position != NULL) {
-        for (int rank = 0; rank < nranks; rank++) {
-            sorted[rank] =
-                (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
-        }
-        qsort(sorted, n, sizeof *sorted, compare_placed);
-        mark_first_ranks(sorted, map);
-        number_nodes(map);
-        order_ranks(sorted, map);
-        status = GPURING_OK;
-    } else {
+    if (sorted == NULL || map->node == NULL || map->order == NULL || map->position == NULL) {
         gpuring_error("out of memory for a communicator of %d ranks", nranks);
         gpuring_node_map_clear(map);
+        return GPURING_ERR_NOMEM;
     }
+    qsort(sorted, n, sizeof *sorted, compare_placed);
+    mark_first_ranks(sorted, map);
+    number_nodes(map);
+    order_ranks(sorted, map);
+    return GPURING_OK;
+}
+
+int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map)
+{
+    struct placed *sorted = malloc((size_t) hellos->nranks * sizeof *sorted);
+    int status;
+
+    for (int rank = 0; sorted != NULL && rank < hellos->nranks; rank++) {
+        sorted[rank] = (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
+    }
+    status = map_ranks(sorted, hellos->nranks, map);
+    free(sorted);
+    return status;
+}
+
+int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci_wire *wires,
+                            struct gpuring_node_map *parts)
+{
+    struct placed *sorted = malloc((size_t) map->nranks * sizeof *sorted);
+    int status;
+
+    for (int rank = 0; sorted != NULL && rank < map->nranks; rank++) {
+        sorted[rank] = (struct placed){
+            .node = (uint64_t) map->node[rank], .part = wires[rank].node, .rank = rank};
+    }
+    status = map_ranks(sorted, map->nranks, parts);
     free(sorted);
     return status;
 }

@@ -13,6 +13,7 @@
 
 #include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/topology/format.h"
+#include "mca/topo_pci/search/pci_connect.h"
 
 /* Nodes are numbered in the order of their first ranks. */
 struct gpuring_node_map {
@@ -25,6 +26,10 @@ struct gpuring_node_map {
 /* 0 and filled map (freed by gpuring_node_map_clear), or GPURING_ERR_NOMEM. */
 int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map);
 void gpuring_node_map_clear(struct gpuring_node_map *map);
+
+/* The same with each part of a node (format.h) as a node of its own. */
+int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci_wire *wires,
+                            struct gpuring_node_map *parts);
 
 /* The ranks of one node, in their order. */
 struct gpuring_node_ranks {

@@ -3,6 +3,8 @@
 #include "mca/coll_gpuring/wireup/net_select.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/cores.h"
@@ -34,6 +36,28 @@ static void advise(enum gpuring_net_kind kind)
                      "coll_gpuring_tuning_file",
                      gpuring_process.hostname);
     }
+}
+
+bool gpuring_network_inside(const struct gpuring_gathered *hellos,
+                            const struct gpuring_node_map *map, int rank)
+{
+    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, map, rank);
+    struct gpuring_gathered own = {.nranks = ranks.count, .bytes = hellos->bytes};
+    struct gpuring_net_choice choice = {.kind = GPURING_NET_KIND_NONE};
+    int *node = malloc((size_t) ranks.count * sizeof *node);
+
+    own.blocks = malloc((size_t) ranks.count * own.bytes);
+    for (int i = 0; node != NULL && own.blocks != NULL && i < ranks.count; i++) {
+        memcpy(gpuring_gathered_block(&own, i), gpuring_node_ranks_hello(&ranks, i), own.bytes);
+        node[i] = i; /* as if each rank were a node */
+    }
+    if (node != NULL && own.blocks != NULL) {
+        gpuring_net_choose(gpuring_params.net, &own, node, NULL, &choice);
+    }
+    free(node);
+    gpuring_gathered_clear(&own);
+    return choice.kind == GPURING_NET_KIND_VERBS ||
+           (choice.kind == GPURING_NET_KIND_UCX && gpuring_params.net == GPURING_PARAM_NET_UCX);
 }
 
 int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
@@ -76,13 +100,17 @@ static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
 /* The cores near any of the net's devices. */
 static void find_near(const struct gpuring_network *network, cpu_set_t *near)
 {
-    const struct gpuring_net_devices *devices = network->ops->devices(network->net);
+    const struct gpuring_net_device *devices;
+    int count = 0;
 
     CPU_ZERO(near);
-    for (int i = 0; i < devices->count; i++) {
+    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
+        return;
+    }
+    for (int i = 0; i < count; i++) {
         cpu_set_t cores;
 
-        gpuring_cores_near("/sys", devices->device[i].pci_bus_id, &cores);
+        gpuring_cores_near("/sys", devices[i].pci_bus_id, &cores);
         CPU_OR(near, near, &cores);
     }
 }

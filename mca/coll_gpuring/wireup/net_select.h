@@ -10,6 +10,7 @@
 #include "mca/coll_gpuring/topology/net_choice.h"
 #include "mca/coll_gpuring/net/net.h"
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/topology/node_map.h"
 
 struct gpuring_network {
     const struct gpuring_net_ops *ops; /* NULL: not open */
@@ -23,6 +24,13 @@ struct gpuring_network {
  */
 int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
                            const char *failed, struct gpuring_net_choice *choice);
+
+/*
+ * Does a network connect the ranks of this rank's node, so that it may join parts of the node? RDMA
+ * by verbs, or UCX where it is asked for. The same on all ranks of the node.
+ */
+bool gpuring_network_inside(const struct gpuring_gathered *hellos,
+                            const struct gpuring_node_map *map, int rank);
 
 /*
  * Open a net and start the progress thread, which keeps off the cores of the ranks of this node if

@@ -21,10 +21,12 @@ struct gpuring_wireup {
     uint64_t id[2];
     struct gpuring_gathered hellos; /* AllGather 1, complete */
     struct gpuring_node_map map;
-    struct gpuring_net_choice net;       /* with several nodes */
+    struct gpuring_node_map whole;       /* where the map is of nodes in parts: of the nodes */
+    struct gpuring_net_choice net;       /* with several nodes, or parts of them */
     struct gpuring_local_channels local; /* of this node */
-    struct pci_wire *wires;              /* AllGather 2, of all ranks; NULL: it was skipped */
-    bool same_model;                     /* all ranks have the same model choices */
+    struct gpuring_local_channels local_whole; /* the same, not in parts */
+    struct pci_wire *wires;                    /* AllGather 2, of all ranks; NULL: it was skipped */
+    bool same_model;                           /* all ranks have the same model choices */
     struct gpuring_channels channels;
     struct gpuring_engine *engine; /* of the module at the end */
     struct gpuring_letters letters;

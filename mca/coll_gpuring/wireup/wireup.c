@@ -31,6 +31,7 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     gpuring_channels_fini(&wireup->channels);
     free(wireup->wires);
     gpuring_node_map_clear(&wireup->map);
+    gpuring_node_map_clear(&wireup->whole);
     gpuring_engine_destroy(wireup->engine);
     free(wireup);
 }
@@ -101,8 +102,15 @@ static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
         gpuring_local_channels_dump(doc);
     }
     if (all_have_topology(wireup) && doc != NULL) {
+        bool parts = gpuring_network_inside(&wireup->hellos, &wireup->map, module->rank);
+
         gpuring_local_channels_find(&wireup->hellos, &wireup->map, module->rank, doc, from_file,
-                                    PCI_PEER_OK, &wireup->local);
+                                    PCI_PEER_OK, parts, &wireup->local);
+        wireup->local_whole = wireup->local;
+        if (wireup->local.in_parts) {
+            gpuring_local_channels_find(&wireup->hellos, &wireup->map, module->rank, doc, from_file,
+                                        PCI_PEER_OK, false, &wireup->local_whole);
+        }
     }
     pci_doc_free(doc);
     return GPURING_OK;
@@ -138,6 +146,21 @@ static int send_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
     return GPURING_OK;
 }
 
+/* Where nodes are in parts, these are connected as nodes are. */
+static int divide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    struct gpuring_node_map parts;
+    int status = gpuring_channels_divide(&wireup->map, wireup->wires, &parts);
+
+    if (status != GPURING_OK || parts.nranks == 0) {
+        return status;
+    }
+    wireup->whole = wireup->map;
+    wireup->map = parts;
+    return gpuring_network_choose(&wireup->hellos, wireup->map.node, module->rank, NULL,
+                                  &wireup->net);
+}
+
 static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered blocks = gpuring_oob_take(module->oob);
@@ -145,7 +168,7 @@ static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireu
         gpuring_channels_gathered(&blocks, module->nranks, &wireup->wires, &wireup->same_model);
 
     gpuring_gathered_clear(&blocks);
-    return status;
+    return status == GPURING_OK ? divide_nodes(module, wireup) : status;
 }
 
 /* Make the channels, the plans and this rank's ends of the connections. */
@@ -254,7 +277,9 @@ static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_RELEASE); /* see serve.h */
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;
-    gpuring_pvar_set(GPURING_PVAR_nodes, (unsigned long long) wireup->map.nnodes);
+    gpuring_pvar_set(GPURING_PVAR_nodes,
+                     (unsigned long long) (wireup->whole.nranks > 0 ? wireup->whole.nnodes
+                                                                    : wireup->map.nnodes));
     gpuring_pvar_add(GPURING_PVAR_wireups, 1);
 }
 
@@ -330,19 +355,37 @@ static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
     }
 }
 
-/* May another network replace the one that failed? Not if a rank failed before it connected: it may
- * not even know the others. */
+/* May another network replace the one that failed, or whole nodes do without it? Not if a rank
+ * failed before it connected: it may not even know the others. */
 static bool has_spare(const mca_coll_gpuring_module_t *module, const struct gpuring_wireup *wireup)
 {
-    return wireup->net.spare && module->oob->failure.mark == MARK_CONNECTING;
+    return (wireup->net.spare || wireup->whole.nranks > 0) &&
+           module->oob->failure.mark == MARK_CONNECTING;
 }
 
-/* The chosen network does not connect the ranks, as all of them know: connect them by the other. */
+/* Nodes are whole again: the stage from which their ranks connect. */
+static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
+{
+    if (wireup->whole.nranks == 0) {
+        return STAGE_READY;
+    }
+    gpuring_node_map_clear(&wireup->map);
+    wireup->map = wireup->whole;
+    wireup->whole = (struct gpuring_node_map){.nranks = 0};
+    wireup->local = wireup->local_whole;
+    free(wireup->wires);
+    wireup->wires = NULL;
+    module->oob->mark = 0;
+    return STAGE_CHANNELS;
+}
+
+/* The chosen network does not connect the ranks, as all of them know: connect them by the other, or
+ * within whole nodes. */
 static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup, int rank,
                      int failure)
 {
     char why[160];
-    int status;
+    int status = GPURING_OK, stage;
 
     snprintf(why, sizeof why, "rank %d on %s reports: %s", rank,
              gpuring_hello_of(&wireup->hellos, rank)->hostname, gpuring_status_text(failure));
@@ -352,9 +395,12 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     gpuring_engine_destroy(wireup->engine);
     wireup->engine = NULL;
     gpuring_channels_fini(&wireup->channels);
-    status =
-        gpuring_network_choose(&wireup->hellos, wireup->map.node, module->rank, why, &wireup->net);
-    return status == GPURING_OK ? stage_begin(module, wireup, STAGE_READY) : status;
+    stage = undivide_nodes(module, wireup);
+    if (several_nodes(wireup)) {
+        status = gpuring_network_choose(&wireup->hellos, wireup->map.node, module->rank, why,
+                                        &wireup->net);
+    }
+    return status == GPURING_OK ? stage_begin(module, wireup, stage) : status;
 }
 
 /*

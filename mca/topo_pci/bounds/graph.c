@@ -15,9 +15,10 @@ struct extract {
     enum pci_flow_scope scope;
     struct pci_flow *flow;
     uint32_t *vertex_of; /* vertex of the graph -> vertex of the network, or NO_VERTEX */
+    bool nics;           /* NICs join parts of the node */
 };
 
-static bool takes_part(enum pci_node_type type, enum pci_flow_scope scope)
+static bool takes_part(const struct extract *extract, enum pci_node_type type)
 {
     switch (type) {
     case PCI_NODE_GPU:
@@ -25,9 +26,9 @@ static bool takes_part(enum pci_node_type type, enum pci_flow_scope scope)
         return true;
     case PCI_NODE_PCI:
     case PCI_NODE_CPU:
-        return PCI_FLOW_ALL == scope;
+        return PCI_FLOW_ALL == extract->scope;
     default:
-        return false;
+        return extract->nics;
     }
 }
 
@@ -35,8 +36,9 @@ static bool takes_part(enum pci_node_type type, enum pci_flow_scope scope)
 static bool is_leaf(const struct pci_graph *graph, const bool *part, const uint32_t *degree,
                     uint32_t vertex)
 {
-    return part[vertex] && degree[vertex] <= 1 &&
-           PCI_NODE_GPU != pci_graph_vertex(graph, vertex)->type;
+    enum pci_node_type type = pci_graph_vertex(graph, vertex)->type;
+
+    return part[vertex] && degree[vertex] <= 1 && PCI_NODE_GPU != type && PCI_NODE_NET != type;
 }
 
 /* Takes a leaf out; returns what it led to, or itself. */
@@ -93,7 +95,7 @@ static int extract_vertices(struct extract *extract, bool *part)
     int rc;
 
     for (uint32_t v = 0; v < count; v++) {
-        part[v] = takes_part(pci_graph_vertex(extract->graph, v)->type, extract->scope);
+        part[v] = takes_part(extract, pci_graph_vertex(extract->graph, v)->type);
     }
     rc = leave_out_leaves(extract->graph, part);
     for (uint32_t v = 0; 0 == rc && v < count; v++) {
@@ -127,6 +129,12 @@ static void mark_used(const struct extract *extract, bool *used)
     }
 }
 
+static int link_add(const struct extract *extract, uint32_t from, uint32_t to, double gbps)
+{
+    return pci_flow_add_link(extract->flow, from, to,
+                             gbps < PCI_FLOW_MAX_GBPS ? gbps : PCI_FLOW_MAX_GBPS);
+}
+
 static int extract_links(struct extract *extract)
 {
     uint32_t count = pci_graph_links(extract->graph);
@@ -143,11 +151,55 @@ static int extract_links(struct extract *extract)
         bool wanted = PCI_LINK_NVL == link->type ? used[i] : PCI_FLOW_ALL == extract->scope;
 
         if (NO_VERTEX != from && NO_VERTEX != to && from != to && wanted) {
-            rc = pci_flow_add_link(extract->flow, from, to,
-                                   link->bw < PCI_FLOW_MAX_GBPS ? link->bw : PCI_FLOW_MAX_GBPS);
+            rc = link_add(extract, from, to, link->bw);
         }
     }
     free(used);
+    return rc;
+}
+
+/* Where the port of net N leads: to the net that was listed first with this port, or NO_VERTEX. */
+static uint32_t port_of(const struct extract *extract, uint32_t n)
+{
+    const struct pci_node *net = pci_graph_node(extract->graph, PCI_NODE_NET, n);
+
+    for (uint32_t i = 0; 0 != net->net.guid && i < n; i++) {
+        const struct pci_node *other = pci_graph_node(extract->graph, PCI_NODE_NET, i);
+
+        if (other->net.guid == net->net.guid && other->net.port == net->net.port &&
+            other->host == net->host) {
+            return extract->vertex_of[other->vertex];
+        }
+    }
+    return NO_VERTEX;
+}
+
+/* The network itself, to which each port leads. */
+static int extract_network(struct extract *extract)
+{
+    uint32_t network;
+    int rc = extract->nics ? pci_flow_add_relay(extract->flow, &network) : 0;
+
+    for (uint32_t n = 0;
+         extract->nics && 0 == rc && n < pci_graph_count(extract->graph, PCI_NODE_NET); n++) {
+        const struct pci_node *net = pci_graph_node(extract->graph, PCI_NODE_NET, n);
+        uint32_t port = port_of(extract, n), to = NO_VERTEX == port ? network : port;
+
+        rc = link_add(extract, extract->vertex_of[net->vertex], to, net->net.bw);
+        rc = 0 == rc ? link_add(extract, to, extract->vertex_of[net->vertex], net->net.bw) : rc;
+    }
+    return rc;
+}
+
+/* Do NICs join parts of this node? */
+static int find_nics(struct extract *extract)
+{
+    uint32_t n = pci_graph_count(extract->graph, PCI_NODE_GPU), nparts = 0;
+    uint32_t *part = calloc(n + 1u, sizeof(*part));
+    int rc = NULL == part ? -ENOMEM : pci_graph_parts(extract->graph, part, &nparts);
+
+    free(part);
+    extract->nics = PCI_FLOW_ALL == extract->scope && nparts > 1;
     return rc;
 }
 
@@ -164,11 +216,11 @@ int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope
     }
     extract.vertex_of = calloc(pci_graph_vertices(graph), sizeof(*extract.vertex_of));
     part = calloc(pci_graph_vertices(graph), sizeof(*part));
-    rc = NULL == extract.vertex_of || NULL == part ? -ENOMEM : extract_vertices(&extract, part);
+    rc = NULL == extract.vertex_of || NULL == part ? -ENOMEM : find_nics(&extract);
+    rc = 0 == rc ? extract_vertices(&extract, part) : rc;
     free(part);
-    if (0 == rc) {
-        rc = extract_links(&extract);
-    }
+    rc = 0 == rc ? extract_links(&extract) : rc;
+    rc = 0 == rc ? extract_network(&extract) : rc;
     free(extract.vertex_of);
     if (0 != rc) {
         pci_flow_fini(&result);

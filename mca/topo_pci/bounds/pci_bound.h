@@ -88,7 +88,8 @@ int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double 
 /* What part of a machine a network is made of. */
 enum pci_flow_scope {
     PCI_FLOW_NVLINK, /* NVLink and NVSwitch alone */
-    PCI_FLOW_ALL     /* all links between the GPUs: also PCI, chip to chip, and between CPUs */
+    PCI_FLOW_ALL     /* all links between the GPUs: also PCI, chip to chip, and between CPUs, and
+                        NICs where they join parts of the node (pci_graph_parts()) */
 };
 
 /*

@@ -220,6 +220,19 @@ int pci_graph_recompute(struct pci_graph *graph, const struct pci_path_rules *ru
 int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, bool needs_net, uint32_t *removed,
                    struct pci_error *error);
 
+/*
+ * Parts of a node: two GPUs are in different ones if each reaches a NIC at PXB or nearer faster
+ * than the other GPU, and no third GPU is near to both. PART has room for the number of each GPU's
+ * part, 0 .. NPARTS-1 in the order of their first GPUs. -ENOMEM.
+ */
+int pci_graph_parts(const struct pci_graph *graph, uint32_t *part, uint32_t *nparts);
+
+/* The graph of one part's GPUs and of all NICs, from the document that GRAPH was built of. Errors
+ * as pci_graph_build(). */
+int pci_graph_of_part(const struct pci_graph *graph, const struct pci_doc *doc,
+                      const uint32_t *part, uint32_t number, struct pci_graph **result,
+                      struct pci_error *error);
+
 uint32_t pci_graph_count(const struct pci_graph *graph, enum pci_node_type type);
 uint32_t pci_graph_vertices(const struct pci_graph *graph); /* all nodes */
 uint32_t pci_graph_links(const struct pci_graph *graph);    /* all directed links */

@@ -7,9 +7,11 @@
  */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_channels.h"
+#include "mca/topo_pci/xml/doc.h"
 
-#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define CANDIDATES 4u
 #define LOSS_MOST  1.02 /* what no size may lose ... */
@@ -60,6 +62,7 @@ static int candidates_within(const struct pci_fabric *fabric, const struct pci_s
     int rc = candidate_add(fabric, search, candidates);
 
     balanced.balanced = true;
+    balanced.max_steps /= 2;
     return 0 == rc && candidates->count > before && fabric->ngpus > 1 &&
                    PCI_PATTERN_TREE == candidates->set[before].pattern
                ? candidate_add(fabric, &balanced, candidates)
@@ -76,6 +79,7 @@ static int candidates_find(const struct pci_fabric *fabric, const struct pci_sea
         !pci_ll128_whole(fabric->sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
         return rc;
     }
+    near.max_steps /= 2;
     while (near.max_intra > PCI_PATH_NVL &&
            !pci_ll128_whole(fabric->sm, near.max_intra, PCI_PATH_LOC)) {
         near.max_intra--;
@@ -185,4 +189,134 @@ int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct 
     pci_search_init(&limits);
     limits.nodes = nodes;
     return 0 == rc ? pci_channels_choose(graph, &costs, &limits, ring, tree) : rc;
+}
+
+/* ---- Parts of a node ---- */
+
+/* The job of all parts as of so many nodes: what the least of them has (as pci_agreed). */
+static int chosen_job(struct pci_chosen *chosen, uint32_t nodes)
+{
+    uint32_t ranks = 0;
+
+    for (uint32_t p = 0; p < chosen->nparts; p++) {
+        const struct pci_part *part = &chosen->part[p];
+        struct pci_job job;
+        int rc = pci_job_of_graph(part->graph, nodes * chosen->nparts, &part->ring, &part->tree, 1,
+                                  &job);
+
+        if (0 != rc) {
+            return rc;
+        }
+        ranks += nodes * part->ring.ngpus;
+        if (p > 0) {
+            pci_job_join(&chosen->job, &job);
+        } else {
+            chosen->job = job;
+        }
+    }
+    chosen->job.ranks = ranks;
+    chosen->job.channels =
+        2 * (chosen->job.ring.channels > chosen->job.tree.channels ? chosen->job.ring.channels
+                                                                   : chosen->job.tree.channels);
+    return 0;
+}
+
+/* Channels of each part. 0 with no parts: some part has no NIC for them. */
+static int parts_choose(const struct pci_graph *graph, const struct pci_doc *doc,
+                        const struct pci_costs *costs, const struct pci_search *limits,
+                        const uint32_t *number, uint32_t nparts, struct pci_chosen *chosen,
+                        struct pci_error *error)
+{
+    struct pci_search within = *limits;
+
+    within.nodes = limits->nodes * nparts;
+    within.max_inter = PCI_PATH_PXB;
+    within.max_steps /= nparts;
+    chosen->part = calloc(nparts, sizeof(*chosen->part));
+    if (NULL == chosen->part) {
+        return pci_error_memory(error);
+    }
+    for (uint32_t p = 0; p < nparts; p++) {
+        struct pci_part *part = &chosen->part[p];
+        int rc = pci_graph_of_part(graph, doc, number, p, &part->own, error);
+
+        if (0 != rc) {
+            pci_chosen_fini(chosen);
+            return rc;
+        }
+        chosen->nparts = p + 1;
+        part->graph = part->own;
+        rc = pci_channels_choose(part->graph, costs, &within, &part->ring, &part->tree);
+        if (0 != rc || pci_channels_no_nic(&part->ring) || pci_channels_no_nic(&part->tree)) {
+            pci_chosen_fini(chosen);
+            return rc;
+        }
+    }
+    return chosen_job(chosen, limits->nodes);
+}
+
+void pci_chosen_fini(struct pci_chosen *chosen)
+{
+    for (uint32_t p = 0; p < chosen->nparts; p++) {
+        pci_channels_fini(&chosen->part[p].ring);
+        pci_channels_fini(&chosen->part[p].tree);
+        pci_graph_free(chosen->part[p].own);
+    }
+    free(chosen->part);
+    memset(chosen, 0, sizeof(*chosen));
+}
+
+/* Parts take the place of the whole node, unless that is better. */
+static int parts_try(const struct pci_graph *graph, const struct pci_doc *doc,
+                     const struct pci_costs *costs, const struct pci_search *limits,
+                     const uint32_t *number, uint32_t nparts, struct pci_chosen *chosen,
+                     struct pci_error *error)
+{
+    struct pci_chosen divided = {.nparts = 0};
+    struct pci_curve whole, parts;
+    int rc = parts_choose(graph, doc, costs, limits, number, nparts, &divided, error);
+
+    if (0 == rc && divided.nparts > 0) {
+        pci_predict_curve(costs, &chosen->job, &whole);
+        pci_predict_curve(costs, &divided.job, &parts);
+        if (!pci_curve_better(&whole, &parts)) {
+            pci_chosen_fini(chosen);
+            *chosen = divided;
+            return 0;
+        }
+    }
+    pci_chosen_fini(&divided);
+    return rc;
+}
+
+int pci_choose(const struct pci_graph *graph, const struct pci_doc *doc,
+               const struct pci_costs *costs, const struct pci_search *limits,
+               struct pci_chosen *chosen, struct pci_error *error)
+{
+    uint32_t *number = calloc(pci_graph_count(graph, PCI_NODE_GPU) + 1u, sizeof(*number));
+    uint32_t nparts = 1;
+    struct pci_chosen result = {.part = calloc(1, sizeof(*result.part))};
+    struct pci_search within = *limits;
+    int rc = NULL == number || NULL == result.part ? pci_error_memory(error) : 0;
+
+    if (0 == rc && NULL != doc) {
+        rc = pci_graph_parts(graph, number, &nparts);
+    }
+    if (0 == rc) {
+        within.max_steps /= nparts > 1 ? 2 : 1;
+        result.nparts = 1;
+        result.part->graph = graph;
+        rc = pci_channels_choose(graph, costs, &within, &result.part->ring, &result.part->tree);
+    }
+    rc = 0 == rc ? chosen_job(&result, limits->nodes) : rc;
+    if (0 == rc && nparts > 1) {
+        rc = parts_try(graph, doc, costs, &within, number, nparts, &result, error);
+    }
+    free(number);
+    if (0 != rc) {
+        pci_chosen_fini(&result);
+        return rc;
+    }
+    *chosen = result;
+    return 0;
 }

@@ -156,3 +156,22 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
     }
     return rc;
 }
+
+static void graph_join(struct pci_job_graph *graph, const struct pci_job_graph *other)
+{
+    graph->channels = other->channels < graph->channels ? other->channels : graph->channels;
+    graph->bw_intra = fmin(graph->bw_intra, other->bw_intra);
+    graph->bw_inter = fmin(graph->bw_inter, other->bw_inter);
+    graph->nvlink = graph->nvlink && other->nvlink;
+    graph->ll128 = graph->ll128 && other->ll128;
+    graph->chain = graph->chain || other->chain;
+}
+
+void pci_job_join(struct pci_job *job, const struct pci_job *other)
+{
+    graph_join(&job->ring, &other->ring);
+    graph_join(&job->tree, &other->tree);
+    job->generation = other->generation < job->generation ? other->generation : job->generation;
+    job->latency_inter = fmax(job->latency_inter, other->latency_inter);
+    job->protocols &= other->protocols;
+}

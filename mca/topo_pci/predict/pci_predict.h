@@ -22,10 +22,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "mca/topo_pci/graph/pcigraph.h"
-
-struct pci_channels; /* pci_channels.h */
-struct pci_search;
+#include "mca/topo_pci/search/pci_channels.h"
 
 /* Name of the constant, name in files, name in reports. The order is that of the plans. */
 #define PCI_ALGORITHMS(X)         \
@@ -147,6 +144,9 @@ struct pci_job {
 int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct pci_channels *ring,
                      const struct pci_channels *tree, uint32_t channels, struct pci_job *job);
 
+/* Of two jobs whose ranks work together, what the lesser one has; ranks and channels stay. */
+void pci_job_join(struct pci_job *job, const struct pci_job *other);
+
 /* Describe ranks that share memory, on the host device: one channel of this bandwidth between any
  * two of them. The host table's factors are for PCI_JOB_SHARED_GBPS. ranks >= 2, nodes >= 1. */
 #define PCI_JOB_SHARED_GBPS 20.0
@@ -220,6 +220,32 @@ int pci_channels_choose(const struct pci_graph *graph, const struct pci_costs *c
 /* The same on NODES nodes, with the built-in table for GPUs and no other limits. */
 int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
                           struct pci_channels *tree);
+
+/*
+ * What GPUs of a node exchange data inside it: all of them, or each of several parts
+ * (graph/parts.c), which the NICs join as they join nodes.
+ */
+struct pci_part {
+    const struct pci_graph
+        *graph; /* of the part's GPUs, in the order of their ranks, and all NICs */
+    struct pci_channels ring, tree;
+    struct pci_graph *own; /* NULL: the graph is that of the node */
+};
+struct pci_chosen {
+    uint32_t nparts; /* 1: all GPUs */
+    struct pci_part *part;
+    struct pci_job job; /* of limits->nodes such nodes */
+};
+
+/*
+ * The channels of a node: pci_channels_choose(), for the whole node or for its parts, whichever is
+ * better by pci_curve_better(). DOC: what GRAPH, which must keep its NICs and outlive the result,
+ * was built from; NULL: no parts.
+ */
+int pci_choose(const struct pci_graph *graph, const struct pci_doc *doc,
+               const struct pci_costs *costs, const struct pci_search *limits,
+               struct pci_chosen *chosen, struct pci_error *error);
+void pci_chosen_fini(struct pci_chosen *chosen); /* a zeroed one is allowed */
 
 /*
  * Override constants. One per line:

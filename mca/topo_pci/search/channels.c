@@ -88,6 +88,7 @@ void pci_search_init(struct pci_search *search)
 {
     *search = (struct pci_search){.pattern = PCI_PATTERN_RING,
                                   .nodes = 1,
+                                  .max_steps = PCI_SEARCH_STEPS,
                                   .cross_nic = true,
                                   .max_intra = PCI_PATH_SYS,
                                   .max_inter = PCI_PATH_SYS};

@@ -37,6 +37,7 @@
 
 #include "mca/topo_pci/graph/pcigraph.h"
 
+#define PCI_SEARCH_STEPS 4000000u   /* of one search; each takes about two nanoseconds */
 #define PCI_CHANNELS_MAX 32u        /* channels of a search; connecting may double them */
 #define PCI_NO_NET       UINT32_MAX /* instead of a NIC: one node, or a node without NICs */
 
@@ -104,6 +105,7 @@ struct pci_search {
     uint32_t min_channels;    /* 0: as many as are useful */
     uint32_t max_channels;    /* 0: PCI_CHANNELS_MAX */
     uint32_t prefer_channels; /* wanted if it costs little bandwidth, e.g. the rings' number; 0 */
+    uint64_t max_steps;       /* elementary ones; the search ends soon after */
     bool balanced;            /* only balanced trees */
     bool cross_nic;           /* may data leave a node by another NIC than it came in by? */
     enum pci_path_class max_intra; /* farthest class between GPUs, usually SYS */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_SEARCH 6000000u /* of one search; about two nanoseconds each */
 #define STEPS_PACK   2000000u /* of one choice of classes */
 #define STEPS_LEAST  100000u  /* of one choice when the search has spent all of its own */
 #define GAIN_CLASS   1.02     /* farther paths must gain this much */
@@ -99,7 +98,8 @@ static double prefer_slack(const struct hunt *hunt)
 static double hunt_pack(struct hunt *hunt, double ratio, double need)
 {
     struct problem *problem = &hunt->problem;
-    uint64_t left = STEPS_SEARCH > problem->steps ? STEPS_SEARCH - problem->steps : 0;
+    uint64_t left =
+        hunt->search->max_steps > problem->steps ? hunt->search->max_steps - problem->steps : 0;
 
     left = left > STEPS_LEAST ? left : STEPS_LEAST; /* only reached while nothing is found */
 
@@ -132,7 +132,7 @@ static void hunt_try(struct hunt *hunt, enum pci_pattern pattern, bool swap, dou
 {
     double need = hunt->found.value * gain, value;
 
-    if (hunt->problem.steps >= STEPS_SEARCH && hunt->found.value > 0) {
+    if (hunt->problem.steps >= hunt->search->max_steps && hunt->found.value > 0) {
         return;
     }
     hunt->problem.pattern = pattern;
@@ -207,7 +207,7 @@ static void hunt_ratio(struct hunt *hunt)
     problem->max_intra = hunt->found.max_intra;
     problem->max_inter = hunt->found.max_inter;
     problem->swap = false;
-    for (uint32_t i = 0; i <= RATIO_STEPS && problem->steps < STEPS_SEARCH; i++) {
+    for (uint32_t i = 0; i <= RATIO_STEPS && problem->steps < hunt->search->max_steps; i++) {
         double value = hunt_pack(hunt, ratio, hunt->found.value * (1 - 1e-9));
 
         if (value >= hunt->found.value * (1 - 1e-9)) {

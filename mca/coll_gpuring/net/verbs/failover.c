@@ -138,13 +138,11 @@ static void start_recovery(struct gpuring_net_link *link)
     link->recovering = true;
 }
 
-/* Whatever was reported over this rail may not have arrived. */
-static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
+/* Whatever was told over this rail may not have arrived. */
+static void forget_told(struct gpuring_net_link *link, unsigned on)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].reported_on == (unsigned) (on - link->rail) + 1) {
-            link->rail[r].reported_on = 0;
-        }
+        link->rail[r].told = link->rail[r].told && link->rail[r].told_on != on;
     }
 }
 
@@ -170,7 +168,7 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
                  "%s; it goes on by device %s port %d",
                  link->base.net->host, link->base.peer_name, rail->port->adapter->name,
                  rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
-    forget_reports(link, rail);
+    forget_told(link, (unsigned) (rail - link->rail));
     start_recovery(link);
 }
 
@@ -224,10 +222,10 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
 {
     struct gpuring_verbs_rail *lost = &link->rail[rail];
 
-    fail_refused(link); /* the peer is ready, and our link_ready is still to come */
+    fail_refused(link); /* the peer is ready, we are not told yet */
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
     if (gpuring_verbs_has_failed(lost)) {
-        lost->peer_reported = true;
+        lost->peer_told = true;
         start_recovery(link);
     }
 }
@@ -269,8 +267,8 @@ static bool peer_has(const struct gpuring_verbs_rail *lost, const struct gpuring
 }
 
 /* What has arrived of a protocol: the count, and the steps beyond it. */
-static int report_arrived(struct gpuring_net_link *link, unsigned lost,
-                          struct gpuring_verbs_rail *on, unsigned protocol)
+static int tell_arrived(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on,
+                        unsigned protocol)
 {
     uint64_t arrived = link->base.count[protocol].done;
     uint64_t early = link->base.count[protocol].early;
@@ -291,8 +289,8 @@ static int report_arrived(struct gpuring_net_link *link, unsigned lost,
     return status;
 }
 
-/* Report that a rail is lost, and, on the receiving end, what had arrived and was given back. */
-static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
+/* Say that a rail is lost, and, on the receiving end, what had arrived and was given back. */
+static int tell(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
 {
     int status = GPURING_OK;
 
@@ -302,7 +300,7 @@ static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpur
             continue;
         }
         if (status == GPURING_OK) {
-            status = report_arrived(link, lost, on, p);
+            status = tell_arrived(link, lost, on, p);
         }
         if (status == GPURING_OK && link->head[p] > 0) {
             status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p, link->head[p]);
@@ -383,14 +381,15 @@ static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
                                     "see the kernel's log (dmesg)");
         }
     }
-    if (lost->state == GPURING_VERBS_DOWN && lost->reported_on == 0 && on != NULL &&
-        report_loss(link, r, on) == GPURING_OK) {
-        lost->reported_on = (unsigned) (on - link->rail) + 1;
+    if (lost->state == GPURING_VERBS_DOWN && !lost->told && on != NULL &&
+        tell(link, r, on) == GPURING_OK) {
+        lost->told = true;
+        lost->told_on = (unsigned) (on - link->rail);
     }
-    if (lost->state == GPURING_VERBS_DOWN && lost->peer_reported && !lost->repeated) {
+    if (lost->state == GPURING_VERBS_DOWN && lost->peer_told && !lost->repeated) {
         collect(link, lost);
     }
-    return lost->reported_on != 0 && lost->peer_reported && lost->repeated;
+    return lost->told && lost->peer_told && lost->repeated;
 }
 
 void gpuring_verbs_give_up(struct gpuring_net_link *link)
@@ -417,7 +416,7 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net)
     GPURING_NET_EACH_LINK(net, link)
     {
         for (unsigned r = 0; link->recovering && r < link->nrails; r++) {
-            if (gpuring_verbs_has_failed(&link->rail[r]) && link->rail[r].reported_on == 0) {
+            if (gpuring_verbs_has_failed(&link->rail[r]) && !link->rail[r].told) {
                 return true;
             }
         }
