@@ -10,6 +10,7 @@ AC_DEFUN([GPURING_INSTALL_DIRS], [
           [componentdir='${libdir}/openmpi'
            gpuring_final_prefix=$gpuring_prefix_given])
     AC_SUBST([componentdir])
+    AC_SUBST([GPURING_OMPI_COMPONENTDIR])
 
     # The same folder as $(pkgdatadir), written out for the compiler.
     gpuring_save_prefix=$prefix

@@ -20,7 +20,7 @@ struct comparison {
     int sizes, nodes;
 };
 
-static void tell(void *argument, size_t bytes)
+static void report(void *argument, size_t bytes)
 {
     struct comparison *comparison = argument;
     const struct perf_variants *set = &comparison->set;
@@ -92,7 +92,7 @@ int perf_compare(struct perf_bench *bench)
         if (bench->rank == 0) {
             print_header(bench);
         }
-        status = perf_variants_sweep(&comparison.set, tell, &comparison);
+        status = perf_variants_sweep(&comparison.set, report, &comparison);
     }
     if (status == 0 && bench->rank == 0 && comparison.sizes > 0) {
         printf("# geometric mean of the ratios: %.3f\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What coll/gpuring tells through MPI_T: its performance variables and its parameters. */
+/* What coll/gpuring shows through MPI_T: its performance variables and its parameters. */
 #include "gpuring-perf.h"
 
 #include <stdio.h>

@@ -234,7 +234,7 @@ static int measure_rounds(struct perf_variants *set, const struct perf_case *wha
     return 0;
 }
 
-int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *tell, void *argument)
+int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, void *argument)
 {
     const struct perf_options *options = set->bench->options;
     double settled = MPI_Wtime() + options->settle_ms * 1e-3;
@@ -258,7 +258,7 @@ int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *tell, void 
             return -1;
         }
         if (set->bench->rank == 0) {
-            tell(argument, bytes);
+            report(argument, bytes);
             fflush(stdout);
         }
     }

@@ -53,7 +53,7 @@ static size_t blocks(const struct perf_bench *bench)
     return send > recv ? send : recv;
 }
 
-/* Where the call takes its input from, and what it is told. */
+/* Where the call takes its input from, and its arguments. */
 static const void *input_of(const struct perf_bench *bench, const struct perf_case *what)
 {
     bool one_buffer = what->collective->shape == PERF_BCAST ||

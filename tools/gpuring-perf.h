@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpuring-perf: what its files share. An ordinary MPI program: it works with every MPI library and
- * tells of coll/gpuring what that tells through MPI_T.
+ * gpuring-perf: what its files share. An ordinary MPI program: it works with every MPI library, and
+ * knows of coll/gpuring what MPI_T shows.
  *
  *   gpuring-perf.c             the measurement
  *   gpuring-perf-variants.c    measuring several ways to serve in turns
@@ -208,7 +208,7 @@ bool perf_counters_present(void);
 int perf_counters_read(struct perf_counts *counts);
 /* The value of parameter coll_gpuring_NAME as text; "" if there is none. */
 void perf_counters_parameter(const char *name, char *text, size_t room);
-/* Nodes of the communicator that coll/gpuring wired up last; -1: it does not tell. */
+/* Nodes of the communicator that coll/gpuring wired up last; -1: not known. */
 int perf_counters_nodes(void);
 /* Set it, of a list, to one of its values. Counts for communicators that are wired up later. */
 int perf_counters_set(const char *name, const char *value);
@@ -296,10 +296,10 @@ struct perf_median {
 int perf_variant_add(struct perf_variants *set, int algorithm, int protocol);
 void perf_variants_close(struct perf_variants *set);
 
-/* Measure all at each size; rank 0 is told of each when it is done. Those behind the first one that
+/* Measure all at each size; rank 0 calls report after each. Those behind the first one that
  * take twice the time of the best of them are left out after the first round. 0 or -1. */
 typedef void perf_variants_fn(void *argument, size_t bytes);
-int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *tell, void *argument);
+int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, void *argument);
 
 /* Rank 0: the median time of one, and of the rounds' ratios of two. */
 double perf_variant_time(const struct perf_variants *set, int v);

@@ -23,6 +23,24 @@ tools_gpuring_perf_SOURCES = \
     tools/gpuring-perf-variants.c
 dist_man1_MANS += doc/man/gpuring-perf.1
 
+# Preloaded into programs by gpuring-run.
+pkglib_LTLIBRARIES += tools/libgpuring_aware.la
+tools_libgpuring_aware_la_SOURCES = tools/gpuring-aware.c
+tools_libgpuring_aware_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+tools_libgpuring_aware_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS)
+tools_libgpuring_aware_la_LIBADD = $(MPI_LIBS) -ldl
+
+bin_SCRIPTS += tools/gpuring-run
+CLEANFILES += tools/gpuring-run
+EXTRA_DIST += tools/gpuring-run.in
+tools/gpuring-run: $(srcdir)/tools/gpuring-run.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) tools && $(SED) -e 's,[@]pkglibdir[@],$(pkglibdir),' \
+	    -e 's,[@]componentdir[@],$(componentdir),' -e 's,[@]PACKAGE[@],$(PACKAGE),' \
+	    -e 's,[@]VERSION[@],$(VERSION),' \
+	    -e 's,[@]ompi_componentdir[@],$(GPURING_OMPI_COMPONENTDIR),' \
+	    $(srcdir)/tools/gpuring-run.in >$@.new && chmod +x $@.new && mv $@.new $@
+dist_man1_MANS += doc/man/gpuring-run.1
+
 bin_PROGRAMS += tools/gpuring-fit
 tools_gpuring_fit_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
 tools_gpuring_fit_LDADD = libpcigraph.la $(JANSSON_LIBS) -lm

@@ -103,7 +103,7 @@ const char *gpuring_compat_component(const mca_coll_base_module_t *module)
 
 /*
  * The texts of the help file are compiled in as well: a component that was copied without the file
- * has them, and a file of another version is told apart. The file as it is, and a zero; the build
+ * has them, and a file of another version is recognised. The file as it is, and a zero; the build
  * copies it to where the compiler runs.
  */
 __asm__(".pushsection .rodata\n"

@@ -6,6 +6,7 @@
 
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/p2p/aware.h"
 #include "mca/coll_gpuring/p2p/p2p.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
@@ -21,11 +22,12 @@
 #include "mca/coll_gpuring/wireup/net_select.h"
 #include "mca/coll_gpuring/wireup/peers.h"
 
-extern mca_coll_base_component_t mca_coll_gpuring_component;
+/* Behind what Open MPI knows of it: for libgpuring_aware.so. */
+extern struct gpuring_aware_component mca_coll_gpuring_component;
 
 static int component_register(void)
 {
-    const mca_base_component_t *version = &mca_coll_gpuring_component.collm_version;
+    const mca_base_component_t *version = &mca_coll_gpuring_component.super.collm_version;
 
     gpuring_compat_help_init();
     if (gpuring_params_register(version) != GPURING_OK ||
@@ -117,19 +119,23 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     return OMPI_SUCCESS;
 }
 
-mca_coll_base_component_t mca_coll_gpuring_component = {
-    .collm_version =
+struct gpuring_aware_component mca_coll_gpuring_component = {
+    .super =
         {
-            GPURING_COLL_VERSION,
-            .mca_component_name = "gpuring",
-            MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
-            .mca_open_component = component_open,
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
+            .collm_version =
+                {
+                    GPURING_COLL_VERSION,
+                    .mca_component_name = "gpuring",
+                    MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
+            .collm_init_query = component_init_query,
+            .collm_comm_query = mca_coll_gpuring_comm_query,
         },
-    .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
-    .collm_init_query = component_init_query,
-    .collm_comm_query = mca_coll_gpuring_comm_query,
+    .aware = &gpuring_p2p_aware,
 };
 
 #if defined(MCA_BASE_COMPONENT_INIT)

@@ -175,6 +175,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/request.c \
     mca/coll_gpuring/request.h \
     mca/coll_gpuring/serve/buffer_mismatch.c \
+    mca/coll_gpuring/p2p/aware.c \
+    mca/coll_gpuring/p2p/aware.h \
     mca/coll_gpuring/p2p/entries.c \
     mca/coll_gpuring/p2p/message.c \
     mca/coll_gpuring/p2p/message.h \

@@ -54,7 +54,7 @@ void gpuring_process_open_device(void)
     }
 }
 
-/* What cannot be used is told here, and to the other ranks when a communicator is wired up. */
+/* What cannot be used is reported here, and to the other ranks when a communicator is wired up. */
 void gpuring_process_open_tuning(void)
 {
     struct gpuring_process *process = &gpuring_process;

@@ -108,6 +108,11 @@ test_mpi_soak_staged_SOURCES = \
 test_mpi_soak_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_soak_staged_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/aware
+test_mpi_aware_SOURCES = test/mpi/aware.c
+test_mpi_aware_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_aware_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/p2p
 test_mpi_p2p_SOURCES = test/mpi/p2p.c test/mpi/p2p_data.c test/mpi/p2p_data.h
 test_mpi_p2p_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -174,6 +179,7 @@ test_mpi_large_vectors_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_large_vectors_LDADD = $(mpi_test_libs)
 
 mpi_test_scripts += \
+    test/mpi/test_aware.sh \
     test/mpi/test_churn.sh \
     test/mpi/test_contexts.sh \
     test/mpi/test_gpu.sh \

@@ -177,11 +177,11 @@ static int fail(const struct session *s, const char *what, int status)
 
 static int connect_link(struct session *s, struct lane_end *end, const struct pair_message *process)
 {
-    struct pair_message mine = {.bytes = GPURING_NET_HANDLE_BYTES}, theirs;
-    int status = s->options->ops->link_handle(end->link, mine.data, &mine.bytes);
+    struct pair_message mine, theirs;
 
-    if (status != GPURING_OK || pair_exchange(s->fd, &mine, &theirs) != 0) {
-        return status != GPURING_OK ? status : GPURING_ERR_PEER;
+    mine.bytes = s->options->ops->link_handle(end->link, mine.data);
+    if (pair_exchange(s->fd, &mine, &theirs) != 0) {
+        return GPURING_ERR_PEER;
     }
     return lane_end_connect(end, process->data, process->bytes, theirs.data, theirs.bytes,
                             s->first ? "rank 1 on the second host" : "rank 0 on the first host");
@@ -190,28 +190,29 @@ static int connect_link(struct session *s, struct lane_end *end, const struct pa
 static int session_open(struct session *s)
 {
     const struct options *o = s->options;
-    const struct gpuring_net_device *devices;
+    const struct gpuring_net_devices *devices;
     struct pair_message mine, theirs;
-    int ndevices = 0;
     int status = o->ops->open(&o->net, &s->net);
 
-    status = status ? status : o->ops->devices(s->net, &devices, &ndevices);
-    if (status != GPURING_OK || ndevices == 0) {
+    devices = status == GPURING_OK ? o->ops->devices(s->net) : NULL;
+    if (devices == NULL || devices->count == 0) {
         return fail(s, "open", status != GPURING_OK ? status : GPURING_ERR_UNSUPPORTED);
     }
-    for (int i = 0; i < ndevices && s->first; i++) {
-        printf("# device %d: %s port %d, PCI %s\n", i, devices[i].name, devices[i].port,
-               devices[i].pci_bus_id);
+    for (int i = 0; i < devices->count && s->first; i++) {
+        printf("# device %d: %s port %d, PCI %s\n", i, devices->device[i].name,
+               devices->device[i].port, devices->device[i].pci_bus_id);
     }
     status = gpuring_proxy_create(&o->waits, &s->proxy);
     status = status ? status : gpuring_proxy_add_net(s->proxy, o->ops, s->net);
-    mine.bytes = sizeof mine.data;
-    status = status ? status : o->ops->process_handle(s->net, mine.data, &mine.bytes);
+    mine.bytes = o->ops->process_handle != NULL ? sizeof mine.data : 0;
+    if (status == GPURING_OK && o->ops->process_handle != NULL) {
+        status = o->ops->process_handle(s->net, mine.data, &mine.bytes);
+    }
     if (status != GPURING_OK || pair_exchange(s->fd, &mine, &theirs) != 0) {
         return fail(s, "exchange", status != GPURING_OK ? status : GPURING_ERR_PEER);
     }
     for (int i = 0; i < o->links; i++) {
-        int device = o->device >= 0 ? o->device : i % ndevices;
+        int device = o->device >= 0 ? o->device : i % devices->count;
         struct lane_end *ends[2] = {&s->send[i], &s->recv[i]};
 
         for (int d = 0; d < 2 && status == GPURING_OK; d++) {

@@ -89,14 +89,15 @@ static int connect_one(struct lane_end *end, struct lane_end *other, struct gpur
     static const size_t process_room = 65536;
     uint8_t handle[GPURING_NET_HANDLE_BYTES];
     uint8_t *process = malloc(process_room);
-    size_t bytes = sizeof handle, process_bytes = process_room;
-    int status = process == NULL ? GPURING_ERR_NOMEM
-                                 : other->ops->process_handle(other_net, process, &process_bytes);
+    size_t process_bytes = process_room;
+    int status = process == NULL ? GPURING_ERR_NOMEM : GPURING_OK;
 
-    if (status == GPURING_OK) {
-        status = other->ops->link_handle(other->link, handle, &bytes);
+    if (status == GPURING_OK && other->ops->process_handle != NULL) {
+        status = other->ops->process_handle(other_net, process, &process_bytes);
     }
     if (status == GPURING_OK) {
+        size_t bytes = other->ops->link_handle(other->link, handle);
+
         status = lane_end_connect(end, process, process_bytes, handle, bytes, other_name);
     }
     free(process);

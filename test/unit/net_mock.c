@@ -54,6 +54,7 @@ struct gpuring_net_link {
 struct gpuring_net {
     struct gpuring_net *next;
     struct gpuring_net_device device;
+    struct gpuring_net_devices devices;
     char host[64];
     struct gpuring_net_link *links;
     bool dead, stalled;
@@ -101,6 +102,7 @@ static int mock_open(const struct gpuring_net_config *config, struct gpuring_net
         return GPURING_ERR_NOMEM;
     }
     net->device = (struct gpuring_net_device){.name = "mock0", .port = 1};
+    net->devices = (struct gpuring_net_devices){.device = &net->device, .count = 1};
     snprintf(net->host, sizeof net->host, "%s", config->local_host ? config->local_host : "?");
     pthread_mutex_lock(&fabric.mutex);
     net->next = fabric.nets;
@@ -123,20 +125,9 @@ static void mock_close(struct gpuring_net *net)
     free(net);
 }
 
-static int mock_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
-                        int *count)
+static const struct gpuring_net_devices *mock_devices(const struct gpuring_net *net)
 {
-    *devices = &net->device;
-    *count = 1;
-    return GPURING_OK;
-}
-
-static int mock_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
-{
-    (void) net;
-    (void) handle;
-    *bytes = 0;
-    return GPURING_OK;
+    return &net->devices;
 }
 
 static int mock_link_create(struct gpuring_net *net, int device,
@@ -172,13 +163,12 @@ static int mock_link_create(struct gpuring_net *net, int device,
     return GPURING_OK;
 }
 
-static int mock_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
+static size_t mock_link_handle(const struct gpuring_net_link *link, void *handle)
 {
     const struct handle mine = {.id = link->id};
 
     memcpy(handle, &mine, sizeof mine);
-    *bytes = sizeof mine;
-    return GPURING_OK;
+    return sizeof mine;
 }
 
 static struct gpuring_net_link *find_link(uint64_t id)
@@ -553,7 +543,6 @@ const struct gpuring_net_ops gpuring_net_mock = {
     .open = mock_open,
     .close = mock_close,
     .devices = mock_devices,
-    .process_handle = mock_process_handle,
     .link_create = mock_link_create,
     .link_handle = mock_link_handle,
     .link_connect = mock_link_connect,

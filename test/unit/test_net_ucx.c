@@ -65,7 +65,7 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
     const struct gpuring_net_config config = {
         .gate = &gate, .local_host = sender ? "sender" : "receiver", .ucx_rails = ucx_rails};
     const struct gpuring_proxy_config waits = {.gate = &gate, .spin_us = -1, .yield_us = -1};
-    size_t bytes = sizeof handle, peer_bytes = sizeof peer_handle;
+    size_t peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
     int status;
 
@@ -79,10 +79,10 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
                : lane_end_create(&side->end, &gpuring_net_ucx, side->net, 0, side->proxy,
                                  sender ? GPURING_NET_SEND : GPURING_NET_RECV, NSLOTS, slot_bytes);
     status = status ? status : gpuring_net_ucx.process_handle(side->net, process, &process_bytes);
-    status = status ? status : gpuring_net_ucx.link_handle(side->end.link, handle, &bytes);
     if (status != GPURING_OK ||
         exchange(fd, process, process_bytes, peer_process, &peer_process_bytes) != 0 ||
-        exchange(fd, handle, bytes, peer_handle, &peer_bytes) != 0) {
+        exchange(fd, handle, gpuring_net_ucx.link_handle(side->end.link, handle), peer_handle,
+                 &peer_bytes) != 0) {
         return status != GPURING_OK ? status : GPURING_ERR_PEER;
     }
     return lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
@@ -419,10 +419,8 @@ static void test_abort(void **state)
 static bool environment_side(int fd, bool sender, uint64_t slot_bytes)
 {
     const struct gpuring_net_config config = {.gate = &gate, .local_host = "here"};
-    const struct gpuring_net_device *devices;
     struct gpuring_net *net;
     size_t before = 0, after = 0;
-    int count = 0;
     bool good;
 
     (void) fd;
@@ -432,8 +430,7 @@ static bool environment_side(int fd, bool sender, uint64_t slot_bytes)
         before += strlen(*at);
     }
     good = check(gpuring_net_ucx.open(&config, &net) == GPURING_OK, "open") &&
-           check(gpuring_net_ucx.devices(net, &devices, &count) == GPURING_OK, "devices") &&
-           check(count > 0 && devices[0].name[0] != '\0', "a device");
+           check(net->devices.count > 0 && net->devices.device[0].name[0] != '\0', "a device");
     for (char **at = environ; *at != NULL; at++) {
         after += strlen(*at);
     }

@@ -54,19 +54,16 @@ static void test_discovery(void **state)
                  {"^ib0:1", 2, "roce0", 1},
                  {"^roce0,^ib0:1", 1, "ib0", 2}};
     struct gpuring_net_config config = world_defaults;
-    const struct gpuring_net_device *device;
     struct gpuring_net *net;
-    int count;
 
     (void) state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_verbs_reset(devices, 3, &world_no_faults);
         config.hca = cases[i].list;
         assert_int_equal(gpuring_net_verbs.open(&config, &net), GPURING_OK);
-        assert_int_equal(gpuring_net_verbs.devices(net, &device, &count), GPURING_OK);
-        assert_int_equal(count, cases[i].count);
-        assert_string_equal(device[0].name, cases[i].first);
-        assert_int_equal(device[0].port, cases[i].first_port);
+        assert_int_equal(net->devices.count, cases[i].count);
+        assert_string_equal(net->devices.device[0].name, cases[i].first);
+        assert_int_equal(net->devices.device[0].port, cases[i].first_port);
         gpuring_net_verbs.close(net);
         assert_int_equal(fake_verbs_objects(), 0);
     }

@@ -83,11 +83,11 @@ static void *load(const struct library *library, int number)
         return NULL;
     }
     if (write(file, library, sizeof *library) == (ssize_t) sizeof *library) {
-        length = (size_t) sprintf(path, "/proc/self/fd/.");
+        length = (size_t) snprintf(path, sizeof path, "/proc/self/fd/.");
         for (int i = 0; i < number; i++) {
-            length += (size_t) sprintf(path + length, "/.");
+            length += (size_t) snprintf(path + length, sizeof path - length, "/.");
         }
-        sprintf(path + length, "/%d", file);
+        snprintf(path + length, sizeof path - length, "/%d", file);
         handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     }
     close(file);

@@ -66,9 +66,9 @@ int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_l
 }
 
 struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
-                                                  uint32_t place)
+                                                  uint32_t index)
 {
-    return place < net->nlinks ? net->links[place] : NULL;
+    return index < net->nlinks ? net->links[index] : NULL;
 }
 
 struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_base *net, uint64_t id)

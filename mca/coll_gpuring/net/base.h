@@ -24,7 +24,7 @@ struct gpuring_net_count {
 struct gpuring_net_base_link {
     struct gpuring_net_base *net;
     struct gpuring_proxy_conn *conn; /* NULL: nobody to inform yet, or any more */
-    uint64_t id; /* never used twice in a process; low 32 bits: place in the table */
+    uint64_t id; /* never used twice in a process; low 32 bits: index in the table */
     enum gpuring_net_direction direction;
     struct gpuring_net_count count[GPURING_PROTOCOL_COUNT];
     struct gpuring_net_base_link *pair; /* see net.h; NULL: none */
@@ -36,7 +36,7 @@ struct gpuring_net_base_link {
 struct gpuring_net_base {
     struct gpuring_gate *gate;
     char host[64];
-    struct gpuring_net_base_link **links; /* NULL: free place */
+    struct gpuring_net_base_link **links; /* NULL: free entry */
     uint32_t nlinks;
     uint64_t created; /* links so far: high 32 bits of the next id */
     int events;       /* since the last poll */
@@ -46,17 +46,17 @@ struct gpuring_net_base {
 void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config);
 void gpuring_net_base_destroy(struct gpuring_net_base *net);
 
-/* Give the link an id and a place. 0 or GPURING_ERR_NOMEM. */
+/* Give the link an id and an entry in the table. 0 or GPURING_ERR_NOMEM. */
 int gpuring_net_base_add(struct gpuring_net_base *net, struct gpuring_net_base_link *link,
                          enum gpuring_net_direction direction,
                          const struct gpuring_net_memory *memory);
 void gpuring_net_base_remove(struct gpuring_net_base_link *link);
 
-/* The link of an id or of a place; NULL if it is gone. */
+/* The link of an id or at an index; NULL if it is gone. */
 struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_base *net,
                                                     uint64_t id);
 struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base *net,
-                                                  uint32_t place);
+                                                  uint32_t index);
 
 /* Each link of the net, in the body of a loop; net and link are a net's own structures. */
 #define GPURING_NET_EACH_LINK(net, link)                          \

@@ -23,11 +23,6 @@ bool gpuring_net_list_selects(const char *list, const char *name, int port);
 /* True if the list has the form above; else false, and *bad points into the list. */
 bool gpuring_net_list_valid(const char *list, const char **bad);
 
-/* A growing array of devices. */
-struct gpuring_net_devices {
-    struct gpuring_net_device *device;
-    int count;
-};
 int gpuring_net_devices_add(struct gpuring_net_devices *devices,
                             const struct gpuring_net_device *device);
 

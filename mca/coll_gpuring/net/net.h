@@ -39,12 +39,18 @@ struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
 struct gpuring_proxy_conn;
 
-#define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle; a net tells its real size */
+#define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle */
 
 struct gpuring_net_device {
     char name[64];       /* "mlx5_0", "eth0" */
     char pci_bus_id[16]; /* empty if virtual */
     int port;
+};
+
+/* A growing array of devices. */
+struct gpuring_net_devices {
+    struct gpuring_net_device *device;
+    int count;
 };
 
 /* The FIFO memory of a link at this end; rings that are not used have slots == NULL. */
@@ -87,8 +93,7 @@ struct gpuring_net_ops {
     int (*open)(const struct gpuring_net_config *config, struct gpuring_net **net);
     void (*close)(struct gpuring_net *net); /* all links closed before */
 
-    /* Devices of this net; the array belongs to the net. */
-    int (*devices)(struct gpuring_net *net, const struct gpuring_net_device **devices, int *count);
+    const struct gpuring_net_devices *(*devices)(const struct gpuring_net *net);
 
     /*
      * Can this memory of a GPU be registered with a device? Tries it. GPURING_OK, or
@@ -100,13 +105,13 @@ struct gpuring_net_ops {
     /*
      * Wire-up, as two AllGathers want it: create a link's end on device `device`, read its handle
      * (at most GPURING_NET_HANDLE_BYTES), exchange, connect with the peer's. process_handle is
-     * what all links of a process share (sent once per process; may be empty); *bytes: in: room,
-     * out: used. The memory must stay until link_close.
+     * what all links of a process share (sent once per process; NULL: nothing); *bytes: in: room,
+     * out: used. link_handle returns how many bytes. The memory must stay until link_close.
      */
     int (*process_handle)(struct gpuring_net *net, void *handle, size_t *bytes);
     int (*link_create)(struct gpuring_net *net, int device, enum gpuring_net_direction direction,
                        const struct gpuring_net_memory *memory, struct gpuring_net_link **link);
-    int (*link_handle)(struct gpuring_net_link *link, void *handle, size_t *bytes);
+    size_t (*link_handle)(const struct gpuring_net_link *link, void *handle);
     int (*link_connect)(struct gpuring_net_link *link, const void *process_handle,
                         size_t process_bytes, const void *handle, size_t bytes,
                         const char *peer_name);

@@ -125,8 +125,8 @@ int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *ni
 
 /*
  * InfiniBand: the same subnet. RoCE: the same version, and addresses of one family; whether routers
- * connect two IP networks is not known here, and trying tells. Link-local addresses reach each
- * other on one wire only, version 1 likewise.
+ * connect two IP networks is not known here, and the first chunk shows. Link-local addresses reach
+ * each other on one wire only, version 1 likewise.
  */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b)
 {

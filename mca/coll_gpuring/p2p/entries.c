@@ -313,6 +313,11 @@ void gpuring_p2p_open(void)
     installed = true;
 }
 
+bool gpuring_p2p_serves(void)
+{
+    return installed;
+}
+
 /* Someone has put functions of his own before ours, and still calls these: the code stays. */
 static void stay_loaded(void)
 {

@@ -25,8 +25,13 @@
 #ifndef GPURING_P2P_P2P_H
 #define GPURING_P2P_P2P_H
 
+#include <stdbool.h>
+
 /* Once, when the PML has been selected. */
 void gpuring_p2p_open(void);
+
+/* Do point-to-point calls take GPU buffers now? */
+bool gpuring_p2p_serves(void);
 
 /* No function of ours is in the table any more; requests that the program has lost end here. */
 void gpuring_p2p_close(void);

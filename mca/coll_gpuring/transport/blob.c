@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What a rank tells a neighbour about their connections: the blob in a letter (internal.h). Little
- * endian hosts only meet little endian hosts (AllGather 1 compares), so fields travel as they are.
+ * What a neighbour has to know of the connections with it: the blob in a letter (internal.h).
+ * Little endian hosts only meet little endian hosts (AllGather 1 compares), so fields travel as
+ * they are.
  */
 
 #include <stdlib.h>
@@ -61,37 +62,35 @@ static uint32_t count_conns(const struct gpuring_transport *transport, int peer)
     return count;
 }
 
-static int add_process_handle(const struct gpuring_transport *transport, uint8_t *blob, size_t *at,
-                              size_t room, struct gpuring_blob_header *header)
-{
-    size_t bytes = room - *at;
-    int status =
-        transport->config.net_ops->process_handle(transport->config.net, blob + *at, &bytes);
-
-    if (status == GPURING_OK) {
-        header->process_offset = (uint32_t) *at;
-        header->process_bytes = (uint32_t) bytes;
-        *at += bytes;
-    }
-    return status;
-}
-
-/* The letter to one peer, at `blob`. */
 static int build_letter(const struct gpuring_transport *transport,
-                        struct gpuring_blob_header header, struct gpuring_peer *peer, uint8_t *blob,
-                        size_t room)
+                        struct gpuring_blob_header header, struct gpuring_peer *peer)
 {
+    const struct gpuring_net_ops *net_ops = transport->config.net_ops;
     uint32_t count = count_conns(transport, peer->rank), entry = 0;
-    size_t at = sizeof header + count * sizeof(struct gpuring_blob_entry);
-    int status = GPURING_OK;
+    size_t at = sizeof header + count * sizeof(struct gpuring_blob_entry), bytes;
 
-    header.nentries = count;
-    if (peer->remote) {
-        status = add_process_handle(transport, blob, &at, room, &header);
+    peer->letter_room = gpuring_transport_letter_room(count, peer->remote);
+    peer->letter = calloc(1, peer->letter_room);
+    if (peer->letter == NULL) {
+        gpuring_error("out of memory for a letter of %zu bytes", peer->letter_room);
+        return GPURING_ERR_NOMEM;
     }
-    for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
+    header.nentries = count;
+    if (peer->remote && net_ops->process_handle != NULL) {
+        int status;
+
+        bytes = peer->letter_room - at;
+        status = net_ops->process_handle(transport->config.net, peer->letter + at, &bytes);
+        if (status != GPURING_OK) {
+            return status;
+        }
+        header.process_offset = (uint32_t) at;
+        header.process_bytes = (uint32_t) bytes;
+        at += bytes;
+    }
+    for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
-        struct gpuring_blob_entry told = {.direction = (uint16_t) conn->direction,
+        struct gpuring_blob_entry mine = {.direction = (uint16_t) conn->direction,
                                           .plan = (uint16_t) conn->plan,
                                           .peer = (uint32_t) conn->peer,
                                           .key = conn->key,
@@ -101,45 +100,25 @@ static int build_letter(const struct gpuring_transport *transport,
             continue;
         }
         if (conn->remote) {
-            size_t bytes = room - at;
-
-            status = transport->config.net_ops->link_handle(conn->link, blob + at, &bytes);
-            told.offset = at;
-            told.handle_bytes = (uint32_t) bytes;
+            bytes = net_ops->link_handle(conn->link, peer->letter + at);
+            mine.offset = at;
+            mine.handle_bytes = (uint32_t) bytes;
             at += bytes;
         }
-        memcpy(blob + sizeof header + entry++ * sizeof told, &told, sizeof told);
+        memcpy(peer->letter + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
     }
-    memcpy(blob, &header, sizeof header);
-    peer->letter = blob;
+    memcpy(peer->letter, &header, sizeof header);
     peer->letter_bytes = at;
-    return status;
+    return GPURING_OK;
 }
 
 int gpuring_blob_build(struct gpuring_transport *transport)
 {
     struct gpuring_blob_header header;
-    size_t total = 0, at = 0;
     int status = fill_header(transport, &header);
 
-    for (int i = 0; i < transport->npeers; i++) {
-        struct gpuring_peer *peer = &transport->peers[i];
-
-        peer->letter_room =
-            gpuring_transport_letter_room(count_conns(transport, peer->rank), peer->remote);
-        total += peer->letter_room;
-    }
-    transport->blob = calloc(1, total + 1);
-    if (transport->blob == NULL) {
-        gpuring_error("out of memory for letters of %zu bytes to %d ranks", total,
-                      transport->npeers);
-        return GPURING_ERR_NOMEM;
-    }
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
-        struct gpuring_peer *peer = &transport->peers[i];
-
-        status = build_letter(transport, header, peer, transport->blob + at, peer->letter_room);
-        at += peer->letter_room;
+        status = build_letter(transport, header, &transport->peers[i]);
     }
     return status;
 }

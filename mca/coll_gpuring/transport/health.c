@@ -12,7 +12,7 @@
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                 enum gpuring_lane_wait wait, uint32_t ref)
 {
-    const struct gpuring_plan *p = transport->plans[plan];
+    const struct gpuring_plan *p = transport->ends[plan].plan;
 
     if (lane >= p->nlanes) {
         return -1;

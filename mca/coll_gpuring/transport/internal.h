@@ -88,7 +88,7 @@ struct gpuring_peer {
     bool remote;
     uint32_t pid;
     char hostname[GPURING_HOSTNAME_BYTES];
-    int place;       /* among the ranks of its node */
+    int local_rank;  /* among the ranks of its node */
     char gpu[16];    /* PCI bus id; empty for the host device */
     uint8_t *region; /* its peer region, mapped here; NULL if remote or out of reach */
     bool reached;    /* both ranks could map each other's region */
@@ -96,12 +96,13 @@ struct gpuring_peer {
     uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */
     struct gpuring_device_handle staged_handle;
     struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
-    const uint8_t *letter;            /* to it, until connected */
+    uint8_t *letter;                  /* to it, until connected */
     size_t letter_bytes, letter_room;
 };
 
 /* One plan: where its connections start in the tables, and its steps as executors see them. */
 struct gpuring_plan_ends {
+    const struct gpuring_plan *plan;
     uint32_t first_recv, first_send;
     const struct gpuring_step **steps; /* [nlanes], uploaded */
     const uint16_t **refs;             /* [nlanes], uploaded */
@@ -110,8 +111,7 @@ struct gpuring_plan_ends {
 struct gpuring_transport {
     struct gpuring_transport_config config; /* node pointer is not kept */
     char hostname[GPURING_HOSTNAME_BYTES];
-    char gpu[16]; /* PCI bus id; empty for the host device */
-    const struct gpuring_plan **plans;
+    char gpu[16];                   /* PCI bus id; empty for the host device */
     struct gpuring_plan_ends *ends; /* [nplans] */
     int nplans;
 
@@ -131,12 +131,12 @@ struct gpuring_transport {
     size_t region_bytes;
     uint8_t *staged;     /* this rank's staged region; NULL where peers are not probed */
     bool staged_reached; /* the device can use it */
-    int place;           /* of this rank among the ranks of its node */
+    int local_rank;      /* among the ranks of its node */
     int nlocal;          /* ranks of this node */
-    int places;          /* the most ranks that a node has */
+    int most_local;      /* the most ranks that a node has */
     bool probes;         /* peer memory is probed before it is trusted */
     bool stages;         /* some pair of ranks goes through staged regions */
-    uint8_t *marks;      /* this rank's part of a report of the probe: a bit per place */
+    uint8_t *marks;      /* this rank's part of a report of the probe: a bit per local rank */
     uint8_t *net_region;
     size_t net_region_bytes;
     uint8_t *direct_region; /* NULL: all slots are in the net region */
@@ -150,12 +150,11 @@ struct gpuring_transport {
     struct gpuring_status_page *page;
     bool page_reached; /* executors of the device can read the abort word */
 
-    uint8_t *blob; /* letters to all peers; until connected */
     char name[32]; /* "shm+ucx" */
 };
 
 /*
- * blob.c: what a rank tells a neighbour about their connections, the data of a letter
+ * blob.c: what a neighbour has to know of the connections with it, the data of a letter
  *
  *   | header | entry | entry | ... | process handle | link handles ... |
  *
@@ -194,7 +193,7 @@ struct gpuring_blob_entry {
 };
 _Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks");
 
-/* Build the letters to all peers, in transport->blob. */
+/* Build the letters to all peers. */
 int gpuring_blob_build(struct gpuring_transport *transport);
 
 /* A blob that has come, with its header. */

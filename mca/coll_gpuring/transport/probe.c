@@ -5,9 +5,9 @@
  * IOMMU between two GPUs can lose or change what one writes to the other, without any error. So a
  * kernel, the same that will carry all data, writes a pattern into a block of its own in the memory
  * of every peer and publishes it; when all ranks have said that theirs ran, each reads its blocks
- * by copies of its own GPU, and tells what has arrived.
+ * by copies of its own GPU, and reports what has arrived.
  *
- *   block of the writer with place p, at p * GPURING_PROBE_BLOCK in the reader's peer region:
+ *   block of the writer with local rank p, at p * GPURING_PROBE_BLOCK in the reader's peer region:
  *   0      384    512
  *   | tail | pad  | pattern ... |
  */
@@ -31,7 +31,7 @@
 struct report {
     int32_t status;
     uint32_t missing; /* connected ranks of the node that are not marked */
-    uint8_t marks[];  /* a bit for each place */
+    uint8_t marks[];  /* a bit for each local rank */
 };
 
 /* What the kernel reads, in pinned memory: the job, then a lane for every peer that is written to,
@@ -50,14 +50,14 @@ struct job {
 
 size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport)
 {
-    size_t marks = ((size_t) transport->places + 7) / 8;
+    size_t marks = ((size_t) transport->most_local + 7) / 8;
 
     return transport->probes ? sizeof(struct report) + (marks + 3) / 4 * 4 : 0;
 }
 
-static bool has_mark(const uint8_t *marks, int place)
+static bool has_mark(const uint8_t *marks, int local)
 {
-    return (marks[place / 8] >> place % 8 & 1) != 0;
+    return (marks[local / 8] >> local % 8 & 1) != 0;
 }
 
 void gpuring_transport_probe_report(const struct gpuring_transport *transport, int status,
@@ -69,24 +69,24 @@ void gpuring_transport_probe_report(const struct gpuring_transport *transport, i
     for (int i = 0; i < transport->npeers; i++) {
         const struct gpuring_peer *peer = &transport->peers[i];
 
-        header.missing += !peer->remote && !has_mark(transport->marks, peer->place);
+        header.missing += !peer->remote && !has_mark(transport->marks, peer->local_rank);
     }
     memcpy(report, &header, sizeof header);
     memcpy((uint8_t *) report + sizeof header, transport->marks, bytes);
 }
 
-static void mark(struct gpuring_transport *transport, int place)
+static void mark(struct gpuring_transport *transport, int local)
 {
-    transport->marks[place / 8] |= (uint8_t) (1u << place % 8);
+    transport->marks[local / 8] |= (uint8_t) (1u << local % 8);
 }
 
 static bool marked(const struct gpuring_transport *transport, const void *reports, int rank,
-                   int place)
+                   int local)
 {
     const uint8_t *report =
         (const uint8_t *) reports + (size_t) rank * gpuring_transport_probe_bytes(transport);
 
-    return has_mark(report + sizeof(struct report), place);
+    return has_mark(report + sizeof(struct report), local);
 }
 
 /* Differs between wire-ups, ranks, directions and positions. */
@@ -110,7 +110,7 @@ static void fill_lane(const struct gpuring_transport *transport, const struct gp
                       const struct job *job, struct gpuring_lane *lane, struct target *target)
 {
     const uint32_t *input = job->work.input;
-    uint8_t *block = peer->region + (size_t) transport->place * GPURING_PROBE_BLOCK;
+    uint8_t *block = peer->region + (size_t) transport->local_rank * GPURING_PROBE_BLOCK;
 
     for (size_t word = 0; word < SLOT_WORDS; word++) {
         target->input[word] = pattern(transport, transport->config.rank, peer->rank, word);
@@ -160,7 +160,7 @@ static void fill_job(struct gpuring_transport *transport, struct job *job, uint3
 
         if (peer->region != NULL) {
             fill_lane(transport, peer, job, lane++, target++);
-            mark(transport, peer->place);
+            mark(transport, peer->local_rank);
         }
     }
 }
@@ -239,7 +239,7 @@ static int read_blocks(const struct gpuring_transport *transport, void **blocks)
 static bool arrived(const struct gpuring_transport *transport, const uint8_t *blocks,
                     const struct gpuring_peer *peer)
 {
-    const uint8_t *block = blocks + (size_t) peer->place * GPURING_PROBE_BLOCK;
+    const uint8_t *block = blocks + (size_t) peer->local_rank * GPURING_PROBE_BLOCK;
     struct gpuring_fifo_tail tail;
     uint32_t word;
 
@@ -261,14 +261,14 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
     void *blocks;
     int status = read_blocks(transport, &blocks);
 
-    memset(transport->marks, 0, ((size_t) transport->places + 7) / 8);
+    memset(transport->marks, 0, ((size_t) transport->most_local + 7) / 8);
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
-        bool wrote = !peer->remote && marked(transport, reports, peer->rank, transport->place);
+        bool wrote = !peer->remote && marked(transport, reports, peer->rank, transport->local_rank);
 
         peer->reached = wrote && peer->region != NULL;
         if (wrote && arrived(transport, blocks, peer)) {
-            mark(transport, peer->place);
+            mark(transport, peer->local_rank);
         }
     }
     transport->config.device_ops->free_pinned(transport->config.device, blocks);
@@ -324,8 +324,8 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
     for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
         struct gpuring_peer *peer = &transport->peers[i];
 
-        if (peer->remote || (marked(transport, reports, own, peer->place) &&
-                             marked(transport, reports, peer->rank, transport->place))) {
+        if (peer->remote || (marked(transport, reports, own, peer->local_rank) &&
+                             marked(transport, reports, peer->rank, transport->local_rank))) {
             continue;
         }
         if (own < peer->rank) {

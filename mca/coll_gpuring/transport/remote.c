@@ -98,17 +98,17 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
 }
 
 /* How many connections of this end go before `conn` among those of its plan with its peer. */
-static uint32_t place_of(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+static uint32_t turn_of(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
-    uint32_t place = 0;
+    uint32_t turn = 0;
 
     for (uint32_t i = 0; i < transport->nconns; i++) {
         const struct gpuring_conn *other = &transport->conns[i];
 
-        place += other->peer == conn->peer && other->plan == conn->plan &&
-                 other->direction == conn->direction && other->key < conn->key;
+        turn += other->peer == conn->peer && other->plan == conn->plan &&
+                other->direction == conn->direction && other->key < conn->key;
     }
-    return place;
+    return turn;
 }
 
 /*
@@ -121,13 +121,13 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
     uint32_t count = transport->nconns;
 
     for (uint32_t s = 0; s < count; s++) {
-        uint32_t place = conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND
-                             ? place_of(transport, &conns[s])
-                             : count;
+        uint32_t turn = conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND
+                            ? turn_of(transport, &conns[s])
+                            : count;
 
-        for (uint32_t r = 0; r < count && place < count; r++) {
+        for (uint32_t r = 0; r < count && turn < count; r++) {
             if (conns[r].peer == peer->rank && conns[r].plan == conns[s].plan &&
-                conns[r].direction == GPURING_NET_RECV && place_of(transport, &conns[r]) == place) {
+                conns[r].direction == GPURING_NET_RECV && turn_of(transport, &conns[r]) == turn) {
                 gpuring_proxy_pair(conns[s].proxied, conns[r].proxied);
                 break;
             }

@@ -19,7 +19,7 @@
 static int choose_device(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
-    const struct gpuring_plan *plan = transport->plans[conn->plan];
+    const struct gpuring_plan *plan = transport->ends[conn->plan].plan;
 
     return config->net_device == NULL
                ? 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What executors read of a transport: steps, and connections with their places in the blocks
+ * What executors read of a transport: steps, and connections with their parts of the blocks
  * (internal.h), both put where that is fast (device.h: upload).
  */
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void *upload(struct gpuring_transport *transport, const void *table, size
 
 static int upload_plan(struct gpuring_transport *transport, int plan)
 {
-    const struct gpuring_plan *p = transport->plans[plan];
+    const struct gpuring_plan *p = transport->ends[plan].plan;
     struct gpuring_plan_ends *ends = &transport->ends[plan];
     int status = GPURING_OK;
 
@@ -78,11 +78,10 @@ void gpuring_tables_unload(struct gpuring_transport *transport)
         unload(transport, transport->exec_recvs[p]);
         unload(transport, transport->exec_sends[p]);
     }
-    for (int plan = 0;
-         transport->plans != NULL && transport->ends != NULL && plan < transport->nplans; plan++) {
+    for (int plan = 0; transport->ends != NULL && plan < transport->nplans; plan++) {
         struct gpuring_plan_ends *ends = &transport->ends[plan];
 
-        for (uint32_t i = 0; i < transport->plans[plan]->nlanes; i++) {
+        for (uint32_t i = 0; i < transport->ends[plan].plan->nlanes; i++) {
             unload(transport, ends->steps != NULL ? ends->steps[i] : NULL);
             unload(transport, ends->refs != NULL ? ends->refs[i] : NULL);
         }

@@ -11,11 +11,11 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* List the ends of one plan, receiving or sending, from this place in their table on. */
+/* List the ends of one plan, receiving or sending, from this index of their table on. */
 static void add_ends(struct gpuring_transport *transport, int plan,
                      enum gpuring_net_direction direction, uint32_t at)
 {
-    const struct gpuring_plan *p = transport->plans[plan];
+    const struct gpuring_plan *p = transport->ends[plan].plan;
     const struct gpuring_plan_conn *named = direction == GPURING_NET_RECV ? p->recvs : p->sends;
     const int *node = transport->config.node;
     uint32_t count = direction == GPURING_NET_RECV ? p->nrecvs : p->nsends;
@@ -34,41 +34,35 @@ static void add_ends(struct gpuring_transport *transport, int plan,
     }
 }
 
-static int allocate_tables(struct gpuring_transport *transport)
+/* The plans, all ends of connections that they name, and the tables of these. */
+static int list_plans(struct gpuring_transport *transport, const struct gpuring_plan *const *plans)
 {
     bool ok = true;
 
-    for (int plan = 0; plan < transport->nplans; plan++) {
-        transport->nrecvs += transport->plans[plan]->nrecvs;
-        transport->nsends += transport->plans[plan]->nsends;
+    transport->ends = calloc((size_t) transport->nplans + 1, sizeof *transport->ends);
+    for (int i = 0; transport->ends != NULL && i < transport->nplans; i++) {
+        transport->ends[i] = (struct gpuring_plan_ends){
+            .plan = plans[i], .first_recv = transport->nrecvs, .first_send = transport->nsends};
+        transport->nrecvs += plans[i]->nrecvs;
+        transport->nsends += plans[i]->nsends;
     }
-    transport->nconns = transport->nrecvs + transport->nsends;
-    transport->conns = calloc(transport->nconns + 1, sizeof *transport->conns);
-    transport->peers = calloc(transport->nconns + 1, sizeof *transport->peers);
+    transport->conns = calloc(transport->nrecvs + transport->nsends + 1, sizeof *transport->conns);
+    transport->peers = calloc(transport->nrecvs + transport->nsends + 1, sizeof *transport->peers);
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         transport->recvs[p] = calloc(transport->nrecvs + 1, sizeof *transport->recvs[p]);
         transport->sends[p] = calloc(transport->nsends + 1, sizeof *transport->sends[p]);
         ok = ok && transport->recvs[p] != NULL && transport->sends[p] != NULL;
     }
-    if (!ok || transport->conns == NULL || transport->peers == NULL) {
-        gpuring_error("out of memory for %u connections", transport->nconns);
-        transport->nconns = 0; /* there is no list of them to be destroyed */
+    if (!ok || transport->ends == NULL || transport->conns == NULL || transport->peers == NULL) {
+        gpuring_error("out of memory for %u connections", transport->nrecvs + transport->nsends);
         return GPURING_ERR_NOMEM;
     }
-    return GPURING_OK;
-}
-
-static void list_ends(struct gpuring_transport *transport)
-{
-    uint32_t recv = 0, send = 0;
-
-    for (int plan = 0; plan < transport->nplans; plan++) {
-        transport->ends[plan] = (struct gpuring_plan_ends){.first_recv = recv, .first_send = send};
-        add_ends(transport, plan, GPURING_NET_RECV, recv);
-        add_ends(transport, plan, GPURING_NET_SEND, send);
-        recv += transport->plans[plan]->nrecvs;
-        send += transport->plans[plan]->nsends;
+    transport->nconns = transport->nrecvs + transport->nsends;
+    for (int i = 0; i < transport->nplans; i++) {
+        add_ends(transport, i, GPURING_NET_RECV, transport->ends[i].first_recv);
+        add_ends(transport, i, GPURING_NET_SEND, transport->ends[i].first_send);
     }
+    return GPURING_OK;
 }
 
 /* The distinct ranks at the other ends, sorted. */
@@ -91,30 +85,32 @@ static void list_peers(struct gpuring_transport *transport)
 }
 
 /* Where this rank and its peers stand among the ranks of their nodes. */
-static int find_places(struct gpuring_transport *transport)
+static int find_locals(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
     int *count = calloc((size_t) config->nranks + 1, sizeof *count);
 
     if (count == NULL) {
-        gpuring_error("out of memory for the places of %d ranks", config->nranks);
+        gpuring_error("out of memory for the nodes of %d ranks", config->nranks);
         return GPURING_ERR_NOMEM;
     }
     for (int rank = 0; rank < config->nranks; rank++) {
         struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
-        int place = count[config->node[rank]]++;
+        int local = count[config->node[rank]]++;
 
         if (peer != NULL) {
-            peer->place = place;
+            peer->local_rank = local;
         }
         if (rank == config->rank) {
-            transport->place = place;
+            transport->local_rank = local;
         }
-        transport->places = place + 1 > transport->places ? place + 1 : transport->places;
+        transport->most_local =
+            local + 1 > transport->most_local ? local + 1 : transport->most_local;
     }
     transport->nlocal = count[config->node[config->rank]];
     free(count);
-    transport->probes = config->device_ops->kind != GPURING_DEVICE_HOST && transport->places > 1;
+    transport->probes =
+        config->device_ops->kind != GPURING_DEVICE_HOST && transport->most_local > 1;
     if (transport->probes) {
         transport->marks = calloc(1, gpuring_transport_probe_bytes(transport));
         if (transport->marks == NULL) {
@@ -215,37 +211,13 @@ static int create_memory(struct gpuring_transport *transport)
     return status;
 }
 
-static int check_config(const struct gpuring_transport_config *config)
-{
-    uint32_t nslots = config->fifo.nslots;
-
-    if (nslots < 2 || nslots > GPURING_FIFO_MAX_SLOTS || (nslots & (nslots - 1)) != 0) {
-        gpuring_error("a FIFO cannot have %u slots: a power of two from 2 to %d is needed", nslots,
-                      GPURING_FIFO_MAX_SLOTS);
-        return GPURING_ERR_ARG;
-    }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        if (config->fifo.slot_bytes[p] % 128 != 0 || config->fifo.slot_bytes[p] > UINT32_MAX) {
-            gpuring_error("a FIFO slot cannot have %llu bytes: a multiple of 128 below 4 GiB is "
-                          "needed",
-                          (unsigned long long) config->fifo.slot_bytes[p]);
-            return GPURING_ERR_ARG;
-        }
-    }
-    return GPURING_OK;
-}
-
 int gpuring_transport_create(const struct gpuring_transport_config *config,
                              const struct gpuring_plan *const *plans, int nplans,
                              struct gpuring_transport **transport)
 {
-    struct gpuring_transport *created;
-    int status = check_config(config);
+    struct gpuring_transport *created = calloc(1, sizeof *created);
+    int status;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    created = calloc(1, sizeof *created);
     if (created == NULL) {
         gpuring_error("out of memory for a transport");
         return GPURING_ERR_NOMEM;
@@ -254,21 +226,12 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
     created->config = *config;
     created->nplans = nplans;
     snprintf(created->hostname, sizeof created->hostname, "%s", config->hostname);
-    created->plans = malloc((size_t) (nplans + 1) * sizeof *created->plans);
-    created->ends = calloc((size_t) nplans + 1, sizeof *created->ends);
-    if (created->plans == NULL || created->ends == NULL) {
-        gpuring_error("out of memory for a transport");
-        status = GPURING_ERR_NOMEM;
-        goto fail;
-    }
-    memcpy(created->plans, plans, (size_t) nplans * sizeof *plans);
-    status = allocate_tables(created);
+    status = list_plans(created, plans);
     if (status != GPURING_OK) {
         goto fail;
     }
-    list_ends(created);
     list_peers(created);
-    status = find_places(created);
+    status = find_locals(created);
     if (status != GPURING_OK) {
         goto fail;
     }
@@ -321,9 +284,9 @@ int gpuring_transport_connect(struct gpuring_transport *transport, const void *c
             status = peer->remote ? gpuring_remote_connect(transport, peer, &blob)
                                   : gpuring_peer_connect(transport, peer, &blob);
         }
+        free(peer->letter);
+        peer->letter = NULL;
     }
-    free(transport->blob);
-    transport->blob = NULL;
     if (status != GPURING_OK) {
         return status;
     }
@@ -349,7 +312,7 @@ void gpuring_transport_settle(struct gpuring_transport *transport)
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_lane *lanes)
 {
-    const struct gpuring_plan *p = transport->plans[plan];
+    const struct gpuring_plan *p = transport->ends[plan].plan;
     const struct gpuring_plan_ends *ends = &transport->ends[plan];
 
     if (transport->config.fifo.slot_bytes[protocol] == 0) {
@@ -402,6 +365,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {
         gpuring_peer_disconnect(transport, &transport->peers[i]);
+        free(transport->peers[i].letter);
     }
     if (transport->staged_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->staged);
@@ -427,8 +391,6 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     free(transport->marks);
     free(transport->conns);
     free(transport->peers);
-    free(transport->blob);
     free(transport->ends);
-    free(transport->plans);
     free(transport);
 }

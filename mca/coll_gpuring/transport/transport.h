@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The connections of one communicator at one rank: creates the FIFOs that the plans name, tells
- * the neighbours how to reach them (one letter each), connects, and binds plans to them.
+ * The connections of one communicator at one rank: creates the FIFOs that the plans name, lets
+ * the neighbours know how to reach them (one letter each), connects, and binds plans to them.
  *
  * Order of calls: create, letter, (they travel), connect, the probe if there is one, try, settle,
  * then bind as often as wanted, destroy.
@@ -67,7 +67,7 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
                              struct gpuring_transport **transport);
 
 /*
- * The ranks at the other ends of this rank's connections, its neighbours, and what it tells each of
+ * The ranks at the other ends of this rank's connections, its neighbours, and the letter to each of
  * them. Neighbours are mutual: each letter is answered by one.
  */
 struct gpuring_transport_letter {

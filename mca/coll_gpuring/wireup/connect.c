@@ -155,8 +155,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
 struct devices {
     struct gpuring_channel_nics channels;
     const struct gpuring_nic_select *routes;
-    const struct gpuring_net_device *devices;
-    int count;
+    const struct gpuring_net_devices *all;
 };
 
 static int way_of(enum gpuring_net_direction direction)
@@ -179,8 +178,9 @@ static bool near_enough(void *context, int net_device, enum gpuring_net_directio
 {
     const struct devices *found = context;
 
-    return net_device < found->count &&
-           gpuring_nic_select_direct(found->routes, &found->devices[net_device], way_of(direction),
+    return net_device < found->all->count &&
+           gpuring_nic_select_direct(found->routes, &found->all->device[net_device],
+                                     way_of(direction),
                                      gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
 }
 
@@ -189,11 +189,8 @@ static void find_devices(const struct gpuring_channels *channels,
                          const struct gpuring_nic_select *routes, struct devices *found,
                          struct gpuring_transport_config *config)
 {
-    *found = (struct devices){.routes = routes};
-    if (config->net_ops->devices(config->net, &found->devices, &found->count) != GPURING_OK) {
-        found->count = 0;
-    }
-    gpuring_channels_nics(channels, config->rank, routes, found->devices, found->count,
+    *found = (struct devices){.routes = routes, .all = config->net_ops->devices(config->net)};
+    gpuring_channels_nics(channels, config->rank, routes, found->all->device, found->all->count,
                           &found->channels);
     config->net_device = device_of_channel;
     config->net_device_context = found;

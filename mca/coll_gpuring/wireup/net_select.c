@@ -100,17 +100,13 @@ static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
 /* The cores near any of the net's devices. */
 static void find_near(const struct gpuring_network *network, cpu_set_t *near)
 {
-    const struct gpuring_net_device *devices;
-    int count = 0;
+    const struct gpuring_net_devices *devices = network->ops->devices(network->net);
 
     CPU_ZERO(near);
-    if (network->ops->devices(network->net, &devices, &count) != GPURING_OK) {
-        return;
-    }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < devices->count; i++) {
         cpu_set_t cores;
 
-        gpuring_cores_near("/sys", devices[i].pci_bus_id, &cores);
+        gpuring_cores_near("/sys", devices->device[i].pci_bus_id, &cores);
         CPU_OR(near, near, &cores);
     }
 }

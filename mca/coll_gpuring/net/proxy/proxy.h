@@ -84,7 +84,8 @@ void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_co
  * Returns 0, GPURING_ERR_TIMEOUT, or the status of the failed link. The link stays the caller's.
  */
 int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds);
-/* Give the connection up and tell the other end so, if it works; remove is still to be called. */
+/* Give the connection up and report that to the other end, if it works; remove is still to be
+ * called. */
 void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status);
 /* What happened to a failed connection; valid until remove. Empty if it has not failed. */
 const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn);

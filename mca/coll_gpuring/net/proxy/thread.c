@@ -25,7 +25,7 @@
 #define NAP_MAX_NS    200000    /* an operation runs: a lane may produce at any time */
 #define BACK_MIN_NS   500000    /* others do the work: how soon they may stop unnoticed, at first */
 #define BACK_MAX_NS   4000000   /* and when they have done it for a while */
-#define NAP_FD_NS     100000000 /* draining only: the nets' descriptors tell everything */
+#define NAP_FD_NS     100000000 /* draining only: the nets' descriptors wake us */
 #define NAP_BLIND_NS  1000000   /* draining, but a net has no descriptor */
 
 int gpuring_proxy_thread_start(pthread_t *thread, void *(*main)(void *), void *argument)

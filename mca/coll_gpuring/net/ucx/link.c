@@ -32,7 +32,7 @@ static const char *remedy(ucs_status_t status)
     case UCS_ERR_NO_MEMORY:
         return "memory is short: lower coll_gpuring_buffer_size, or raise ulimit -l";
     default:
-        return "UCX_LOG_LEVEL=info tells more";
+        return "UCX_LOG_LEVEL=info says more";
     }
 }
 
@@ -230,11 +230,10 @@ fail:
     return status;
 }
 
-int gpuring_ucx_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
+size_t gpuring_ucx_link_handle(const struct gpuring_net_link *link, void *handle)
 {
     memcpy(handle, &link->base.id, sizeof link->base.id);
-    *bytes = sizeof link->base.id;
-    return GPURING_OK;
+    return sizeof link->base.id;
 }
 
 int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_handle,

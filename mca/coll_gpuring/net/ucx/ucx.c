@@ -67,7 +67,7 @@ int gpuring_ucx_load(const char **why)
 static int ucx_error(const char *host, const char *what, ucs_status_t status)
 {
     gpuring_error(
-        "[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info tells more, coll_gpuring_net "
+        "[ucx-call] UCX on %s cannot %s: %s; UCX_LOG_LEVEL=info says more, coll_gpuring_net "
         "chooses another network",
         host, what, gpuring_ucx.ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
@@ -224,8 +224,8 @@ static void report(const struct gpuring_net *net)
     gpuring_ucx.ucp_get_version(&major, &minor, &release);
     gpuring_info(
         "[ucx] network ucx on %s: UCX %u.%u.%u, %d device(s)%s%s; GPU memory: %s", net->base.host,
-        major, minor, release, net->ndevices, net->ndevices > 0 ? ", first " : "",
-        net->ndevices > 0 ? net->devices[0].name : "",
+        major, minor, release, net->devices.count, net->devices.count > 0 ? ", first " : "",
+        net->devices.count > 0 ? net->devices.device[0].name : "",
         cuda ? "[ucx-cuda] this UCX knows CUDA"
              : "[ucx-no-cuda] this UCX has no CUDA support, chunks go through pinned host memory");
 }
@@ -259,18 +259,9 @@ static int open_worker(struct gpuring_net *net)
 static int list_devices(struct gpuring_net *net)
 {
     const char *list = option_given("NET_DEVICES");
-    struct gpuring_net_devices devices = {.count = 0};
-    int status = GPURING_OK;
+    int status = net->no_rdma ? GPURING_OK : gpuring_net_devices_rdma("/sys", list, &net->devices);
 
-    if (!net->no_rdma) {
-        status = gpuring_net_devices_rdma("/sys", list, &devices);
-    }
-    if (status == GPURING_OK) {
-        status = gpuring_net_devices_ip("/sys", list, &devices);
-    }
-    net->devices = devices.device;
-    net->ndevices = devices.count;
-    return status;
+    return status == GPURING_OK ? gpuring_net_devices_ip("/sys", list, &net->devices) : status;
 }
 
 static void ucx_close(struct gpuring_net *net)
@@ -288,7 +279,7 @@ static void ucx_close(struct gpuring_net *net)
         gpuring_ucx.ucp_cleanup(net->context);
     }
     gpuring_net_base_destroy(&net->base);
-    free(net->devices);
+    free(net->devices.device);
     free(net);
 }
 
@@ -358,12 +349,9 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
     return GPURING_OK;
 }
 
-static int ucx_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
-                       int *count)
+static const struct gpuring_net_devices *ucx_devices(const struct gpuring_net *net)
 {
-    *devices = net->devices;
-    *count = net->ndevices;
-    return GPURING_OK;
+    return &net->devices;
 }
 
 static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
@@ -404,7 +392,7 @@ static int ucx_poll(struct gpuring_net *net)
     return gpuring_net_base_events(&net->base);
 }
 
-/* A completed send may still be in UCX's own buffers; a flush tells when they are empty. */
+/* A completed send may still be in UCX's own buffers; a flush ends when they are empty. */
 static int ucx_quiet(struct gpuring_net *net)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};

@@ -113,8 +113,7 @@ struct gpuring_net {
     int efd;
     bool no_rdma; /* it leaves RDMA devices alone */
     uint8_t id[GPURING_UCX_ID_BYTES];
-    struct gpuring_net_device *devices;
-    int ndevices;
+    struct gpuring_net_devices devices;
     struct gpuring_list peers;
     bool dirty;  /* something was sent since the last flush began */
     void *flush; /* request of a flush under way */
@@ -132,7 +131,7 @@ int gpuring_ucx_link_create(struct gpuring_net *net, int device,
                             enum gpuring_net_direction direction,
                             const struct gpuring_net_memory *memory,
                             struct gpuring_net_link **link);
-int gpuring_ucx_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes);
+size_t gpuring_ucx_link_handle(const struct gpuring_net_link *link, void *handle);
 int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_handle,
                              size_t process_bytes, const void *handle, size_t bytes,
                              const char *peer_name);

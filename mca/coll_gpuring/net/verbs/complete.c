@@ -192,7 +192,10 @@ int gpuring_verbs_completions(struct gpuring_net *net)
 
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
          adapter = adapter->next) {
-        for (struct gpuring_verbs_cq *cq = adapter->cqs; cq != NULL; cq = cq->next) {
+        struct gpuring_verbs_cq *cq;
+
+        GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
+        {
             struct ibv_wc wc[POLL_BATCH];
             int count = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
 

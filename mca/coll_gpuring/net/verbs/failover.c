@@ -138,11 +138,13 @@ static void start_recovery(struct gpuring_net_link *link)
     link->recovering = true;
 }
 
-/* Whatever was told over this rail may not have arrived. */
-static void forget_told(struct gpuring_net_link *link, unsigned on)
+/* Whatever was reported over this rail may not have arrived. */
+static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
-        link->rail[r].told = link->rail[r].told && link->rail[r].told_on != on;
+        if (link->rail[r].reported_on == (unsigned) (on - link->rail) + 1) {
+            link->rail[r].reported_on = 0;
+        }
     }
 }
 
@@ -168,7 +170,7 @@ void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs
                  "%s; it goes on by device %s port %d",
                  link->base.net->host, link->base.peer_name, rail->port->adapter->name,
                  rail->port->number, what, remedy, other->port->adapter->name, other->port->number);
-    forget_told(link, (unsigned) (rail - link->rail));
+    forget_reports(link, rail);
     start_recovery(link);
 }
 
@@ -222,10 +224,10 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
 {
     struct gpuring_verbs_rail *lost = &link->rail[rail];
 
-    fail_refused(link); /* the peer is ready, we are not told yet */
+    fail_refused(link); /* the peer is ready, and our link_ready is still to come */
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
     if (gpuring_verbs_has_failed(lost)) {
-        lost->peer_told = true;
+        lost->peer_reported = true;
         start_recovery(link);
     }
 }
@@ -267,8 +269,8 @@ static bool peer_has(const struct gpuring_verbs_rail *lost, const struct gpuring
 }
 
 /* What has arrived of a protocol: the count, and the steps beyond it. */
-static int tell_arrived(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on,
-                        unsigned protocol)
+static int report_arrived(struct gpuring_net_link *link, unsigned lost,
+                          struct gpuring_verbs_rail *on, unsigned protocol)
 {
     uint64_t arrived = link->base.count[protocol].done;
     uint64_t early = link->base.count[protocol].early;
@@ -289,8 +291,8 @@ static int tell_arrived(struct gpuring_net_link *link, unsigned lost, struct gpu
     return status;
 }
 
-/* Say that a rail is lost, and, on the receiving end, what had arrived and was given back. */
-static int tell(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
+/* Report that a rail is lost, and, on the receiving end, what had arrived and was given back. */
+static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
 {
     int status = GPURING_OK;
 
@@ -300,7 +302,7 @@ static int tell(struct gpuring_net_link *link, unsigned lost, struct gpuring_ver
             continue;
         }
         if (status == GPURING_OK) {
-            status = tell_arrived(link, lost, on, p);
+            status = report_arrived(link, lost, on, p);
         }
         if (status == GPURING_OK && link->head[p] > 0) {
             status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p, link->head[p]);
@@ -381,15 +383,14 @@ static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
                                     "see the kernel's log (dmesg)");
         }
     }
-    if (lost->state == GPURING_VERBS_DOWN && !lost->told && on != NULL &&
-        tell(link, r, on) == GPURING_OK) {
-        lost->told = true;
-        lost->told_on = (unsigned) (on - link->rail);
+    if (lost->state == GPURING_VERBS_DOWN && lost->reported_on == 0 && on != NULL &&
+        report_loss(link, r, on) == GPURING_OK) {
+        lost->reported_on = (unsigned) (on - link->rail) + 1;
     }
-    if (lost->state == GPURING_VERBS_DOWN && lost->peer_told && !lost->repeated) {
+    if (lost->state == GPURING_VERBS_DOWN && lost->peer_reported && !lost->repeated) {
         collect(link, lost);
     }
-    return lost->told && lost->peer_told && lost->repeated;
+    return lost->reported_on != 0 && lost->peer_reported && lost->repeated;
 }
 
 void gpuring_verbs_give_up(struct gpuring_net_link *link)
@@ -416,7 +417,7 @@ bool gpuring_verbs_recovery_due(const struct gpuring_net *net)
     GPURING_NET_EACH_LINK(net, link)
     {
         for (unsigned r = 0; link->recovering && r < link->nrails; r++) {
-            if (gpuring_verbs_has_failed(&link->rail[r]) && !link->rail[r].told) {
+            if (gpuring_verbs_has_failed(&link->rail[r]) && link->rail[r].reported_on == 0) {
                 return true;
             }
         }

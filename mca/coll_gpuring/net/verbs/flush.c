@@ -91,7 +91,7 @@ void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rai
     }
 }
 
-/* Also of a failed rail: the peer may have been told that they arrived. */
+/* Also of a failed rail: the peer may know that they arrived. */
 void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     bool more = false;

@@ -120,14 +120,10 @@ static size_t handle_bytes(unsigned rails)
            rails * sizeof(struct gpuring_verbs_address);
 }
 
-int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes)
+size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *handle)
 {
-    if (*bytes < handle_bytes(link->nrails)) {
-        return GPURING_ERR_ARG;
-    }
-    *bytes = handle_bytes(link->nrails);
-    memcpy(handle, &link->mine, *bytes);
-    return GPURING_OK;
+    memcpy(handle, &link->mine, handle_bytes(link->nrails));
+    return handle_bytes(link->nrails);
 }
 
 static bool same_port(const struct gpuring_verbs_address *a, const struct gpuring_verbs_address *b)
@@ -150,7 +146,7 @@ static bool is_path(const struct gpuring_net_link *link, unsigned r)
 
 /*
  * A spare that does not connect is one less. A lane that does not has failed before it began, which
- * the others tell the peer when it is ready to hear. 0, or an errno if there are no others.
+ * the others report when the peer is ready. 0, or an errno if there are no others.
  */
 static int connect_rails(struct gpuring_net_link *link)
 {

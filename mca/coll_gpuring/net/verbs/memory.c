@@ -61,98 +61,86 @@ static int registration_failed(const struct gpuring_net *net,
 int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          const struct gpuring_net_memory *memory, struct gpuring_verbs_mr **result)
 {
-    struct gpuring_verbs_mr *mr = adapter->mrs;
+    struct gpuring_verbs_mr *mr;
     const char *tried;
 
-    while (mr != NULL && (mr->base != memory->base || mr->bytes != memory->bytes)) {
-        mr = mr->next;
+    GPURING_LIST_EACH(mr, &adapter->mrs, struct gpuring_verbs_mr, node)
+    {
+        if (mr->base == memory->base && mr->bytes == memory->bytes) {
+            goto found;
+        }
     }
+    mr = calloc(1, sizeof *mr);
     if (mr == NULL) {
-        mr = calloc(1, sizeof *mr);
-        if (mr == NULL) {
-            gpuring_error("out of memory for a memory registration");
-            return GPURING_ERR_NOMEM;
-        }
-        mr->mr = register_memory(adapter, memory, &tried);
-        if (mr->mr == NULL) {
-            int error = errno;
-
-            free(mr);
-            return registration_failed(net, adapter, memory->bytes, tried, error);
-        }
-        mr->base = memory->base;
-        mr->bytes = memory->bytes;
-        mr->next = adapter->mrs;
-        adapter->mrs = mr;
+        gpuring_error("out of memory for a memory registration");
+        return GPURING_ERR_NOMEM;
     }
+    mr->mr = register_memory(adapter, memory, &tried);
+    if (mr->mr == NULL) {
+        int error = errno;
+
+        free(mr);
+        return registration_failed(net, adapter, memory->bytes, tried, error);
+    }
+    mr->base = memory->base;
+    mr->bytes = memory->bytes;
+    gpuring_list_prepend(&adapter->mrs, &mr->node);
+found:
     mr->uses++;
     *result = mr;
     return GPURING_OK;
 }
 
-void gpuring_verbs_mr_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_mr *mr)
+void gpuring_verbs_mr_put(struct gpuring_verbs_mr *mr)
 {
-    struct gpuring_verbs_mr **at = &adapter->mrs;
-
-    if (--mr->uses > 0) {
-        return;
+    if (--mr->uses == 0) {
+        gpuring_list_remove(&mr->node);
+        gpuring_verbs.dereg_mr(mr->mr);
+        free(mr);
     }
-    while (*at != mr) {
-        at = &(*at)->next;
-    }
-    *at = mr->next;
-    gpuring_verbs.dereg_mr(mr->mr);
-    free(mr);
 }
 
 int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          unsigned entries, struct gpuring_verbs_cq **result)
 {
-    unsigned most = (unsigned) adapter->attr.max_cqe, want = GPURING_VERBS_CQ_ENTRIES;
-    struct gpuring_verbs_cq *cq = adapter->cqs;
+    unsigned most = (unsigned) adapter->attr.max_cqe;
+    unsigned want = GPURING_VERBS_CQ_ENTRIES < entries ? entries : GPURING_VERBS_CQ_ENTRIES;
+    struct gpuring_verbs_cq *cq;
 
-    while (cq != NULL && cq->room - cq->used < entries) {
-        cq = cq->next;
-    }
-    if (cq == NULL) {
-        want = want < entries ? entries : want;
-        want = want > most ? most : want;
-        cq = calloc(1, sizeof *cq);
-        if (cq != NULL) {
-            cq->cq = gpuring_verbs.create_cq(adapter->context, (int) want, cq, adapter->channel, 0);
+    GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
+    {
+        if (cq->room - cq->used >= entries) {
+            goto found;
         }
-        if (cq == NULL || cq->cq == NULL || want < entries) {
-            gpuring_error("%s cannot create a completion queue of %u entries with device %s: %s; "
-                          "fewer channels (coll_gpuring_max_channels) need fewer",
-                          net->base.host, want, adapter->name, strerror(errno));
-            if (cq != NULL && cq->cq != NULL) {
-                gpuring_verbs.destroy_cq(cq->cq);
-            }
-            free(cq);
-            return GPURING_ERR_NOMEM;
-        }
-        cq->room = want;
-        cq->next = adapter->cqs;
-        adapter->cqs = cq;
     }
+    cq = calloc(1, sizeof *cq);
+    want = want > most ? most : want;
+    if (cq != NULL && want >= entries) {
+        cq->cq = gpuring_verbs.create_cq(adapter->context, (int) want, cq, adapter->channel, 0);
+    }
+    if (cq == NULL || cq->cq == NULL) {
+        gpuring_error("%s cannot create a completion queue of %u entries with device %s: %s; "
+                      "fewer channels (coll_gpuring_max_channels) need fewer",
+                      net->base.host, want, adapter->name,
+                      strerror(want < entries ? ENOSPC : errno));
+        free(cq);
+        return GPURING_ERR_NOMEM;
+    }
+    cq->room = want;
+    gpuring_list_prepend(&adapter->cqs, &cq->node);
+found:
     cq->used += entries;
     *result = cq;
     return GPURING_OK;
 }
 
-void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_cq *cq,
-                          unsigned entries)
+void gpuring_verbs_cq_put(struct gpuring_verbs_cq *cq, unsigned entries)
 {
-    struct gpuring_verbs_cq **at = &adapter->cqs;
-
     cq->used -= entries;
     if (cq->used > 0) {
         return;
     }
-    while (*at != cq) {
-        at = &(*at)->next;
-    }
-    *at = cq->next;
+    gpuring_list_remove(&cq->node);
     if (cq->events > 0) {
         gpuring_verbs.ack_cq_events(cq->cq, cq->events);
     }

@@ -43,7 +43,7 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
     return best > 0;
 }
 
-/* The place of the partition key in the port's table. The top bit says how much of a member the
+/* The index of the partition key in the port's table. The top bit says how much of a member the
  * port is, and is not part of the key. */
 static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
@@ -153,6 +153,8 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
     if (adapter == NULL) {
         return NULL;
     }
+    gpuring_list_init(&adapter->cqs);
+    gpuring_list_init(&adapter->mrs);
     snprintf(adapter->name, sizeof adapter->name, "%s", gpuring_verbs.get_device_name(device));
     adapter->context = gpuring_verbs.open_device(device);
     if (adapter->context == NULL) {

@@ -18,7 +18,7 @@ static int rail_error(const struct gpuring_net_link *link, const struct gpuring_
     return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
-/* A device tells how much it can send inline only by refusing more. */
+/* How much a device can send inline shows only when it refuses more. */
 static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                      bool device_memory)
 {
@@ -209,10 +209,10 @@ void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_ve
         gpuring_verbs.destroy_qp(rail->flush_qp);
     }
     if (rail->cq != NULL) {
-        gpuring_verbs_cq_put(rail->port->adapter, rail->cq, link->cq_room);
+        gpuring_verbs_cq_put(rail->cq, link->cq_room);
     }
     if (rail->mr != NULL) {
-        gpuring_verbs_mr_put(rail->port->adapter, rail->mr);
+        gpuring_verbs_mr_put(rail->mr);
     }
     free(rail->sent);
     *rail = (struct gpuring_verbs_rail){.port = rail->port};

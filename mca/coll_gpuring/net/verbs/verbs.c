@@ -109,20 +109,9 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
     return GPURING_OK;
 }
 
-static int verbs_devices(struct gpuring_net *net, const struct gpuring_net_device **devices,
-                         int *count)
+static const struct gpuring_net_devices *verbs_devices(const struct gpuring_net *net)
 {
-    *devices = net->devices.device;
-    *count = net->devices.count;
-    return GPURING_OK;
-}
-
-static int verbs_process_handle(struct gpuring_net *net, void *handle, size_t *bytes)
-{
-    (void) net;
-    (void) handle;
-    *bytes = 0;
-    return GPURING_OK;
+    return &net->devices;
 }
 
 static int verbs_poll(struct gpuring_net *net)
@@ -160,8 +149,11 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
     *fd = net->epoll;
     for (struct gpuring_verbs_adapter *adapter = net->adapters; adapter != NULL;
          adapter = adapter->next) {
+        struct gpuring_verbs_cq *cq;
+
         take_notifications(adapter);
-        for (struct gpuring_verbs_cq *cq = adapter->cqs; cq != NULL; cq = cq->next) {
+        GPURING_LIST_EACH(cq, &adapter->cqs, struct gpuring_verbs_cq, node)
+        {
             if (ibv_req_notify_cq(cq->cq, 0) != 0) {
                 status = GPURING_AGAIN;
             }
@@ -181,7 +173,6 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .close = verbs_close,
     .devices = verbs_devices,
     .device_memory = gpuring_verbs_device_memory,
-    .process_handle = verbs_process_handle,
     .link_create = gpuring_verbs_link_create,
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Inside of the net `verbs`: reliable connected queue pairs, connected by handles.
+ * Inside of the net `verbs`: reliable connected queue pairs.
  *
- * A link has one or more rails: queue pairs, each with its like at the peer. The first ones, its
- * lanes on the link's own port, carry slots in turn; the others, one on each of the next ports of
- * the host, are spares: they carry all when no lane is left.
+ * A link has rails: queue pairs, each with its like at the peer. The first ones, its lanes on the
+ * link's own port, carry slots in turn; the others, on the next ports of the host, are spares.
  *
- * A slot is one RDMA WRITE WITH IMMEDIATE from the sender's slot into the receiver's; the immediate
- * value says which step it is, and consumes a receive that was posted before. A credit is the same
- * with no bytes, in the other direction. Either side can always receive what the other may send:
- * at most nslots steps, or credits, of each protocol, and what failing over needs.
+ * A slot is an RDMA WRITE WITH IMMEDIATE from the sender's slot into the receiver's; a credit is
+ * the same with no bytes, in the other direction. Each consumes a receive that was posted before:
+ * there are as many as the peer may use, for nslots steps, or credits, of each protocol, and for
+ * failover.
  *
  *   immediate value   31     30 29  27 26  24 23     22 21                   0
  *     data            | protocol | head (14 bits)       | step (16 bits)       |
@@ -18,24 +17,21 @@
  *     control         |   3      | kind | rail | protocol | number (22 bits)   |
  *
  * These are the low bits of counts, of which the receiver knows one that differs by less. The head
- * of data is that of the link's pair (net.h), as of when it is posted, or posted again; 0 without a
- * pair.
+ * of data is that of the link's pair (net.h), as of when it is posted, or posted again.
  *
- * Sends are reported to us selectively: the last slot of those posted together, large slots (the
- * lane waits for them), anything while no report is awaited, and every so often. Should the last
- * reported one be done and slots have been posted after it, an empty write asks for another report,
- * so that SENT never waits for a further post.
+ * Sends are signaled selectively: the last slot of those posted together, large slots, anything
+ * while no completion is awaited, and every so often. If slots were posted after the last signaled
+ * send when that completes, an empty write follows, so that no slot waits for a further post.
  *
- * A rail on which nothing happens while the proxy is awake is tried with an empty write every
- * second: a receiver learns that its sender's host is gone, though it has nothing to send.
+ * Of a rail on which nothing happens, an empty write every second finds out whether it still works,
+ * while the proxy is awake: a receiver learns that its sender's host is gone.
  *
- * Failing over (net/verbs/failover.c): either end may find that a rail has failed. It puts its
- * queue pair into the error state, takes what had arrived, and from then on nothing that is still
- * on its way can reach its memory; then it says LOST on another rail, the receiving end after
- * ARRIVED, its count for each protocol, and EARLY, the steps beyond it that wait for their turn.
- * The other end does likewise. The sender repeats what it had posted on the rail and is not among
- * these: exactly what has not arrived. A step that has may be published at any time, and its slot
- * must not be written again; so nothing arrives twice.
+ * Failover (net/verbs/failover.c): the end that finds a failed rail puts its queue pair into the
+ * error state and takes what had arrived; nothing on its way can reach its memory any more. Then it
+ * reports LOST on another rail, the receiving end after ARRIVED, its count for each protocol, and
+ * EARLY, the steps beyond it that have come out of turn. The other end does likewise. The sender
+ * repeats exactly what it had posted on the rail and is not among these: a slot that has arrived
+ * may be in use and must not be written again.
  *
  * Everything below is guarded by the gate.
  */
@@ -46,6 +42,7 @@
 
 #include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/net/list.h"
+#include "mca/coll_gpuring/util/list.h"
 
 /* Without their prefix, because some names are macros of the header as well. */
 #define GPURING_VERBS_FUNCTIONS(F) \
@@ -114,7 +111,7 @@ void gpuring_verbs_use(const struct gpuring_verbs *functions);
 #define GPURING_VERBS_EARLY_PARTS (GPURING_FIFO_MAX_SLOTS / GPURING_VERBS_EARLY_BITS)
 
 struct gpuring_verbs_mr {
-    struct gpuring_verbs_mr *next;
+    struct gpuring_list node;
     void *base;
     size_t bytes;
     struct ibv_mr *mr;
@@ -123,7 +120,7 @@ struct gpuring_verbs_mr {
 
 /* Links of an adapter share completion queues as long as there is room. */
 struct gpuring_verbs_cq {
-    struct gpuring_verbs_cq *next;
+    struct gpuring_list node;
     struct ibv_cq *cq;
     unsigned room, used;
     unsigned events; /* to be acknowledged before it is destroyed */
@@ -135,8 +132,7 @@ struct gpuring_verbs_adapter {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_device_attr attr;
-    struct gpuring_verbs_cq *cqs;
-    struct gpuring_verbs_mr *mrs;
+    struct gpuring_list cqs, mrs;
     struct ibv_mr *discard; /* where flushing reads go; NULL until one is needed */
     char name[64];
     bool removed; /* the device is gone for good */
@@ -198,10 +194,9 @@ struct gpuring_verbs_rail {
     int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* After it has failed: */
     uint64_t failed_ns;
-    bool told;      /* the peer was told, on rail told_on */
-    bool peer_told; /* the peer has told us */
-    bool repeated;  /* sending: what it had not brought is in link->again */
-    unsigned told_on;
+    unsigned reported_on; /* the rail that carried our LOST, + 1; 0: none */
+    bool peer_reported;   /* the peer's LOST has come */
+    bool repeated;        /* sending: what it had not brought is in link->again */
     /* Slots in a GPU's memory that need flushing (net/verbs/flush.c): bits step % 64 of what has
      * arrived since the last flush began, and before. */
     struct ibv_qp *flush_qp; /* connected with itself; NULL: not needed */
@@ -268,7 +263,7 @@ _Static_assert(GPURING_PROTOCOL_COUNT <= VERBS_IMM_CONTROL, "two bits of the imm
 _Static_assert(GPURING_VERBS_MAX_RAILS <= 8, "three bits of it");
 
 /*
- * Work request ids:  | place of the link in the table | rail | receive | flush | bits of a number |
+ * Work request ids:  | index of the link in the table | rail | receive | flush | bits of a number |
  *                     63                            32 31  29 28        27      26              0
  */
 #define VERBS_ID_RAIL_AT 29
@@ -292,7 +287,7 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
                               enum gpuring_net_direction direction,
                               const struct gpuring_net_memory *memory,
                               struct gpuring_net_link **link);
-int gpuring_verbs_link_handle(struct gpuring_net_link *link, void *handle, size_t *bytes);
+size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *handle);
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
                                size_t process_bytes, const void *handle, size_t bytes,
                                const char *peer_name);
@@ -301,11 +296,10 @@ void gpuring_verbs_link_close(struct gpuring_net_link *link);
 /* net/verbs/memory.c: registration, completion queues */
 int gpuring_verbs_mr_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          const struct gpuring_net_memory *memory, struct gpuring_verbs_mr **mr);
-void gpuring_verbs_mr_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_mr *mr);
+void gpuring_verbs_mr_put(struct gpuring_verbs_mr *mr);
 int gpuring_verbs_cq_get(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter,
                          unsigned entries, struct gpuring_verbs_cq **cq);
-void gpuring_verbs_cq_put(struct gpuring_verbs_adapter *adapter, struct gpuring_verbs_cq *cq,
-                          unsigned entries);
+void gpuring_verbs_cq_put(struct gpuring_verbs_cq *cq, unsigned entries);
 int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
                                 const struct gpuring_net_memory *memory);
 
@@ -387,7 +381,8 @@ void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_ve
 void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
                               unsigned protocol, uint32_t number);
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
-/* As the net's link_ready: lanes that did not connect have failed, and the peer can be told. */
+/* As the net's link_ready: lanes that did not connect have failed, and the peer can take the
+ * report. */
 void gpuring_verbs_ready(struct gpuring_net_link *link);
 /* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);

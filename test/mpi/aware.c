@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What libgpuring_aware.so adds, preloaded: the answer that this MPI takes GPU buffers, and calls
+ * that touch a buffer before any component is asked.
+ *
+ *   aware [-n] FOLDER     -n: the answer must be no, and nothing else is tried
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi-ext.h>
+
+#include "harness.h"
+
+#define COUNT 3000
+
+static int *gpu, *gpu_too, host[COUNT], got[COUNT];
+static MPI_Datatype every_other;
+
+static void fill(int *to, int seed)
+{
+    for (int i = 0; i < COUNT; i++) {
+        host[i] = seed * 100000 + i;
+    }
+    harness_write(to, host, sizeof host);
+}
+
+/* Every step-th of the first n elements is that of `seed`, the others of `other`. */
+static bool holds(const int *from, int n, int step, int seed, int other)
+{
+    harness_read(got, from, sizeof got);
+    for (int i = 0; i < COUNT; i++) {
+        if (got[i] != (i < n && i % step == 0 ? seed : other) * 100000 + i) {
+            printf("# rank %d: element %d is %d\n", harness_rank, i, got[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Between GPU and host memory, in two pieces. */
+static void pack(bool in_gpu, bool packed_gpu, bool out_gpu)
+{
+    int size = COUNT * (int) sizeof(int), at = 0, from_at = 0, n = COUNT / 2;
+    int *plain = malloc((size_t) size), *packed_host = malloc((size_t) size);
+    int *packed = packed_gpu ? harness_alloc((size_t) size) : packed_host;
+    bool good;
+
+    fill(gpu, 1);
+    fill(gpu_too, 2);
+    memcpy(plain, host, (size_t) size);
+    harness_read(host, gpu, sizeof host);
+    MPI_Pack(in_gpu ? gpu : host, n - 1, every_other, packed, size, &at, MPI_COMM_WORLD);
+    MPI_Pack((in_gpu ? gpu : host) + 2 * (n - 1), 1, every_other, packed, size, &at,
+             MPI_COMM_WORLD);
+    MPI_Unpack(packed, at, &from_at, out_gpu ? gpu_too : plain, n, every_other, MPI_COMM_WORLD);
+    if (!out_gpu) {
+        harness_write(gpu_too, plain, (size_t) size);
+    }
+    good = at == n * (int) sizeof(int) && from_at == at && holds(gpu_too, COUNT, 2, 1, 2);
+    if (packed_gpu) {
+        harness_free(packed);
+    }
+    free(packed_host);
+    free(plain);
+    harness_check(good, "MPI_Pack %s to %s, MPI_Unpack to %s", in_gpu ? "GPU" : "host",
+                  packed_gpu ? "GPU" : "host", out_gpu ? "GPU" : "host");
+}
+
+static void replace(void)
+{
+    int next = (harness_rank + 1) % harness_size;
+    int last = (harness_rank + harness_size - 1) % harness_size, count;
+    MPI_Status status;
+
+    fill(gpu, harness_rank);
+    MPI_Sendrecv_replace(gpu, COUNT / 2, every_other, next, 3, last, 3, MPI_COMM_WORLD, &status);
+    MPI_Get_count(&status, every_other, &count);
+    harness_check(count == COUNT / 2 && status.MPI_SOURCE == last &&
+                      holds(gpu, COUNT, 2, last, harness_rank),
+                  "MPI_Sendrecv_replace");
+}
+
+static void file(const char *folder)
+{
+    int size = COUNT / 2 * (int) sizeof(int), count;
+    MPI_Status status;
+    char path[4096];
+    MPI_File opened;
+
+    snprintf(path, sizeof path, "%s/file", folder);
+    MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &opened);
+    fill(gpu, harness_rank);
+    fill(gpu_too, 9);
+    MPI_File_write_at_all(opened, harness_rank * size, gpu, COUNT / 2, every_other,
+                          MPI_STATUS_IGNORE);
+    MPI_File_sync(opened);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_File_read_at(opened, harness_rank * size, gpu_too, COUNT / 4, every_other, &status);
+    MPI_Get_count(&status, every_other, &count);
+    MPI_File_close(&opened);
+    harness_check(count == COUNT / 4 && holds(gpu_too, COUNT / 2, 2, harness_rank, 9),
+                  "MPI_File_write_at_all and MPI_File_read_at");
+}
+
+static void refused(void)
+{
+    int window[4], class_put = 0, class_create = 0;
+    MPI_Win win, none;
+
+    MPI_Win_create(window, sizeof window, sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_fence(0, win);
+    MPI_Error_class(MPI_Put(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, win), &class_put);
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
+    MPI_Error_class(MPI_Win_create(gpu, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &none), &class_create);
+    harness_check(class_put == MPI_ERR_BUFFER && class_create == MPI_ERR_BUFFER,
+                  "one-sided calls on GPU memory are MPI errors");
+}
+
+int main(int argc, char **argv)
+{
+    bool none = argc > 1 && strcmp(argv[1], "-n") == 0;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    harness_check((MPIX_Query_cuda_support() == 1) == !none, "MPIX_Query_cuda_support says %s",
+                  none ? "no" : "yes");
+    if (none) {
+        return harness_finish();
+    }
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &every_other);
+    MPI_Type_commit(&every_other);
+    gpu = harness_alloc(sizeof host);
+    gpu_too = harness_alloc(sizeof host);
+    for (int way = 0; way < 8; way++) {
+        pack((way & 4) != 0, (way & 2) != 0, (way & 1) != 0);
+    }
+    replace();
+    file(argv[1]);
+    refused();
+    harness_free(gpu);
+    harness_free(gpu_too);
+    MPI_Type_free(&every_other);
+    return harness_finish();
+}
