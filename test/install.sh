@@ -92,9 +92,6 @@ check "without a prefix, the components go to Open MPI's folder" \
 check "they are there" test -f "$base/default$openmpi/mca_coll_gpuring.so"
 
 check "an Open MPI that is not there is refused" refuses 'no .*/bin/mpicc' --with-mpi=/nowhere
-check "a source tree that is none is refused or not needed" \
-    sh -c 'cd "$1" && "$2/configure" --without-cuda --with-ompi-source=/nowhere >out 2>&1 ||
-           grep -q "no Open MPI source tree" out' sh "$base" "$source"
 check "a CUDA toolkit that is not there is refused" refuses 'cuda was not found' --with-cuda=/nowhere
 check "an unknown sanitizer is refused" \
     refuses 'does not take -fsanitize=nonsense' --without-cuda --enable-sanitizers=nonsense
