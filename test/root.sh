@@ -23,7 +23,7 @@ cannot() {
 if [ ! -f "$root/made" ]; then
     mirror=${GPURING_DEBIAN_MIRROR:-http://deb.debian.org/debian}
     packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
-    packages=$packages,libpmix-dev,libcmocka-dev,iproute2
+    packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2
     rm -rf "$root"
     mkdir -p "$root"
     if command -v mmdebstrap >/dev/null 2>&1; then
