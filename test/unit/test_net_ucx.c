@@ -85,8 +85,19 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
                  &peer_bytes) != 0) {
         return status != GPURING_OK ? status : GPURING_ERR_PEER;
     }
-    return lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
-                            sender ? "rank 1 on receiver" : "rank 0 on sender");
+    status = lane_end_connect(&side->end, peer_process, peer_process_bytes, peer_handle, peer_bytes,
+                              sender ? "rank 1 on receiver" : "rank 0 on sender");
+    /* By its address the peer finds the endpoint that it has: with endpoints, too, it is the same.
+     */
+    memcpy(peer_process, process, process_bytes);
+    peer_process_bytes = sizeof process;
+    return status ? status
+           : gpuring_net_ucx.process_handle(side->net, process, &peer_process_bytes) !=
+                       GPURING_OK ||
+                   peer_process_bytes != process_bytes ||
+                   memcmp(process, peer_process, process_bytes) != 0
+               ? GPURING_ERR_DATA
+               : GPURING_OK;
 }
 
 /* A barrier that keeps both processes until both are done, as MPI_Finalize does. */

@@ -71,20 +71,18 @@ enum gpuring_net_direction { GPURING_NET_SEND, GPURING_NET_RECV };
 struct gpuring_net_config {
     struct gpuring_gate *gate; /* the proxy's; guards the net and all of its links */
     const char *hca;           /* include/exclude list, NULL or "": all */
-    double
-        timeout; /* seconds without an answer after which a link counts as dead; 0: net's default */
-    int verbs_timeout;       /* local ACK timeout exponent, -1: default */
-    int verbs_retry_count;   /* -1: default */
-    int verbs_gid_index;     /* 0: choose; n + 1: GID n of the port */
-    int verbs_service_level; /* 0..15 */
-    int verbs_traffic_class; /* 0..255 */
-    int verbs_pkey;          /* partition key without its membership bit; 0: the port's first */
-    int verbs_mtu;           /* at most, an enum ibv_mtu; 0: the port's */
-    int verbs_qps;           /* queue pairs of a link that carry slots; 0: one */
-    int verbs_spares;        /* further ports that a link may fail over to */
-    int ucx_rails;           /* devices a connection is spread over, at most; 0: UCX's choice */
-    bool ucx_no_rdma;        /* UCX is to leave RDMA devices alone */
-    const char *local_host;  /* for messages */
+    int verbs_timeout;         /* local ACK timeout exponent, -1: default */
+    int verbs_retry_count;     /* -1: default */
+    int verbs_gid_index;       /* 0: choose; n + 1: GID n of the port */
+    int verbs_service_level;   /* 0..15 */
+    int verbs_traffic_class;   /* 0..255 */
+    int verbs_pkey;            /* partition key without its membership bit; 0: the port's first */
+    int verbs_mtu;             /* at most, an enum ibv_mtu; 0: the port's */
+    int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
+    int verbs_spares;          /* further ports that a link may fail over to */
+    int ucx_rails;             /* devices a connection is spread over, at most; 0: UCX's choice */
+    bool ucx_no_rdma;          /* UCX is to leave RDMA devices alone */
+    const char *local_host;    /* for messages */
 };
 
 struct gpuring_net_ops {

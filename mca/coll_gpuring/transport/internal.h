@@ -45,23 +45,21 @@ struct gpuring_block {
  * The status page: one per rank and communicator, in host memory that the ranks of the node map.
  * A peer reads there what this rank is doing, and stops it through the abort word.
  *
- *   0         16      20    24          32         36     40         48       56         60     64
- *   | id[2]   | abort | pid | operation | activity | core | on_hosts | on_gpu | mappings | unused |
+ *   0         16      20         24          32         40       48     52         56
+ *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings |
  */
 struct gpuring_status_page {
     uint64_t id[2];     /* of the wire-up; constant after creation */
     uint32_t abort;     /* written by anyone with release, polled by the executor (acquire) */
-    uint32_t pid;       /* constant after creation */
-    uint64_t operation; /* written by the owner (relaxed), read by peers for messages only */
-    uint32_t activity;  /* likewise */
-    uint32_t core;      /* likewise: where it last entered an operation, + 1; 0: not known */
+    uint32_t activity;  /* written by the owner (relaxed), read by peers for messages only */
+    uint64_t operation; /* likewise */
     /* Numbers of the last calls on this communicator with host buffers and with GPU buffers, as all
      * ranks count them; written by the owner, on_hosts with release after an earlier on_gpu. */
     uint64_t on_hosts, on_gpu;
+    uint32_t core;     /* of the owner when it last entered an operation, + 1; 0: not known */
     uint32_t mappings; /* peers that have the owner's device memory mapped; see region.c */
-    uint32_t unused;
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 64, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 56, "shared between processes");
 
 /* One end of one connection. */
 struct gpuring_conn {

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -202,7 +201,6 @@ static int create_memory(struct gpuring_transport *transport)
     if (status == GPURING_OK) {
         transport->page = memory;
         memcpy(transport->page->id, config->unique_id, sizeof transport->page->id);
-        transport->page->pid = (uint32_t) getpid();
     }
     if (status == GPURING_OK && config->device_ops->reach != NULL) {
         status = config->device_ops->reach(config->device, memory, sizeof *transport->page);

@@ -137,7 +137,6 @@ static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
     const struct gpuring_net_config config = {
         .gate = &gate,
         .hca = gpuring_params.verbs_hca,
-        .timeout = gpuring_params.timeout,
         .verbs_timeout = gpuring_params.verbs_timeout,
         .verbs_retry_count = gpuring_params.verbs_retry_count,
         .verbs_qps = gpuring_params.verbs_qps,

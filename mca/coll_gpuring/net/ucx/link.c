@@ -74,23 +74,10 @@ static void on_ep_error(void *argument, ucp_ep_h ep, ucs_status_t status)
     peer_failed(argument, status);
 }
 
-static struct gpuring_ucx_peer *find_peer(struct gpuring_net *net, const uint8_t *id)
+static int peer_create(struct gpuring_net *net, const void *address, size_t bytes, const char *name,
+                       struct gpuring_ucx_peer **result)
 {
-    struct gpuring_ucx_peer *peer;
-
-    GPURING_LIST_EACH(peer, &net->peers, struct gpuring_ucx_peer, node)
-    {
-        if (peer->status == GPURING_OK && memcmp(peer->id, id, sizeof peer->id) == 0) {
-            return peer;
-        }
-    }
-    return NULL;
-}
-
-static int peer_create(struct gpuring_net *net, const uint8_t *id, const void *address,
-                       const char *name, struct gpuring_ucx_peer **result)
-{
-    struct gpuring_ucx_peer *peer = calloc(1, sizeof *peer);
+    struct gpuring_ucx_peer *peer = calloc(1, sizeof *peer + bytes);
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -104,7 +91,8 @@ static int peer_create(struct gpuring_net *net, const uint8_t *id, const void *a
         return GPURING_ERR_NOMEM;
     }
     peer->net = net;
-    memcpy(peer->id, id, sizeof peer->id);
+    peer->bytes = bytes;
+    memcpy(peer->address, address, bytes);
     status = gpuring_ucx.ucp_ep_create(net->worker, &params, &peer->ep);
     if (status != UCS_OK) {
         gpuring_error("UCX on %s cannot create an endpoint to %s: %s; %s", net->base.host, name,
@@ -117,17 +105,17 @@ static int peer_create(struct gpuring_net *net, const uint8_t *id, const void *a
     return GPURING_OK;
 }
 
-static int peer_get(struct gpuring_net *net, const uint8_t *handle, size_t bytes,
-                    const char *peer_name, struct gpuring_ucx_peer **peer)
+static int peer_get(struct gpuring_net *net, const void *address, size_t bytes, const char *name,
+                    struct gpuring_ucx_peer **peer)
 {
-    if (bytes <= GPURING_UCX_ID_BYTES) {
-        gpuring_error("%s sent no UCX address: does it run the same version of coll/gpuring?",
-                      peer_name);
-        return GPURING_ERR_PEER;
+    GPURING_LIST_EACH(*peer, &net->peers, struct gpuring_ucx_peer, node)
+    {
+        if ((*peer)->status == GPURING_OK && (*peer)->bytes == bytes &&
+            memcmp((*peer)->address, address, bytes) == 0) {
+            return GPURING_OK;
+        }
     }
-    *peer = find_peer(net, handle);
-    return *peer != NULL ? GPURING_OK
-                         : peer_create(net, handle, handle + GPURING_UCX_ID_BYTES, peer_name, peer);
+    return peer_create(net, address, bytes, name, peer);
 }
 
 /* Begin to close; NULL: closed already (or cannot be). */
@@ -244,7 +232,7 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
     struct gpuring_ucx_peer *peer;
     int status;
 
-    if (bytes != sizeof link->peer_id) {
+    if (bytes != sizeof link->peer_id || process_bytes == 0) {
         gpuring_error("%s sent no handle of a UCX connection: does it run the same version of "
                       "coll/gpuring, with the same coll_gpuring_net?",
                       peer_name);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 
 #include "mca/coll_gpuring/net/list.h"
@@ -333,11 +332,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
     gpuring_net_base_init(&net->base, config);
     net->efd = -1;
     gpuring_list_init(&net->peers);
-    if (getrandom(net->id, sizeof net->id, 0) != (ssize_t) sizeof net->id) {
-        gpuring_error("the network ucx cannot get random bytes: %s", strerror(errno));
-        status = GPURING_ERR_IO;
-    }
-    status = status == GPURING_OK ? open_context(net, config) : status;
+    status = open_context(net, config);
     status = status == GPURING_OK ? open_worker(net) : status;
     status = status == GPURING_OK ? list_devices(net) : status;
     if (status != GPURING_OK) {
@@ -365,15 +360,14 @@ static int ucx_process_handle(struct gpuring_net *net, void *handle, size_t *byt
     status = gpuring_ucx.ucp_worker_get_address(net->worker, &address, &length);
     if (status != UCS_OK) {
         result = ucx_error(net->base.host, "give its address", status);
-    } else if (*bytes < sizeof net->id + length) {
+    } else if (*bytes < length) {
         gpuring_error("the UCX address of this process takes %zu bytes, %zu are too few: fewer "
                       "devices in UCX_NET_DEVICES shorten it",
                       length, *bytes);
         result = GPURING_ERR_ARG;
     } else {
-        memcpy(handle, net->id, sizeof net->id);
-        memcpy((uint8_t *) handle + sizeof net->id, address, length);
-        *bytes = sizeof net->id + length;
+        memcpy(handle, address, length);
+        *bytes = length;
     }
     if (status == UCS_OK) {
         gpuring_ucx.ucp_worker_release_address(net->worker, address);

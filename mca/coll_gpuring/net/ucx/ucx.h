@@ -59,9 +59,6 @@ int gpuring_ucx_load(const char **why);
 /* The same into `table` from any library, each time anew; for the above and for tests. */
 int gpuring_ucx_load_from(const char *library, struct gpuring_ucx *table, char *why, size_t size);
 
-/* What all links of a process share: its id, which is random, and the address of its worker. */
-#define GPURING_UCX_ID_BYTES 16
-
 /*
  * Header of a message, in the byte order of the hosts (they compare theirs in AllGather 1):
  *   0        8        16       24      28         30
@@ -89,11 +86,12 @@ struct gpuring_ucx_op {
 struct gpuring_ucx_peer {
     struct gpuring_list node; /* in the net's peers */
     struct gpuring_net *net;
-    uint8_t id[GPURING_UCX_ID_BYTES];
     ucp_ep_h ep;
     int status;              /* 0, or GPURING_ERR_* once the endpoint failed */
     ucs_status_t ucx_status; /* why */
     void *closing;           /* request of the close, while the net closes */
+    size_t bytes;
+    uint8_t address[]; /* of its worker: unique, and the handle of its process */
 };
 
 struct gpuring_net_link {
@@ -112,7 +110,6 @@ struct gpuring_net {
     ucp_worker_h worker;
     int efd;
     bool no_rdma; /* it leaves RDMA devices alone */
-    uint8_t id[GPURING_UCX_ID_BYTES];
     struct gpuring_net_devices devices;
     struct gpuring_list peers;
     bool dirty;  /* something was sent since the last flush began */
