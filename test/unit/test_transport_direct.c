@@ -48,10 +48,13 @@ static void (*copy)(void *to, const void *from, size_t bytes);
 static void (*arm)(const char *list);
 static long (*held)(void);
 
-static bool near_by(void *context, int net_device, enum gpuring_net_direction direction)
+static int near_by(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
+                   enum gpuring_net_direction direction, bool *direct)
 {
-    (void) net_device;
-    return (*(const unsigned *) context >> direction & 1) != 0;
+    (void) algorithm;
+    (void) channel;
+    *direct = (*(const unsigned *) context >> direction & 1) != 0;
+    return 0;
 }
 
 static void rank_open(struct rank *self, int r, unsigned *ways)
@@ -70,8 +73,8 @@ static void rank_open(struct rank *self, int r, unsigned *ways)
         .fifo = {.nslots = 4, .slot_bytes = {SLOT_BYTES, SLOT_BYTES, SLOT_BYTES}},
         .device_ops = ops,
         .net_ops = &gpuring_net_verbs,
-        .net_direct = ways != NULL ? near_by : NULL,
-        .net_direct_context = ways,
+        .net_device = ways != NULL ? near_by : NULL,
+        .net_device_context = ways,
     };
 
     gates[r] = (struct gpuring_gate) GPURING_GATE_INIT;

@@ -44,14 +44,6 @@ int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16])
     return is_link_local(gid) ? 2 : 3; /* link-local: needs luck */
 }
 
-/* One of the numbered attributes of a port. */
-static void port_line(const char *root, const struct gpuring_net_device *device,
-                      const char *attribute, int number, char *line, int size)
-{
-    gpuring_net_line(line, size, "%s/class/infiniband/%s/ports/%d/%s/%d", root, device->name,
-                     device->port, attribute, number);
-}
-
 /* The best GID of the port, the first one of equals; false if it has none that can be used. */
 static bool choose_gid(const char *root, const struct gpuring_net_device *device,
                        struct gpuring_nic *nic)
@@ -62,23 +54,22 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
 
     for (int i = 0; i < GIDS_MAX; i++) {
         uint8_t gid[16];
-        bool version_2;
         int rank;
 
-        port_line(root, device, "gids", i, line, sizeof line);
+        gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/gids/%d", root,
+                         device->name, device->port, i);
         if (line[0] == '\0') {
             break; /* the table ends here */
         }
         if (inet_pton(AF_INET6, line, gid) != 1) {
             continue;
         }
-        port_line(root, device, "gid_attrs/types", i, line, sizeof line);
-        version_2 = strcmp(line, "RoCE v2") == 0;
-        rank = gpuring_nic_gid_rank(ethernet, version_2, gid);
+        gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/gid_attrs/types/%d",
+                         root, device->name, device->port, i);
+        rank = gpuring_nic_gid_rank(ethernet, strcmp(line, "RoCE v2") == 0, gid);
         if (rank > best) {
             best = rank;
             memcpy(nic->gid, gid, sizeof nic->gid);
-            nic->version = ethernet ? (version_2 ? 2 : 1) : 0;
         }
     }
     return best > 0 || !ethernet; /* InfiniBand goes by LID within a subnet */
@@ -124,9 +115,9 @@ int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *ni
 }
 
 /*
- * InfiniBand: the same subnet. RoCE: the same version, and addresses of one family; whether routers
- * connect two IP networks is not known here, and the first chunk shows. Link-local addresses reach
- * each other on one wire only, version 1 likewise.
+ * InfiniBand: the same subnet. RoCE: addresses of one family; whether routers connect two IP
+ * networks is not known here, and the first chunk shows. Link-local addresses reach each other on
+ * one wire only.
  */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b)
 {
@@ -136,6 +127,5 @@ bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *
     if (a->link == GPURING_NIC_INFINIBAND) {
         return memcmp(a->gid, b->gid, 8) == 0;
     }
-    return a->version == b->version && is_v4(a->gid) == is_v4(b->gid) &&
-           is_link_local(a->gid) == is_link_local(b->gid);
+    return is_v4(a->gid) == is_v4(b->gid) && is_link_local(a->gid) == is_link_local(b->gid);
 }

@@ -15,19 +15,18 @@
 
 enum gpuring_nic_link {
     GPURING_NIC_INFINIBAND = 1, /* reaches ports of the same subnet: the first 8 bytes of the GID */
-    GPURING_NIC_ETHERNET = 2,   /* RoCE: reaches by Ethernet (version 1) or IP (version 2) */
+    GPURING_NIC_ETHERNET = 2,   /* RoCE version 2: reaches by IP */
 };
 
 /*
- *  0     16     17     18        19
- *  | gid | port | link | version | name |
+ *  0     16     17     18
+ *  | gid | port | link | name |
  */
 struct gpuring_nic {
     uint8_t gid[16]; /* that links use: the best of the port (see gpuring_nic_gid_rank) */
     uint8_t port;    /* from 1 */
     uint8_t link;    /* enum gpuring_nic_link */
-    uint8_t version; /* of RoCE: 1 or 2; InfiniBand: 0 */
-    char name[13];   /* "mlx5_0"; cut, and ended by 0 */
+    char name[14];   /* "mlx5_0"; cut, and ended by 0 */
 };
 _Static_assert(sizeof(struct gpuring_nic) == 32, "travels between ranks");
 

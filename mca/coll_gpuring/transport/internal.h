@@ -74,6 +74,7 @@ struct gpuring_conn {
 
     /* Remote connections only: */
     int net_device;
+    bool may_direct; /* its device may reach the device's memory */
     uint8_t *direct; /* its slots in the direct region; NULL: in its block */
     struct gpuring_net_link *link;
     struct gpuring_proxy_conn *proxied; /* NULL until connected */

@@ -16,15 +16,16 @@
 /* Allocations of so much begin with a page of the GPU, which drivers pin as a whole. */
 #define DIRECT_UNIT ((size_t) 2 << 20)
 
-static int choose_device(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+static void choose_device(const struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_transport_config *config = &transport->config;
     const struct gpuring_plan *plan = transport->ends[conn->plan].plan;
 
-    return config->net_device == NULL
-               ? 0
-               : config->net_device(config->net_device_context, plan->algorithm,
-                                    gpuring_plan_channel(plan, conn->key), conn->direction);
+    if (conn->remote && config->net_device != NULL) {
+        conn->net_device = config->net_device(config->net_device_context, plan->algorithm,
+                                              gpuring_plan_channel(plan, conn->key),
+                                              conn->direction, &conn->may_direct);
+    }
 }
 
 static size_t slots_bytes(const struct gpuring_block *block)
@@ -35,16 +36,12 @@ static size_t slots_bytes(const struct gpuring_block *block)
 /* Are this kind of device and this net able to work together at all? */
 static bool able(const struct gpuring_transport_config *config)
 {
-    return config->device_ops->nic_access != NULL && config->net_ops->device_memory != NULL &&
-           config->net_direct != NULL;
+    return config->device_ops->nic_access != NULL && config->net_ops->device_memory != NULL;
 }
 
 static bool wanted(const struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
-    const struct gpuring_transport_config *config = &transport->config;
-
-    return conn->remote && able(config) &&
-           config->net_direct(config->net_direct_context, conn->net_device, conn->direction);
+    return conn->may_direct && able(&transport->config);
 }
 
 /* Does the connection's network device take the region? Each is asked once. */
@@ -94,7 +91,7 @@ int gpuring_slots_create(struct gpuring_transport *transport)
 
     transport->direct_nic.dmabuf = -1;
     for (struct gpuring_conn *conn = transport->conns; conn < end; conn++) {
-        conn->net_device = conn->remote ? choose_device(transport, conn) : 0;
+        choose_device(transport, conn);
         count += wanted(transport, conn);
     }
     status = count > 0 ? allocate(transport, count * slots_bytes(block)) : GPURING_OK;

@@ -48,15 +48,12 @@ struct gpuring_transport_config {
     struct gpuring_device *device;
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;
-    /* Which of the net's devices a connection of this channel of the plan uses; read during create
-     * only. NULL: the first one. */
+    /* Which of the net's devices a connection of this channel of the plan uses, and whether that
+     * may reach the device's memory directly, to send from it or to receive into it. Read during
+     * create only. NULL: the first one, and it may not. */
     int (*net_device)(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
-                      enum gpuring_net_direction direction);
+                      enum gpuring_net_direction direction, bool *direct);
     void *net_device_context;
-    /* May this device of the net reach the device's memory directly, to send from it or to receive
-     * into it? Read during create only. NULL: none may. */
-    bool (*net_direct)(void *context, int net_device, enum gpuring_net_direction direction);
-    void *net_direct_context;
     struct gpuring_proxy *proxy; /* needed with net_ops */
     double try_seconds;          /* gpuring_transport_try gives up after so long; 0: default */
 };

@@ -158,30 +158,20 @@ struct devices {
     const struct gpuring_net_devices *all;
 };
 
-static int way_of(enum gpuring_net_direction direction)
-{
-    return direction == GPURING_NET_SEND ? GPURING_NIC_OUT : GPURING_NIC_IN;
-}
-
+/* Where the topology does not know the device nobody knows how far it is. */
 static int device_of_channel(void *context, enum gpuring_algorithm algorithm, uint32_t channel,
-                             enum gpuring_net_direction direction)
+                             enum gpuring_net_direction direction, bool *direct)
 {
     const struct devices *found = context;
+    int way = direction == GPURING_NET_SEND ? GPURING_NIC_OUT : GPURING_NIC_IN, device;
 
     channel %= GPURING_MAX_CHANNELS;
-    return algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way_of(direction)]
-                                               : found->channels.ring[channel][way_of(direction)];
-}
-
-/* Where the topology does not know the device nobody knows how far it is. */
-static bool near_enough(void *context, int net_device, enum gpuring_net_direction direction)
-{
-    const struct devices *found = context;
-
-    return net_device < found->all->count &&
-           gpuring_nic_select_direct(found->routes, &found->all->device[net_device],
-                                     way_of(direction),
-                                     gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
+    device = algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way]
+                                                 : found->channels.ring[channel][way];
+    *direct = device < found->all->count &&
+              gpuring_nic_select_direct(found->routes, &found->all->device[device], way,
+                                        gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
+    return device;
 }
 
 /* Fills *found, and lets the config, which has its rank and its net, ask it. */
@@ -194,8 +184,6 @@ static void find_devices(const struct gpuring_channels *channels,
                           &found->channels);
     config->net_device = device_of_channel;
     config->net_device_context = found;
-    config->net_direct = near_enough;
-    config->net_direct_context = found;
 }
 
 /* How long the first chunks may take: less than what fails the wire-up as a whole. */
