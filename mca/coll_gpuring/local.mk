@@ -71,7 +71,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/list.h \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/nics.c \
-    mca/coll_gpuring/net/nics.h \
     mca/coll_gpuring/net/proxy/conn.c \
     mca/coll_gpuring/net/proxy/internal.h \
     mca/coll_gpuring/net/proxy/proxy.c \

@@ -246,7 +246,7 @@ static int wire(struct rank *self)
     status = letters_connect(&exchange->letters, self->rank, self->transport);
     status = agree(self, probe(self, status));
     if (status == GPURING_OK) {
-        gpuring_transport_settle(self->transport);
+        gpuring_transport_wired(self->transport);
     }
     return status;
 }

@@ -155,7 +155,7 @@ void soak_world_settle(struct soak_world *world)
 {
     for (int g = 0; g < world->ngroups; g++) {
         for (int rank = 0; rank < world->group[g].nranks; rank++) {
-            gpuring_transport_settle(world->group[g].member[rank].transport);
+            gpuring_transport_wired(world->group[g].member[rank].transport);
         }
     }
 }

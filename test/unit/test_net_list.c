@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/net/list.h"
-#include "mca/coll_gpuring/net/nics.h"
 #include "mca/coll_gpuring/util/status.h"
 
 static void test_selects(void **state)

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/net/nics.h"
+#include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/net/verbs/verbs.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

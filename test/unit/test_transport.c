@@ -189,7 +189,7 @@ static void ring_body(int rank, int nranks, struct exchange *exchange)
 
     rank_create(&self, rank, nranks);
     REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
-    gpuring_transport_settle(self.transport);
+    gpuring_transport_wired(self.transport);
     REQUIRE(strcmp(gpuring_transport_name(self.transport), "shm") == 0);
     for (int i = 0; i < 20; i++) {
         allreduce(&self, rank, nranks, i % 2 ? GPURING_PROTOCOL_LL : GPURING_PROTOCOL_SIMPLE);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/net/nics.h"
-
+/* The RDMA ports of this host that other ranks are to know. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  *   broadcast       the unique id of the wire-up, from rank 0
  *   AllGather 1     struct gpuring_hello of each rank: who and where it is, what it can, the
  *                   parameters that all must share, the ports of the network devices that the
- *                   process may use (net/nics.h)
+ *                   process may use (net/list.h)
  *   views           on nodes of which the ranks see different things: each different view, to the
  *                   node's ranks that do not have it (node_topology.h)
  *   AllGather 2     where all have a topology of GPUs: struct gpuring_channel_block of each rank:
@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/device/device.h"
-#include "mca/coll_gpuring/net/nics.h"
+#include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/topo_pci/search/pci_connect.h"

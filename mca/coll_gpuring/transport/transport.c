@@ -295,7 +295,7 @@ int gpuring_transport_connect(struct gpuring_transport *transport, const void *c
     return gpuring_tables_upload(transport);
 }
 
-void gpuring_transport_settle(struct gpuring_transport *transport)
+void gpuring_transport_wired(struct gpuring_transport *transport)
 {
     gpuring_transport_try_end(transport);
     if (transport->region != NULL) {

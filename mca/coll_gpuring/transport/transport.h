@@ -4,7 +4,7 @@
  * The connections of one communicator at one rank: creates the FIFOs that the plans name, lets
  * the neighbours know how to reach them (one letter each), connects, and binds plans to them.
  *
- * Order of calls: create, letter, (they travel), connect, the probe if there is one, try, settle,
+ * Order of calls: create, letter, (they travel), connect, the probe if there is one, try, wired,
  * then bind as often as wanted, destroy.
  *
  * Threads: one at a time per transport, except the functions about the abort word.
@@ -118,7 +118,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
 
 /* All ranks have connected and tried (the caller knows that from an agreement): gives back what
  * only that needed, such as file descriptors, and ends the network's progress on its behalf. */
-void gpuring_transport_settle(struct gpuring_transport *transport);
+void gpuring_transport_wired(struct gpuring_transport *transport);
 
 /* Fill the plan's lanes with its steps and this protocol's connections. The caller sets first,
  * count, chunk and zeroes the state. GPURING_ERR_UNSUPPORTED if the protocol has no room. */

@@ -273,7 +273,7 @@ static enum travels under_way(const mca_coll_gpuring_module_t *module)
 /* All ranks are connected. */
 static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    gpuring_transport_settle(wireup->engine->transport);
+    gpuring_transport_wired(wireup->engine->transport);
     __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_RELEASE); /* see serve.h */
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;

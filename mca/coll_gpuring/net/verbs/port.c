@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "mca/coll_gpuring/net/nics.h"
+#include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/net/verbs/verbs.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
