@@ -334,8 +334,8 @@ static void rank_body(struct rank *self, int gpu)
     self->device = cuda_attached(buffer);
     outcome->wired[self->rank] = status = wire(self);
     if (status == GPURING_OK) {
-        snprintf(outcome->name[self->rank], sizeof outcome->name[self->rank], "%s",
-                 gpuring_transport_name(self->transport));
+        gpuring_transport_name(self->transport, outcome->name[self->rank],
+                               sizeof outcome->name[self->rank]);
         outcome->reduced[self->rank] = reduce_all(self, buffer);
     }
     snprintf(outcome->warning[self->rank], sizeof outcome->warning[self->rank], "%s", last_warning);

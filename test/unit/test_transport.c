@@ -186,11 +186,13 @@ static void in_ranks(int nranks, void (*body)(int rank, int nranks, struct excha
 static void ring_body(int rank, int nranks, struct exchange *exchange)
 {
     struct rank self;
+    char name[16];
 
     rank_create(&self, rank, nranks);
     REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
     gpuring_transport_wired(self.transport);
-    REQUIRE(strcmp(gpuring_transport_name(self.transport), "shm") == 0);
+    gpuring_transport_name(self.transport, name, sizeof name);
+    REQUIRE(strcmp(name, "shm") == 0);
     for (int i = 0; i < 20; i++) {
         allreduce(&self, rank, nranks, i % 2 ? GPURING_PROTOCOL_LL : GPURING_PROTOCOL_SIMPLE);
     }

@@ -25,17 +25,18 @@ struct gpuring_check {
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     const struct gpuring_engine *engine = module->engine;
-    char text[256];
+    char text[256], transport[32];
 
     gpuring_module_text(module, text, sizeof text);
+    gpuring_transport_name(engine->transport, transport, sizeof transport);
     gpuring_info(
         "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
         "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
         text, gpuring_collective_text(call->collective),
         (unsigned long long) gpuring_call_bytes(call),
         gpuring_algorithm_text(engine->choice.algorithm),
-        gpuring_protocol_text(engine->choice.protocol), gpuring_transport_name(engine->transport),
-        engine->choice_config.nnodes, engine->plans[GPURING_ALGORITHM_RING]->nlanes,
+        gpuring_protocol_text(engine->choice.protocol), transport, engine->choice_config.nnodes,
+        engine->plans[GPURING_ALGORITHM_RING]->nlanes,
         (double) gpuring_transport_memory(engine->transport) / (1 << 20));
 }
 

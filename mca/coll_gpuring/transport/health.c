@@ -183,7 +183,20 @@ uint64_t gpuring_transport_memory(const struct gpuring_transport *transport)
            transport->net_region_bytes + transport->direct_bytes;
 }
 
-const char *gpuring_transport_name(const struct gpuring_transport *transport)
+void gpuring_transport_name(const struct gpuring_transport *transport, char *text, size_t size)
 {
-    return transport->name;
+    bool cuda = transport->config.device_ops->kind == GPURING_DEVICE_CUDA,
+         net = transport->nremote > 0;
+    int direct = 0, staged = 0;
+
+    for (int i = 0; i < transport->npeers; i++) {
+        direct += !transport->peers[i].remote && !transport->peers[i].stages;
+        staged += transport->peers[i].stages;
+    }
+    snprintf(text, size, "%s%s%s%s%s",
+             direct == 0 ? ""
+             : cuda      ? "peer"
+                         : "shm",
+             direct > 0 && staged > 0 ? "+" : "", staged > 0 ? "staged" : "",
+             direct + staged > 0 && net ? "+" : "", net ? transport->config.net_ops->name : "");
 }

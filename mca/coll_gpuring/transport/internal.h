@@ -148,8 +148,6 @@ struct gpuring_transport {
     bool own_host;
     struct gpuring_status_page *page;
     bool page_reached; /* executors of the device can read the abort word */
-
-    char name[32]; /* "shm+ucx" */
 };
 
 /*
@@ -269,8 +267,5 @@ struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, 
 /* Fill the executor's view of an end; the block with slots and tails, and that with heads. */
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block);
-
-/* transport.c */
-void gpuring_transport_rename(struct gpuring_transport *transport);
 
 #endif

@@ -339,7 +339,6 @@ int gpuring_transport_probe_finish(struct gpuring_transport *transport, const vo
     }
     transport->stages = any_missing(transport, reports);
     gpuring_peer_bind(transport);
-    gpuring_transport_rename(transport);
     return gpuring_tables_upload(transport);
 }
 

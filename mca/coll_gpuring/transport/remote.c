@@ -118,18 +118,14 @@ static uint32_t turn_of(const struct gpuring_transport *transport, const struct 
 static void pair_ends(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
     const struct gpuring_conn *conns = transport->conns;
-    uint32_t count = transport->nconns;
 
-    for (uint32_t s = 0; s < count; s++) {
-        uint32_t turn = conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND
-                            ? turn_of(transport, &conns[s])
-                            : count;
-
-        for (uint32_t r = 0; r < count && turn < count; r++) {
-            if (conns[r].peer == peer->rank && conns[r].plan == conns[s].plan &&
-                conns[r].direction == GPURING_NET_RECV && turn_of(transport, &conns[r]) == turn) {
+    for (uint32_t s = 0; s < transport->nconns; s++) {
+        for (uint32_t r = 0; r < transport->nconns; r++) {
+            if (conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND &&
+                conns[r].peer == peer->rank && conns[r].direction == GPURING_NET_RECV &&
+                conns[s].plan == conns[r].plan &&
+                turn_of(transport, &conns[s]) == turn_of(transport, &conns[r])) {
                 gpuring_proxy_pair(conns[s].proxied, conns[r].proxied);
-                break;
             }
         }
     }

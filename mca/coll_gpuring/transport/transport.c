@@ -144,33 +144,6 @@ static void place_blocks(struct gpuring_transport *transport)
     transport->region_bytes = at;
 }
 
-void gpuring_transport_rename(struct gpuring_transport *transport)
-{
-    const char *parts[3];
-    int direct = 0, staged = 0, count = 0;
-
-    for (int i = 0; i < transport->npeers; i++) {
-        direct += !transport->peers[i].remote && !transport->peers[i].stages;
-        staged += transport->peers[i].stages;
-    }
-    if (direct > 0) {
-        parts[count++] = transport->config.device_ops->kind == GPURING_DEVICE_CUDA ? "peer" : "shm";
-    }
-    if (staged > 0) {
-        parts[count++] = "staged";
-    }
-    if (transport->nremote > 0) {
-        parts[count++] = transport->config.net_ops->name;
-    }
-    transport->name[0] = '\0';
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(transport->name);
-
-        snprintf(transport->name + used, sizeof transport->name - used, "%s%s", i > 0 ? "+" : "",
-                 parts[i]);
-    }
-}
-
 static int create_memory(struct gpuring_transport *transport)
 {
     const struct gpuring_transport_config *config = &transport->config;
@@ -243,7 +216,6 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
         status = gpuring_blob_build(created);
     }
     if (status == GPURING_OK) {
-        gpuring_transport_rename(created);
         *transport = created;
         return GPURING_OK;
     }

@@ -173,8 +173,8 @@ void gpuring_transport_help(struct gpuring_transport *transport);
 /* Bytes of device and host memory that this transport holds (shown at verbose 1). */
 uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
 
-/* One word for logs and tools: "shm", "peer", "ucx", "shm+verbs"... Owned by the transport. */
-const char *gpuring_transport_name(const struct gpuring_transport *transport);
+/* One word for logs: "shm", "peer", "ucx", "shm+verbs"... */
+void gpuring_transport_name(const struct gpuring_transport *transport, char *text, size_t size);
 
 /* Local; bounded in time (pending network posts are given up after 2 s). NULL is allowed. Device
  * memory that peers have not unmapped yet is given back later. */
