@@ -37,12 +37,6 @@ static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail 
     }
 }
 
-static void impossible(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail)
-{
-    gpuring_verbs_link_fail(link, rail, GPURING_ERR_DATA, "an impossible message arrived",
-                            "does the peer run the same version of coll/gpuring?");
-}
-
 static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                          unsigned protocol, uint32_t imm, uint32_t wire)
 {
@@ -51,7 +45,9 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
 
     if (count->memory.slots == NULL || wire > count->memory.slot_bytes || step < count->done ||
         step - count->done >= count->memory.nslots || (count->early >> (step % 64) & 1) != 0) {
-        impossible(link, rail); /* it may have overwritten what is being read */
+        /* It may have overwritten what is being read. */
+        gpuring_verbs_link_fail(link, rail, GPURING_ERR_DATA, "an impossible message arrived",
+                                "does the peer run the same version of coll/gpuring?");
     } else {
         count->size[step % count->memory.nslots] = wire;
         if (rail->flush_qp != NULL) {

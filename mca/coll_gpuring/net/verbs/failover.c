@@ -192,12 +192,6 @@ void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_ve
     }
 }
 
-static void stop_recovery(struct gpuring_net_link *link)
-{
-    gpuring_verbs_net(link)->recovering -= link->recovering;
-    link->recovering = false;
-}
-
 static void fail_refused(struct gpuring_net_link *link)
 {
     for (unsigned r = 0; r < link->nlanes; r++) {
@@ -436,7 +430,8 @@ void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now)
         done = (!gpuring_verbs_has_failed(&link->rail[r]) || go_on(link, r, now)) && done;
     }
     if (link->base.status != GPURING_OK || link->peer_closed || (repeat(link) && done)) {
-        stop_recovery(link);
+        gpuring_verbs_net(link)->recovering--;
+        link->recovering = false;
     }
 }
 

@@ -18,9 +18,10 @@
 
 #define REMEDY "the device failed to read from it: see the kernel's log (dmesg)"
 
-/* Read a byte of what the device wrote. 0 or an errno. */
-static int post_read(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                     uint64_t address)
+/* Read a byte of what the device wrote; everything that landed before is flushed with it. 0 or an
+ * errno. */
+static int start_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
+                       uint64_t address)
 {
     struct ibv_sge piece = {.addr = (uint64_t) (uintptr_t) rail->port->adapter->discard->addr,
                             .length = 1,
@@ -35,15 +36,6 @@ static int post_read(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     int error = ibv_post_send(rail->flush_qp, &wr, &bad);
 
     rail->flush_busy = error == 0;
-    return error;
-}
-
-/* Everything that landed before is flushed with it. 0 or an errno. */
-static int start_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
-                       uint64_t address)
-{
-    int error = post_read(link, rail, address);
-
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT && error == 0; p++) {
         rail->flushing[p] |= rail->landed[p];
         rail->landed[p] = 0;
