@@ -134,7 +134,6 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
     }
     if (transport->try_until == 0) {
         transport->try_until = gpuring_now() + limit;
-        transport->trying = true;
         status = begin(transport);
     }
     gpuring_transport_help(transport);
@@ -163,8 +162,8 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
 
 void gpuring_transport_try_end(struct gpuring_transport *transport)
 {
-    if (transport->trying) {
-        transport->trying = false;
+    if (transport->try_until > 0) {
+        transport->try_until = 0;
         gpuring_transport_end(transport);
     }
 }

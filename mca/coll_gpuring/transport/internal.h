@@ -142,8 +142,7 @@ struct gpuring_transport {
     size_t direct_bytes;
     uint32_t ndirect;                     /* ends that have their slots there */
     struct gpuring_device_nic direct_nic; /* during create only */
-    double try_until;                     /* when gpuring_transport_try gives up; 0: not begun */
-    bool trying;                          /* begun, and not known to be over on all ranks */
+    double try_until; /* when gpuring_transport_try gives up; 0: not begun, or over on all ranks */
     struct gpuring_device *host; /* for the status page; the device itself if that is the host's */
     bool own_host;
     struct gpuring_status_page *page;
