@@ -11,10 +11,6 @@
 #include "gpuring-topo-machine.h"
 #include "tools/render/pci_render.h"
 
-enum {
-    DRAWINGS = 2, /* rings and trees */
-};
-
 static int same_channel(const struct pci_channels *set, uint32_t a, uint32_t b)
 {
     return memcmp(set->intra + a * set->ngpus, set->intra + b * set->ngpus,
@@ -127,7 +123,7 @@ static int channel_draw(const struct topo_machine *machine, const struct pci_cha
 }
 
 /* How many, how fast, over what: with several nodes also between them. */
-static void title_make(const struct pci_channels *set, const char *name,
+static void title_make(const struct pci_channels *set, const char *name, const char *joined,
                        struct pci_drawing *drawing)
 {
     size_t used = (size_t) snprintf(drawing->title, sizeof(drawing->title),
@@ -136,35 +132,41 @@ static void title_make(const struct pci_channels *set, const char *name,
 
     if (set->nodes > 1) {
         snprintf(drawing->title + used, sizeof(drawing->title) - used,
-                 ", between nodes %.4g GB/s (%s)", set->bw_inter,
+                 ", between %ss %.4g GB/s (%s)", joined, set->bw_inter,
                  pci_path_class_name(set->type_inter));
     }
 }
 
-static void legend_make(const struct pci_channels *set, struct pci_drawing *drawing)
-{
-    const char *arrows = "the way of the data.\n", *circles = "";
+#define TREE_LEGEND "Circles: GPUs by rank. Arrows: towards the root (a broadcast goes back).\n"
 
-    if (set->pattern != PCI_PATTERN_RING) {
-        arrows = "towards the root (a broadcast goes back).\n";
-        circles = set->nodes > 1
-                      ? "Circle around a GPU: the root, or joined to the parent in another node.\n"
-                      : "Circle around a GPU: a root; a channel has two trees.\n";
+static void legend_make(const struct pci_channels *set, const char *joined,
+                        struct pci_drawing *drawing)
+{
+    size_t size = sizeof(drawing->legend);
+
+    if (set->pattern == PCI_PATTERN_RING) {
+        snprintf(drawing->legend, size, "Circles: GPUs by rank. Arrows: the way of the data%s",
+                 set->nodes > 1 ? ",\nfrom the NIC where it comes in to the one where it leaves.\n"
+                                : ".\n");
     } else if (set->nodes > 1) {
-        arrows = "the way of the data,\n"
-                 "from the NIC where it comes in to the one where it leaves.\n";
+        snprintf(drawing->legend, size,
+                 TREE_LEGEND
+                 "Circle around a GPU: the root, or joined to the parent in another %s.\n",
+                 joined);
+    } else {
+        snprintf(drawing->legend, size,
+                 TREE_LEGEND "Circle around a GPU: a root; a channel has two trees.\n");
     }
-    snprintf(drawing->legend, sizeof(drawing->legend), "Circles: GPUs by rank. Arrows: %s%s",
-             arrows, circles);
 }
 
 static int set_draw(const struct topo_machine *machine, const struct pci_channels *set,
                     const char *name, struct pci_drawing *drawing)
 {
+    const char *joined = machine->chosen.nparts > 1 ? "part" : "node";
     int rc = 0;
 
-    title_make(set, name, drawing);
-    legend_make(set, drawing);
+    title_make(set, name, joined, drawing);
+    legend_make(set, joined, drawing);
     drawing->lines = calloc(set->nchannels + 1, sizeof(*drawing->lines));
     if (!drawing->lines) {
         return -ENOMEM;
@@ -205,18 +207,21 @@ void topo_drawings_free(struct pci_drawing *drawings, size_t count)
 int topo_drawings_make(const struct topo_machine *machine, struct pci_drawing **drawings,
                        size_t *count)
 {
-    int rc;
+    uint32_t nparts = machine->chosen.nparts;
+    int rc = 0;
 
     *count = 0;
-    *drawings = calloc(DRAWINGS, sizeof(**drawings));
+    *drawings = calloc(2 * nparts + 1, sizeof(**drawings)); /* rings and trees */
     if (!*drawings) {
         return -ENOMEM;
     }
-    if (!machine->searched || machine->gpus < 2) {
-        return 0;
+    for (uint32_t p = 0; rc == 0 && machine->gpus > 1 && p < nparts; p++) {
+        const struct pci_part *part = &machine->chosen.part[p];
+
+        rc = set_draw(machine, &part->ring, "Rings", &(*drawings)[(*count)++]);
+        rc = rc ? rc : set_draw(machine, &part->tree, "Trees", &(*drawings)[(*count)++]);
     }
-    rc = set_draw(machine, &machine->ring, "Rings", &(*drawings)[(*count)++]);
-    return rc ? rc : set_draw(machine, &machine->tree, "Trees", &(*drawings)[(*count)++]);
+    return rc;
 }
 
 void topo_title(const struct topo_machine *machine, char *title, size_t size)

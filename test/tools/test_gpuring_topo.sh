@@ -98,6 +98,8 @@ check "svg into a file" grep -q '</svg>' "$work/two.svg"
 run svg -t "$work/two.xml" -n 2
 check "svg of several nodes tells the speed between them" says '>Rings: .* between nodes 12.5 GB/s'
 check "and what arrows and circles are" says '>Circle around a GPU: the root'
+run svg -t "$top_srcdir/test/data/topo/two-sockets-fast-nics.xml"
+check "svg of a node that NICs join from parts has the channels of each" says '>NET1 2 3 NET1'
 
 # The page for a browser: whole, well-formed, and without anything to fetch.
 run html -t "$work/two.xml" -n 2 -o "$work/two.html"
