@@ -55,6 +55,12 @@ static void barrier(float *from, float *to)
     MPI_Barrier(comm);
 }
 
+static void sendrecv(float *from, float *to)
+{
+    MPI_Sendrecv(from, COUNT, MPI_FLOAT, (harness_rank + 1) % harness_size, 0, to, COUNT, MPI_FLOAT,
+                 (harness_rank + harness_size - 1) % harness_size, 0, comm, MPI_STATUS_IGNORE);
+}
+
 static const struct {
     const char *name;
     void (*call)(float *from, float *to);
@@ -66,6 +72,8 @@ static const struct {
     {"Allreduce in place on a GPU", allreduce_in_place, 1, true, 1 + ENTER + 2},
     {"Scan on a GPU", scan, 2, true, 2 + 4 * ENTER + 4}, /* two copies, each waited for */
     {"Bcast on a GPU", bcast, 1, true, 1 + 4 * ENTER + 4},
+    {"Sendrecv on a GPU", sendrecv, 2, true, 2 + 3 * ENTER + 3}, /* the first one is waited for */
+    {"Sendrecv on the host", sendrecv, 2, false, 2},
     {"Allreduce on the host", allreduce, 2, false, 2},
     {"Scan on the host", scan, 2, false, 2},
     {"Bcast on the host", bcast, 1, false, 1},

@@ -16,8 +16,10 @@ from counters import Counters
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 OFFSET = 37  # elements: a view does not begin where memory does
 # How the counters change, and what that means.
-WAYS = {"served": {"calls": 1, "staged": 0}, "staged": {"calls": 0, "staged": 1},
-        "left to others": {"calls": 0, "staged": 0}}
+WAYS = {"served": {"calls": 1, "staged": 0, "staged_messages": 0},
+        "staged": {"calls": 0, "staged": 1, "staged_messages": 0},
+        "staged messages": {"calls": 0, "staged": 0, "staged_messages": 2},
+        "left to others": {"calls": 0, "staged": 0, "staged_messages": 0}}
 comm = MPI.COMM_WORLD
 size, rank = comm.size, comm.rank
 lines = 0
@@ -189,9 +191,49 @@ def reduce_scatter(make):
     return target, total(sum(counts))[begin:begin + counts[rank]]
 
 
+def ring(make, communicate):
+    """To the next rank, from the last one."""
+    source, target = make(data(rank)), make(np.zeros(COUNT, np.float32))
+    communicate(source, (rank + 1) % size, target, (rank - 1) % size)
+    return target, data((rank - 1) % size)
+
+
+def sendrecv(make):
+    return ring(make, lambda source, to, target, origin:
+                comm.Sendrecv(source, to, 7, target, origin, MPI.ANY_TAG))
+
+
+def isend_irecv(make):
+    def communicate(source, to, target, origin):
+        requests = [comm.Irecv(target, MPI.ANY_SOURCE, 8), comm.Isend(source, to, 8)]
+        status = [MPI.Status(), MPI.Status()]
+        MPI.Request.Waitall(requests, status)
+        assert status[0].Get_count(MPI.FLOAT) == COUNT and status[0].source == origin
+    return ring(make, communicate)
+
+
+def persistent_messages(make):
+    def communicate(source, to, target, origin):
+        requests = [comm.Recv_init(target, origin, 9), comm.Ssend_init(source, to, 9)]
+        MPI.Prequest.Startall(requests)
+        MPI.Request.Waitall(requests)
+        for request in requests:
+            request.Free()
+    return ring(make, communicate)
+
+
+def matched(make):
+    def communicate(source, to, target, origin):
+        request = comm.Isend(source, to, 10)
+        comm.Mprobe(origin, 10).Recv(target)
+        request.Wait()
+    return ring(make, communicate)
+
+
 SERVED_CALLS = [allreduce, allreduce_in_place, allreduce_of_doubles, iallreduce]
 STAGED_CALLS = [bcast, ibcast, reduce_in_place, allgather, allgather_in_place, allgatherv, alltoall,
                 reduce_scatter]
+MESSAGES = [sendrecv, isend_irecv, persistent_messages, matched]
 ON_GPU = [device, stream, chained, view, managed]
 
 
@@ -308,15 +350,17 @@ def after_reset():
 
 
 comm.Set_errhandler(MPI.ERRORS_RETURN)
-counters = Counters("calls", "staged")
+counters = Counters("calls", "staged", "staged_messages")
 cuda.select_device(rank % len(cuda.gpus))
 for make in ON_GPU:
     for call in SERVED_CALLS:
         run(call, make, "served")
     for call in STAGED_CALLS:
         run(call, make, "staged")
+    for call in MESSAGES:
+        run(call, make, "staged messages")
 for make in pinned, mapped:
-    for call in SERVED_CALLS + STAGED_CALLS:
+    for call in SERVED_CALLS + STAGED_CALLS + MESSAGES:
         run(call, make, "left to others")
 for scene in halves, from_another_process, in_thread, registered, other_gpu:
     scene()
