@@ -150,6 +150,33 @@ static void copies(void)
     (void) release(other);
 }
 
+/* Copies and messages of large sends and receives go on side by side: nothing waits for a copy. */
+static void overlapped(void)
+{
+    enum { EACH = 4 };
+    int to = (harness_rank + 1) % harness_size;
+    int from = (harness_rank + harness_size - 1) % harness_size;
+    float *buffer = harness_alloc(2 * EACH * MOST / 20 * sizeof *buffer);
+    MPI_Request requests[2 * EACH];
+    long waits, copies_made;
+
+    MPI_Barrier(comm);
+    waits = calls("cuStreamSynchronize");
+    copies_made = calls("cuMemcpyAsync");
+    for (int i = 0; i < EACH; i++) {
+        MPI_Irecv(buffer + i * (MOST / 20), MOST / 20, MPI_FLOAT, from, i, comm, &requests[i]);
+        MPI_Isend(buffer + (EACH + i) * (MOST / 20), MOST / 20, MPI_FLOAT, to, i, comm,
+                  &requests[EACH + i]);
+    }
+    MPI_Waitall(2 * EACH, requests, MPI_STATUSES_IGNORE);
+    waits = calls("cuStreamSynchronize") - waits;
+    copies_made = calls("cuMemcpyAsync") - copies_made;
+    harness_free(buffer);
+    harness_check(waits == 0 && copies_made == 2 * EACH,
+                  "%d large messages each way: %ld copies, of which %ld are waited for", EACH,
+                  copies_made, waits);
+}
+
 int main(int argc, char **argv)
 {
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
@@ -180,6 +207,7 @@ int main(int argc, char **argv)
                       all, polls * POLL);
     }
     copies();
+    overlapped();
     MPI_Comm_free(&comm);
     harness_free(gpu);
     harness_free(gpu_too);

@@ -66,20 +66,21 @@ static bool holds(const int *from, int n, int rank)
     return wrong < 0;
 }
 
-/* Of large messages whose data is still copied, and others behind them, in every kind of memory. */
+/* Of large messages whose data is still copied, shorter ones whose copies end before, and others
+ * behind them. */
 static void order(void)
 {
     enum { SENDS = 5 };
     MPI_Request requests[2 * SENDS];
-    int *receive[SENDS], sizes[SENDS] = {LARGE, 3, LARGE, COUNT, LARGE};
+    int *receive[SENDS], sizes[SENDS] = {4 * LARGE, LARGE / 5, LARGE / 5, 3, LARGE};
     bool good = true;
 
-    fill(gpu, LARGE, harness_rank);
+    fill(gpu, 4 * LARGE, harness_rank);
     for (int i = 0; i < COUNT; i++) {
         host[i] = value(harness_rank, i);
     }
     for (int i = 0; i < SENDS; i++) {
-        const int *from = i % 2 == 0 ? gpu : host; /* 3 and COUNT ints of the host */
+        const int *from = sizes[i] == 3 ? host : gpu;
 
         MPI_Isend(from, sizes[i], MPI_INT, next_rank(), 5, world, &requests[i]);
     }
@@ -87,8 +88,8 @@ static void order(void)
         MPI_Status status;
         int count;
 
-        receive[i] = harness_alloc(LARGE * sizeof(int));
-        MPI_Recv(receive[i], LARGE, MPI_INT, last_rank(), 5, world, &status);
+        receive[i] = harness_alloc(4 * LARGE * sizeof(int));
+        MPI_Recv(receive[i], 4 * LARGE, MPI_INT, last_rank(), 5, world, &status);
         MPI_Get_count(&status, MPI_INT, &count);
         good = good && count == sizes[i] && holds(receive[i], sizes[i], last_rank());
         harness_free(receive[i]);
