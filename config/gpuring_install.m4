@@ -12,6 +12,15 @@ AC_DEFUN([GPURING_INSTALL_DIRS], [
     AC_SUBST([componentdir])
     AC_SUBST([GPURING_OMPI_COMPONENTDIR])
 
+    # From 5.0 on, PMIx takes Open MPI's path for components for its own, unless it has one; and its
+    # parameter file may set that of Open MPI (Debian). gpuring-run sets both.
+    GPURING_PMIX_COMPONENTDIR=
+    AS_CASE([$GPURING_OMPI_VERSION], [4.*], [], [
+        GPURING_PMIX_COMPONENTDIR=`$PKG_CONFIG --variable=libdir pmix 2>/dev/null`
+        AS_IF([test -d "$GPURING_PMIX_COMPONENTDIR/pmix"],
+              [GPURING_PMIX_COMPONENTDIR=$GPURING_PMIX_COMPONENTDIR/pmix])])
+    AC_SUBST([GPURING_PMIX_COMPONENTDIR])
+
     # The same folder as $(pkgdatadir), written out for the compiler.
     gpuring_save_prefix=$prefix
     prefix=$gpuring_final_prefix

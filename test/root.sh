@@ -53,5 +53,5 @@ exec unshare --mount sh -c '
     if [ -d "$top/../shared" ]; then
         mkdir -p "$root$top/../shared" && mount --bind "$top/../shared" "$root$top/../shared"
     fi
-    exec chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    exec chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         sh -c "cd \"\$0\" && exec \"\$@\"" "$top" "$@"' sh "$root" "$top" "$@"

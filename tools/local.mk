@@ -38,6 +38,7 @@ tools/gpuring-run: $(srcdir)/tools/gpuring-run.in Makefile
 	    -e 's,[@]componentdir[@],$(componentdir),' -e 's,[@]PACKAGE[@],$(PACKAGE),' \
 	    -e 's,[@]VERSION[@],$(VERSION),' \
 	    -e 's,[@]ompi_componentdir[@],$(GPURING_OMPI_COMPONENTDIR),' \
+	    -e 's,[@]pmix_componentdir[@],$(GPURING_PMIX_COMPONENTDIR),' \
 	    $(srcdir)/tools/gpuring-run.in >$@.new && chmod +x $@.new && mv $@.new $@
 dist_man1_MANS += doc/man/gpuring-run.1
 
