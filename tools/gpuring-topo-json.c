@@ -120,7 +120,6 @@ static void machine_set(json_t *root, const struct topo_machine *machine)
     json_object_set_new(root, "cpu", topo_json_cpu(machine));
     json_object_set_new(root, "gpus", topo_json_gpus(machine));
     json_object_set_new(root, "nets", topo_json_nets(machine));
-    json_object_set_new(root, "omitted_gpus", topo_json_omitted(machine));
 }
 
 static void paths_set(json_t *root, const struct topo_machine *machine)
@@ -149,6 +148,7 @@ static json_t *object_make(const struct topo_machine *machine, const uint64_t *s
     json_t *root = head(machine);
     int all = command == TOPO_report;
 
+    json_object_set_new(root, "omitted_gpus", topo_json_omitted(machine));
     if (all || command == TOPO_show || command == TOPO_matrix || command == TOPO_dot ||
         command == TOPO_svg) {
         machine_set(root, machine);

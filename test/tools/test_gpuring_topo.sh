@@ -201,7 +201,7 @@ for command in show matrix channels predict dot svg html; do
 done
 run matrix -t "$work/unranked.xml"
 check "matrix names a GPU without a rank" says "^Omitted, without a rank.*: GPU 1 (0000:12:00.0)$"
-for command in show matrix report; do
+for command in show matrix channels predict xml report; do
     run $command -t "$work/two.xml" -g 1 -f json
     check "$command as JSON, too" \
         says '"omitted_gpus":\[{"dev":0,"rank":0,"busid":"0000:11:00.0","reason":"not in --gpus"}\]'
