@@ -27,6 +27,7 @@ struct rank_state {
     struct topo_figures *figures;
     int rank;
     struct gpuring_gathered hellos;
+    struct gpuring_plans_facts facts;
     struct gpuring_node_map map;
     struct pci_doc *doc;
     bool from_file;
@@ -50,14 +51,13 @@ static int errno_of(int status)
 
 /* ---- AllGather 1 ---- */
 
-/* A rank's block: of a node with as many ports as GPUs. */
+/* A rank's block: its ports are of one network. */
 static void hello_fill(const struct topo_job *job, size_t rank, struct gpuring_hello *hello)
 {
     const struct topo_machine *machine = job->machine;
     uint32_t position = (uint32_t) (rank % machine->gpus);
 
     memset(hello, 0, sizeof(*hello));
-    hello->nnics = machine->gpus < GPURING_NICS_MAX ? machine->gpus : GPURING_NICS_MAX;
     /* Identities of hosts are hashes: in no order. */
     hello->node = (rank / machine->gpus + 1) * UINT64_C(0x9e3779b97f4a7c15);
     hello->pid = (uint32_t) rank;
@@ -70,11 +70,9 @@ static void hello_fill(const struct topo_job *job, size_t rank, struct gpuring_h
         snprintf(hello->device.pci_bus_id, sizeof(hello->device.pci_bus_id), "%s",
                  pci_graph_node(machine->graph, PCI_NODE_GPU, position)->busid);
     }
-    for (uint32_t i = 0; i < hello->nnics; i++) {
-        hello->nics[i].port = 1;
-        hello->nics[i].link = GPURING_NIC_INFINIBAND;
-        snprintf(hello->nics[i].name, sizeof(hello->nics[i].name), "mlx5_%u", i % 100);
-    }
+    hello->nnics = 1;
+    hello->nics[0] =
+        (struct gpuring_nic){.port = 1, .link = GPURING_NIC_INFINIBAND, .name = "mlx5_0"};
 }
 
 /* What AllGather 1 would bring. */
@@ -183,10 +181,8 @@ static int blocks_consume(struct rank_state *state)
     if (rc != 0) {
         return rc;
     }
-    rc = errno_of(
-        gpuring_channels_gathered(&blocks, (int) figures->ranks, &state->wires, &same_model));
-    gpuring_gathered_clear(&blocks);
-    rc = rc ? rc : errno_of(gpuring_channels_divide(&state->map, state->wires, &parts));
+    state->wires = gpuring_channels_gathered(&blocks, &same_model);
+    rc = errno_of(gpuring_channels_divide(&state->map, state->wires, &parts));
     if (rc == 0 && parts.nranks > 0) {
         gpuring_node_map_clear(&state->map);
         state->map = parts;
@@ -288,7 +284,7 @@ static int service_make(struct rank_state *state)
     if (rc != 0) {
         return rc;
     }
-    config = gpuring_plans_config(&state->channels, &state->hellos,
+    config = gpuring_plans_config(&state->channels, &state->facts,
                                   &(struct gpuring_tuning){.count = 0}, state->rank, positions);
     rc = errno_of(gpuring_engine_create(&config, &gpuring_device_host, device, &service));
     state->figures->plan_ms = topo_cpu_ms() - since;
@@ -319,6 +315,8 @@ static int state_begin(struct rank_state *state)
     rc = rc ? rc : views_consume(state);
     if (rc == 0) {
         local_find(state);
+        state->facts = gpuring_plans_facts(&state->hellos, &state->map, state->rank);
+        gpuring_hellos_trim(&state->hellos);
     }
     return rc;
 }

@@ -137,6 +137,9 @@ run report -t "$work/again.xml"
 check "the dump can be read again" ends 0
 run simulate -t "$work/two.xml" -n 64
 check "simulate 64 nodes" says "^ *64 *128 "
+run simulate -t "$top_srcdir/test/data/topo/cube-single-links.xml" -n 16384
+check "131072 ranks: each holds less than 64 MiB" \
+    awk '$2 == 131072 { held = $NF } END { exit !(held > 0 && held < 64) }' "$work/out"
 run simulate -t "$work/two.xml" -n 64 -f json
 check "simulate as JSON" says '"ranks":128'
 run simulate -t "$work/two.xml" -n 2 -g 1 -c

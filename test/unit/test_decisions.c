@@ -64,6 +64,54 @@ static void nodes_are_found_and_kept_together(void **state)
     }
 }
 
+/* Each part of a node is a node of its own: every rank's part is 0 or 1 here. */
+static void parts_become_nodes(void **state)
+{
+    struct gpuring_gathered gathered = fill_hellos(RANKS, 3);
+    struct pci_wire wires[RANKS] = {{.version = 0}};
+    struct gpuring_node_map map, parts;
+
+    (void) state;
+    assert_int_equal(gpuring_node_map_find(&gathered, &map), 0);
+    for (int rank = 0; rank < RANKS; rank++) {
+        wires[rank].node = (uint32_t) (rank / 3) % 2;
+    }
+    assert_int_equal(gpuring_node_map_divide(&map, wires, &parts), 0);
+    assert_int_equal(parts.nnodes, 6);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(parts.node[rank], rank % 6);
+        assert_int_equal(parts.order[parts.position[rank]], rank);
+    }
+    gpuring_node_map_clear(&parts);
+    gpuring_node_map_clear(&map);
+}
+
+/* What is left of the blocks after their node's channels are known. */
+static void hellos_are_trimmed(void **state)
+{
+    struct gpuring_gathered all = fill_hellos(RANKS, 4);
+    struct gpuring_gathered kept = {.nranks = RANKS, .bytes = all.bytes};
+
+    (void) state;
+    kept.blocks = malloc(RANKS * all.bytes);
+    assert_non_null(kept.blocks);
+    for (int rank = 0; rank < RANKS; rank++) {
+        snprintf(hellos[rank].hostname, sizeof hellos[rank].hostname, "host%d", rank);
+        hellos[rank].nics[0].port = (uint8_t) rank;
+    }
+    memcpy(kept.blocks, all.blocks, RANKS * all.bytes);
+    gpuring_hellos_trim(&kept);
+    assert_true(kept.bytes < all.bytes);
+    for (int rank = 0; rank < RANKS; rank++) {
+        const struct gpuring_hello *hello = gpuring_hello_of(&kept, rank);
+
+        assert_int_equal(hello->node, hellos[rank].node);
+        assert_string_equal(hello->hostname, hellos[rank].hostname);
+        assert_int_equal(hello->nics[0].port, rank);
+    }
+    gpuring_gathered_clear(&kept);
+}
+
 static void disagreement_is_named(void **state)
 {
     struct gpuring_gathered gathered = fill_hellos(RANKS, 2);
@@ -290,6 +338,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_found_and_kept_together),
+        cmocka_unit_test(parts_become_nodes),
+        cmocka_unit_test(hellos_are_trimmed),
         cmocka_unit_test(disagreement_is_named),
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),

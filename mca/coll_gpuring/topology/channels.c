@@ -35,24 +35,24 @@ static bool all_known(const struct pci_wire *wires, int nranks)
     return true;
 }
 
-int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
-                              struct pci_wire **wires, bool *same_model)
+struct pci_wire *gpuring_channels_gathered(struct gpuring_gathered *blocks, bool *same_model)
 {
     const struct gpuring_channel_block *first = gpuring_gathered_block(blocks, 0);
+    uint64_t model = first->model;
+    size_t bytes = (size_t) blocks->nranks * sizeof(struct pci_wire);
+    void *wires = blocks->blocks, *fitting;
 
-    *wires = malloc((size_t) nranks * sizeof **wires);
-    if (*wires == NULL) {
-        gpuring_error("out of memory for the channels of %d ranks", nranks);
-        return GPURING_ERR_NOMEM;
-    }
-    *same_model = first->model != 0;
-    for (int rank = 0; rank < nranks; rank++) {
-        const struct gpuring_channel_block *block = gpuring_gathered_block(blocks, rank);
+    *same_model = model != 0;
+    for (int rank = 0; rank < blocks->nranks; rank++) {
+        struct gpuring_channel_block block;
 
-        (*wires)[rank] = block->wire;
-        *same_model = *same_model && block->model == first->model;
+        memcpy(&block, gpuring_gathered_block(blocks, rank), sizeof block);
+        *same_model = *same_model && block.model == model;
+        memcpy((struct pci_wire *) wires + rank, &block.wire, sizeof block.wire);
     }
-    return GPURING_OK;
+    *blocks = (struct gpuring_gathered){.nranks = 0};
+    fitting = realloc(wires, bytes);
+    return fitting != NULL ? fitting : wires;
 }
 
 int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire *wires,

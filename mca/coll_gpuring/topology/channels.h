@@ -36,11 +36,10 @@ void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuri
 void gpuring_channels_fini(struct gpuring_channels *channels);
 
 /*
- * From all ranks' blocks of AllGather 2: *wires, of all ranks by rank, to be freed, and
- * *same_model: they have the same model choices. 0 or GPURING_ERR_NOMEM.
+ * From all ranks' blocks of AllGather 2, whose memory becomes the result: the wires of all ranks by
+ * rank, to be freed. *same_model: they have the same model choices.
  */
-int gpuring_channels_gathered(const struct gpuring_gathered *blocks, int nranks,
-                              struct pci_wire **wires, bool *same_model);
+struct pci_wire *gpuring_channels_gathered(struct gpuring_gathered *blocks, bool *same_model);
 
 /*
  * Number the nodes in the wires as the map does. Where nodes are in parts, *parts is a map with

@@ -6,8 +6,8 @@
  *
  *   broadcast       the unique id of the wire-up, from rank 0
  *   AllGather 1     struct gpuring_hello of each rank: who and where it is, what it can, the
- *                   parameters that all must share, the ports of the network devices that the
- *                   process may use (net/list.h)
+ *                   parameters that all must share, a port of each network that the process may
+ *                   use (net/list.h)
  *   views           on nodes of which the ranks see different things: each different view, to the
  *                   node's ranks that do not have it (node_topology.h)
  *   AllGather 2     where all have a topology of GPUs: struct gpuring_channel_block of each rank:
@@ -38,6 +38,13 @@ enum gpuring_capability {
     GPURING_CAPABILITY_FILE = 8,  /* it comes from a file */
 };
 
+#define GPURING_HELLO_NICS 4 /* one port of each network; what is beyond is not announced */
+
+/*
+ * Of large jobs these blocks are most of what a rank holds while it is wired up. What follows
+ * hostname and ports is of use to the ranks of a node and to the comparison alone:
+ * gpuring_hellos_trim() removes it.
+ */
 struct gpuring_hello {
     uint64_t node;   /* hash of the node's identity: equal means memory can be shared */
     uint64_t view;   /* fingerprint of what it sees of its node (node_topology.h); 0: nothing */
@@ -47,12 +54,12 @@ struct gpuring_hello {
     uint32_t view_bytes;
     uint32_t nnics; /* of nics[] */
     char hostname[64];
+    struct gpuring_nic nics[GPURING_HELLO_NICS];
     struct gpuring_device_identity device;
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
-    struct gpuring_nic nics[GPURING_NICS_MAX];
 };
 _Static_assert(sizeof(struct gpuring_hello) ==
-                   152 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_NICS_MAX,
+                   152 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS,
                "travels between ranks");
 
 static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_gathered *hellos,

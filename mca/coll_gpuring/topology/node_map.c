@@ -144,6 +144,19 @@ struct gpuring_node_ranks gpuring_node_ranks_of(const struct gpuring_gathered *h
                                        .self = map->position[rank] - first};
 }
 
+void gpuring_hellos_trim(struct gpuring_gathered *hellos)
+{
+    size_t kept = offsetof(struct gpuring_hello, device);
+    uint8_t *blocks;
+
+    for (int rank = 1; rank < hellos->nranks; rank++) {
+        memmove(hellos->blocks + (size_t) rank * kept, gpuring_gathered_block(hellos, rank), kept);
+    }
+    hellos->bytes = kept;
+    blocks = realloc(hellos->blocks, (size_t) hellos->nranks * kept);
+    hellos->blocks = blocks != NULL ? blocks : hellos->blocks;
+}
+
 int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank)
 {
     const struct gpuring_hello *mine = gpuring_hello_of(hellos, rank);

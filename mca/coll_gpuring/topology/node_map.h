@@ -46,6 +46,9 @@ static inline const struct gpuring_hello *gpuring_node_ranks_hello(
     return gpuring_hello_of(ranks->hellos, ranks->rank[i]);
 }
 
+/* The node's channels are known: keep of all ranks what connecting them needs (format.h). */
+void gpuring_hellos_trim(struct gpuring_gathered *hellos);
+
 /* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
 int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank);
 

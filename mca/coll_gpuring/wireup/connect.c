@@ -79,7 +79,7 @@ static int find_tuning(struct gpuring_engine *engine)
 /* 0 also where the algorithm is not eligible. */
 static int check_algorithm(enum gpuring_algorithm algorithm,
                            const struct gpuring_channels *channels,
-                           const struct gpuring_gathered *hellos)
+                           const struct gpuring_plans_facts *facts)
 {
     int n = channels->map->nranks, status = GPURING_OK;
     struct gpuring_plan **plans = calloc((size_t) n, sizeof(struct gpuring_plan *));
@@ -92,7 +92,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
     }
     for (int rank = 0; rank < n && status == GPURING_OK; rank++) {
         struct gpuring_engine_config config =
-            gpuring_plans_config(channels, hellos, &gpuring_process.tuning, rank, positions);
+            gpuring_plans_config(channels, facts, &gpuring_process.tuning, rank, positions);
 
         status = gpuring_engine_plan(&config, algorithm, &plans[rank]);
     }
@@ -118,12 +118,12 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
  * a help text, or GPURING_ERR_NOMEM. The same on all ranks.
  */
 static int check_plans(const struct gpuring_channels *channels,
-                       const struct gpuring_gathered *hellos)
+                       const struct gpuring_plans_facts *facts)
 {
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        status = check_algorithm((enum gpuring_algorithm) i, channels, hellos);
+        status = check_algorithm((enum gpuring_algorithm) i, channels, facts);
     }
     return status;
 }
@@ -132,7 +132,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
 {
     struct gpuring_channel positions[GPURING_MAX_CHANNELS];
     struct gpuring_engine_config config = gpuring_plans_config(
-        &wireup->channels, &wireup->hellos, &gpuring_process.tuning, module->rank, positions);
+        &wireup->channels, &wireup->facts, &gpuring_process.tuning, module->rank, positions);
     int status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
                                        &wireup->engine);
 
@@ -146,7 +146,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     }
     log_tuning(module, wireup->engine);
     return gpuring_params.check == GPURING_PARAM_CHECK_PLANS
-               ? check_plans(&wireup->channels, &wireup->hellos)
+               ? check_plans(&wireup->channels, &wireup->facts)
                : GPURING_OK;
 }
 

@@ -10,10 +10,29 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
+/* One port of each network. Negative: GPURING_ERR_NOMEM. */
+static int fill_nics(struct gpuring_hello *hello)
+{
+    struct gpuring_nic found[GPURING_NICS_MAX];
+    int count = gpuring_nics_find("/sys", gpuring_params.verbs_hca, found);
+
+    for (int i = 0; i < count && hello->nnics < GPURING_HELLO_NICS; i++) {
+        uint32_t known = 0;
+
+        while (known < hello->nnics && !gpuring_nic_reaches(&found[i], &hello->nics[known])) {
+            known++;
+        }
+        if (known == hello->nnics) {
+            hello->nics[hello->nnics++] = found[i];
+        }
+    }
+    return count < 0 ? count : GPURING_OK;
+}
+
 static int fill(struct gpuring_hello *hello)
 {
     struct gpuring_local_topology view;
-    int nnics;
+    int status;
 
     *hello = (struct gpuring_hello){
         .node = gpuring_identity_node(gpuring_params.hostid),
@@ -30,12 +49,10 @@ static int fill(struct gpuring_hello *hello)
     hello->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
     gpuring_identity_hostname(hello->hostname, sizeof hello->hostname);
     gpuring_params_shared(hello->shared);
-    nnics = gpuring_nics_find("/sys", gpuring_params.verbs_hca, hello->nics);
-    if (nnics < 0) {
-        return nnics;
-    }
-    hello->nnics = (uint32_t) nnics;
-    return gpuring_process.device_ops->identity(gpuring_process.device, &hello->device);
+    status = fill_nics(hello);
+    return status != GPURING_OK
+               ? status
+               : gpuring_process.device_ops->identity(gpuring_process.device, &hello->device);
 }
 
 int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)

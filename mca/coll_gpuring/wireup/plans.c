@@ -31,13 +31,27 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
     return wanted;
 }
 
+struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *hellos,
+                                               const struct gpuring_node_map *map, int rank)
+{
+    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
+
+    return (struct gpuring_plans_facts){
+        .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
+        .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
+        .oversubscribed =
+            gpuring_node_ranks_of(hellos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
+        .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
+        .mps = hello->device.mps,
+    };
+}
+
 struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *channels,
-                                                  const struct gpuring_gathered *hellos,
+                                                  const struct gpuring_plans_facts *facts,
                                                   const struct gpuring_tuning *tuning, int rank,
                                                   struct gpuring_channel *positions)
 {
     const struct gpuring_node_map *map = channels->map;
-    const struct gpuring_hello *hello = gpuring_hello_of(hellos, rank);
     uint32_t nranks = (uint32_t) map->nranks;
     struct gpuring_engine_config config = {
         .input = {.rank = rank,
@@ -47,17 +61,14 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                   .ntrees = channels->ntrees,
                   /* about as many parts as there are rings */
                   .nstripes = (channels->nrings + nranks - 1) / nranks},
-        .select =
-            {/* as they were compared: they may have changed since */
-             .algorithm = param_or_auto((int) hello->shared[GPURING_SHARED_algorithm]),
-             .protocol = param_or_auto((int) hello->shared[GPURING_SHARED_protocol]),
-             .nranks = map->nranks,
-             .nnodes = map->nnodes,
-             .chunk_bytes = gpuring_params.chunk_size},
-        .oversubscribed =
-            gpuring_node_ranks_of(hellos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
-        .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
-        .mps = hello->device.mps,
+        .select = {.algorithm = facts->algorithm,
+                   .protocol = facts->protocol,
+                   .nranks = map->nranks,
+                   .nnodes = map->nnodes,
+                   .chunk_bytes = gpuring_params.chunk_size},
+        .oversubscribed = facts->oversubscribed,
+        .shared_gpu = facts->shared_gpu,
+        .mps = facts->mps,
         .patience_us = gpuring_params.patience,
         .buffer_bytes = gpuring_params.buffer_size,
     };

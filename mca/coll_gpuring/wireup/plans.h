@@ -7,9 +7,17 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/topology/channels.h"
 
+/* What a rank's engine needs of AllGather 1; found before its blocks are trimmed. */
+struct gpuring_plans_facts {
+    int algorithm, protocol; /* as they were compared: the parameters may have changed since */
+    bool oversubscribed, shared_gpu, mps;
+};
+struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *hellos,
+                                               const struct gpuring_node_map *map, int rank);
+
 /* What the plans of `rank` are made from; positions: room for GPURING_MAX_CHANNELS. */
 struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels *channels,
-                                                  const struct gpuring_gathered *hellos,
+                                                  const struct gpuring_plans_facts *facts,
                                                   const struct gpuring_tuning *tuning, int rank,
                                                   struct gpuring_channel *positions);
 

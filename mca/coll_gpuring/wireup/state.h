@@ -14,12 +14,14 @@
 #include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
 #include "mca/coll_gpuring/wireup/net_select.h"
+#include "mca/coll_gpuring/wireup/plans.h"
 
 struct gpuring_wireup {
     int stage;
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
-    struct gpuring_gathered hellos; /* AllGather 1, complete */
+    struct gpuring_gathered hellos;   /* AllGather 1, complete; later trimmed */
+    struct gpuring_plans_facts facts; /* what the plans need of them */
     struct gpuring_node_map map;
     struct gpuring_node_map whole;       /* where the map is of nodes in parts: of the nodes */
     struct gpuring_net_choice net;       /* with several nodes, or parts of them */

@@ -113,6 +113,8 @@ static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
         }
     }
     pci_doc_free(doc);
+    wireup->facts = gpuring_plans_facts(&wireup->hellos, &wireup->map, module->rank);
+    gpuring_hellos_trim(&wireup->hellos);
     return GPURING_OK;
 }
 
@@ -164,11 +166,9 @@ static int divide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup
 static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_gathered blocks = gpuring_oob_take(module->oob);
-    int status =
-        gpuring_channels_gathered(&blocks, module->nranks, &wireup->wires, &wireup->same_model);
 
-    gpuring_gathered_clear(&blocks);
-    return status == GPURING_OK ? divide_nodes(module, wireup) : status;
+    wireup->wires = gpuring_channels_gathered(&blocks, &wireup->same_model);
+    return divide_nodes(module, wireup);
 }
 
 /* Make the channels, the plans and this rank's ends of the connections. */

@@ -62,7 +62,7 @@ static int candidates_within(const struct pci_fabric *fabric, const struct pci_s
     int rc = candidate_add(fabric, search, candidates);
 
     balanced.balanced = true;
-    balanced.max_steps /= 2;
+    balanced.max_steps /= 4;
     return 0 == rc && candidates->count > before && fabric->ngpus > 1 &&
                    PCI_PATTERN_TREE == candidates->set[before].pattern
                ? candidate_add(fabric, &balanced, candidates)
@@ -79,7 +79,7 @@ static int candidates_find(const struct pci_fabric *fabric, const struct pci_sea
         !pci_ll128_whole(fabric->sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
         return rc;
     }
-    near.max_steps /= 2;
+    near.max_steps /= 3;
     while (near.max_intra > PCI_PATH_NVL &&
            !pci_ll128_whole(fabric->sm, near.max_intra, PCI_PATH_LOC)) {
         near.max_intra--;
