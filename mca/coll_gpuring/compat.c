@@ -6,6 +6,7 @@
 #include "mca/coll_gpuring/compat.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,19 +157,12 @@ static void help_compiled_in(const char *topic, va_list arguments)
     opal_output(0, "coll/gpuring: %s\n%s", topic, text);
 }
 
+static bool help_file_found;
+
 #if OMPI_MAJOR_VERSION >= 6
 /* From 6.0 on, Open MPI looks at no files of other components. */
-void gpuring_compat_help_init(void)
+static void find_help_file(void)
 {
-}
-
-void gpuring_compat_help(const char *topic, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, topic);
-    help_compiled_in(topic, arguments);
-    va_end(arguments);
 }
 #else
 /* Does this file hold the same texts? */
@@ -222,9 +216,7 @@ static int help_folder(char *folder, size_t size)
     return GPURING_ERR_IO;
 }
 
-static bool help_file_found;
-
-void gpuring_compat_help_init(void)
+static void find_help_file(void)
 {
     char folder[4096];
 
@@ -233,11 +225,14 @@ void gpuring_compat_help_init(void)
         help_file_found = true;
     }
 }
+#endif
 
 void gpuring_compat_help(const char *topic, ...)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     va_list arguments;
 
+    pthread_once(&once, find_help_file);
     va_start(arguments, topic);
     if (help_file_found) {
         opal_show_vhelp(HELP_FILE, topic, true, arguments);
@@ -246,4 +241,3 @@ void gpuring_compat_help(const char *topic, ...)
     }
     va_end(arguments);
 }
-#endif

@@ -149,7 +149,4 @@ int gpuring_compat_error(int status);
  */
 void gpuring_compat_help(const char *topic, ...);
 
-/* Find the help file: next to this component, or in the data folder of its prefix. */
-void gpuring_compat_help_init(void);
-
 #endif

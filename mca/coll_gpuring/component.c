@@ -20,7 +20,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/net_select.h"
-#include "mca/coll_gpuring/wireup/peers.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
 
 /* Behind what Open MPI knows of it: for libgpuring_aware.so. */
 extern struct gpuring_aware_component mca_coll_gpuring_component;
@@ -29,7 +29,6 @@ static int component_register(void)
 {
     const mca_base_component_t *version = &mca_coll_gpuring_component.super.collm_version;
 
-    gpuring_compat_help_init();
     if (gpuring_params_register(version) != GPURING_OK ||
         gpuring_pvars_register(version) != GPURING_OK) {
         return OMPI_ERROR;
@@ -40,7 +39,6 @@ static int component_register(void)
 /* Log lines of the shape `host:pid:rank [dev] gpuring INFO text`, through Open MPI's output. */
 static void log_line(enum gpuring_log_level level, const char *text)
 {
-    static const char *const levels[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
     char rank[16] = "-";
 
     if (gpuring_process.world_rank >= 0) {
@@ -49,7 +47,7 @@ static void log_line(enum gpuring_log_level level, const char *text)
     opal_output(gpuring_process.output, "%s:%d:%s [%s] gpuring %s %s", gpuring_process.hostname,
                 (int) getpid(), rank,
                 gpuring_process.device_ops != NULL ? gpuring_process.device_ops->name : "-",
-                levels[level], text);
+                gpuring_log_level_name(level), text);
 }
 
 static void log_open(void)

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup/peers.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
 
 static void module_construct(mca_coll_gpuring_module_t *module)
 {
@@ -26,7 +27,7 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
     gpuring_serve_close(module);
-    gpuring_stage_module_close(&module->staging);
+    gpuring_oob_free(module->staging.oob);
     gpuring_engine_destroy(module->engine);
 #define GPURING_ACT(name)                                  \
     if (module->previous.name##_module != NULL) {          \
@@ -95,7 +96,10 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     module->nranks = ompi_comm_size(comm);
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
-    if ((stages && serves && gpuring_stage_module_open(&module->staging, comm) != GPURING_OK) ||
+    if (stages && serves) { /* several ranks of one group: large calls may be cut */
+        module->staging.oob = gpuring_oob_create(comm, GPURING_TAG_STAGED);
+    }
+    if ((stages && serves && module->staging.oob == NULL) ||
         (serves && gpuring_serve_open(module) != GPURING_OK)) {
         OBJ_RELEASE(module);
         return NULL;

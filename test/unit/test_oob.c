@@ -269,18 +269,18 @@ static void gatherings_bring_all_blocks(void **state)
 
 static void agreements_bring_all_bits(void **state)
 {
-    const uint64_t id[2] = {0x0123456789abcdef, 0xfedcba9876543210}, other[2] = {~id[0], ~id[1]};
+    const uint64_t id[2] = {0x0123456789abcdef, 0xfedcba9876543210};
 
     (void) state;
     for (int n = 1; n <= RANKS; n++) {
         world_begin(n, (unsigned) n);
         for (int r = 0; r < n; r++) {
-            gpuring_oob_agree(&oobs[r], UINT64_C(1) << r);
+            gpuring_oob_agree(&oobs[r], UINT64_C(1) << r, 0);
         }
         assert_true(run(n));
         for (int r = 0; r < n; r++) {
             assert_true(oobs[r].words[0] == (UINT64_C(1) << n) - 1);
-            gpuring_oob_broadcast(&oobs[r], r == 0 ? id : other);
+            gpuring_oob_agree(&oobs[r], r == 0 ? id[0] : 0, r == 0 ? id[1] : 0);
         }
         assert_true(run(n));
         for (int r = 0; r < n; r++) {
@@ -351,7 +351,7 @@ static void late_failures_count_from_the_next(void **state)
                 assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), 0);
                 heard += r != bad && gpuring_oob_troubled(&oobs[r]);
                 unheard += !gpuring_oob_troubled(&oobs[r]);
-                gpuring_oob_agree(&oobs[r], 0);
+                gpuring_oob_agree(&oobs[r], 0, 0);
             }
             assert_true(run(n));
             for (int r = 0; r < n; r++) {
@@ -396,7 +396,7 @@ static void other_versions_are_a_disagreement(void **state)
         corruption = ANOTHER_VERSION;
         assert_true(run(5));
         for (int r = 0; r < 5; r++) {
-            gpuring_oob_agree(&oobs[r], 0);
+            gpuring_oob_agree(&oobs[r], 0, 0);
         }
         assert_true(run(5));
         for (int r = 0; r < 5; r++) {
@@ -413,7 +413,7 @@ static void kinds_do_not_mix(void **state)
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 1);
     start(1);
-    gpuring_oob_agree(&oobs[0], 1);
+    gpuring_oob_agree(&oobs[0], 1, 0);
     assert_false(run(2));
     world_end(2);
 }

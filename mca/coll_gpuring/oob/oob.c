@@ -100,14 +100,9 @@ void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes)
     return oob->blocks + (size_t) oob->rank * bytes;
 }
 
-void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t bits)
+void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word, uint64_t next_word)
 {
-    begin(oob, 0, bits, 0);
-}
-
-void gpuring_oob_broadcast(struct gpuring_oob *oob, const uint64_t words[2])
-{
-    begin(oob, 0, oob->rank == 0 ? words[0] : 0, oob->rank == 0 ? words[1] : 0);
+    begin(oob, 0, word, next_word);
 }
 
 static int rank_at(const struct gpuring_oob *oob, int distance)

@@ -127,10 +127,8 @@ void gpuring_oob_free(struct gpuring_oob *oob);
 void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes);
 
 /* Begin an agreement, a gathering without blocks: it needs no memory. When it is complete,
- * oob->words[0] has the bits that any rank gave, unless there was a failure. broadcast: oob->words
- * has the two words that rank 0 gave. */
-void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t bits);
-void gpuring_oob_broadcast(struct gpuring_oob *oob, const uint64_t words[2]);
+ * oob->words has the bits that any rank gave, unless there was a failure. */
+void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word, uint64_t next_word);
 
 /* Move on. 0: complete; GPURING_AGAIN; GPURING_ERR_NET or _PEER (logged): contact is lost. */
 int gpuring_oob_progress(struct gpuring_oob *oob);

@@ -17,13 +17,6 @@
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Do the buffers of a call decide who serves it? */
-static bool buffers_decide(void)
-{
-    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
-           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
-}
-
 void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                                   struct gpuring_call *call)
 {
@@ -31,7 +24,7 @@ void gpuring_buffer_mismatch_note(mca_coll_gpuring_module_t *module, enum gpurin
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
     struct gpuring_serve *serve = module->serve;
 
-    call->number = buffers_decide() ? module->calls : 0;
+    call->number = gpuring_buffers_decide() ? module->calls : 0;
     if (call->number == 0) {
         return;
     }

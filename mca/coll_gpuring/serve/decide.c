@@ -13,19 +13,15 @@ const char *gpuring_reason_text(enum gpuring_reason reason)
     return texts[reason];
 }
 
-static enum gpuring_decision decide_connect(enum gpuring_state state)
-{
-    return state == GPURING_STATE_UNWIRED || state == GPURING_STATE_WIRING ? GPURING_WAIT
-                                                                           : GPURING_DELEGATE;
-}
-
 enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
                                      enum gpuring_reason *reason)
 {
     bool requested = known->form == GPURING_FORM_REQUEST;
 
     if (known->form == GPURING_FORM_CONNECT) {
-        return decide_connect(known->state);
+        return known->state == GPURING_STATE_UNWIRED || known->state == GPURING_STATE_WIRING
+                   ? GPURING_WAIT
+                   : GPURING_DELEGATE;
     }
     if (known->reason != GPURING_REASON_NONE &&
         !(requested && known->state == GPURING_STATE_FAILED)) {

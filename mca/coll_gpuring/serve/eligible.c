@@ -87,12 +87,9 @@ static int type_of(enum representation representation, size_t size)
                      QUAD(COMPLEX_FLOAT128)},
     };
 
-    for (int i = 0; i < 6; i++) {
-        if (size == (size_t) 1 << i) {
-            return types[representation][i];
-        }
-    }
-    return -1;
+    return size <= 32 && __builtin_popcountl(size) == 1
+               ? types[representation][__builtin_ctzl(size)]
+               : -1;
 }
 
 /* Open addressing; a handle is the address of a structure of 512 bytes. */

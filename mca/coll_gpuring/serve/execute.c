@@ -10,7 +10,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Of an item under coll_gpuring_check=data: to run it again, by the fallback. */
+/* Of an item under coll_gpuring_check=data: to run it again, by the fallback. One piece of memory.
+ */
 struct gpuring_check {
     struct gpuring_call call; /* with the copied input */
     uint8_t *input;           /* as it was before the operation; then the result */
@@ -131,39 +132,23 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
     return end_operation(module, call, status);
 }
 
-void gpuring_execute_discard(struct gpuring_item *item)
-{
-    struct gpuring_check *check = item->check;
-
-    if (check != NULL) {
-        item->check = NULL;
-        free(check->input);
-        free(check->expected);
-        free(check->scale);
-        free(check);
-    }
-}
-
 /* Keep the input for the fallback: the operation may overwrite it. */
 static int check_prepare(struct gpuring_item *item)
 {
     const struct gpuring_call *call = &item->call;
-    bool rounds = gpuring_verify_rounds(call->type, call->op);
     size_t bytes = gpuring_call_bytes(call);
-    struct gpuring_check *check = calloc(1, sizeof *check);
+    size_t scales = gpuring_verify_rounds(call->type, call->op) ? call->count : 0;
+    struct gpuring_check *check = malloc(sizeof *check + scales * sizeof *check->scale + 2 * bytes);
 
-    item->check = check;
-    if (check != NULL) {
-        check->call = *call;
-        check->call.input = check->input = malloc(bytes);
-        check->expected = malloc(bytes);
-        check->scale = rounds ? malloc(call->count * sizeof *check->scale) : NULL;
-    }
-    if (check == NULL || check->input == NULL || check->expected == NULL ||
-        (rounds && check->scale == NULL)) {
+    if (check == NULL) {
         gpuring_error("out of memory for coll_gpuring_check=data: it needs three times the vector");
         return GPURING_ERR_NOMEM;
     }
+    item->check = check;
+    check->call = *call;
+    check->scale = scales > 0 ? (double *) (check + 1) : NULL;
+    check->call.input = check->input = (uint8_t *) (check + 1) + scales * sizeof *check->scale;
+    check->expected = check->input + bytes;
     return gpuring_process_copy(check->input, call->input, bytes);
 }
 

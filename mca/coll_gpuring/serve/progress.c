@@ -83,7 +83,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 
     if (item->phase < GPURING_PHASE_AGREEING) {
         gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob, gpuring_call_on_gpu(&item->call) ? ON_GPU : NOT_ON_GPU);
+        gpuring_oob_agree(oob, gpuring_call_on_gpu(&item->call) ? ON_GPU : NOT_ON_GPU, 0);
     }
     status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
@@ -163,7 +163,7 @@ static int next_progress(mca_coll_gpuring_module_t *module)
 
 static void finish_next(struct gpuring_serve *serve, int status, struct gpuring_list *finished)
 {
-    gpuring_execute_discard(gpuring_queue_next(&serve->queue));
+    free(gpuring_queue_next(&serve->queue)->check);
     gpuring_queue_finish(&serve->queue, status, finished);
 }
 

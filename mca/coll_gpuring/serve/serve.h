@@ -7,6 +7,7 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
@@ -63,9 +64,6 @@ int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpurin
 /* The module fails; what the engine ran has stopped when this returns. */
 void gpuring_execute_fail(struct mca_coll_gpuring_module_t *module, int status);
 
-/* Forget what an item keeps for its check. */
-void gpuring_execute_discard(struct gpuring_item *item);
-
 /*
  * ---- progress.c: moving queues on, by whoever waits for one of the items, and by a callback in
  * opal_progress for those with requests; the queues of communicators are independent ----
@@ -106,6 +104,13 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
                                                struct gpuring_call *call);
 
 /* ---- buffer_mismatch.c ---- */
+
+/* Do the buffers of a call decide who serves it? */
+static inline bool gpuring_buffers_decide(void)
+{
+    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
+           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
+}
 
 /* Show the module's last call. reason: NONE if a GPU is to serve it; call->number is set then. */
 void gpuring_buffer_mismatch_note(struct mca_coll_gpuring_module_t *module,

@@ -125,8 +125,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
     struct report report;
 
     module->serve->watchdog.hinted = true;
-    if (gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
-        gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS) {
+    if (gpuring_buffers_decide()) {
         describe(module, &report);
         gpuring_compat_help("no answer", report.self, report.wait);
     }

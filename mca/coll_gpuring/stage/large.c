@@ -332,7 +332,7 @@ static int agree(struct gpuring_oob *oob, uint64_t *bits)
     struct gpuring_backoff pause = {.vain = 0};
     int status;
 
-    gpuring_oob_agree(oob, *bits);
+    gpuring_oob_agree(oob, *bits, 0);
     while ((status = gpuring_oob_progress(oob)) == GPURING_AGAIN) {
         opal_progress();
         gpuring_backoff(&pause, oob->steps, false);
@@ -407,17 +407,4 @@ int gpuring_stage_large(mca_coll_gpuring_module_t *module, enum gpuring_staged w
     return on_host || !gpuring_memory_possible()
                ? gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL)
                : gpuring_stage_blocking(module, what, arguments);
-}
-
-/* Only where calls may be cut: on communicators of one group and several ranks. */
-int gpuring_stage_module_open(struct gpuring_staging *staging, struct ompi_communicator_t *comm)
-{
-    staging->oob = gpuring_oob_create(comm, GPURING_TAG_STAGED);
-    return staging->oob != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
-}
-
-void gpuring_stage_module_close(struct gpuring_staging *staging)
-{
-    gpuring_oob_free(staging->oob);
-    staging->oob = NULL;
 }

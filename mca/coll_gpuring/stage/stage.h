@@ -27,7 +27,6 @@
 #include "mca/coll_gpuring/compat.h"
 
 struct mca_coll_gpuring_module_t;
-struct gpuring_staging;
 
 /*
  * The functions for Open MPI's tables: gpuring_stage_<name>, gpuring_stage_i<name>,
@@ -45,10 +44,6 @@ int gpuring_stage_reduce_local(GPURING_ARGUMENTS_REDUCTION, mca_coll_base_module
 
 /* MPI_Allreduce where no buffer of this rank is on a GPU: without another look at them. */
 int gpuring_stage_allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING);
-
-/* What a module keeps for staging, where it serves, too. 0 or GPURING_ERR_NOMEM. */
-int gpuring_stage_module_open(struct gpuring_staging *staging, struct ompi_communicator_t *comm);
-void gpuring_stage_module_close(struct gpuring_staging *staging);
 
 /* At the end of the process: no progress callback any more. */
 void gpuring_stage_close(void);

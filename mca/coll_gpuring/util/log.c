@@ -11,7 +11,7 @@
 static _Atomic(gpuring_log_sink_fn) log_sink;
 static atomic_int log_max_level = GPURING_LOG_WARN;
 
-static const char *level_name(enum gpuring_log_level level)
+const char *gpuring_log_level_name(enum gpuring_log_level level)
 {
     static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 
@@ -41,6 +41,6 @@ void gpuring_log_write(enum gpuring_log_level level, const char *format, ...)
     if (sink != NULL) {
         sink(level, text);
     } else {
-        fprintf(stderr, "gpuring %s %s\n", level_name(level), text);
+        fprintf(stderr, "gpuring %s %s\n", gpuring_log_level_name(level), text);
     }
 }

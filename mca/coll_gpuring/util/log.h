@@ -27,6 +27,8 @@ void gpuring_log_set(gpuring_log_sink_fn sink, enum gpuring_log_level max_level)
 /* True if a line of this level would be passed on: guards costly arguments. */
 int gpuring_log_enabled(enum gpuring_log_level level);
 
+const char *gpuring_log_level_name(enum gpuring_log_level level); /* "WARN" */
+
 void gpuring_log_write(enum gpuring_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

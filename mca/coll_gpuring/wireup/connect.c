@@ -76,7 +76,11 @@ static int find_tuning(struct gpuring_engine *engine)
     return status;
 }
 
-/* 0 also where the algorithm is not eligible. */
+/*
+ * coll_gpuring_check=plans: prove the plans of all ranks before they run. 0, also where the
+ * algorithm is not eligible; GPURING_ERR_DATA with a help text; or GPURING_ERR_NOMEM. The same on
+ * all ranks.
+ */
 static int check_algorithm(enum gpuring_algorithm algorithm,
                            const struct gpuring_channels *channels,
                            const struct gpuring_plans_facts *facts)
@@ -113,21 +117,6 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
     return status;
 }
 
-/*
- * coll_gpuring_check=plans: prove the plans of all ranks before they run. 0, GPURING_ERR_DATA with
- * a help text, or GPURING_ERR_NOMEM. The same on all ranks.
- */
-static int check_plans(const struct gpuring_channels *channels,
-                       const struct gpuring_plans_facts *facts)
-{
-    int status = GPURING_OK;
-
-    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        status = check_algorithm((enum gpuring_algorithm) i, channels, facts);
-    }
-    return status;
-}
-
 int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_channel positions[GPURING_MAX_CHANNELS];
@@ -145,9 +134,12 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
         return status;
     }
     log_tuning(module, wireup->engine);
-    return gpuring_params.check == GPURING_PARAM_CHECK_PLANS
-               ? check_plans(&wireup->channels, &wireup->facts)
-               : GPURING_OK;
+    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
+        if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
+            status = check_algorithm((enum gpuring_algorithm) i, &wireup->channels, &wireup->facts);
+        }
+    }
+    return status;
 }
 
 /* Which devices of the net carry the connections, and which of these may reach the GPU's memory

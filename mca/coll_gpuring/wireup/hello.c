@@ -118,16 +118,6 @@ int gpuring_hello_compare(const mca_coll_gpuring_module_t *module,
     return GPURING_ERR_DISAGREE;
 }
 
-uint32_t gpuring_hello_common(const struct gpuring_gathered *hellos)
-{
-    uint32_t common = ~UINT32_C(0);
-
-    for (int rank = 0; rank < hellos->nranks; rank++) {
-        common &= gpuring_hello_of(hellos, rank)->capabilities;
-    }
-    return common;
-}
-
 int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_node_ranks ranks =

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/wireup/peers.h"
-
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
 
 #include "gpuring_config.h"
 

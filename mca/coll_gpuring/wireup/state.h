@@ -44,9 +44,6 @@ int gpuring_hello_send(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 int gpuring_hello_compare(const mca_coll_gpuring_module_t *module,
                           const struct gpuring_gathered *hellos);
 
-/* Capabilities that all ranks have. */
-uint32_t gpuring_hello_common(const struct gpuring_gathered *hellos);
-
 /*
  * Prepare this rank's letters with views of its node (node_topology.h). Each view goes once to each
  * rank that does not have it.

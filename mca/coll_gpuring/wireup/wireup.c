@@ -51,7 +51,12 @@ static bool views_differ(const struct gpuring_wireup *wireup)
 
 static bool all_have_topology(const struct gpuring_wireup *wireup)
 {
-    return (gpuring_hello_common(&wireup->hellos) & GPURING_CAPABILITY_GRAPH) != 0;
+    uint32_t common = GPURING_CAPABILITY_GRAPH;
+
+    for (int rank = 0; rank < wireup->hellos.nranks; rank++) {
+        common &= gpuring_hello_of(&wireup->hellos, rank)->capabilities;
+    }
+    return common != 0;
 }
 
 static bool probes_peers(const struct gpuring_wireup *wireup)
@@ -71,7 +76,7 @@ static int send_id(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wir
     if (module->rank == 0) {
         gpuring_identity_unique(wireup->id);
     }
-    gpuring_oob_broadcast(module->oob, wireup->id);
+    gpuring_oob_agree(module->oob, wireup->id[0], wireup->id[1]); /* zero on the others */
     return GPURING_OK;
 }
 
@@ -300,7 +305,7 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = stages[stage].before(module, wireup);
     }
     if (status == GPURING_OK && stages[stage].travels == AGREEMENT) {
-        gpuring_oob_agree(module->oob, 0);
+        gpuring_oob_agree(module->oob, 0, 0);
     }
     return status;
 }
@@ -424,7 +429,7 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         fail(module, status);
     }
     if (gpuring_oob_troubled(module->oob) && !gpuring_oob_busy(module->oob)) {
-        gpuring_oob_agree(module->oob, 0);
+        gpuring_oob_agree(module->oob, 0, 0);
     }
 }
 

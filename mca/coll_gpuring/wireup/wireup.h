@@ -4,9 +4,11 @@
 #ifndef GPURING_WIREUP_WIREUP_H
 #define GPURING_WIREUP_WIREUP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct mca_coll_gpuring_module_t;
+struct ompi_communicator_t;
 struct gpuring_call;
 struct gpuring_wireup;
 
@@ -30,5 +32,18 @@ int gpuring_wireup_progress(struct mca_coll_gpuring_module_t *module);
 void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
+
+/*
+ * ---- peers.c: what ranks must share before ---- Whether coll_gpuring_priority is above 0, and
+ * coll_gpuring_device, decide which ranks take part in a wire-up at all. Where these differ, no
+ * rank of the communicator serves. All other parameters are compared by AllGather 1.
+ */
+
+/* When the component is opened, before MPI_Init exchanges addresses. */
+void gpuring_peers_publish(void);
+
+/* Do the ranks of this communicator share the two? The same answer on all of them; a warning where
+ * MPI_COMM_WORLD's do not. Ranks of which nothing is known count as alike. */
+bool gpuring_peers_alike(struct ompi_communicator_t *comm);
 
 #endif
