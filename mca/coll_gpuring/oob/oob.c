@@ -91,7 +91,7 @@ void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes)
     if (gpuring_oob_troubled(oob)) {
         return NULL;
     }
-    oob->blocks = malloc(2 * (size_t) oob->nranks * bytes);
+    oob->blocks = malloc(((size_t) oob->nranks + (size_t) oob->rank) * bytes);
     if (oob->blocks == NULL) {
         gpuring_error("out of memory for blocks of %zu bytes of %d ranks", bytes, oob->nranks);
         gpuring_oob_fail(oob, GPURING_ERR_NOMEM);
