@@ -110,8 +110,10 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     TEXT(hostid, "", 3, LOCAL,                                                                     \
          "Identity of this node; processes with different ones are connected by network, so that " \
          "one machine can stand for several; not given: boot id, host name and namespaces")        \
-    CHOICE(p2p_level, 0, 4, SHARED, level,                                                         \
-           "Farthest path on which GPUs of a node reach each other's memory directly")             \
+    CHOICE(                                                                                        \
+        p2p_level, 0, 4, SHARED, level,                                                            \
+        "Farthest path on which ranks of a node reach each other's GPU memory directly; LOC: "     \
+        "none, not even on one GPU: all go through pinned host memory; auto: wherever it works")   \
     CHOICE(gdr_level, 0, 4, SHARED, level,                                                         \
            "Farthest path on which a network device reaches GPU memory directly")                  \
     CHOICE(net, 0, 2, SHARED, net,                                                                 \

@@ -89,6 +89,21 @@ use_gpus() {
     export GPURING_STANDIN_GPUS="$1"
 }
 
+# nvlink_topology GPUS: a topology file of the stand-in's GPUs, all on one NVSwitch, for this shell.
+nvlink_topology() {
+    {
+        echo '<system version="1"><cpu numaid="0" affinity="ffffffff" arch="x86_64"'
+        echo 'vendor="GenuineIntel" familyid="6" modelid="143">'
+        for gpu in $(seq 1 "$1"); do
+            echo "<pci busid='0000:0$gpu:00.0' class='0x030200' link_speed='32 GT/s' link_width='16'>"
+            echo "<gpu dev='$((gpu - 1))' sm='90' rank='$((gpu - 1))' gdr='0'>"
+            echo '<nvlink target="ffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>'
+        done
+        echo '</cpu></system>'
+    } >"$work/nvlink.xml"
+    export OMPI_MCA_coll_gpuring_topo_file="$work/nvlink.xml"
+}
+
 # Turn the TAP lines of the last run into checks of ours; the program must have ended with 0 and
 # have printed its plan. TEXT names the run.
 adopt() {

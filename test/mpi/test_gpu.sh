@@ -41,18 +41,47 @@ for layout in "4 1" "4 2" "5 3"; do
 done
 use_gpus 2
 for algorithm in ring tree direct; do
-    for protocol in simple ll ll128; do
+    for protocol in simple ll; do
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
         mpi 120 5 n2 matrix -n $small,20000,70001 -f 97 -s
         adopt_as_one "$algorithm, $protocol, 5 ranks on 2 nodes and 2 GPUs"
     done
 done
-for pair in "ring simple" "tree ll" "direct ll128"; do
+for pair in "ring simple" "tree ll"; do
     export OMPI_MCA_coll_gpuring_algorithm="${pair% *}" OMPI_MCA_coll_gpuring_protocol="${pair#* }"
     mpi 120 8 matrix -n $small,20000,70001 -f 97 -s
     adopt_as_one "$pair, 8 ranks on 2 GPUs"
 done
-unset OMPI_MCA_coll_gpuring_algorithm
+# LL128 is obeyed where a topology says that lines stay whole, and only there.
+export OMPI_MCA_coll_gpuring_protocol=ll128 OMPI_MCA_coll_gpuring_verbose=1
+OMPI_MCA_coll_gpuring_algorithm=ring mpi 120 2 matrix -n 1,20000 -f 97 -s
+check "ll128 without a topology: the message" says '\[no-ll128\]'
+check "ll128 without a topology: another protocol" silent '\[serves\] .*protocol ll128'
+use_gpus 3
+nvlink_topology 3
+for algorithm in ring tree direct two-shot; do
+    OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -n $small,20000,70001 -f 97 -s
+    check "$algorithm, ll128 over NVLink: obeyed" says '\[serves\] .*protocol ll128'
+    adopt_as_one "$algorithm, ll128, 3 ranks on 3 GPUs"
+done
+unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
+
+# Ranks that share GPUs keep the topology: each stands beside the others of its GPU.
+OMPI_MCA_coll_gpuring_graph_dump_file="$work/graphs" mpi 120 6 matrix -n $small,20000,70001 -f 97 -s
+check "6 ranks on 3 GPUs: by the topology" grep -q 'source="topology"' "$work/graphs"
+check "6 ranks on 3 GPUs: neighbours share a GPU" \
+    grep -Eq 'ring="0 3 (1 4 2 5|2 5 1 4)"|ring="0 (1 4 2 5|2 5 1 4) 3"' "$work/graphs"
+check "6 ranks on 3 GPUs: several lanes" says '\[serves\] .* [2-9] channel'
+adopt_as_one "6 ranks on 3 GPUs"
+# So near, and not nearer.
+OMPI_MCA_coll_gpuring_p2p_level=NVL mpi 120 3 matrix -n 1,20000 -f 97 -s
+check "p2p_level=NVL over NVLink: peers" says '\[serves\] .*transport peer,'
+OMPI_MCA_coll_gpuring_p2p_level=LOC mpi 120 3 matrix -n $small,20000 -f 97 -s
+check "p2p_level=LOC: through host memory" says '\[serves\] .*transport staged'
+check "p2p_level=LOC: the message" says '\[far-peer\]'
+adopt_as_one "p2p_level=LOC"
+unset OMPI_MCA_coll_gpuring_topo_file OMPI_MCA_coll_gpuring_verbose
+use_gpus 2
 
 # Lines of LL and LL128, slots (8 KiB here, 15 KiB of data with LL128), windows of them; one byte less
 # and more, from and to every offset.
@@ -60,12 +89,14 @@ edges=15,16,17,119,120,121,127,128,129,239,241,255,257,511,513
 edges=$edges,8191,8192,8193,15359,15360,15361,16383,16385,24575,24577,46079,46081,65535,65537
 for protocol in simple ll ll128; do
     export OMPI_MCA_coll_gpuring_protocol=$protocol
+    [ $protocol != ll128 ] || { use_gpus 3; nvlink_topology 3; }
     for algorithm in ring tree direct; do
         OMPI_MCA_coll_gpuring_algorithm=$algorithm mpi 120 3 matrix -m -n $edges -t MPI_UINT8_T -s
         adopt_as_one "$algorithm, $protocol: misaligned buffers of counts around all bounds"
     done
 done
-unset OMPI_MCA_coll_gpuring_protocol
+unset OMPI_MCA_coll_gpuring_protocol OMPI_MCA_coll_gpuring_topo_file
+use_gpus 2
 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 4 matrix -n 1048579 -f 100 -s
 adopt_as_one "4 ranks on 2 GPUs: every 100th combination, 1 Mi + 3 elements"
 

@@ -27,11 +27,15 @@ for layout in "2 1" "3 1" "2 2" "3 3"; do
     ranks=${layout% *} gpus=${layout#* }
     use_gpus "$gpus"
     for protocol in simple ll ll128; do
+        unset OMPI_MCA_coll_gpuring_topo_file
+        [ $protocol != ll128 ] || [ "$gpus" = 1 ] || nvlink_topology "$gpus"
         OMPI_MCA_coll_gpuring_protocol=$protocol \
             mpi 120 "$ranks" matrix -n $small,20000 -f 97 -s
         adopt_as_one "$protocol, $ranks ranks on $gpus GPUs: every 97th combination"
     done
 done
+
+unset OMPI_MCA_coll_gpuring_topo_file
 
 # Lines, slots and windows; from and to every offset.
 edges=15,17,119,121,127,129,511,513,8191,8193,15359,15361,46081

@@ -17,6 +17,8 @@ static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct CUctx_st *stack[MAX_DEPTH];
 static _Thread_local int depth;
 
+#define ATTRIBUTE_MPS 133 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, CUDA 12 */
+
 /* A number in the environment from `least` to `most`. */
 static int number(const char *name, int least, int most)
 {
@@ -116,11 +118,17 @@ bool standin_reach(int gpu, int other)
     return gpu == other || (!standin_refuses_peers() && instances() == 1);
 }
 
+/* A number in the environment, or another one. */
+static int setting(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? atoi(text) : otherwise;
+}
+
 int standin_gdr(void)
 {
-    const char *text = getenv("GPURING_STANDIN_GDR");
-
-    return text != NULL ? atoi(text) : 0;
+    return setting("GPURING_STANDIN_GDR", 0);
 }
 
 static bool exists(const struct CUctx_st *context)
@@ -290,7 +298,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     if (device < 0 || device >= standin_gpus()) {
         return CUDA_ERROR_INVALID_DEVICE;
     }
-    switch (attribute) {
+    switch ((int) attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value = 9;
         break;
@@ -299,6 +307,12 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         break;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         *value = !standin_moves_host_memory();
+        break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = setting("GPURING_STANDIN_SMS", 12);
+        break;
+    case ATTRIBUTE_MPS:
+        *value = setting("GPURING_STANDIN_MPS", 0);
         break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         *value = (standin_gdr() & STANDIN_GDR_SUPPORTED) != 0;

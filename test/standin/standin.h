@@ -9,6 +9,8 @@
  *   GPURING_STANDIN_GPUS=N        how many GPUs there are (default 1, at most 64)
  *   GPURING_STANDIN_MIG=N         each of them is divided into N instances, which are devices of
  *                                 their own and do not reach each other (default 1: not divided)
+ *   GPURING_STANDIN_SMS=N         each has N multiprocessors (default 12)
+ *   GPURING_STANDIN_MPS=1         and runs kernels of several processes side by side
  *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
  *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:
  *       SYMBOL=N[:CODE[:sticky]]

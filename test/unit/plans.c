@@ -102,6 +102,7 @@ void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm
                                            .channels = channels,
                                            .nrings = nchannels,
                                            .ntrees = nchannels,
+                                           .ndirect = nchannels,
                                            .nstripes = nchannels};
 
         for (uint32_t c = 0; c < nchannels; c++) {

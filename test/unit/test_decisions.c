@@ -249,6 +249,61 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
 }
 
+/* On GPUs a block carries little: a few of direct do not carry large vectors, however few the ranks
+ * are; and small vectors use a few channels only. */
+static void gpus_use_as_many_channels_as_a_size_fills(void **state)
+{
+    struct gpuring_select_config config = config_of(2, 1);
+    struct gpuring_selection choice;
+
+    (void) state;
+    config.host = false;
+    config.channels[GPURING_ALGORITHM_RING] = config.channels[GPURING_ALGORITHM_DIRECT] = 32;
+    gpuring_select(&config, 1, 8, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(choice.channels, 1);
+    gpuring_select(&config, 16 << 10, 1, &choice); /* LL: 4 KiB a channel */
+    assert_int_equal(choice.channels, 4);
+    gpuring_select(&config, 256 << 20, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    assert_int_equal(choice.channels, 32);
+    config.min_channels = 3;
+    gpuring_select(&config, 1, 8, &choice);
+    assert_int_equal(choice.channels, 3);
+}
+
+/* As many blocks as the links need, as far as the part of each rank's GPU goes. */
+static void lanes_follow_links_and_parts_of_gpus(void **state)
+{
+    struct gpuring_gathered gathered = fill_hellos(RANKS, 1);
+    struct gpuring_gpu_parts parts;
+    struct gpuring_node_map map;
+
+    (void) state;
+    assert_int_equal(gpuring_node_map_find(&gathered, &map), GPURING_OK);
+    for (int rank = 0; rank < RANKS; rank++) {
+        hellos[rank].hello.device = (struct gpuring_device_identity){
+            .kind = GPURING_DEVICE_CUDA, .capability = 90, .sms = 132, .uuid = {(uint8_t) rank}};
+    }
+    parts = gpuring_node_map_parts(&gathered, &map);
+    assert_true(!parts.shared && parts.blocks == 132 && parts.capability == 90);
+    assert_in_range(gpuring_node_map_lanes(&parts, 16, 360), 20, 32); /* H100 behind NVSwitch */
+    assert_int_equal(gpuring_node_map_lanes(&parts, 1, 24), 2);       /* PCIe */
+    parts.capability = 80;
+    assert_in_range(gpuring_node_map_lanes(&parts, 12, 240), 12, 24); /* A100 */
+    for (int rank = 0; rank < RANKS; rank++) {
+        hellos[rank].hello.device.uuid[0] = (uint8_t) (rank / 2);
+    }
+    hellos[1].hello.device.sms = 48; /* limited by MPS */
+    parts = gpuring_node_map_parts(&gathered, &map);
+    assert_true(parts.shared && parts.blocks == 24);
+    assert_int_equal(gpuring_node_map_lanes(&parts, 1, 0), 16);
+    assert_int_equal(gpuring_node_map_lanes(&parts, 1, 400), 24);
+    hellos[0].hello.device.kind = GPURING_DEVICE_HOST;
+    assert_int_equal(gpuring_node_map_parts(&gathered, &map).blocks, 0);
+    gpuring_node_map_clear(&map);
+}
+
 static void chunks_fit_their_slots(void **state)
 {
     (void) state;
@@ -345,6 +400,8 @@ int main(void)
         cmocka_unit_test(choice_follows_size),
         cmocka_unit_test(parameters_win_where_they_can),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
+        cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),
+        cmocka_unit_test(lanes_follow_links_and_parts_of_gpus),
         cmocka_unit_test(chunks_fit_their_slots),
         cmocka_unit_test(integers_must_be_equal),
         cmocka_unit_test(padding_of_pairs_is_ignored),

@@ -173,7 +173,7 @@ static void test_channels_of_connections(void **state)
 {
     struct gpuring_channel channels[3];
     struct gpuring_plan_input input = {
-        .nranks = 2, .channels = channels, .nrings = 3, .ntrees = 3, .nstripes = 3};
+        .nranks = 2, .channels = channels, .nrings = 3, .ntrees = 3, .ndirect = 3, .nstripes = 3};
     struct gpuring_plan *plan = NULL;
 
     (void) state;

@@ -95,6 +95,8 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         created->choice_config.offered[i] = created->plans[i] != NULL;
+        created->choice_config.channels[i] =
+            created->plans[i] != NULL ? gpuring_plan_channels(created->plans[i]) : 0;
     }
     *engine = created;
     return GPURING_OK;

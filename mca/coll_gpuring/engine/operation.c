@@ -12,7 +12,8 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     struct gpuring_selection *choice = &engine->choice;
     const struct gpuring_plan *plan;
     struct gpuring_lane *lanes;
-    uint64_t align = gpuring_chunk_align(call->element_size);
+    uint64_t align = gpuring_chunk_align(call->element_size), parts;
+    uint32_t nlanes;
     const void *input;
     void *output;
     int status;
@@ -20,8 +21,10 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     gpuring_select(&engine->choice_config, call->count, call->element_size, choice);
     plan = engine->plans[choice->algorithm];
     lanes = engine->lanes[choice->algorithm][choice->protocol];
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        gpuring_plan_lane_range(plan, i, call->count, align, &lanes[i].first, &lanes[i].count);
+    nlanes = gpuring_plan_first_lanes(plan, choice->channels, &parts);
+    for (uint32_t i = 0; i < nlanes; i++) {
+        gpuring_plan_lane_range_within(plan, i, parts, call->count, align, &lanes[i].first,
+                                       &lanes[i].count);
         lanes[i].chunk = choice->chunk;
         lanes[i].done = 0;
         lanes[i].bytes = 0;
@@ -46,7 +49,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         .type = call->type,
         .op = call->op,
         .protocol = choice->protocol,
-        .nlanes = plan->nlanes,
+        .nlanes = nlanes,
         .lanes = lanes,
         .abort = gpuring_transport_abort_word(engine->transport),
         .patience = engine->patience,

@@ -9,16 +9,26 @@
  *  hop    what can be copied in the time of one hop more. Measured on the host device (2 and 4
  *         ranks of one machine); estimated for GPUs (about 1 us at 60 GB/s) and networks (about
  *         10 us at 6 GB/s), until measurements on such machines replace them.
+ *  direct it loads n vectors in few blocks: on GPUs not beyond this size
  *  ll     LL is best up to this size: it spares a round of counters, but doubles the bytes
  *  ll128  likewise LL128, after LL (0: never). Measured on the host device; on GPUs only the
  *         topology knows where it works.
  */
 struct limits {
-    uint64_t hop, ll, ll128;
+    uint64_t hop, direct, ll, ll128;
 };
-static const struct limits host_limits = {.hop = 16 << 10, .ll = 64, .ll128 = 512};
-static const struct limits gpu_limits = {.hop = 64 << 10, .ll = 32 << 10, .ll128 = 0};
-static const struct limits net_limits = {.hop = 64 << 10, .ll = 0, .ll128 = 0};
+static const struct limits host_limits = {
+    .hop = 16 << 10, .direct = UINT64_MAX, .ll = 64, .ll128 = 512};
+static const struct limits gpu_limits = {
+    .hop = 64 << 10, .direct = 256 << 10, .ll = 32 << 10, .ll128 = 0};
+static const struct limits net_limits = {
+    .hop = 64 << 10, .direct = UINT64_MAX, .ll = 0, .ll128 = 0};
+
+/* What a further channel needs, in bytes: its block has 512 threads on a GPU, each of which wants
+ * 64 bytes with Simple, else 8. */
+static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL_SIMPLE] = 32768,
+                                                               [GPURING_PROTOCOL_LL] = 4096,
+                                                               [GPURING_PROTOCOL_LL128] = 5120};
 
 #define TREE_RANKS 5 /* with fewer, a tree is no shallower than a ring is long */
 
@@ -64,7 +74,8 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
     case GPURING_ALGORITHM_TREE:
         return n >= TREE_RANKS && bytes / n <= hop;
     case GPURING_ALGORITHM_DIRECT:
-        return bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
+        return bytes <= limits_of(config)->direct &&
+               bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
     case GPURING_ALGORITHM_TWO_SHOT:
     case GPURING_ALGORITHM_COUNT:
         break;
@@ -157,6 +168,19 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
     return GPURING_PROTOCOL_SIMPLE;
 }
 
+/* As many channels as the vector fills; lanes of the host cost nothing while they are empty. */
+static uint32_t choose_channels(const struct gpuring_select_config *config,
+                                const struct gpuring_selection *choice, uint64_t bytes)
+{
+    uint32_t all = config->channels[choice->algorithm];
+    uint64_t filled = bytes / channel_bytes[choice->protocol];
+
+    if (filled < config->min_channels) {
+        filled = config->min_channels;
+    }
+    return config->host || filled >= all ? all : filled > 0 ? (uint32_t) filled : 1;
+}
+
 void gpuring_select(const struct gpuring_select_config *config, uint64_t count, uint32_t type_size,
                     struct gpuring_selection *choice)
 {
@@ -166,6 +190,7 @@ void gpuring_select(const struct gpuring_select_config *config, uint64_t count, 
 
     choice->algorithm = choose_algorithm(config, bytes);
     choice->protocol = choose_protocol(config, choice->algorithm, bytes);
+    choice->channels = choose_channels(config, choice, bytes);
     choice->chunk =
         gpuring_chunk_max(choice->protocol, config->slot_bytes[choice->protocol], type_size);
     limit = config->chunk_bytes / type_size / align * align;

@@ -22,8 +22,10 @@ struct gpuring_select_config {
     int algorithm; /* enum gpuring_algorithm, GPURING_SELECT_PREVIOUS, or -1: by size */
     int protocol;  /* enum gpuring_protocol, or -1: by size */
     int nranks, nnodes;
-    bool host;                             /* plans run on the CPU */
-    bool offered[GPURING_ALGORITHM_COUNT]; /* a plan exists */
+    bool host;                                  /* plans run on the CPU */
+    bool offered[GPURING_ALGORITHM_COUNT];      /* a plan exists */
+    uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
+    uint32_t min_channels;                      /* that are used, 0: by size */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
     uint64_t chunk_bytes; /* upper limit, 0: none */
 
@@ -34,7 +36,8 @@ struct gpuring_select_config {
 struct gpuring_selection {
     enum gpuring_algorithm algorithm;
     enum gpuring_protocol protocol;
-    uint64_t chunk; /* elements */
+    uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
+    uint64_t chunk;    /* elements */
 };
 
 /*

@@ -4,7 +4,7 @@
  * All ranks exchange directly with all others. A window is one chunk in both forms, and operands
  * are folded in rank order.
  *
- * direct: one shot, one lane, two steps; every rank folds the whole vector:
+ * direct: one shot, a lane for each stripe, two steps; every rank folds the whole vector:
  *
  *   input > send to all others
  *   recv 0 + .. + input (at the own position) + .. + recv n-1 > output
@@ -63,21 +63,27 @@ static void add_operands(struct gpuring_writer *writer, int rank, int nranks, ui
     }
 }
 
+static void add_stripe(struct gpuring_writer *writer, int rank, int nranks, uint32_t stripe,
+                       uint16_t *refs)
+{
+    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, stripe, 0);
+
+    gpuring_writer_lane_begin(writer, stripe, stripe + 1, 1);
+    refs[0] = GPURING_REF_INPUT;
+    add_sends(writer, rank, nranks, key, refs + 1);
+    gpuring_writer_step(writer, 0, 0, refs, 1, (size_t) nranks - 1);
+    add_operands(writer, rank, nranks, key, refs);
+    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks, 0);
+    gpuring_writer_lane_end(writer);
+}
+
 int gpuring_plan_build_direct(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
-    int rank = input->rank, nranks = input->nranks;
-    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, 0, 0);
     struct gpuring_writer writer;
-    uint16_t *refs = begin(&writer, GPURING_ALGORITHM_DIRECT, input, 1);
+    uint16_t *refs = begin(&writer, GPURING_ALGORITHM_DIRECT, input, input->ndirect);
 
-    if (refs != NULL) {
-        gpuring_writer_lane_begin(&writer, 0, 1, 1);
-        refs[0] = GPURING_REF_INPUT;
-        add_sends(&writer, rank, nranks, key, refs + 1);
-        gpuring_writer_step(&writer, 0, 0, refs, 1, (size_t) nranks - 1);
-        add_operands(&writer, rank, nranks, key, refs);
-        gpuring_writer_step(&writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks, 0);
-        gpuring_writer_lane_end(&writer);
+    for (uint32_t stripe = 0; refs != NULL && stripe < input->ndirect; stripe++) {
+        add_stripe(&writer, input->rank, input->nranks, stripe, refs);
     }
     free(refs);
     return gpuring_writer_finish(&writer, plan);

@@ -49,13 +49,51 @@ static uint64_t share(uint64_t total, uint64_t bound, uint64_t weight, uint64_t 
     return element / align * align;
 }
 
-void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
-                             uint64_t align, uint64_t *first, uint64_t *count)
+void gpuring_plan_lane_range_within(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
+                                    uint64_t total, uint64_t align, uint64_t *first,
+                                    uint64_t *count)
 {
     const struct gpuring_plan_lane *part = &plan->lanes[lane];
-    uint64_t begin = share(total, part->part_begin, plan->weight, align);
-    uint64_t end = share(total, part->part_end, plan->weight, align);
+    uint64_t begin = share(total, part->part_begin, parts, align);
+    uint64_t end = share(total, part->part_end, parts, align);
 
     *first = begin;
     *count = end - begin;
+}
+
+void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
+                             uint64_t align, uint64_t *first, uint64_t *count)
+{
+    gpuring_plan_lane_range_within(plan, lane, plan->weight, total, align, first, count);
+}
+
+/* Parts of the weight in a channel. */
+static uint64_t channel_parts(const struct gpuring_plan *plan)
+{
+    switch (plan->algorithm) {
+    case GPURING_ALGORITHM_TREE:
+        return 2;
+    case GPURING_ALGORITHM_TWO_SHOT:
+        return (uint64_t) plan->nranks;
+    default:
+        return 1;
+    }
+}
+
+uint32_t gpuring_plan_channels(const struct gpuring_plan *plan)
+{
+    return (uint32_t) (plan->weight / channel_parts(plan));
+}
+
+uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
+                                  uint64_t *parts)
+{
+    uint64_t wanted = channels * channel_parts(plan);
+    uint32_t lanes = 0;
+
+    *parts = wanted < plan->weight ? wanted : plan->weight;
+    while (lanes < plan->nlanes && plan->lanes[lanes].part_begin < *parts) {
+        lanes++; /* builders go through the channels in order */
+    }
+    return lanes;
 }

@@ -97,7 +97,8 @@ struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
     const struct gpuring_channel *channels; /* the greater number of rings and trees */
     uint32_t nrings, ntrees;
-    uint32_t nstripes; /* of two-shot: equal cuts of the vector, each with a part for every rank */
+    uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector, with
+                                   two-shot each with a part for every rank */
 };
 
 /*
@@ -124,6 +125,19 @@ void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */
  */
 void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
                              uint64_t align, uint64_t *first, uint64_t *count);
+
+/*
+ * Small vectors use the first channels of a plan only (rings, pairs of trees or stripes): its first
+ * lanes, as if it had been built with so few. Returns the number of these lanes; *parts: their part
+ * of the weight, for gpuring_plan_lane_range_within.
+ */
+uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
+                                  uint64_t *parts);
+void gpuring_plan_lane_range_within(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
+                                    uint64_t total, uint64_t align, uint64_t *first,
+                                    uint64_t *count);
+/* How many channels a plan has. */
+uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
 
 /*
  * The checker: runs the plans of all ranks symbolically and proves that

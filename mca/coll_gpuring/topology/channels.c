@@ -10,6 +10,7 @@
 #include "mca/coll_gpuring/topology/local_channels.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 _Static_assert(GPURING_CHANNEL_MAX_DOWN == PCI_CONNECT_DOWN, "trees of the engine fit into plans");
 _Static_assert(GPURING_MAX_CHANNELS >= PCI_CHANNELS_MAX, "so do its channels");
@@ -74,8 +75,33 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
     return status;
 }
 
-void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_node_map *map,
-                           const struct pci_wire *wires, const struct gpuring_model_choice *model)
+/* More channels than were found: they are used several times. A channel of trees has up to four
+ * lanes. Between nodes each lane is also a connection of the network. */
+static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gathered *hellos)
+{
+    const struct pci_agreed *agreed = &channels->connect.agreed;
+    struct gpuring_gpu_parts parts = gpuring_node_map_parts(hellos, channels->map);
+    uint32_t rings = channels->engine ? agreed->rings : 1;
+    uint32_t trees = channels->engine ? agreed->trees : 1,
+             nranks = (uint32_t) channels->map->nranks;
+
+    if (parts.blocks > 0 && channels->map->nnodes == 1) {
+        rings = gpuring_node_map_lanes(&parts, rings,
+                                       channels->engine ? agreed->ring_bw_intra * rings : 0);
+        trees = trees > rings / 4 ? trees : rings / 4;
+    }
+    channels->nrings = within_limits(rings);
+    channels->ntrees = within_limits(trees);
+    channels->ndirect = channels->nstripes = 1;
+    if (channels->map->nnodes == 1 && nranks > 1) {
+        channels->ndirect = pci_direct_stripes(PCI_ALGORITHM_DIRECT, nranks, channels->nrings);
+        channels->nstripes = pci_direct_stripes(PCI_ALGORITHM_TWO_SHOT, nranks, channels->nrings);
+    }
+}
+
+void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gathered *hellos,
+                           const struct gpuring_node_map *map, const struct pci_wire *wires,
+                           const struct gpuring_model_choice *model)
 {
     struct pci_error error = {.text = ""};
 
@@ -93,9 +119,7 @@ void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuri
             channels->connect = (struct pci_connect){.nranks = 0};
         }
     }
-    /* More channels than were found: they are used several times. */
-    channels->nrings = within_limits(channels->engine ? channels->connect.agreed.rings : 1);
-    channels->ntrees = within_limits(channels->engine ? channels->connect.agreed.trees : 1);
+    count_lanes(channels, hellos);
 }
 
 void gpuring_channels_fini(struct gpuring_channels *channels)

@@ -23,6 +23,7 @@ struct gpuring_channels {
     bool engine;                /* positions come from `connect` */
     struct pci_connect connect; /* keeps pointing to the wires of all ranks */
     uint32_t nrings, ntrees;
+    uint32_t ndirect, nstripes;               /* of direct and of two-shot */
     const struct gpuring_model_choice *model; /* with the engine's channels, or NULL */
 };
 
@@ -31,8 +32,9 @@ struct gpuring_channels {
  * too, if any rank has no topology or they contradict each other (logged). The same on all ranks.
  * model: the choices that all ranks agree on, kept likewise, or NULL.
  */
-void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_node_map *map,
-                           const struct pci_wire *wires, const struct gpuring_model_choice *model);
+void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gathered *hellos,
+                           const struct gpuring_node_map *map, const struct pci_wire *wires,
+                           const struct gpuring_model_choice *model);
 void gpuring_channels_fini(struct gpuring_channels *channels);
 
 /*

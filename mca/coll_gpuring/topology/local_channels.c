@@ -50,9 +50,31 @@ static const char *busid_of(const struct gpuring_node_ranks *ranks, int i)
     return gpuring_node_ranks_hello(ranks, i)->device.pci_bus_id;
 }
 
-/* Number the document's GPUs by the ranks that use them. Does each rank have one of its own? On the
- * host device the ranks take a file's GPUs in their order. */
-static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpuring_node_ranks *ranks)
+/* The GPUs of a node: which one each of its ranks uses, numbered in the order of the ranks. */
+struct gpus {
+    int count;
+    int *of; /* [ranks] */
+};
+
+/* By the driver's bus ids; on the host device the ranks take a file's GPUs in their order. */
+static bool gpus_find(const struct gpuring_node_ranks *ranks, struct gpus *gpus)
+{
+    *gpus = (struct gpus){.of = malloc((size_t) ranks->count * sizeof *gpus->of)};
+    for (int i = 0; gpus->of != NULL && i < ranks->count; i++) {
+        const char *busid = busid_of(ranks, i);
+        int same = 0;
+
+        while (same < i && (busid[0] == '\0' || strcmp(busid, busid_of(ranks, same)) != 0)) {
+            same++;
+        }
+        gpus->of[i] = same < i ? gpus->of[same] : gpus->count++;
+    }
+    return gpus->of != NULL;
+}
+
+/* Number the document's GPUs as `gpus` does. Are all there? */
+static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpuring_node_ranks *ranks,
+                        const struct gpus *gpus)
 {
     struct pci_elem *gpu = NULL;
     int count = 0;
@@ -68,7 +90,7 @@ static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpurin
 
         for (int i = 0; i < ranks->count && busid != NULL; i++) {
             if (pci_busid_parse(busid) == pci_busid_parse(busid_of(ranks, i))) {
-                if (pci_elem_setf(gpu, "rank", "%d", i) != 0) {
+                if (pci_elem_setf(gpu, "rank", "%d", gpus->of[i]) != 0) {
                     return false;
                 }
                 count++;
@@ -76,21 +98,7 @@ static bool number_gpus(struct pci_doc *doc, bool from_file, const struct gpurin
             }
         }
     }
-    return count == ranks->count;
-}
-
-/* True if two of a node's ranks use one GPU. */
-static bool share_gpus(const struct gpuring_node_ranks *ranks)
-{
-    for (int i = 0; i < ranks->count; i++) {
-        for (int j = 0; j < i; j++) {
-            if (busid_of(ranks, i)[0] != '\0' &&
-                strcmp(busid_of(ranks, i), busid_of(ranks, j)) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return count == gpus->count;
 }
 
 static int level_of(int param)
@@ -118,10 +126,10 @@ static struct pci_search limits_of(int nnodes)
 
 /* The graph of the ranks' GPUs. 0 or a negative errno value, with a text. */
 static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
-                      const struct gpuring_node_ranks *ranks, struct pci_graph **graph,
-                      struct pci_error *error)
+                      const struct gpuring_node_ranks *ranks, const struct gpus *gpus,
+                      struct pci_graph **graph, struct pci_error *error)
 {
-    unsigned *keep = malloc((size_t) ranks->count * sizeof *keep);
+    unsigned *keep = malloc((size_t) gpus->count * sizeof *keep);
     struct pci_path_rules rules;
     uint32_t removed = 0;
     int status = -ENOMEM;
@@ -129,18 +137,18 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
     if (keep == NULL) {
         return status;
     }
-    for (int i = 0; i < ranks->count; i++) {
+    for (int i = 0; i < gpus->count; i++) {
         keep[i] = (unsigned) i;
     }
     pci_path_rules_init(&rules);
     rules.p2p_level = level_of(gpuring_params.p2p_level);
     rules.gdr_level = level_of(gpuring_params.gdr_level);
     rules.all = peers;
-    if (number_gpus(doc, from_file, ranks)) {
-        status = pci_doc_keep_gpus(doc, keep, (size_t) ranks->count, error);
+    if (number_gpus(doc, from_file, ranks, gpus)) {
+        status = pci_doc_keep_gpus(doc, keep, (size_t) gpus->count, error);
     } else {
-        snprintf(error->text, sizeof error->text, "it has no GPU of its own for each of %d ranks",
-                 ranks->count);
+        snprintf(error->text, sizeof error->text, "it lacks some of the %d GPUs of the ranks",
+                 gpus->count);
         status = -ENOENT;
     }
     if (status == 0) {
@@ -188,34 +196,120 @@ static void log_channels(const struct pci_chosen *chosen)
     }
 }
 
-/* All that follows from the document. 0 or a negative errno value, with a text. */
-static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts, int nnodes,
-                const struct gpuring_node_ranks *ranks, struct gpuring_local_channels *local,
+/* Channels of GPUs become channels of ranks: those that share a GPU stand next to each other. */
+static int channels_of_ranks(const struct gpuring_node_ranks *ranks, const struct gpus *gpus,
+                             struct pci_channels *channels)
+{
+    uint32_t *places, *next;
+
+    if (gpus->count == ranks->count) {
+        return 0;
+    }
+    places = next =
+        malloc(((size_t) channels->nchannels * (size_t) ranks->count + 1) * sizeof *places);
+    if (places == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < (size_t) channels->nchannels * channels->ngpus; i++) {
+        for (int rank = 0; rank < ranks->count; rank++) {
+            if (gpus->of[rank] == (int) channels->intra[i]) {
+                *next++ = (uint32_t) rank;
+            }
+        }
+    }
+    free(channels->intra);
+    channels->intra = places;
+    channels->ngpus = (uint32_t) ranks->count;
+    return 0;
+}
+
+static void note_near(const struct pci_graph *graph, const struct gpuring_node_ranks *ranks,
+                      const struct gpus *gpus, uint64_t *near)
+{
+    for (int i = 0; i < ranks->count && i < GPURING_LOCAL_PEERS; i++) {
+        if (gpus->of[i] == gpus->of[ranks->self] ||
+            pci_graph_p2p(graph, (uint32_t) gpus->of[ranks->self], (uint32_t) gpus->of[i], NULL)) {
+            near[i / 64] |= UINT64_C(1) << i % 64;
+        }
+    }
+}
+
+bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int place)
+{
+    switch (gpuring_params.p2p_level) {
+    case GPURING_PARAM_LEVEL_AUTO:
+    case GPURING_PARAM_LEVEL_SYS:
+        return true;
+    case GPURING_PARAM_LEVEL_LOC:
+        return false;
+    default:
+        return place < GPURING_LOCAL_PEERS && (local->near[place / 64] >> place % 64 & 1) != 0;
+    }
+}
+
+/* With how many lanes the model is to reckon: as many as there will be. */
+static void set_lanes(const struct gpuring_node_ranks *ranks, const struct gpuring_node_map *map,
+                      const struct pci_chosen *chosen, struct pci_job *job)
+{
+    struct gpuring_gpu_parts parts = gpuring_node_map_parts(ranks->hellos, map);
+    const struct pci_channels *ring = &chosen->part->ring;
+
+    if (parts.blocks > 0 && map->nnodes == 1 && chosen->nparts == 1) {
+        job->channels =
+            gpuring_node_map_lanes(&parts, ring->nchannels, ring->nchannels * ring->bw_intra);
+    }
+}
+
+/* This rank's wire of the channels that were chosen, and what else follows from them. */
+static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
+                       const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
+                       const struct gpus *gpus, struct gpuring_local_channels *local)
+{
+    uint32_t gpu, number = part_of(chosen, gpus->of[ranks->self], &gpu);
+    struct pci_part *part = &chosen->part[number];
+    int status = 0;
+
+    local->in_parts = chosen->nparts > 1;
+    gpuring_nic_select_find(part->graph, gpus->of[ranks->self], &part->ring, &part->tree,
+                            &local->nics);
+    if (gpus->count < ranks->count) {
+        gpu = (uint32_t) ranks->self;
+        status = channels_of_ranks(ranks, gpus, &part->ring);
+        status = status == 0 ? channels_of_ranks(ranks, gpus, &part->tree) : status;
+    } else {
+        set_lanes(ranks, map, chosen, &chosen->job);
+        gpuring_model_choice_find(costs, &chosen->job, &local->model);
+    }
+    if (ranks->self == 0) {
+        log_channels(chosen);
+    }
+    return status == 0 ? pci_wire_fill(&local->block.wire, number, gpu, &part->ring, &part->tree)
+                       : status;
+}
+
+/* All that follows from the document. 0 or a negative errno value, with a text. Where ranks share
+ * GPUs a node has no parts. */
+static int find(struct pci_doc *doc, bool from_file, enum pci_peer peers, bool parts,
+                const struct gpuring_node_map *map, const struct gpuring_node_ranks *ranks,
+                const struct gpus *gpus, struct gpuring_local_channels *local,
                 struct pci_error *error)
 {
-    const struct pci_search limits = limits_of(nnodes);
+    const struct pci_search limits = limits_of(map->nnodes);
     struct pci_chosen chosen = {.nparts = 0};
     struct pci_graph *graph = NULL;
     struct pci_costs costs;
-    int status = make_graph(doc, from_file, peers, ranks, &graph, error);
+    int status = make_graph(doc, from_file, peers, ranks, gpus, &graph, error);
 
     if (status == 0) {
+        note_near(graph, ranks, gpus, local->near);
         status = pci_costs_gpu(&costs);
     }
     if (status == 0) {
-        status = pci_choose(graph, parts ? doc : NULL, &costs, &limits, &chosen, error);
+        status = pci_choose(graph, parts && gpus->count == ranks->count ? doc : NULL, &costs,
+                            &limits, &chosen, error);
     }
     if (status == 0) {
-        uint32_t gpu, number = part_of(&chosen, ranks->self, &gpu);
-        const struct pci_part *part = &chosen.part[number];
-
-        local->in_parts = chosen.nparts > 1;
-        status = pci_wire_fill(&local->block.wire, number, gpu, &part->ring, &part->tree);
-        gpuring_model_choice_find(&costs, &chosen.job, &local->model);
-        gpuring_nic_select_find(part->graph, ranks->self, &part->ring, &part->tree, &local->nics);
-        if (ranks->self == 0) {
-            log_channels(&chosen);
-        }
+        status = take_chosen(&costs, &chosen, map, ranks, gpus, local);
     }
     pci_chosen_fini(&chosen);
     pci_graph_free(graph);
@@ -230,19 +324,24 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
     static bool reported;
     struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, map, rank);
     struct pci_error error = {.text = ""};
-    int status = 0;
+    struct gpus gpus;
+    int status = -ENOMEM;
 
     memset(local, 0, sizeof *local);
-    /* On the host device without a file there are no GPUs to search channels for. */
-    if (from_file || gpuring_params.device != GPURING_PARAM_DEVICE_HOST) {
-        status = find(doc, from_file, peers, parts, map->nnodes, &ranks, local, &error);
+    if (!from_file && gpuring_params.device == GPURING_PARAM_DEVICE_HOST) {
+        status = 0; /* there are no GPUs to search channels for */
+    } else if (gpus_find(&ranks, &gpus)) {
+        status = find(doc, from_file, peers, parts, map, &ranks, &gpus, local, &error);
+        if (gpus.count < ranks.count) {
+            gpuring_info("[shared-gpu] %d ranks of this node share %d GPUs, and each GPU's "
+                         "multiprocessors; where CUDA MPS does not run, their kernels take turns",
+                         ranks.count, gpus.count);
+        }
+        free(gpus.of);
     }
     if (status != 0) {
         memset(local, 0, sizeof *local);
-        if (share_gpus(&ranks)) {
-            gpuring_info(
-                "[shared-gpu] several ranks share a GPU: they are connected in their order");
-        } else if (!reported) {
+        if (!reported) {
             gpuring_warn("the topology%s%s does not serve for channels: %s; ranks are connected in "
                          "their order",
                          from_file ? " of " : "", from_file ? gpuring_params.topo_file : "",

@@ -9,9 +9,13 @@
 #include "mca/coll_gpuring/topology/nic_select.h"
 #include "mca/coll_gpuring/topology/node_map.h"
 
+#define GPURING_LOCAL_PEERS 1024 /* ranks of a node beyond these are not known to be near */
+
 struct gpuring_local_channels {
-    struct gpuring_channel_block block; /* of this rank, for AllGather 2 */
-    bool in_parts;                      /* of the node, which a network joins */
+    struct gpuring_channel_block block;      /* of this rank, for AllGather 2 */
+    uint64_t near[GPURING_LOCAL_PEERS / 64]; /* a bit for each rank of the node: its GPU is within
+                                                coll_gpuring_p2p_level, if that was given */
+    bool in_parts;                           /* of the node, which a network joins */
     struct gpuring_model_choice model;
     struct gpuring_nic_select nics;
 };
@@ -25,6 +29,10 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
                                  const struct gpuring_node_map *map, int rank, struct pci_doc *doc,
                                  bool from_file, enum pci_peer peers, bool parts,
                                  struct gpuring_local_channels *local);
+
+/* May this rank map the memory of the GPU of a rank of its node, by coll_gpuring_p2p_level? Where
+ * the topology is not known, only level SYS allows it. */
+bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int place);
 
 /* Write a text to the file that a parameter names (which may be a device and is not replaced), and
  * the topology to coll_gpuring_topo_dump_file; failures are reported. */

@@ -171,6 +171,52 @@ int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank)
     return count > 0 ? count : 1;
 }
 
+struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *hellos,
+                                                const struct gpuring_node_map *map)
+{
+    struct gpuring_gpu_parts parts = {.blocks = UINT32_MAX, .capability = UINT32_MAX};
+
+    for (int rank = 0; rank < map->nranks && parts.blocks > 0; rank++) {
+        const struct gpuring_device_identity *gpu = &gpuring_hello_of(hellos, rank)->device;
+        struct gpuring_node_ranks node = gpuring_node_ranks_of(hellos, map, rank);
+        uint32_t sharing = 0, blocks;
+
+        for (int i = 0; i < node.count && gpu->kind == GPURING_DEVICE_CUDA; i++) {
+            sharing += memcmp(gpuring_node_ranks_hello(&node, i)->device.uuid, gpu->uuid,
+                              sizeof gpu->uuid) == 0;
+        }
+        blocks = sharing > 0 ? gpu->sms / sharing : 0;
+        parts.blocks = blocks < parts.blocks ? blocks : parts.blocks;
+        parts.capability = gpu->capability < parts.capability ? gpu->capability : parts.capability;
+        parts.shared = parts.shared || sharing > 1;
+    }
+    return parts;
+}
+
+/*
+ * What a thread block of a ring carries, GB/s, by the hardware's rules: bytes in flight by latency,
+ * with the fence and the flags of each step. A model, not measured. Half as many blocks again, for
+ * they do not all wait at once.
+ */
+#define BLOCK_GBPS      25.0
+#define BLOCK_GBPS_SM80 20.0 /* before compute capability 9.0 */
+#define BLOCK_SPARE     1.5
+#define LANES_MAX       32
+#define LANES_SHARED    16 /* at least, within one GPU or over links that nobody knows */
+
+uint32_t gpuring_node_map_lanes(const struct gpuring_gpu_parts *parts, uint32_t found, double gbps)
+{
+    double block = parts->capability < 90 ? BLOCK_GBPS_SM80 : BLOCK_GBPS;
+    double needed = BLOCK_SPARE * gbps / block;
+    uint32_t lanes = needed < LANES_MAX ? (uint32_t) needed + 1 : LANES_MAX;
+
+    if ((parts->shared || gbps == 0) && lanes < LANES_SHARED) {
+        lanes = LANES_SHARED;
+    }
+    lanes = lanes < parts->blocks ? lanes : parts->blocks;
+    return lanes > found ? lanes : found;
+}
+
 enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,
                                                    int *parameter)
 {

@@ -8,6 +8,7 @@
 #ifndef GPURING_TOPOLOGY_NODE_MAP_H
 #define GPURING_TOPOLOGY_NODE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,19 @@ void gpuring_hellos_trim(struct gpuring_gathered *hellos);
 
 /* Number of ranks, this one included, that work with the same GPU; 1 without GPUs. */
 int gpuring_node_map_sharing(const struct gpuring_gathered *hellos, int rank);
+
+/* What the ranks' GPUs carry, equal on all ranks. */
+struct gpuring_gpu_parts {
+    uint32_t blocks;     /* thread blocks beside each other, the least of all ranks; 0: no GPUs */
+    uint32_t capability; /* the lowest */
+    bool shared;         /* some GPU is shared by ranks */
+};
+struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *hellos,
+                                                const struct gpuring_node_map *map);
+
+/* How many channels there should be where `found` of them carry `gbps` in all: so many that their
+ * thread blocks move that, as far as the GPUs' parts go. */
+uint32_t gpuring_node_map_lanes(const struct gpuring_gpu_parts *parts, uint32_t found, double gbps);
 
 /* What the ranks disagree in, with the lowest rank that differs from rank 0. */
 enum gpuring_disagreement {

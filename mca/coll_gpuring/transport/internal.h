@@ -90,6 +90,7 @@ struct gpuring_peer {
     int local_rank;  /* among the ranks of its node */
     char gpu[16];    /* PCI bus id; empty for the host device */
     uint8_t *region; /* its peer region, mapped here; NULL if remote or out of reach */
+    bool far;        /* it may not be mapped */
     bool reached;    /* both ranks could map each other's region */
     bool stages;     /* this pair goes through the staged regions */
     uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */

@@ -82,6 +82,11 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
     void *mapped = NULL;
     int status;
 
+    peer->far = transport->probes && config->may_map != NULL &&
+                !config->may_map(config->may_map_context, peer->place);
+    if (peer->far) {
+        return GPURING_OK;
+    }
     gpuring_region_mapped(peer->page, 1);
     status = config->device_ops->import(config->device, &header->region, &mapped);
     if (status == GPURING_OK) {

@@ -278,10 +278,16 @@ int gpuring_transport_probe_verify(struct gpuring_transport *transport, const vo
 static void warn_staged(const struct gpuring_transport *transport, const struct gpuring_peer *peer)
 {
     static atomic_uint warnings;
-    enum gpuring_log_level level =
-        atomic_fetch_add(&warnings, 1) < WARNINGS ? GPURING_LOG_WARN : GPURING_LOG_INFO;
+    enum gpuring_log_level level = !peer->far && atomic_fetch_add(&warnings, 1) < WARNINGS
+                                       ? GPURING_LOG_WARN
+                                       : GPURING_LOG_INFO;
 
-    if (peer->reached) {
+    if (peer->far) {
+        gpuring_info("[far-peer] GPU %s (rank %d) and GPU %s (rank %d, pid %u) are farther from "
+                     "each other than coll_gpuring_p2p_level allows: they are connected through "
+                     "pinned host memory",
+                     transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
+    } else if (peer->reached) {
         gpuring_log(level,
                     "[peer-silent] GPU %s (rank %d) and GPU %s (rank %d, pid %u) map each other's "
                     "memory, but "

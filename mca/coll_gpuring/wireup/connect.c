@@ -178,6 +178,11 @@ static void find_devices(const struct gpuring_channels *channels,
     config->net_device_context = found;
 }
 
+static bool may_map(void *local, int place)
+{
+    return gpuring_local_channels_may_map(local, place);
+}
+
 /* How long the first chunks may take: less than what fails the wire-up as a whole. */
 static double try_seconds(const struct gpuring_net_choice *net)
 {
@@ -217,6 +222,8 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         .node = node,
         .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
         .unique_id = {wireup->id[0], wireup->id[1]},
+        .may_map = may_map,
+        .may_map_context = &wireup->local,
     };
     int status;
 

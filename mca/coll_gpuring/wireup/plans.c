@@ -52,19 +52,19 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                                                   struct gpuring_channel *positions)
 {
     const struct gpuring_node_map *map = channels->map;
-    uint32_t nranks = (uint32_t) map->nranks;
     struct gpuring_engine_config config = {
         .input = {.rank = rank,
                   .nranks = map->nranks,
                   .channels = positions,
                   .nrings = channels->nrings,
                   .ntrees = channels->ntrees,
-                  /* about as many parts as there are rings */
-                  .nstripes = (channels->nrings + nranks - 1) / nranks},
+                  .ndirect = channels->ndirect,
+                  .nstripes = channels->nstripes},
         .select = {.algorithm = facts->algorithm,
                    .protocol = facts->protocol,
                    .nranks = map->nranks,
                    .nnodes = map->nnodes,
+                   .min_channels = (uint32_t) gpuring_params.min_channels,
                    .chunk_bytes = gpuring_params.chunk_size},
         .oversubscribed = facts->oversubscribed,
         .shared_gpu = facts->shared_gpu,

@@ -91,6 +91,7 @@ enum pci_host { PCI_HOSTS(PCI_ENUM) PCI_HOST_COUNT };
     X("channel_bytes", channel_bytes, "AP", "bytes that a further channel needs")                \
     X("channel_rank_bytes", channel_rank_bytes, "AP", "bytes that it needs for each rank")       \
     X("net_hop", net_hop, "PV", "us: least of a ring's hop inside a node, on several nodes")     \
+    X("block", block, "G", "most GB/s that a thread block loads, direct exchanges; 0: no limit") \
     X("plateau", plateau, "G", "times longer are a Simple ring's hops with data, several nodes") \
     X("chain_tree", chain_tree, "S", "share of the bandwidth when a tree's chain starts at its NIC")
 
@@ -106,6 +107,7 @@ struct pci_costs {
     double channel_bytes[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
     double channel_rank_bytes[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
     double net_hop[PCI_PROTOCOL_COUNT][PCI_HOST_COUNT];
+    double block[PCI_GENERATION_COUNT];
     double plateau[PCI_GENERATION_COUNT];
     double chain_tree[PCI_SPAN_COUNT];
 };
@@ -184,6 +186,11 @@ int pci_costs_host(struct pci_costs *costs);
 /* Microseconds of an allreduce; INFINITY when the job does not offer that. */
 double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes);
+
+/* How many stripes the direct exchanges of so many ranks have where `channels` lanes are wanted: as
+ * many as their connections' memory and their lanes (two-shot: 2n - 1 a stripe) allow; at least 1.
+ */
+uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels);
 
 /* How many channels a call of this size should use: 1 .. job->channels. */
 uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_job *job,

@@ -10,6 +10,9 @@
 /* A Simple ring pays the plateau once each channel has this much of each rank. */
 #define PLATEAU_BYTES 64u
 
+/* Connections of one direction that a rank spends on direct's stripes. */
+#define DIRECT_CONNECTIONS 56u
+
 #define NAME_FILE(id, file, report)   file,
 #define NAME_REPORT(id, file, report) report,
 
@@ -165,6 +168,28 @@ double pci_job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm)
     }
 }
 
+uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels)
+{
+    uint32_t most = PCI_ALGORITHM_TWO_SHOT == algorithm ? channels / (2 * ranks - 1)
+                                                        : DIRECT_CONNECTIONS / (ranks - 1);
+
+    most = most < channels ? most : channels;
+    return most > 0 ? most : 1;
+}
+
+/* What the blocks of a direct exchange load: all vectors and the own one once more; with two-shot
+ * the owner of a part loads all of that. INFINITY: no limit, or another algorithm. */
+static double blocks_bw(const struct pci_costs *costs, const struct pci_job *job,
+                        enum pci_algorithm a)
+{
+    double block = costs->block[job->generation];
+    uint32_t loads = PCI_ALGORITHM_DIRECT == a ? job->ranks + 1 : 1;
+
+    return block > 0 && (PCI_ALGORITHM_DIRECT == a || PCI_ALGORITHM_TWO_SHOT == a)
+               ? block * pci_direct_stripes(a, job->ranks, job->channels) / loads
+               : INFINITY;
+}
+
 /* The limits are of what the channels carry (bus bandwidth); in terms of the vector they shrink by
  * as much as the links' bandwidth does. */
 static double limited_bw(const struct pci_costs *costs, const struct pci_job *job,
@@ -173,7 +198,7 @@ static double limited_bw(const struct pci_costs *costs, const struct pci_job *jo
     enum pci_span span = pci_job_span(job);
     uint32_t channels = PCI_ALGORITHM_RING == a ? job->ring.channels : job->tree.channels;
     double part = PCI_ALGORITHM_RING == a ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
-    double bw = pci_job_link_bw(job, a) * costs->factor[a][p][span];
+    double bw = fmin(pci_job_link_bw(job, a), blocks_bw(costs, job, a)) * costs->factor[a][p][span];
     double cap = PCI_SPAN_ONE == span ? costs->cap[a][p][job->generation]
                                       : costs->net_cap[a][p][job->host][span];
     double channel_cap = costs->channel_cap[a][p][job->generation][span];
