@@ -3,12 +3,13 @@
 /*
  * The execution header of a lane that is a CUDA thread block; see executor.h and block.h.
  *
- * Order of memory, as PTX defines it: flags and counters are read with ld.acquire.sys and written
- * with st.release.sys by one thread; bar.sync before or after carries the order to the other
- * threads of the block (causality order is transitive). Peers are other GPUs and host processes,
- * hence scope sys everywhere. LL and LL128 lines are volatile (relaxed.sys) accesses whose flag
- * travels with the data: for LL within one 8-byte access, for LL128 within the 128-byte store of
- * eight threads, which is used only where the topology says that such stores stay whole.
+ * Order of memory, as PTX defines it: counters are read with ld.acquire.sys, and written with
+ * st.relaxed.sys after a fence.acq_rel.sys of the same thread; bar.sync before or after carries the
+ * order to the other threads of the block (causality order is transitive). A system fence takes
+ * about as long as a hop, so there is one for a block and step. Peers are other GPUs and host
+ * processes, hence scope sys everywhere. LL and LL128 lines are volatile (relaxed.sys) accesses
+ * whose flag travels with the data: for LL within one 8-byte access, for LL128 within the 128-byte
+ * store of eight threads, which is used only where the topology says that such stores stay whole.
  */
 #ifndef GPURING_EXEC_CUDA_H
 #define GPURING_EXEC_CUDA_H
@@ -37,10 +38,21 @@ struct alignas(16) exec_pack {
     uint64_t w[2];
 };
 
-/* What the threads of a block share. */
+/*
+ * What the threads of a block share: copies of the work, the lane, and its tables where they fit,
+ * for a step reads them many times, each as long as a load from memory takes.
+ */
+#define BLOCK_CONNS 16
+#define BLOCK_STEPS 64
+#define BLOCK_REFS  256
+
 struct block_shared {
-    struct gpuring_work work; /* copies */
+    struct gpuring_work work;
     struct gpuring_lane lane;
+    struct gpuring_recv recvs[BLOCK_CONNS];
+    struct gpuring_send sends[BLOCK_CONNS];
+    struct gpuring_step steps[BLOCK_STEPS];
+    uint16_t refs[BLOCK_REFS];
 };
 
 /* One thread's view of its lane. R: what the kernel folds. */
@@ -85,9 +97,14 @@ BLOCK_FN uint64_t exec_load_acquire(const uint64_t *p)
     return value;
 }
 
-BLOCK_FN void exec_store_release(uint64_t *p, uint64_t value)
+EXEC_FN void exec_fence(const EXEC *)
 {
-    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
+BLOCK_FN void exec_store_counter(uint64_t *p, uint64_t value)
+{
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 }
 
 BLOCK_FN uint32_t exec_load_size(const uint32_t *p)
@@ -163,6 +180,7 @@ EXEC_FN struct exec_pack exec_fold(const EXEC *x, struct exec_pack a, struct exe
 
 BLOCK_FN struct exec_pack block_load_pack(const void *p)
 {
+    __builtin_assume(__isGlobal(p));
     ulonglong2 v = *static_cast<const ulonglong2 *>(p);
 
     return exec_pack{{v.x, v.y}};
@@ -170,6 +188,7 @@ BLOCK_FN struct exec_pack block_load_pack(const void *p)
 
 BLOCK_FN void block_store_pack(void *p, struct exec_pack v)
 {
+    __builtin_assume(__isGlobal(p));
     *static_cast<ulonglong2 *>(p) = make_ulonglong2(v.w[0], v.w[1]);
 }
 

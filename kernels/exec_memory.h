@@ -15,6 +15,17 @@ EXEC_FN void exec_store_release(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
+/* The store is a release. */
+EXEC_FN void exec_fence(const EXEC *x)
+{
+    (void) x;
+}
+
+EXEC_FN void exec_store_counter(uint64_t *p, uint64_t value)
+{
+    exec_store_release(p, value);
+}
+
 EXEC_FN uint32_t exec_load_size(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_RELAXED);

@@ -15,10 +15,12 @@
  *   exec_thread(x), exec_nthreads(x)
  *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
  *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads
- *   exec_load_acquire(p), exec_store_release(p, v)
- *                                   64 bits, ordered system-wide
+ *   exec_load_acquire(p)            64 bits, ordered system-wide
+ *   exec_fence(x), exec_store_counter(p, v)
+ *                                   64 bits that are seen after what came before the fence; the
+ *                                   fence may do nothing if the store is a release
  *   exec_load_size(p), exec_store_size(p, v)
- *                                   32 bits, relaxed; ordered by tails
+ *                                   32 bits, relaxed; ordered by the acquire and the fence
  *   exec_poll(x)                    after a poll that found nothing: 1: poll again, 0: stop
  *   exec_progress(x)                something was done: patience begins anew
  *   exec_aborted(x)                 reads the abort word
@@ -28,8 +30,10 @@
  *
  * Who touches what: connection counters (step, seen) are written by one thread of the lane only,
  * their owner, after the barrier that ends the data phase; all threads read them after the barrier
- * that ends the wait. Whatever decides the flow is the same on all threads: it comes from the
- * plan, the arguments, or a barrier's verdict.
+ * that ends the wait. The owners of a step's connections are threads of one warp (as far as it has
+ * enough), so that they wait and publish side by side, and one fence of that warp serves all.
+ * Whatever decides the flow is the same on all threads: it comes from the plan, the arguments, or a
+ * barrier's verdict.
  */
 #ifndef GPURING_EXECUTOR_H
 #define GPURING_EXECUTOR_H
@@ -92,15 +96,28 @@ EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
                                                    : NULL;
 }
 
-EXEC_FN int exec_owns_recv(const EXEC *x, uint32_t ref)
+/* The owner of connection `ref`: sends from the middle of a warp on. */
+#define EXEC_FIRST_SEND 16
+
+/* The first of this thread's connections among refs[from .. n-1]; n: none. */
+EXEC_FN uint32_t exec_own(const EXEC *x, const uint16_t *refs, uint32_t first, uint32_t from,
+                          uint32_t n)
 {
-    return ref % exec_nthreads(x) == exec_thread(x);
+    while (from < n && (refs[from] == GPURING_REF_INPUT ||
+                        (refs[from] + first) % exec_nthreads(x) != exec_thread(x))) {
+        from++;
+    }
+    return from;
 }
 
-/* From the other end, so that sends and receives are polled by different threads. */
-EXEC_FN int exec_owns_send(const EXEC *x, uint32_t ref)
+EXEC_FN uint32_t exec_own_recv(const EXEC *x, const struct exec_piece *piece, uint32_t from)
 {
-    return exec_nthreads(x) - 1 - ref % exec_nthreads(x) == exec_thread(x);
+    return exec_own(x, piece->operands, 0, from, piece->step->noperands);
+}
+
+EXEC_FN uint32_t exec_own_send(const EXEC *x, const struct exec_piece *piece, uint32_t from)
+{
+    return exec_own(x, piece->sends, EXEC_FIRST_SEND, from, piece->step->nsends);
 }
 
 EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
@@ -109,7 +126,7 @@ EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
         return EXEC_OK; /* lines validate themselves */
     }
     while (recv->seen <= recv->step) {
-        /* Acquire: pairs with the sender's (or proxy's) release of the tail in exec_publish. */
+        /* Acquire: pairs with the tail of exec_publish, or the proxy's. */
         recv->seen = exec_load_acquire(&recv->tail->tail);
         if (recv->seen <= recv->step && !exec_poll(x)) {
             return EXEC_WAIT;
@@ -123,8 +140,7 @@ EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
 EXEC_FN int exec_wait_send(EXEC *x, struct gpuring_send *send)
 {
     while (send->seen + send->nslots <= send->step) {
-        /* Acquire: pairs with the receiver's release of the head: its reads of the slot are done.
-         */
+        /* Acquire: pairs with the receiver's head: its reads of the slot are done. */
         send->seen = exec_load_acquire(&send->head->head);
         if (send->seen + send->nslots <= send->step && !exec_poll(x)) {
             return EXEC_WAIT;
@@ -142,23 +158,22 @@ EXEC_FN void exec_note_wait(EXEC *x, uint32_t wait, uint32_t ref)
 /* Waits for all operands and for room at all destinations; the same verdict on all threads. */
 EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 {
+    uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
     uint64_t used = exec_slot_used(x, piece->bytes);
     int result = EXEC_OK;
 
-    for (uint32_t i = 0; i < piece->step->nsends && result == EXEC_OK; i++) {
-        if (exec_owns_send(x, piece->sends[i])) {
-            result = exec_wait_send(x, &x->lane->sends[piece->sends[i]]);
-            if (result != EXEC_OK) {
-                exec_note_wait(x, GPURING_WAIT_SEND, piece->sends[i]);
-            }
+    for (uint32_t i = exec_own_send(x, piece, 0); i < nsends && result == EXEC_OK;
+         i = exec_own_send(x, piece, i + 1)) {
+        result = exec_wait_send(x, &x->lane->sends[piece->sends[i]]);
+        if (result != EXEC_OK) {
+            exec_note_wait(x, GPURING_WAIT_SEND, piece->sends[i]);
         }
     }
-    for (uint32_t i = 0; i < piece->step->noperands && result == EXEC_OK; i++) {
-        if (piece->operands[i] != GPURING_REF_INPUT && exec_owns_recv(x, piece->operands[i])) {
-            result = exec_wait_recv(x, &x->lane->recvs[piece->operands[i]], used);
-            if (result != EXEC_OK) {
-                exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
-            }
+    for (uint32_t i = exec_own_recv(x, piece, 0); i < noperands && result == EXEC_OK;
+         i = exec_own_recv(x, piece, i + 1)) {
+        result = exec_wait_recv(x, &x->lane->recvs[piece->operands[i]], used);
+        if (result != EXEC_OK) {
+            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
         }
     }
     if (exec_all(x, result == EXEC_OK)) {
@@ -167,28 +182,50 @@ EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
     return exec_all(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
 }
 
-/* The data phase is over on all threads: give the slots on, and back. */
+/* Does anybody look at the tail? Flagged lines within a node validate themselves. */
+EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_send *send)
+{
+    return x->work->protocol == GPURING_PROTOCOL_SIMPLE || send->local;
+}
+
+/*
+ * The data phase is over on all threads: give the slots on, and back. Tails, and heads of Simple,
+ * follow what the block did, by a fence of their owners. Heads of flagged lines need none: every
+ * load of the slot has returned its flag before the barrier.
+ */
 EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
 {
+    uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
+    uint32_t send = exec_own_send(x, piece, 0), recv = exec_own_recv(x, piece, 0);
     uint32_t used = (uint32_t) exec_slot_used(x, piece->bytes);
+    int fence = x->work->protocol == GPURING_PROTOCOL_SIMPLE && recv < noperands;
 
     exec_barrier(x);
-    for (uint32_t i = 0; i < piece->step->nsends; i++) {
-        struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+    for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
+        const struct gpuring_send *to = &x->lane->sends[piece->sends[i]];
 
-        if (exec_owns_send(x, piece->sends[i])) {
-            exec_store_size(&send->tail->size[send->step & (send->nslots - 1)], used);
-            /* Release: the slot and its size come first; pairs with exec_wait_recv. */
-            exec_store_release(&send->tail->tail, ++send->step);
+        if (exec_has_tail(x, to)) {
+            exec_store_size(&to->tail->size[to->step & (to->nslots - 1)], used);
+            fence = 1;
         }
     }
-    for (uint32_t i = 0; i < piece->step->noperands; i++) {
-        if (piece->operands[i] != GPURING_REF_INPUT && exec_owns_recv(x, piece->operands[i])) {
-            struct gpuring_recv *recv = &x->lane->recvs[piece->operands[i]];
+    if (fence) {
+        exec_fence(x);
+    }
+    for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
+        struct gpuring_send *to = &x->lane->sends[piece->sends[i]];
 
-            /* Release: our reads of the slot come first; pairs with exec_wait_send. */
-            exec_store_release(&recv->head->head, ++recv->step);
+        to->step++;
+        if (exec_has_tail(x, to)) {
+            /* The slot and its size come first; pairs with exec_wait_recv. */
+            exec_store_counter(&to->tail->tail, to->step);
         }
+    }
+    for (uint32_t i = recv; i < noperands; i = exec_own_recv(x, piece, i + 1)) {
+        struct gpuring_recv *from = &x->lane->recvs[piece->operands[i]];
+
+        /* Our reads of the slot come first; pairs with exec_wait_send. */
+        exec_store_counter(&from->head->head, ++from->step);
     }
 }
 

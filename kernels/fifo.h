@@ -18,7 +18,8 @@
  * head: written by the receiver (release) after its last read of the slot, read by the sender
  * (acquire). Both only grow; they never wrap in 64 bits.
  * With LL the payload validates itself: 8-byte lines {data32, flag32}, flag = low 32 bits of s+1;
- * fresh memory is zero, and flag 0 is cleaned like any stale one; the tail is published too.
+ * fresh memory is zero, and flag 0 is cleaned like any stale one. Within a node no tail and no size
+ * are published for flagged lines.
  * LL flags repeat after 2^32 steps: in the first `slots` steps after each multiple of
  * GPURING_LL_CLEAN_PERIOD (but 0: fresh memory needs no cleaning) the sender writes every line of
  * the slot.

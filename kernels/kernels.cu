@@ -12,13 +12,61 @@
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
-/* Copies a structure of 8-byte words, one word a thread. */
-template <class T> static __device__ __forceinline__ void block_copy(T *to, const T *from)
+/* Copies `count` elements of 8-byte words, one word a thread from the thread `first` on. */
+template <class T>
+static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t count,
+                                                  uint32_t first)
 {
-    static_assert(sizeof(T) % 8 == 0 && sizeof(T) / 8 <= 32, "one warp copies it");
-    if (threadIdx.x < sizeof(T) / 8) {
-        reinterpret_cast<uint64_t *>(to)[threadIdx.x] =
-            reinterpret_cast<const volatile uint64_t *>(from)[threadIdx.x];
+    static_assert(sizeof(T) % 8 == 0, "words");
+    uint32_t i = threadIdx.x - first;
+
+    if (i < count * (uint32_t) (sizeof(T) / 8)) {
+        reinterpret_cast<uint64_t *>(to)[i] = reinterpret_cast<const volatile uint64_t *>(from)[i];
+    }
+}
+
+/* Elements of a table that are copied: all, if they fit. */
+static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t room)
+{
+    return count <= room ? count : 0;
+}
+
+/* The lane's tables, all loads side by side. Owners of connections keep the copies' counters. */
+static __device__ __forceinline__ void block_tables(struct block_shared *shared,
+                                                    const struct gpuring_lane *lane)
+{
+    uint32_t nrefs = block_fit(lane->nrefs, BLOCK_REFS), thread = threadIdx.x;
+    uint16_t ref = thread < nrefs ? lane->refs[thread] : 0;
+
+    block_copy(shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
+    block_copy(shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 128);
+    block_copy(shared->steps, lane->steps, block_fit(lane->nsteps, BLOCK_STEPS), 256);
+    if (thread < nrefs) {
+        shared->refs[thread] = ref;
+    }
+}
+
+static_assert(sizeof(gpuring_recv) * BLOCK_CONNS <= 8 * 128 &&
+                  sizeof(gpuring_send) * BLOCK_CONNS <= 8 * 128 &&
+                  sizeof(gpuring_step) * BLOCK_STEPS <= 8 * (GPURING_KERNEL_THREADS - 256) &&
+                  BLOCK_REFS <= GPURING_KERNEL_THREADS,
+              "a thread for each word and each reference");
+static_assert(BLOCK_CONNS <= EXEC_FIRST_SEND, "owners: threads of their own");
+
+/* The owners give the counters back. */
+static __device__ __forceinline__ void block_counters(const struct block_shared *shared,
+                                                      struct gpuring_recv *recvs,
+                                                      struct gpuring_send *sends)
+{
+    uint32_t recv = threadIdx.x, send = threadIdx.x - EXEC_FIRST_SEND;
+
+    if (recvs != nullptr && recv < shared->lane.nrecvs) {
+        recvs[recv].step = shared->recvs[recv].step;
+        recvs[recv].seen = shared->recvs[recv].seen;
+    }
+    if (sends != nullptr && send < shared->lane.nsends) {
+        sends[send].step = shared->sends[send].step;
+        sends[send].seen = shared->sends[send].seen;
     }
 }
 
@@ -26,12 +74,31 @@ template <class T> static __device__ __forceinline__ void block_copy(T *to, cons
 template <class R> static __device__ __forceinline__ void block_run(struct gpuring_work *work)
 {
     __shared__ struct block_shared shared;
+    struct gpuring_recv *recvs = nullptr;
+    struct gpuring_send *sends = nullptr;
     struct block<R> x;
 
-    block_copy(&shared.work, work);
+    block_copy(&shared.work, work, 1, 0);
     __syncthreads();
     x.home = &shared.work.lanes[blockIdx.x];
-    block_copy(&shared.lane, x.home);
+    block_copy(&shared.lane, x.home, 1, 0);
+    __syncthreads();
+    block_tables(&shared, &shared.lane);
+    if (block_fit(shared.lane.nrecvs, BLOCK_CONNS) > 0) {
+        recvs = shared.lane.recvs;
+    }
+    if (block_fit(shared.lane.nsends, BLOCK_CONNS) > 0) {
+        sends = shared.lane.sends;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        shared.lane.recvs = recvs != nullptr ? shared.recvs : shared.lane.recvs;
+        shared.lane.sends = sends != nullptr ? shared.sends : shared.lane.sends;
+        shared.lane.steps =
+            block_fit(shared.lane.nsteps, BLOCK_STEPS) > 0 ? shared.steps : shared.lane.steps;
+        shared.lane.refs =
+            block_fit(shared.lane.nrefs, BLOCK_REFS) > 0 ? shared.refs : shared.lane.refs;
+    }
     x.deadline = x.last_cycle = 0; /* set before they are read, which compilers do not see */
     __syncthreads();
     x.work = &shared.work;
@@ -40,6 +107,7 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     x.line_bytes = R::line_bytes;
     x.code = reduce_code(shared.work.type, shared.work.op);
     (void) exec_lane(&x);
+    block_counters(&shared, recvs, sends);
 }
 
 #define KERNEL(name, ...)                                                   \

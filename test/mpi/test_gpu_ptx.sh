@@ -60,7 +60,7 @@ adopt_as_one "the same where the GPU's timer stands still"
 nothing_held "all ranks give back what they took, and do nothing that a GPU would not let pass"
 
 # That these checks can fail: the kernel is named, and the run fails.
-awk '/st\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
+awk '/st\.global\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
     { print }' "$ptx" >"$work/mutant.ptx"
 GPURING_STANDIN_PTX="$work/mutant.ptx" OMPI_MCA_coll_gpuring_timeout=10 \
     OMPI_MCA_coll_gpuring_protocol=simple mpi 120 2 matrix -n 20000 -f 97 -s

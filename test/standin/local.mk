@@ -7,6 +7,7 @@ ptx_sources = \
     test/standin/ptx.h \
     test/standin/ptx_alu.c \
     test/standin/ptx_code.h \
+    test/standin/ptx_count.c \
     test/standin/ptx_decode.c \
     test/standin/ptx_lex.c \
     test/standin/ptx_lex.h \

@@ -11,6 +11,7 @@
  *   ptx_program.c  the numbers of registers         ptx_warp.c    threads of a warp, one by one
  *   ptx_symbols.c  names and what they mean         ptx_sync.c    their shuffles and votes
  *   ptx_code.h     the decoded program              ptx_run.c     blocks and their barriers
+ *   ptx_count.c    what takes time on a GPU
  */
 #ifndef GPURING_STANDIN_PTX_H
 #define GPURING_STANDIN_PTX_H
@@ -44,6 +45,14 @@ struct ptx_fault {
 /* Memory around an address that the GPU reaches, [*begin, *end); false: none. */
 typedef bool ptx_reach_fn(void *context, uint64_t address, uint64_t *begin, uint64_t *end);
 
+/* What takes time on a GPU (ptx_count.c). Of the block that has most. */
+struct ptx_counts {
+    uint64_t fences;       /* system fences that its warps run, one after the other */
+    uint64_t in_flight;    /* bytes of global memory that its loads have under way at once */
+    uint64_t rounds;       /* times that a warp waits for loads before its first store */
+    uint64_t instructions; /* of all warps of all blocks */
+};
+
 struct ptx_launch {
     const char *kernel;
     uint32_t blocks, threads; /* threads of a block: a multiple of 32, at most 992 */
@@ -52,7 +61,13 @@ struct ptx_launch {
     uint64_t seed;  /* of the order in which threads run */
     uint64_t limit; /* instructions of warps; 0: none */
     ptx_reach_fn *reach;
+    /* A volatile, relaxed or acquiring load of this address begins: a test may change what it will
+     * find. NULL: nobody asks. */
+    void (*reads)(void *context, uint64_t address);
     void *context;
+    /* NULL, or what is counted, added to what is there; threads of a warp then run together where
+     * they can, and the clock goes evenly. */
+    struct ptx_counts *counts;
 };
 
 /* The text is copied. NULL: `why` says which line and word are not understood. */

@@ -89,10 +89,14 @@ enum ptx_op {
     /* Memory, by ptx_memory.c. */
     PTX_LD,
     PTX_ST,
+    PTX_FENCE, /* of a warp: the lanes that reach it together */
 };
 
 enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_PARAM };
 enum ptx_order { PTX_WEAK, PTX_RELAXED, PTX_ORDERED }; /* relaxed: volatile, too */
+
+/* Where generic addresses of shared memory begin: no memory of a host is there. */
+#define PTX_SHARED_WINDOW (UINT64_C(1) << 63)
 
 #define PTX_LANES     32
 #define PTX_SOURCES   5

@@ -403,6 +403,17 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
         inst->op = PTX_RET;
         return true;
     }
+    if (ptx_take(lex, "fence.acq_rel.sys")) {
+        inst->op = PTX_FENCE;
+        return true;
+    }
+    if (ptx_take(lex, "cvta.shared.u64")) {
+        inst->op = PTX_ADD;
+        inst->type = PTX_u64;
+        inst->sources[1] = constant(parser, PTX_SHARED_WINDOW);
+        return ptx_register(parser, 8, false, &inst->to[0], &inst->width) && ptx_need(lex, ",") &&
+               read_source(parser, PTX_u64, false, &inst->sources[0]);
+    }
     if (ptx_take(lex, "call.uni")) {
         return read_call(parser, inst);
     }

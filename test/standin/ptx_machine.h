@@ -32,7 +32,10 @@ struct ptx_warp {
     uint32_t runnable, at_barrier, at_sync, exited;
     uint32_t pc[PTX_LANES], depth[PTX_LANES], returns[PTX_DEPTH][PTX_LANES];
     uint64_t (*regs)[PTX_LANES];
-    uint32_t *written;               /* lanes that have written a register */
+    uint32_t *written; /* lanes that have written a register */
+    uint32_t *pending; /* a load brings it, which nobody has used yet */
+    uint64_t fences, under_way, most_under_way, rounds; /* see ptx_count.c */
+    bool stored;
     uint32_t *preds, *preds_written; /* predicates: a bit for each lane */
     uint8_t *parameters;             /* of lane 0; the others' follow */
 };
@@ -115,6 +118,14 @@ void ptx_race_barrier(struct ptx_block *block);
 /* A new launch: nothing of shared memory is written. */
 void ptx_race_restart(struct ptx_block *block);
 void ptx_race_free(struct ptx_block *block);
+
+/* ptx_count.c: a warp or block starts, or ends, or runs an instruction; accesses of global memory.
+ */
+void ptx_count_start(struct ptx_warp *warp);
+void ptx_count_fence(struct ptx_warp *warp);
+void ptx_count_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t active);
+void ptx_count_use(struct ptx_warp *warp, const struct ptx_inst *inst);
+void ptx_count_end(const struct ptx_block *block);
 
 /* ptx_warp.c: runs lanes of a warp, at most so many instructions; false: the launch is stopped.
  * *done: instructions run; 0: no lane is runnable. */

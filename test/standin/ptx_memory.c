@@ -17,6 +17,7 @@ struct access {
     struct ptx_warp *warp;
     const struct ptx_inst *inst;
     uint32_t pc, active;
+    uint8_t space;
     uint32_t size, bytes; /* of an element, and of all */
     uint64_t address[PTX_LANES];
 };
@@ -127,7 +128,7 @@ static bool tell_race(const struct access *x, uint32_t lane, uint32_t other)
     return ptx_fail(x->warp, PTX_RACE, x->pc, lane,
                     "%s %u bytes at 0x%" PRIx64 "%s, which %s has accessed since the last barrier",
                     what(x), x->bytes, x->address[lane],
-                    x->inst->space == PTX_SHARED ? " of shared memory" : "", who);
+                    x->space == PTX_SHARED ? " of shared memory" : "", who);
 }
 
 /* One lane, or all of them at one address. */
@@ -138,7 +139,7 @@ static bool check_race_of(const struct access *x, uint32_t lane, uint32_t thread
     uint32_t other = 0;
     bool unwritten = false, good;
 
-    if (x->inst->space == PTX_SHARED) {
+    if (x->space == PTX_SHARED) {
         good =
             x->inst->op == PTX_LD
                 ? ptx_race_read_shared(block, (uint32_t) at, x->bytes, thread, &other, &unwritten)
@@ -221,7 +222,7 @@ static uint8_t *place_of(const struct access *x, uint32_t lane)
 {
     const struct ptx_warp *warp = x->warp;
 
-    switch (x->inst->space) {
+    switch (x->space) {
     case PTX_SHARED:
         return warp->block->shared + x->address[lane];
     case PTX_PARAM:
@@ -297,6 +298,7 @@ bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
                        .inst = inst,
                        .pc = pc,
                        .active = active,
+                       .space = inst->space,
                        .size = size,
                        .bytes = size * inst->count};
     bool same;
@@ -304,19 +306,28 @@ bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
     for (int i = 0; i < PTX_LANES; i++) {
         x.address[i] = base[i] + (uint64_t) inst->offset;
     }
-    if (inst->space == PTX_SHARED) {
+    if (inst->space == PTX_GENERIC && x.address[__builtin_ctz(active)] >= PTX_SHARED_WINDOW) {
+        x.space = PTX_SHARED; /* of all lanes: an address of the host's is no variable there */
+    }
+    if (x.space == PTX_SHARED) {
         for (int i = 0; i < PTX_LANES; i++) {
-            x.address[i] &= UINT32_MAX;
+            x.address[i] &= PTX_SHARED_WINDOW - 1;
         }
     }
-    same = inst->space != PTX_PARAM && at_one_address(&x);
-    if (inst->space != PTX_PARAM &&
-        (!check_alignment(&x) ||
-         !(inst->space == PTX_SHARED ? check_shared(&x) : check_reach(&x)) ||
+    same = x.space != PTX_PARAM && at_one_address(&x);
+    if (x.space != PTX_PARAM &&
+        (!check_alignment(&x) || !(x.space == PTX_SHARED ? check_shared(&x) : check_reach(&x)) ||
          (inst->order == PTX_WEAK && !check_race(&x, same)))) {
         return false;
     }
+    if (x.space != PTX_SHARED && x.space != PTX_PARAM) {
+        ptx_count_access(warp, inst, active);
+    }
     if (inst->op == PTX_LD) {
+        if (inst->order != PTX_WEAK && warp->block->machine->launch->reads != NULL) {
+            warp->block->machine->launch->reads(warp->block->machine->launch->context,
+                                                x.address[__builtin_ctz(active)]);
+        }
         load_all(&x, same);
     } else {
         store_all(&x);

@@ -146,7 +146,7 @@ static bool create_warp(struct ptx_block *block, struct ptx_warp *warp)
 
     warp->block = block;
     warp->regs = malloc((size_t) program->registers * sizeof *warp->regs + 1);
-    warp->written = malloc((size_t) program->registers * sizeof *warp->written + 1);
+    warp->written = malloc((size_t) program->registers * 2 * sizeof *warp->written + 1);
     warp->preds = malloc((size_t) program->predicates * 2 * sizeof *warp->preds);
     warp->parameters = malloc((size_t) program->parameters * PTX_LANES + 1);
     if (warp->regs == NULL || warp->written == NULL || warp->preds == NULL ||
@@ -154,6 +154,7 @@ static bool create_warp(struct ptx_block *block, struct ptx_warp *warp)
         return false;
     }
     warp->preds_written = warp->preds + program->predicates;
+    warp->pending = warp->written + program->registers;
     return true;
 }
 
@@ -227,6 +228,7 @@ static void start_warp(struct ptx_warp *warp)
     memset(warp->depth, 0, sizeof warp->depth);
     memset(warp->written, 0, program->registers * sizeof *warp->written);
     memset(warp->preds_written, 0, program->predicates * sizeof *warp->preds_written);
+    ptx_count_start(warp);
     warp->preds[0] = 0;
     warp->preds[PTX_PRED_TRUE] = UINT32_MAX;
     warp->preds_written[0] = warp->preds_written[PTX_PRED_TRUE] = UINT32_MAX;
@@ -272,6 +274,9 @@ static bool take_turn(struct ptx_machine *machine, struct ptx_block *block)
         return false;
     }
     machine->warp_instructions += done;
+    if (machine->launch->counts != NULL) {
+        machine->launch->counts->instructions += done;
+    }
     if (machine->looked_at_clock) {
         machine->looked_at_clock = false;
         sched_yield();
@@ -301,6 +306,7 @@ static bool run_blocks(struct ptx_machine *machine)
                             (unsigned long long) launch->limit);
         }
         if (block->exited == PTX_LANES * block->nwarps) {
+            ptx_count_end(block);
             machine->blocks[b] = machine->blocks[--left];
             machine->blocks[left] = block;
         }
@@ -351,7 +357,7 @@ enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_lau
     machine->unchecked = false;
     machine->random = launch->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     machine->pace = UINT64_C(1) << ptx_random(machine) % PACES;
-    machine->grain = ptx_random(machine) % 2 != 0 ? 32 : 1000000;
+    machine->grain = launch->counts != NULL || ptx_random(machine) % 2 != 0 ? 32 : 1000000;
     for (uint32_t b = 0; b < launch->blocks; b++) {
         start_block(machine->blocks[b], b);
     }

@@ -7,6 +7,7 @@
  */
 #include "test/standin/ptx_machine.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #define SOMETIMES 8 /* of so many choices one takes any group */
@@ -321,6 +322,7 @@ static bool run_plain(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
     if (!check_sources(warp, inst, pc, active)) {
         return false;
     }
+    ptx_count_use(warp, inst);
     switch (inst->op) {
     case PTX_MOV:
     case PTX_PACK:
@@ -339,6 +341,10 @@ static bool run_plain(struct ptx_warp *warp, const struct ptx_inst *inst, uint32
     case PTX_LD:
     case PTX_ST:
         return ptx_access(warp, inst, pc, active);
+    case PTX_FENCE:
+        atomic_thread_fence(memory_order_seq_cst);
+        ptx_count_fence(warp);
+        return true;
     default:
         return run_arithmetic(warp, inst, pc, active);
     }
@@ -373,7 +379,8 @@ static uint32_t choose(struct ptx_warp *warp, uint32_t *pc, uint32_t *meeting)
     *pc = least;
     *meeting = UINT32_MAX;
     if (ptx_lanes_at(warp, warp->runnable, least) != warp->runnable) {
-        if (ptx_random(warp->block->machine) % SOMETIMES == 0) {
+        if (warp->block->machine->launch->counts == NULL &&
+            ptx_random(warp->block->machine) % SOMETIMES == 0) {
             uint32_t lane = (uint32_t) ptx_random(warp->block->machine) % PTX_LANES;
 
             while ((warp->runnable >> lane & 1) == 0) {

@@ -196,6 +196,9 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
             .sends = own->sends + lane->first_send,
             .chunk = gpuring_chunk_max(fabric->protocol, fabric->slot_bytes, size),
             .nsteps = lane->nsteps,
+            .nrefs = lane->nrefs,
+            .nrecvs = lane->nrecvs,
+            .nsends = lane->nsends,
             .nchunks = lane->nchunks,
         };
         gpuring_plan_lane_range(plan, i, count, gpuring_chunk_align(size), &own->lanes[i].first,

@@ -294,6 +294,9 @@ int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
         lanes[i].steps = ends->steps[i];
         lanes[i].refs = ends->refs[i];
         lanes[i].nsteps = lane->nsteps;
+        lanes[i].nrefs = lane->nrefs;
+        lanes[i].nrecvs = lane->nrecvs;
+        lanes[i].nsends = lane->nsends;
         lanes[i].nchunks = lane->nchunks;
         lanes[i].recvs = transport->exec_recvs[protocol] + ends->first_recv + lane->first_recv;
         lanes[i].sends = transport->exec_sends[protocol] + ends->first_send + lane->first_send;

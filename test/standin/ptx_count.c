@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What takes time on a GPU, counted: no GPU and no timing is needed for it. Loads are under way
+ * from their instruction to the first one that uses what any of them brings, for a warp stops
+ * there. That is the order of PTX; ptxas moves loads forward, hardly ever back.
+ */
+#include "test/standin/ptx_machine.h"
+
+#include <string.h>
+
+static bool counts(const struct ptx_warp *warp)
+{
+    return warp->block->machine->launch->counts != NULL;
+}
+
+void ptx_count_start(struct ptx_warp *warp)
+{
+    warp->fences = warp->under_way = warp->most_under_way = warp->rounds = 0;
+    warp->stored = false;
+    memset(warp->pending, 0, warp->block->machine->program->registers * sizeof *warp->pending);
+}
+
+void ptx_count_fence(struct ptx_warp *warp)
+{
+    warp->fences++;
+}
+
+void ptx_count_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t active)
+{
+    uint32_t bytes = inst->count * ptx_types[inst->from].bytes;
+
+    if (!counts(warp)) {
+        return;
+    }
+    if (inst->op == PTX_ST) {
+        warp->fences += inst->order == PTX_ORDERED; /* a release is a fence and a store */
+        warp->stored = true;
+        return;
+    }
+    warp->under_way += bytes * (uint32_t) __builtin_popcount(active);
+    if (warp->under_way > warp->most_under_way) {
+        warp->most_under_way = warp->under_way;
+    }
+    for (uint32_t k = 0; k < inst->count; k++) {
+        warp->pending[inst->to[k]] = UINT32_MAX;
+    }
+}
+
+void ptx_count_use(struct ptx_warp *warp, const struct ptx_inst *inst)
+{
+    bool waits = false;
+
+    if (warp->under_way == 0) {
+        return;
+    }
+    for (int s = 0; s < PTX_SOURCES; s++) {
+        waits =
+            waits || (inst->sources[s] != PTX_NO_SOURCE && (inst->sources[s] & PTX_CONSTANT) == 0 &&
+                      warp->pending[inst->sources[s]] != 0);
+    }
+    if (waits && (inst->op == PTX_MOV || inst->op == PTX_PACK || inst->op == PTX_UNPACK)) {
+        /* only names for registers and their halves: ptxas makes nothing of it */
+        for (uint32_t k = 0; k < (inst->op == PTX_UNPACK ? 2u : 1u); k++) {
+            warp->pending[inst->to[k]] = UINT32_MAX;
+        }
+    } else if (waits) {
+        warp->rounds += !warp->stored;
+        warp->under_way = 0;
+        memset(warp->pending, 0, warp->block->machine->program->registers * sizeof *warp->pending);
+    }
+}
+
+void ptx_count_end(const struct ptx_block *block)
+{
+    struct ptx_counts *counts = block->machine->launch->counts;
+    uint64_t fences = 0, in_flight = 0;
+
+    if (counts == NULL) {
+        return;
+    }
+    for (uint32_t w = 0; w < block->nwarps; w++) {
+        const struct ptx_warp *warp = &block->warps[w];
+
+        fences += warp->fences;
+        in_flight += warp->most_under_way;
+        counts->rounds = warp->rounds > counts->rounds ? warp->rounds : counts->rounds;
+    }
+    counts->fences = fences > counts->fences ? fences : counts->fences;
+    counts->in_flight = in_flight > counts->in_flight ? in_flight : counts->in_flight;
+}

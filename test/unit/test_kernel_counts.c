@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What the compiled kernels do that takes time on a GPU, counted by the stand-in driver's
+ * interpreter of their PTX; and how long they wait. One lane of one rank, whose peers are this
+ * program: nothing here is a result of a GPU.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/image.h"
+#include "kernels/work.h"
+#include "test/standin/ptx.h"
+
+#define PEERS      7
+#define SLOT_BYTES (256 << 10)
+#define SLOTS      2
+#define VECTOR     (256 << 10)
+
+/* What the GPU reaches. */
+static struct memory {
+    float input[VECTOR / 4], output[VECTOR / 4];
+    uint8_t received[PEERS][SLOTS * SLOT_BYTES], sent[PEERS][SLOTS * SLOT_BYTES];
+    struct gpuring_fifo_tail recv_tails[PEERS], send_tails[PEERS];
+    struct gpuring_fifo_head recv_heads[PEERS], send_heads[PEERS];
+    struct gpuring_recv recvs[PEERS];
+    struct gpuring_send sends[PEERS];
+    struct gpuring_step steps[2];
+    uint16_t refs[2 * PEERS + 2];
+    struct gpuring_lane lane;
+    struct gpuring_work work;
+} memory __attribute__((aligned(128)));
+
+static struct ptx_program *program;
+
+static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
+{
+    (void) context;
+    *begin = (uintptr_t) &memory;
+    *end = *begin + sizeof memory;
+    return address >= *begin && address < *end;
+}
+
+static uint32_t run(void (*reads)(void *, uint64_t), struct ptx_counts *counts)
+{
+    uint64_t parameter = (uintptr_t) &memory.work;
+    struct ptx_machine *machine = ptx_machine_create(program);
+    struct ptx_launch launch = {.kernel = "gpuring_sum_f32",
+                                .blocks = 1,
+                                .threads = GPURING_KERNEL_THREADS,
+                                .parameters = &parameter,
+                                .bytes = sizeof parameter,
+                                .seed = 1,
+                                .limit = 100000000,
+                                .reach = reach,
+                                .reads = reads,
+                                .counts = counts};
+    struct ptx_fault fault;
+
+    assert_non_null(machine);
+    if (ptx_machine_run(machine, &launch, &fault) != PTX_OK) {
+        fail_msg("%s", fault.text);
+    }
+    ptx_machine_free(machine);
+    return memory.lane.status;
+}
+
+static void connect_peers(uint32_t protocol, uint32_t bytes)
+{
+    uint32_t used = protocol == GPURING_PROTOCOL_LL      ? 2 * bytes
+                    : protocol == GPURING_PROTOCOL_LL128 ? (bytes + 119) / 120 * 128
+                                                         : bytes;
+
+    memset(&memory, 0, sizeof memory);
+    for (int p = 0; p < PEERS; p++) {
+        memory.recvs[p] = (struct gpuring_recv){.slots = memory.received[p],
+                                                .tail = &memory.recv_tails[p],
+                                                .head = &memory.recv_heads[p],
+                                                .slot_bytes = SLOT_BYTES,
+                                                .nslots = SLOTS};
+        memory.sends[p] = (struct gpuring_send){.slots = memory.sent[p],
+                                                .tail = &memory.send_tails[p],
+                                                .head = &memory.send_heads[p],
+                                                .slot_bytes = SLOT_BYTES,
+                                                .nslots = SLOTS};
+        for (uint32_t s = 0; s < SLOTS; s++) {
+            memory.recv_tails[p].size[s] = used;
+        }
+    }
+    memory.lane = (struct gpuring_lane){.steps = memory.steps,
+                                        .refs = memory.refs,
+                                        .recvs = memory.recvs,
+                                        .sends = memory.sends,
+                                        .nrefs = 2 * PEERS + 2,
+                                        .nrecvs = PEERS,
+                                        .nsends = PEERS,
+                                        .count = bytes / 4,
+                                        .chunk = bytes / 4,
+                                        .nsteps = 2,
+                                        .nchunks = 1};
+    memory.work = (struct gpuring_work){.input = memory.input,
+                                        .output = memory.output,
+                                        .type = GPURING_TYPE_FLOAT,
+                                        .op = GPURING_OP_SUM,
+                                        .protocol = protocol,
+                                        .nlanes = 1,
+                                        .lanes = &memory.lane,
+                                        .patience = 1000000};
+}
+
+/* A direct exchange of eight ranks: what the peers send, all ones, is there already. */
+static void exchange(uint32_t protocol, uint32_t bytes)
+{
+    const float one = 1;
+    uint32_t word;
+
+    connect_peers(protocol, bytes);
+    memcpy(&word, &one, sizeof word);
+    for (int p = 0; p < PEERS; p++) {
+        memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE;
+        for (uint32_t i = 0; i < bytes / 4; i++) {
+            if (protocol == GPURING_PROTOCOL_LL) {
+                ((uint32_t *) (void *) memory.received[p])[2 * i] = word;
+                ((uint32_t *) (void *) memory.received[p])[2 * i + 1] = 1;
+            } else if (protocol == GPURING_PROTOCOL_LL128) {
+                uint8_t *line = memory.received[p] + i / 30 * 128;
+
+                memcpy(line + i % 30 * 4, &word, 4);
+                line[120] = 1;
+            } else {
+                memcpy(memory.received[p] + 4 * i, &word, 4);
+            }
+        }
+        memory.refs[1 + p] = memory.refs[PEERS + 1 + p] = (uint16_t) p;
+    }
+    for (uint32_t i = 0; i < bytes / 4; i++) {
+        memory.input[i] = 1;
+    }
+    memory.refs[0] = memory.refs[2 * PEERS + 1] = GPURING_REF_INPUT;
+    memory.steps[0] = (struct gpuring_step){.noperands = 1, .nsends = PEERS};
+    memory.steps[1] = (struct gpuring_step){
+        .refs = PEERS + 1, .noperands = PEERS + 1, .flags = GPURING_STEP_STORE};
+}
+
+static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
+{
+    struct ptx_counts counts = {0};
+
+    exchange(protocol, bytes);
+    assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
+    for (uint32_t i = 0; i < bytes / 4; i++) {
+        assert_true(memory.output[i] == PEERS + 1);
+    }
+    for (int p = 0; p < PEERS; p++) {
+        assert_int_equal(memory.recv_heads[p].head, 1);
+        assert_int_equal(memory.sends[p].step, 1);
+        assert_int_equal(memory.send_tails[p].tail, protocol == GPURING_PROTOCOL_SIMPLE);
+    }
+    print_message(
+        "protocol %u, %u bytes: %llu fences, %llu bytes of loads in flight, %llu rounds of "
+        "loads before the first store, %llu instructions of warps\n",
+        protocol, bytes, (unsigned long long) counts.fences, (unsigned long long) counts.in_flight,
+        (unsigned long long) counts.rounds, (unsigned long long) counts.instructions);
+    return counts;
+}
+
+static void need_program(void **state)
+{
+    (void) state;
+    if (program == NULL) {
+        skip();
+    }
+}
+
+/* A system fence takes as long as a hop: none where lines validate themselves, else one a step. */
+static void test_fences(void **state)
+{
+    need_program(state);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL, 8).fences, 0);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL128, 8).fences, 0);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL, 16384).fences, 0);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).fences, 2);
+}
+
+/* What a block carries is what it has in flight by the latency. */
+static void test_loads_in_flight(void **state)
+{
+    need_program(state);
+    assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, VECTOR).in_flight >= 64 << 10);
+}
+
+/* Each slot arrives after so many looks at the tail. */
+#define LOOKS 400
+static uint64_t looks, arrivals;
+
+static void arrive(void *context, uint64_t address)
+{
+    (void) context;
+    if (address == (uintptr_t) &memory.recv_tails[0].tail && memory.recv_tails[0].tail < arrivals &&
+        ++looks % LOOKS == 0) {
+        memory.recv_tails[0].tail++;
+    }
+}
+
+/* Does a lane that has to wait for so many slots, one after the other, get to its end at once? */
+static bool ends_at_once(uint64_t slots, uint64_t patience)
+{
+    struct ptx_counts counts = {0};
+
+    connect_peers(GPURING_PROTOCOL_SIMPLE, 512);
+    memory.steps[0] = (struct gpuring_step){.noperands = 1, .flags = GPURING_STEP_STORE};
+    memory.lane.nsteps = 1;
+    memory.lane.count = slots * memory.lane.chunk;
+    memory.work.patience = patience;
+    looks = 0;
+    arrivals = slots;
+    return run(arrive, &counts) == GPURING_LANE_DONE;
+}
+
+/* Patience counts from the last progress: who is patient enough for a slot is so for many. */
+static void test_patience(void **state)
+{
+    uint64_t enough = 1;
+
+    need_program(state);
+    while (!ends_at_once(1, enough)) {
+        enough *= 2;
+        assert_true(enough < UINT64_C(1) << 40);
+    }
+    assert_true(enough > 1);
+    assert_true(ends_at_once(64, 4 * enough));
+}
+
+static int load(void **state)
+{
+    const char *folder = getenv("top_builddir");
+    char path[4096], why[300] = "";
+    static char text[64 << 20];
+    size_t length = 0;
+    FILE *file;
+
+    (void) state;
+    snprintf(path, sizeof path, "%s/test/standin/kernels.ptx", folder != NULL ? folder : ".");
+    file = fopen(path, "r");
+    if (file != NULL) {
+        length = fread(text, 1, sizeof text - 1, file);
+        fclose(file);
+    }
+    text[length] = '\0';
+    if (strstr(text, "\n.target sm_8") != NULL || strstr(text, "\n.target sm_7") != NULL) {
+        return 0; /* this nvcc makes no PTX that the interpreter knows */
+    }
+    program = ptx_program_parse(text, why, sizeof why);
+    if (program == NULL) {
+        print_message("%s: %s\n", path, why);
+    }
+    return program != NULL ? 0 : -1;
+}
+
+static int unload(void **state)
+{
+    (void) state;
+    ptx_program_free(program);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fences),
+        cmocka_unit_test(test_loads_in_flight),
+        cmocka_unit_test(test_patience),
+    };
+
+    return cmocka_run_group_tests_name("kernel_counts", tests, load, unload);
+}
