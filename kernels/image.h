@@ -7,8 +7,8 @@
  * Every kernel has the signature
  *     extern "C" __global__ void NAME(struct gpuring_work *work)
  * and runs lane i of the work in block i with GPURING_KERNEL_THREADS threads. It leaves when every
- * lane is final or has waited for work->patience nanoseconds; work and lanes are then readable by
- * the host (they lie in pinned memory; the kernel's end publishes them).
+ * lane is final or has waited for work->patience nanoseconds. Work and lanes lie in pinned memory;
+ * each block publishes its lane at last, by lane.turn, and touches nothing afterwards.
  */
 #ifndef GPURING_IMAGE_H
 #define GPURING_IMAGE_H

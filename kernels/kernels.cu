@@ -108,6 +108,12 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     x.code = reduce_code(shared.work.type, shared.work.op);
     (void) exec_lane(&x);
     block_counters(&shared, recvs, sends);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        exec_fence(
+            &x); /* all that the block did comes before; the host then looks at nothing else */
+        exec_store_size(&x.home->turn, shared.work.turn);
+    }
 }
 
 #define KERNEL(name, ...)                                                   \

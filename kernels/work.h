@@ -42,7 +42,7 @@ struct gpuring_lane {
     uint64_t chunk;        /* elements per chunk, at most; a multiple of the alignment */
     uint32_t nsteps, nchunks;
     uint32_t nrefs, nrecvs, nsends; /* of the tables; 0: not known, they are not copied */
-    uint32_t reserved;
+    uint32_t turn; /* of the work, once a kernel has left the lane: written last, by release */
 
     uint64_t done;  /* elements of finished windows */
     uint64_t bytes; /* LL and LL128: of the current chunk, handled so far */
@@ -59,6 +59,8 @@ struct gpuring_work {
     uint32_t op;   /* enum gpuring_op */
     uint32_t protocol;
     uint32_t nlanes;
+    uint32_t turn; /* a number that the launch gives, see gpuring_lane */
+    uint32_t reserved;
     struct gpuring_lane *lanes;
     const volatile uint32_t *abort; /* nonzero: stop at the next wait */
     uint64_t patience;              /* how long a lane waits before it returns: CUDA: nanoseconds;

@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COUNT 1000
-#define ENTER 4 /* to make a context current, with its capture mode, and to leave it */
-#define POLL  (ENTER + 1)
-#define MOST  (5 << 20) /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
+#define COUNT  1000
+#define ENTER  4           /* to make a context current, with its capture mode, and to leave it */
+#define POLL   (ENTER + 1) /* a kernel's end shows without: only where it takes long */
+#define LAUNCH 3           /* without the capture mode */
+#define TABLES 6           /* allocations of a wire-up */
+#define MOST   (5 << 20)   /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
 
 static long (*calls)(const char *symbol);
 static void *(*alloc_sort)(const char *sort, int gpu, size_t bytes);
@@ -68,8 +70,8 @@ static const struct {
     bool on_gpu;
     int most; /* calls of the driver, but for those of POLL */
 } cases[] = {
-    {"Allreduce on a GPU", allreduce, 2, true, 2 + ENTER + 2},
-    {"Allreduce in place on a GPU", allreduce_in_place, 1, true, 1 + ENTER + 2},
+    {"Allreduce on a GPU", allreduce, 2, true, 2 + LAUNCH},
+    {"Allreduce in place on a GPU", allreduce_in_place, 1, true, 1 + LAUNCH},
     {"Scan on a GPU", scan, 2, true, 2 + 4 * ENTER + 4}, /* two copies, each waited for */
     {"Bcast on a GPU", bcast, 1, true, 1 + 4 * ENTER + 4},
     {"Sendrecv on a GPU", sendrecv, 2, true, 2 + 3 * ENTER + 3}, /* the first one is waited for */
@@ -179,6 +181,8 @@ static void overlapped(void)
 
 int main(int argc, char **argv)
 {
+    long made;
+
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     gpu = harness_alloc(sizeof host);
     gpu_too = harness_alloc(sizeof host);
@@ -188,18 +192,22 @@ int main(int argc, char **argv)
     standin_find("gpuring_standin_free", &free_sort);
     standin_find("gpuring_standin_copy", &copy);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    made = calls("cuMemAlloc_v2");
+    allreduce(gpu, gpu_too);
+    made = calls("cuMemAlloc_v2") - made;
+    harness_check(made <= TABLES, "the wire-up allocates GPU memory %ld times", made);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float *from = cases[i].on_gpu ? gpu : host, *to = cases[i].on_gpu ? gpu_too : host_too;
         long asked, all, polls;
 
         cases[i].call(from, to); /* what the first call makes */
         asked = calls("cuPointerGetAttributes");
-        polls = calls("cuEventQuery") + calls("cuStreamQuery");
+        polls = calls("cuStreamQuery");
         all = calls(NULL);
         cases[i].call(from, to);
         asked = calls("cuPointerGetAttributes") - asked;
         all = calls(NULL) - all;
-        polls = calls("cuEventQuery") + calls("cuStreamQuery") - polls;
+        polls = calls("cuStreamQuery") - polls;
         harness_check(asked <= cases[i].buffers, "%s: asks for %ld buffers", cases[i].name, asked);
         harness_check((cases[i].on_gpu ? all > asked : all == asked) &&
                           all - polls * POLL <= cases[i].most,

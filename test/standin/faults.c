@@ -17,7 +17,7 @@ struct fault {
 
 static const char *const symbols[] = {
 #define SYMBOL(member, symbol, arguments) #symbol,
-    GPURING_CUDA_CALLS(SYMBOL)
+    GPURING_CUDA_CALLS(SYMBOL) STANDIN_EVENT_CALLS(SYMBOL)
 #undef SYMBOL
 };
 

@@ -53,9 +53,22 @@
 
 #include "mca/coll_gpuring/device/cuda/driver.h"
 
+/* What applications call of it, and the component does not. */
+#define STANDIN_EVENT_CALLS(X)                                 \
+    X(event_create, cuEventCreate, (CUevent *, unsigned int) ) \
+    X(event_destroy, cuEventDestroy_v2, (CUevent))             \
+    X(event_record, cuEventRecord, (CUevent, CUstream))        \
+    X(event_query, cuEventQuery, (CUevent))
+
+struct standin_events {
+#define STANDIN_MEMBER(member, symbol, arguments) CUresult(CUDAAPI *member) arguments;
+    STANDIN_EVENT_CALLS(STANDIN_MEMBER)
+#undef STANDIN_MEMBER
+};
+
 enum standin_call {
 #define STANDIN_CALL(member, symbol, arguments) STANDIN_##member,
-    GPURING_CUDA_CALLS(STANDIN_CALL)
+    GPURING_CUDA_CALLS(STANDIN_CALL) STANDIN_EVENT_CALLS(STANDIN_CALL)
 #undef STANDIN_CALL
         STANDIN_CALLS
 };

@@ -122,6 +122,10 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     if (sent_to_others(work) > sent && standin_corrupts()) {
         corrupt_sent(work);
     }
+    for (uint32_t i = 0; i < work->nlanes && !standin_ptx();
+         i++) { /* as a kernel does at its end */
+        __atomic_store_n(&work->lanes[i].turn, work->turn, __ATOMIC_RELEASE);
+    }
     gpu_release(gpu);
 }
 

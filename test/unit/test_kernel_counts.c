@@ -23,6 +23,7 @@
 #define SLOT_BYTES (256 << 10)
 #define SLOTS      2
 #define VECTOR     (256 << 10)
+#define TURN       77
 
 /* What the GPU reaches. */
 static struct memory {
@@ -111,6 +112,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                         .op = GPURING_OP_SUM,
                                         .protocol = protocol,
                                         .nlanes = 1,
+                                        .turn = TURN,
                                         .lanes = &memory.lane,
                                         .patience = 1000000};
 }
@@ -155,6 +157,7 @@ static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
 
     exchange(protocol, bytes);
     assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
+    assert_int_equal(memory.lane.turn, TURN);
     for (uint32_t i = 0; i < bytes / 4; i++) {
         assert_true(memory.output[i] == PEERS + 1);
     }
@@ -179,14 +182,15 @@ static void need_program(void **state)
     }
 }
 
-/* A system fence takes as long as a hop: none where lines validate themselves, else one a step. */
+/* A system fence takes as long as a hop: none where lines validate themselves, else one a step; and
+ * one for the end, which the host looks for. */
 static void test_fences(void **state)
 {
     need_program(state);
-    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL, 8).fences, 0);
-    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL128, 8).fences, 0);
-    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL, 16384).fences, 0);
-    assert_int_equal(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).fences, 2);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL, 8).fences, 1);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL128, 8).fences, 1);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_LL, 16384).fences, 1);
+    assert_int_equal(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).fences, 3);
 }
 
 /* What a block carries is what it has in flight by the latency. */

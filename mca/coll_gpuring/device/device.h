@@ -116,8 +116,8 @@ struct gpuring_device_ops {
      * before any data moves. */
     int (*prepare)(struct gpuring_device *device);
 
-    /* Optional. A copy of the table in device memory, which the executor may change (step counters
-     * live there then). unload takes the pointer that upload gave; the table outlives it. */
+    /* Optional. A copy of tables in device memory, which the executor may change (step counters
+     * live there then). unload takes the pointer that upload gave. */
     int (*upload)(struct gpuring_device *device, const void *table, size_t bytes, void **where);
     void (*unload)(struct gpuring_device *device, void *where);
 

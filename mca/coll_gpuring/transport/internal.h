@@ -123,6 +123,7 @@ struct gpuring_transport {
     struct gpuring_send *sends[GPURING_PROTOCOL_COUNT];      /* [nsends] each */
     struct gpuring_recv *exec_recvs[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
     struct gpuring_send *exec_sends[GPURING_PROTOCOL_COUNT];
+    void *tables; /* these, and the plans' steps, on the device; NULL: executors need no copy */
 
     struct gpuring_peer *peers; /* sorted by rank */
     int npeers;

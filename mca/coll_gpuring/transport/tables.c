@@ -5,88 +5,118 @@
  * (internal.h), both put where that is fast (device.h: upload).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/coll_gpuring/transport/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Where executors find the table; NULL if it is empty, or after a failure, now or before. */
-static void *upload(struct gpuring_transport *transport, const void *table, size_t bytes,
-                    int *status)
-{
-    const struct gpuring_transport_config *config = &transport->config;
-    void *where = NULL;
+/*
+ * The tables are put one after the other into an image, which is uploaded at once: an allocation,
+ * a copy and a synchronisation for each of some hundred tables would take milliseconds.
+ */
+struct image {
+    uint8_t *at, *bytes; /* NULL: only the size is wanted */
+    size_t used;
+};
 
-    if (config->device_ops->upload == NULL) {
-        return (void *) (uintptr_t) table;
+/* Append a table; where executors will find it. */
+static const void *add(const struct gpuring_transport *transport, struct image *image,
+                       const void *table, size_t bytes)
+{
+    uintptr_t where = (uintptr_t) image->at + image->used;
+
+    if (transport->config.device_ops->upload == NULL) {
+        return table; /* executors read it where it is */
     }
-    if (bytes > 0 && *status == GPURING_OK) {
-        *status = config->device_ops->upload(config->device, table, bytes, &where);
+    if (image->bytes != NULL && bytes > 0) {
+        memcpy(image->bytes + image->used, table, bytes);
     }
-    return where;
+    image->used += (bytes + 15) / 16 * 16;
+    return (const void *) where;
 }
 
-static int upload_plan(struct gpuring_transport *transport, int plan)
+static void add_plan(struct gpuring_transport *transport, struct image *image, int plan)
 {
     const struct gpuring_plan *p = transport->ends[plan].plan;
     struct gpuring_plan_ends *ends = &transport->ends[plan];
-    int status = GPURING_OK;
 
-    ends->steps = calloc(p->nlanes + 1, sizeof *ends->steps);
-    ends->refs = calloc(p->nlanes + 1, sizeof *ends->refs);
-    if (ends->steps == NULL || ends->refs == NULL) {
-        gpuring_error("out of memory for the tables of %u lanes", p->nlanes);
-        return GPURING_ERR_NOMEM;
-    }
-    for (uint32_t i = 0; status == GPURING_OK && i < p->nlanes; i++) {
+    for (uint32_t i = 0; i < p->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &p->lanes[i];
 
-        ends->steps[i] =
-            upload(transport, lane->steps,
-                   gpuring_steps_stored(lane->steps, lane->nsteps) * sizeof *lane->steps, &status);
-        ends->refs[i] = upload(transport, lane->refs, lane->nrefs * sizeof *lane->refs, &status);
+        ends->steps[i] = add(transport, image, lane->steps,
+                             gpuring_steps_stored(lane->steps, lane->nsteps) * sizeof *lane->steps);
+        ends->refs[i] = add(transport, image, lane->refs, lane->nrefs * sizeof *lane->refs);
     }
-    return status;
+}
+
+static void add_all(struct gpuring_transport *transport, struct image *image)
+{
+    image->used = 0;
+    for (int plan = 0; plan < transport->nplans; plan++) {
+        add_plan(transport, image, plan);
+    }
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        transport->exec_recvs[p] = (struct gpuring_recv *) (uintptr_t) add(
+            transport, image, transport->recvs[p], transport->nrecvs * sizeof *transport->recvs[p]);
+        transport->exec_sends[p] = (struct gpuring_send *) (uintptr_t) add(
+            transport, image, transport->sends[p], transport->nsends * sizeof *transport->sends[p]);
+    }
+}
+
+static int create_ends(struct gpuring_transport *transport)
+{
+    for (int plan = 0; plan < transport->nplans; plan++) {
+        struct gpuring_plan_ends *ends = &transport->ends[plan];
+        uint32_t nlanes = transport->ends[plan].plan->nlanes;
+
+        ends->steps = calloc(nlanes + 1, sizeof *ends->steps);
+        ends->refs = calloc(nlanes + 1, sizeof *ends->refs);
+        if (ends->steps == NULL || ends->refs == NULL) {
+            gpuring_error("out of memory for the tables of %u lanes", nlanes);
+            return GPURING_ERR_NOMEM;
+        }
+    }
+    return GPURING_OK;
 }
 
 int gpuring_tables_upload(struct gpuring_transport *transport)
 {
-    int status = GPURING_OK;
+    const struct gpuring_transport_config *config = &transport->config;
+    struct image image = {.at = NULL};
+    int status = create_ends(transport);
 
-    for (int plan = 0; status == GPURING_OK && plan < transport->nplans; plan++) {
-        status = upload_plan(transport, plan);
+    if (status != GPURING_OK) {
+        return status;
     }
-    for (unsigned p = 0; status == GPURING_OK && p < GPURING_PROTOCOL_COUNT; p++) {
-        transport->exec_recvs[p] = upload(transport, transport->recvs[p],
-                                          transport->nrecvs * sizeof *transport->recvs[p], &status);
-        transport->exec_sends[p] = upload(transport, transport->sends[p],
-                                          transport->nsends * sizeof *transport->sends[p], &status);
+    add_all(transport, &image); /* how much is it? */
+    if (image.used == 0) {
+        return GPURING_OK;
+    }
+    image.bytes = malloc(image.used);
+    if (image.bytes == NULL) {
+        gpuring_error("out of memory for tables of %zu bytes", image.used);
+        return GPURING_ERR_NOMEM;
+    }
+    add_all(transport, &image);
+    status =
+        config->device_ops->upload(config->device, image.bytes, image.used, &transport->tables);
+    free(image.bytes);
+    if (status == GPURING_OK) {
+        image = (struct image){.at = transport->tables};
+        add_all(transport, &image); /* where is it? */
     }
     return status;
 }
 
-static void unload(struct gpuring_transport *transport, const void *where)
-{
-    if (where != NULL && transport->config.device_ops->unload != NULL) {
-        transport->config.device_ops->unload(transport->config.device, (void *) (uintptr_t) where);
-    }
-}
-
 void gpuring_tables_unload(struct gpuring_transport *transport)
 {
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        unload(transport, transport->exec_recvs[p]);
-        unload(transport, transport->exec_sends[p]);
+    if (transport->tables != NULL) {
+        transport->config.device_ops->unload(transport->config.device, transport->tables);
     }
     for (int plan = 0; transport->ends != NULL && plan < transport->nplans; plan++) {
-        struct gpuring_plan_ends *ends = &transport->ends[plan];
-
-        for (uint32_t i = 0; i < transport->ends[plan].plan->nlanes; i++) {
-            unload(transport, ends->steps != NULL ? ends->steps[i] : NULL);
-            unload(transport, ends->refs != NULL ? ends->refs[i] : NULL);
-        }
-        free(ends->steps);
-        free(ends->refs);
+        free(transport->ends[plan].steps);
+        free(transport->ends[plan].refs);
     }
 }
 

@@ -16,6 +16,8 @@
 /* The entry points of the stand-in libcuda.so.1. */
 const struct gpuring_cuda_driver *application_driver(void);
 
+const struct standin_events *application_events(void);
+
 /* Makes the context of something current until application_leave. */
 CUresult application_enter(struct standin_owner owner);
 void application_leave(void);

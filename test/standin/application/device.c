@@ -10,6 +10,7 @@
 #include <string.h>
 
 static struct gpuring_cuda_driver driver;
+static struct standin_events events;
 static pthread_once_t found = PTHREAD_ONCE_INIT;
 
 static void find(const char *symbol, void *member)
@@ -33,12 +34,21 @@ static void find_all(void)
 #define FIND(member, symbol, arguments) find(#symbol, &driver.member);
     GPURING_CUDA_CALLS(FIND)
 #undef FIND
+#define FIND(member, symbol, arguments) find(#symbol, &events.member);
+    STANDIN_EVENT_CALLS(FIND)
+#undef FIND
 }
 
 const struct gpuring_cuda_driver *application_driver(void)
 {
     pthread_once(&found, find_all);
     return &driver;
+}
+
+const struct standin_events *application_events(void)
+{
+    pthread_once(&found, find_all);
+    return &events;
 }
 
 CUresult application_enter(struct standin_owner owner)

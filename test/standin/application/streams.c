@@ -172,7 +172,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
     if (created == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    result = application_driver()->event_create(&created->event, CU_EVENT_DISABLE_TIMING);
+    result = application_events()->event_create(&created->event, CU_EVENT_DISABLE_TIMING);
     if (result != CUDA_SUCCESS) {
         free(created);
         return result;
@@ -188,7 +188,7 @@ CUresult cuEventDestroy_v2(CUevent event)
     CUresult result = application_enter(ended->owner);
 
     if (result == CUDA_SUCCESS) {
-        result = application_driver()->event_destroy(ended->event);
+        result = application_events()->event_destroy(ended->event);
         application_leave();
         free(ended);
     }
@@ -199,13 +199,13 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     CUresult result = application_stream(&stream);
 
-    return result == CUDA_SUCCESS ? application_driver()->event_record(inner(event), stream)
+    return result == CUDA_SUCCESS ? application_events()->event_record(inner(event), stream)
                                   : result;
 }
 
 CUresult cuEventQuery(CUevent event)
 {
-    return application_driver()->event_query(inner(event));
+    return application_events()->event_query(inner(event));
 }
 
 CUresult cuEventSynchronize(CUevent event)

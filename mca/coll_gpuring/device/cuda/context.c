@@ -95,7 +95,13 @@ int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context)
     return GPURING_OK;
 }
 
-int gpuring_cuda_enter(struct gpuring_device *device)
+static CUresult push_only(const struct gpuring_device *device, CUcontext context)
+{
+    return device->driver->ctx_push(context);
+}
+
+static int enter(struct gpuring_device *device,
+                 CUresult (*push_context)(const struct gpuring_device *, CUcontext))
 {
     CUresult result;
 
@@ -103,10 +109,21 @@ int gpuring_cuda_enter(struct gpuring_device *device)
         gpuring_error("the CUDA device is used before it was attached to a GPU");
         return GPURING_ERR_ARG;
     }
-    result = is_destroyed(device) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : push(device, device->context);
+    result = is_destroyed(device) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                  : push_context(device, device->context);
     return result == CUDA_ERROR_INVALID_CONTEXT
                ? context_destroyed(device, false)
                : gpuring_cuda_check(device, result, "make the CUDA context current");
+}
+
+int gpuring_cuda_enter(struct gpuring_device *device)
+{
+    return enter(device, push);
+}
+
+int gpuring_cuda_enter_launch(struct gpuring_device *device)
+{
+    return enter(device, push_only);
 }
 
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
@@ -116,12 +133,17 @@ bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
             push(device, device->context) == CUDA_SUCCESS);
 }
 
-void gpuring_cuda_leave(const struct gpuring_device *device)
+void gpuring_cuda_leave_launch(const struct gpuring_device *device)
 {
     CUcontext popped;
 
-    (void) device->driver->capture_mode(&capture_mode);
     (void) device->driver->ctx_pop(&popped);
+}
+
+void gpuring_cuda_leave(const struct gpuring_device *device)
+{
+    (void) device->driver->capture_mode(&capture_mode);
+    gpuring_cuda_leave_launch(device);
 }
 
 bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice gpu,

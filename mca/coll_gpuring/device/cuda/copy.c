@@ -28,9 +28,6 @@ void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
         return;
     }
     if (gpuring_cuda_enter_to_release(stream->device)) {
-        if (stream->event != NULL) {
-            (void) stream->device->driver->event_destroy(stream->event);
-        }
         if (stream->stream != NULL) {
             (void) stream->device->driver->stream_destroy(stream->stream);
         }
@@ -54,11 +51,6 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
         status = gpuring_cuda_check(
             device, device->driver->stream_create(&created->stream, CU_STREAM_NON_BLOCKING),
             "create a stream");
-        if (status == GPURING_OK) {
-            status = gpuring_cuda_check(
-                device, device->driver->event_create(&created->event, CU_EVENT_DISABLE_TIMING),
-                "create an event");
-        }
         gpuring_cuda_leave(device);
     }
     if (status != GPURING_OK) {

@@ -54,10 +54,6 @@
     X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                    \
     X(stream_sync, cuStreamSynchronize, (CUstream))                                      \
     X(stream_query, cuStreamQuery, (CUstream))                                           \
-    X(event_create, cuEventCreate, (CUevent *, unsigned int) )                           \
-    X(event_destroy, cuEventDestroy_v2, (CUevent))                                       \
-    X(event_record, cuEventRecord, (CUevent, CUstream))                                  \
-    X(event_query, cuEventQuery, (CUevent))                                              \
     X(module_load, cuModuleLoadData, (CUmodule *, const void *) )                        \
     X(module_unload, cuModuleUnload, (CUmodule))                                         \
     X(module_function, cuModuleGetFunction, (CUfunction *, CUmodule, const char *) )     \

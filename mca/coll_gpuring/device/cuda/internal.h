@@ -34,7 +34,8 @@ struct gpuring_device {
 struct gpuring_stream {
     struct gpuring_device *device;
     CUstream stream;
-    CUevent event; /* recorded after the last launch */
+    uint32_t turn;  /* of the last launch */
+    uint64_t asked; /* when the driver was asked last, or the launch made, ns */
 };
 
 /* device/cuda/context.c */
@@ -50,6 +51,9 @@ int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context);
  * once, and no message. */
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device);
 void gpuring_cuda_leave(const struct gpuring_device *device);
+/* The same for a launch alone, which no capture forbids. */
+int gpuring_cuda_enter_launch(struct gpuring_device *device);
+void gpuring_cuda_leave_launch(const struct gpuring_device *device);
 
 /* A context in which this memory of a GPU can be used: its own, or for memory that has none one of
  * its GPU: the calling thread's, or the primary one if that is active. false: there is none. */

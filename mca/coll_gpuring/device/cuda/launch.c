@@ -4,17 +4,20 @@
  * Running works on the GPU. The kernels are loaded at wire-up (prepare), functions looked up at
  * their first use. A kernel returns when its lanes are done or have waited for the work's
  * patience; poll then launches it again, so that ranks which share a GPU take turns and no kernel
- * waits for one that cannot be resident beside it.
+ * waits for one that cannot be resident beside it. The end of a kernel shows in the lanes, in
+ * pinned memory: the driver is asked only where that takes long, for errors.
  */
 #include <stdlib.h>
 
 #include "kernels/image.h"
 #include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #include "gpuring_config.h"
 
+#define ASK_NS     UINT64_C(1000000)
 #define NFUNCTIONS ((size_t) GPURING_TYPE_COUNT * GPURING_OP_COUNT * GPURING_PROTOCOL_COUNT)
 
 static int load_image(struct gpuring_device *device)
@@ -57,6 +60,24 @@ static int load_kernels(struct gpuring_device *device)
     return status;
 }
 
+/* Called with the lock held. */
+static int load_function(struct gpuring_device *device, const char *name, size_t at)
+{
+    int status = gpuring_cuda_enter(device);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    status = load_kernels(device);
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_check(
+            device, device->driver->module_function(&device->functions[at], device->module, name),
+            "find a kernel in the embedded image");
+    }
+    gpuring_cuda_leave(device);
+    return status;
+}
+
 static int find_function(struct gpuring_device *device, uint32_t type, uint32_t op,
                          uint32_t protocol, CUfunction *function)
 {
@@ -68,11 +89,8 @@ static int find_function(struct gpuring_device *device, uint32_t type, uint32_t 
         return GPURING_ERR_UNSUPPORTED;
     }
     pthread_mutex_lock(&device->lock);
-    status = load_kernels(device);
-    if (status == GPURING_OK && device->functions[at] == NULL) {
-        status = gpuring_cuda_check(
-            device, device->driver->module_function(&device->functions[at], device->module, name),
-            "find a kernel in the embedded image");
+    if (device->functions == NULL || device->functions[at] == NULL) {
+        status = load_function(device, name, at);
     }
     if (status == GPURING_OK) {
         *function = device->functions[at];
@@ -84,14 +102,9 @@ static int find_function(struct gpuring_device *device, uint32_t type, uint32_t 
 int gpuring_cuda_prepare(struct gpuring_device *device)
 {
     CUfunction function;
-    int status = gpuring_cuda_enter(device);
 
-    if (status == GPURING_OK) {
-        status = find_function(device, GPURING_TYPE_FLOAT, GPURING_OP_SUM, GPURING_PROTOCOL_SIMPLE,
-                               &function);
-        gpuring_cuda_leave(device);
-    }
-    return status;
+    return find_function(device, GPURING_TYPE_FLOAT, GPURING_OP_SUM, GPURING_PROTOCOL_SIMPLE,
+                         &function);
 }
 
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work)
@@ -99,25 +112,35 @@ int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work
     struct gpuring_device *device = stream->device;
     void *arguments[] = {&work};
     CUfunction function = NULL;
-    int status = gpuring_cuda_enter(device);
+    int status = find_function(device, work->type, work->op, work->protocol, &function);
 
+    if (status == GPURING_OK) {
+        status = gpuring_cuda_enter_launch(device);
+    }
     if (status != GPURING_OK) {
         return status;
     }
-    status = find_function(device, work->type, work->op, work->protocol, &function);
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check_stream(device,
-                                           device->driver->launch(function, work->nlanes, 1, 1,
-                                                                  GPURING_KERNEL_THREADS, 1, 1, 0,
-                                                                  stream->stream, arguments, NULL),
-                                           "launch a kernel");
-    }
-    if (status == GPURING_OK) {
-        status = gpuring_cuda_check(
-            device, device->driver->event_record(stream->event, stream->stream), "record an event");
-    }
-    gpuring_cuda_leave(device);
+    work->turn = ++stream->turn;
+    stream->asked = gpuring_now_ns();
+    status = gpuring_cuda_check_stream(device,
+                                       device->driver->launch(function, work->nlanes, 1, 1,
+                                                              GPURING_KERNEL_THREADS, 1, 1, 0,
+                                                              stream->stream, arguments, NULL),
+                                       "launch a kernel");
+    gpuring_cuda_leave_launch(device);
     return status;
+}
+
+/* Has the kernel of the last launch left all lanes? */
+static bool lanes_left(const struct gpuring_work *work)
+{
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        /* Acquire: pairs with the fence at the kernel's end. */
+        if (__atomic_load_n(&work->lanes[i].turn, __ATOMIC_ACQUIRE) != work->turn) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* What the lanes say after a kernel has ended. */
@@ -143,7 +166,8 @@ static int lanes_status(const struct gpuring_work *work)
     return status;
 }
 
-int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
+/* The kernel has not shown its end for long: does the driver know of an error? */
+static int ask(struct gpuring_stream *stream, const struct gpuring_work *work)
 {
     struct gpuring_device *device = stream->device;
     int status = gpuring_cuda_enter(device);
@@ -152,19 +176,39 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
         return status;
     }
     status =
-        gpuring_cuda_check_stream(device, device->driver->event_query(stream->event),
+        gpuring_cuda_check_stream(device, device->driver->stream_query(stream->stream),
                                   "run a kernel; the GPU reports an error of an earlier launch");
     gpuring_cuda_leave(device);
-    if (status != GPURING_OK) {
-        return status; /* GPURING_AGAIN while it runs */
-    }
-    status = lanes_status(work);
-    if (status == GPURING_AGAIN) {
-        int launched = gpuring_cuda_launch(stream, work);
-
-        return launched == GPURING_OK ? GPURING_AGAIN : launched;
+    if (status == GPURING_OK && !lanes_left(work)) {
+        gpuring_error("[kernel-lost] a kernel has ended without a word: was host memory of this "
+                      "process unmapped, or the GPU reset?");
+        return GPURING_ERR_IO;
     }
     return status;
+}
+
+int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
+{
+    int status = GPURING_OK;
+
+    if (!lanes_left(work)) {
+        uint64_t now = gpuring_now_ns();
+
+        if (now - stream->asked < ASK_NS) {
+            return GPURING_AGAIN;
+        }
+        stream->asked = now;
+        status = ask(stream, work);
+    }
+    if (status == GPURING_OK) {
+        status = lanes_status(work);
+        if (status == GPURING_AGAIN) {
+            int launched = gpuring_cuda_launch(stream, work);
+
+            return launched == GPURING_OK ? GPURING_AGAIN : launched;
+        }
+    }
+    return status; /* GPURING_AGAIN while it runs */
 }
 
 void gpuring_cuda_unload_kernels(struct gpuring_device *device, bool current)
