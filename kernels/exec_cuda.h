@@ -43,14 +43,14 @@ struct alignas(16) exec_pack {
  * for a step reads them many times, each as long as a load from memory takes.
  */
 #define BLOCK_CONNS 16
-#define BLOCK_STEPS 64
-#define BLOCK_REFS  256
+#define BLOCK_STEPS 16
+#define BLOCK_REFS  64
 
 struct block_shared {
     struct gpuring_work work;
     struct gpuring_lane lane;
-    struct gpuring_recv recvs[BLOCK_CONNS];
-    struct gpuring_send sends[BLOCK_CONNS];
+    struct gpuring_recv recvs[BLOCK_CONNS], *home_recvs; /* NULL: not copied */
+    struct gpuring_send sends[BLOCK_CONNS], *home_sends;
     struct gpuring_step steps[BLOCK_STEPS];
     uint16_t refs[BLOCK_REFS];
 };
@@ -61,7 +61,7 @@ template <class R> struct block {
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
-    uint64_t deadline, last_cycle; /* of %globaltimer and %clock64: until when it may wait */
+    uint32_t deadline, last_cycle; /* until when it may wait: of both clocks */
     uint32_t step, polls;
     uint32_t code; /* of the reduction, if R does not know it */
 };
@@ -125,12 +125,13 @@ BLOCK_FN void exec_note(uint32_t *p, uint32_t value)
     exec_store_size(p, value);
 }
 
-BLOCK_FN uint64_t block_clock()
+/* Clocks in units of 1024: 32 bits last longer than anybody waits, and take fewer registers. */
+BLOCK_FN uint32_t block_clock()
 {
     uint64_t now;
 
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
+    return static_cast<uint32_t>(now >> 10);
 }
 
 /*
@@ -141,12 +142,17 @@ BLOCK_FN uint64_t block_clock()
  */
 #define BLOCK_CYCLES 4
 
-BLOCK_FN uint64_t block_cycles()
+BLOCK_FN uint32_t block_cycles()
 {
     uint64_t now;
 
     asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
-    return now;
+    return static_cast<uint32_t>(now >> 10);
+}
+
+BLOCK_FN bool block_over(uint32_t now, uint32_t end)
+{
+    return static_cast<int32_t>(now - end) >= 0;
 }
 
 /* The clocks are first read when something is waited for. */
@@ -164,10 +170,12 @@ EXEC_FN int exec_poll(EXEC *x)
 {
     x->polls++;
     if (x->polls == BLOCK_POLLS_CLOCK) {
-        x->deadline = block_clock() + x->work->patience;
-        x->last_cycle = block_cycles() + BLOCK_CYCLES * x->work->patience;
-    } else if (x->polls % BLOCK_POLLS_CLOCK == 0 &&
-               (block_clock() >= x->deadline || block_cycles() >= x->last_cycle)) {
+        uint32_t patience = static_cast<uint32_t>(x->work->patience >> 10) + 1;
+
+        x->deadline = block_clock() + patience;
+        x->last_cycle = block_cycles() + BLOCK_CYCLES * patience;
+    } else if (x->polls % BLOCK_POLLS_CLOCK == 0 && (block_over(block_clock(), x->deadline) ||
+                                                     block_over(block_cycles(), x->last_cycle))) {
         return 0;
     }
     return x->polls % BLOCK_POLLS_ABORT != 0 || !exec_aborted(x);

@@ -40,7 +40,7 @@ static __device__ __forceinline__ void block_tables(struct block_shared *shared,
 
     block_copy(shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
     block_copy(shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 128);
-    block_copy(shared->steps, lane->steps, block_fit(lane->nsteps, BLOCK_STEPS), 256);
+    block_copy(shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS), 256);
     if (thread < nrefs) {
         shared->refs[thread] = ref;
     }
@@ -54,19 +54,40 @@ static_assert(sizeof(gpuring_recv) * BLOCK_CONNS <= 8 * 128 &&
 static_assert(BLOCK_CONNS <= EXEC_FIRST_SEND, "owners: threads of their own");
 
 /* The owners give the counters back. */
-static __device__ __forceinline__ void block_counters(const struct block_shared *shared,
-                                                      struct gpuring_recv *recvs,
-                                                      struct gpuring_send *sends)
+static __device__ __forceinline__ void block_counters(const struct block_shared *shared)
 {
     uint32_t recv = threadIdx.x, send = threadIdx.x - EXEC_FIRST_SEND;
 
-    if (recvs != nullptr && recv < shared->lane.nrecvs) {
-        recvs[recv].step = shared->recvs[recv].step;
-        recvs[recv].seen = shared->recvs[recv].seen;
+    if (shared->home_recvs != nullptr && recv < shared->lane.nrecvs) {
+        shared->home_recvs[recv].step = shared->recvs[recv].step;
+        shared->home_recvs[recv].seen = shared->recvs[recv].seen;
     }
-    if (sends != nullptr && send < shared->lane.nsends) {
-        sends[send].step = shared->sends[send].step;
-        sends[send].seen = shared->sends[send].seen;
+    if (shared->home_sends != nullptr && send < shared->lane.nsends) {
+        shared->home_sends[send].step = shared->sends[send].step;
+        shared->home_sends[send].seen = shared->sends[send].seen;
+    }
+}
+
+/* By one thread: the lane's tables are the copies, where there are such. */
+static __device__ __forceinline__ void block_turn_to_copies(struct block_shared *shared)
+{
+    struct gpuring_lane *lane = &shared->lane;
+
+    shared->home_recvs = nullptr;
+    shared->home_sends = nullptr;
+    if (block_fit(lane->nrecvs, BLOCK_CONNS) > 0) {
+        shared->home_recvs = lane->recvs;
+        lane->recvs = shared->recvs;
+    }
+    if (block_fit(lane->nsends, BLOCK_CONNS) > 0) {
+        shared->home_sends = lane->sends;
+        lane->sends = shared->sends;
+    }
+    if (block_fit(lane->nstored, BLOCK_STEPS) > 0) {
+        lane->steps = shared->steps;
+    }
+    if (block_fit(lane->nrefs, BLOCK_REFS) > 0) {
+        lane->refs = shared->refs;
     }
 }
 
@@ -74,8 +95,6 @@ static __device__ __forceinline__ void block_counters(const struct block_shared 
 template <class R> static __device__ __forceinline__ void block_run(struct gpuring_work *work)
 {
     __shared__ struct block_shared shared;
-    struct gpuring_recv *recvs = nullptr;
-    struct gpuring_send *sends = nullptr;
     struct block<R> x;
 
     block_copy(&shared.work, work, 1, 0);
@@ -84,20 +103,9 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     block_copy(&shared.lane, x.home, 1, 0);
     __syncthreads();
     block_tables(&shared, &shared.lane);
-    if (block_fit(shared.lane.nrecvs, BLOCK_CONNS) > 0) {
-        recvs = shared.lane.recvs;
-    }
-    if (block_fit(shared.lane.nsends, BLOCK_CONNS) > 0) {
-        sends = shared.lane.sends;
-    }
     __syncthreads();
     if (threadIdx.x == 0) {
-        shared.lane.recvs = recvs != nullptr ? shared.recvs : shared.lane.recvs;
-        shared.lane.sends = sends != nullptr ? shared.sends : shared.lane.sends;
-        shared.lane.steps =
-            block_fit(shared.lane.nsteps, BLOCK_STEPS) > 0 ? shared.steps : shared.lane.steps;
-        shared.lane.refs =
-            block_fit(shared.lane.nrefs, BLOCK_REFS) > 0 ? shared.refs : shared.lane.refs;
+        block_turn_to_copies(&shared);
     }
     x.deadline = x.last_cycle = 0; /* set before they are read, which compilers do not see */
     __syncthreads();
@@ -107,7 +115,7 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     x.line_bytes = R::line_bytes;
     x.code = reduce_code(shared.work.type, shared.work.op);
     (void) exec_lane(&x);
-    block_counters(&shared, recvs, sends);
+    block_counters(&shared);
     __syncthreads();
     if (threadIdx.x == 0) {
         exec_fence(

@@ -41,8 +41,10 @@ struct gpuring_lane {
     uint64_t first, count; /* elements of the vector that are this lane's */
     uint64_t chunk;        /* elements per chunk, at most; a multiple of the alignment */
     uint32_t nsteps, nchunks;
-    uint32_t nrefs, nrecvs, nsends; /* of the tables; 0: not known, they are not copied */
+    uint32_t nstored, nrefs, nrecvs, nsends; /* of the tables (nstored: steps); 0: not known, they
+                                                are not copied */
     uint32_t turn; /* of the work, once a kernel has left the lane: written last, by release */
+    uint32_t reserved;
 
     uint64_t done;  /* elements of finished windows */
     uint64_t bytes; /* LL and LL128: of the current chunk, handled so far */

@@ -196,6 +196,7 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
             .sends = own->sends + lane->first_send,
             .chunk = gpuring_chunk_max(fabric->protocol, fabric->slot_bytes, size),
             .nsteps = lane->nsteps,
+            .nstored = gpuring_steps_stored(lane->steps, lane->nsteps),
             .nrefs = lane->nrefs,
             .nrecvs = lane->nrecvs,
             .nsends = lane->nsends,

@@ -105,6 +105,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                         .count = bytes / 4,
                                         .chunk = bytes / 4,
                                         .nsteps = 2,
+                                        .nstored = 2,
                                         .nchunks = 1};
     memory.work = (struct gpuring_work){.input = memory.input,
                                         .output = memory.output,
@@ -220,7 +221,7 @@ static bool ends_at_once(uint64_t slots, uint64_t patience)
 
     connect_peers(GPURING_PROTOCOL_SIMPLE, 512);
     memory.steps[0] = (struct gpuring_step){.noperands = 1, .flags = GPURING_STEP_STORE};
-    memory.lane.nsteps = 1;
+    memory.lane.nsteps = memory.lane.nstored = 1;
     memory.lane.count = slots * memory.lane.chunk;
     memory.work.patience = patience;
     looks = 0;

@@ -294,6 +294,7 @@ int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
         lanes[i].steps = ends->steps[i];
         lanes[i].refs = ends->refs[i];
         lanes[i].nsteps = lane->nsteps;
+        lanes[i].nstored = gpuring_steps_stored(lane->steps, lane->nsteps);
         lanes[i].nrefs = lane->nrefs;
         lanes[i].nrecvs = lane->nrecvs;
         lanes[i].nsends = lane->nsends;
