@@ -83,7 +83,7 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
     int status;
 
     peer->far = transport->probes && config->may_map != NULL &&
-                !config->may_map(config->may_map_context, peer->place);
+                !config->may_map(config->may_map_context, peer->local_rank);
     if (peer->far) {
         return GPURING_OK;
     }
