@@ -282,7 +282,7 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     (void) state;
     assert_int_equal(gpuring_node_map_find(&gathered, &map), GPURING_OK);
     for (int rank = 0; rank < RANKS; rank++) {
-        hellos[rank].hello.device = (struct gpuring_device_identity){
+        hellos[rank].device = (struct gpuring_device_identity){
             .kind = GPURING_DEVICE_CUDA, .capability = 90, .sms = 132, .uuid = {(uint8_t) rank}};
     }
     parts = gpuring_node_map_parts(&gathered, &map);
@@ -292,14 +292,14 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     parts.capability = 80;
     assert_in_range(gpuring_node_map_lanes(&parts, 12, 240), 12, 24); /* A100 */
     for (int rank = 0; rank < RANKS; rank++) {
-        hellos[rank].hello.device.uuid[0] = (uint8_t) (rank / 2);
+        hellos[rank].device.uuid[0] = (uint8_t) (rank / 2);
     }
-    hellos[1].hello.device.sms = 48; /* limited by MPS */
+    hellos[1].device.sms = 48; /* limited by MPS */
     parts = gpuring_node_map_parts(&gathered, &map);
     assert_true(parts.shared && parts.blocks == 24);
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 0), 16);
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 400), 24);
-    hellos[0].hello.device.kind = GPURING_DEVICE_HOST;
+    hellos[0].device.kind = GPURING_DEVICE_HOST;
     assert_int_equal(gpuring_node_map_parts(&gathered, &map).blocks, 0);
     gpuring_node_map_clear(&map);
 }
