@@ -188,7 +188,7 @@ static int blocks_consume(struct rank_state *state)
         state->map = parts;
     }
     if (rc == 0) {
-        gpuring_channels_init(&state->channels, &state->hellos, &state->map, state->wires,
+        gpuring_channels_init(&state->channels, &state->facts.gpus, &state->map, state->wires,
                               same_model ? &state->local.model : NULL);
     }
     figures->connect_ms = topo_cpu_ms() - since;

@@ -77,16 +77,15 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
 
 /* More channels than were found: they are used several times. A channel of trees has up to four
  * lanes. Between nodes each lane is also a connection of the network. */
-static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gathered *hellos)
+static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus)
 {
     const struct pci_agreed *agreed = &channels->connect.agreed;
-    struct gpuring_gpu_parts parts = gpuring_node_map_parts(hellos, channels->map);
     uint32_t rings = channels->engine ? agreed->rings : 1;
     uint32_t trees = channels->engine ? agreed->trees : 1,
              nranks = (uint32_t) channels->map->nranks;
 
-    if (parts.blocks > 0 && channels->map->nnodes == 1) {
-        rings = gpuring_node_map_lanes(&parts, rings,
+    if (gpus->blocks > 0 && channels->map->nnodes == 1) {
+        rings = gpuring_node_map_lanes(gpus, rings,
                                        channels->engine ? agreed->ring_bw_intra * rings : 0);
         trees = trees > rings / 4 ? trees : rings / 4;
     }
@@ -99,7 +98,7 @@ static void count_lanes(struct gpuring_channels *channels, const struct gpuring_
     }
 }
 
-void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gathered *hellos,
+void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus,
                            const struct gpuring_node_map *map, const struct pci_wire *wires,
                            const struct gpuring_model_choice *model)
 {
@@ -119,7 +118,7 @@ void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuri
             channels->connect = (struct pci_connect){.nranks = 0};
         }
     }
-    count_lanes(channels, hellos);
+    count_lanes(channels, gpus);
 }
 
 void gpuring_channels_fini(struct gpuring_channels *channels)

@@ -32,7 +32,7 @@ struct gpuring_channels {
  * too, if any rank has no topology or they contradict each other (logged). The same on all ranks.
  * model: the choices that all ranks agree on, kept likewise, or NULL.
  */
-void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gathered *hellos,
+void gpuring_channels_init(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus,
                            const struct gpuring_node_map *map, const struct pci_wire *wires,
                            const struct gpuring_model_choice *model);
 void gpuring_channels_fini(struct gpuring_channels *channels);

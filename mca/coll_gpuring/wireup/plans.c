@@ -43,6 +43,7 @@ struct gpuring_plans_facts gpuring_plans_facts(const struct gpuring_gathered *he
             gpuring_node_ranks_of(hellos, map, rank).count > sysconf(_SC_NPROCESSORS_ONLN),
         .shared_gpu = gpuring_node_map_sharing(hellos, rank) > 1,
         .mps = hello->device.mps,
+        .gpus = gpuring_node_map_parts(hellos, map),
     };
 }
 

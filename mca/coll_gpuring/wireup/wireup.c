@@ -182,7 +182,7 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
     int status;
 
     module->oob->mark = MARK_CONNECTING;
-    gpuring_channels_init(&wireup->channels, &wireup->hellos, &wireup->map, wireup->wires,
+    gpuring_channels_init(&wireup->channels, &wireup->facts.gpus, &wireup->map, wireup->wires,
                           wireup->same_model ? &wireup->local.model : NULL);
     if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
         gpuring_channels_dump(&wireup->channels);
