@@ -155,8 +155,12 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine)
         fputs("One GPU: there is nothing to exchange.\n", out);
         return TOPO_EXIT_OK;
     }
-    fprintf(out, "Microseconds of an allreduce on %" PRIu32 " GPUs of %" PRIu32 " node%s\n%8s",
-            machine->job.ranks, machine->job.nodes, machine->job.nodes == 1 ? "" : "s", "bytes");
+    fprintf(out, "Microseconds of an allreduce on %" PRIu32 " GPUs of %" PRIu32 " node%s",
+            machine->job.ranks, machine->options->nodes, machine->options->nodes == 1 ? "" : "s");
+    if (machine->chosen.nparts > 1) {
+        fprintf(out, " of %" PRIu32 " parts", machine->chosen.nparts);
+    }
+    fprintf(out, "\n%8s", "bytes");
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
             char label[32];

@@ -42,3 +42,17 @@ check "net=auto: then ucx on all ranks" \
     says '\[network\] ucx .*\[verbs-failed\] .*rank 1 on b'
 check "net=auto: which leaves RDMA alone" \
     says '\[ucx-no-rdma\] UCX on [ab] .*\[verbs-failed\]'
+
+# Ranks of one node whose NICs are faster than the path between the sockets: verbs joins the parts of
+# the node; where it does not after all, the node is whole and needs no network.
+export OMPI_MCA_coll_gpuring_topo_file="$top_srcdir/test/data/topo/two-sockets-fast-nics.xml"
+# shellcheck disable=SC2086
+auto "NICs join the parts of a node" --host a:4 -n 4 $matrix
+check "net=auto: the node is in parts" says '\[node-in-parts\]'
+check "net=auto: which verbs joins" says '\[serves\] .*transport shm\+verbs'
+# shellcheck disable=SC2086
+auto "a rank of the node cannot register memory" --host a:4 -n 3 $matrix : \
+    --host a:4 -n 1 "$work/locked" $matrix
+check "net=auto: verbs is tried between the parts" says '\[network\] verbs '
+check "net=auto: then the node is whole" says '\[serves\] .*transport shm[^+]'
+unset OMPI_MCA_coll_gpuring_topo_file
