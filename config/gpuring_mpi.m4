@@ -50,9 +50,12 @@ AC_DEFUN([GPURING_CHECK_MPI], [
     AS_IF([test -z "$MPI_LIBS"], [AC_MSG_ERROR([
   $GPURING_MPICC is not Open MPI's (it does not know --showme).
   Name an Open MPI by --with-mpi=DIR])])
-    AS_CASE([" $MPI_LIBS "],
-        [*" -lopen_mpi "*|*" -lopen-pal "*], [],
-        [MPI_LIBS="$MPI_LIBS -lopen-pal"])
+    # The wrapper names the library of Open MPI's portable layer only where all is one library.
+    gpuring_save_LIBS=$LIBS
+    LIBS=$MPI_LIBS
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[int opal_output_open(void *);]], [[opal_output_open(0);]])],
+                   [], [MPI_LIBS="$MPI_LIBS -lopen-pal"])
+    LIBS=$gpuring_save_LIBS
     AC_MSG_RESULT([$MPI_CPPFLAGS $MPI_LIBS])
 
     AC_MSG_CHECKING([for the version of Open MPI])

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#if OMPI_MAJOR_VERSION < 5
+#if defined(OPEN_MPI) && OPEN_MPI
 #include <mpi-ext.h>
 #endif
 
@@ -28,11 +28,12 @@ static int run_iallreduce(struct perf_call *call)
     return status == MPI_SUCCESS ? MPI_Wait(&call->request, MPI_STATUS_IGNORE) : status;
 }
 
-/* MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
-#if OMPI_MAJOR_VERSION >= 5
-#define ALLREDUCE_INIT MPI_Allreduce_init
-#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ) && OMPI_HAVE_MPI_EXT_PCOLLREQ
+/* MPIX_ in Open MPI 4.1. 5.0 has this call of MPI 4.0, as it has sessions, though it says MPI 3.1.
+ */
+#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define ALLREDUCE_INIT MPIX_Allreduce_init
+#elif MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
+#define ALLREDUCE_INIT MPI_Allreduce_init
 #endif
 
 #if defined(ALLREDUCE_INIT)

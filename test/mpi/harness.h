@@ -15,12 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The call that makes a persistent collective: MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
-#if OMPI_MAJOR_VERSION >= 5
-#define HARNESS_INIT(name) MPI_##name##_init
-#else
 #include <mpi-ext.h>
+
+/* The call that makes a persistent collective: MPIX_ in Open MPI 4.1, MPI_ from 5.0 on. */
+#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #define HARNESS_INIT(name) MPIX_##name##_init
+#else
+#define HARNESS_INIT(name) MPI_##name##_init
 #endif
 
 /* Start MPI (and MPI_ERRORS_RETURN on the world); level: MPI_THREAD_SINGLE or MULTIPLE. */

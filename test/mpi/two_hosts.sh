@@ -85,6 +85,9 @@ quoted=
 for argument in "$@"; do
     quoted="$quoted '$(printf %s "$argument" | sed "s/'/'\\\\''/g")'"
 done
+# The same for PRRTE, of Open MPI 5.0 and later.
+export PRTE_MCA_plm_ssh_agent="$folder/enter" PRTE_MCA_plm_ssh_no_tree_spawn=1
+export PRTE_MCA_prte_if_include="e$tag" PMIX_MCA_ptl_tcp_if_include=lo
 "$folder/enter" gpra "$MPIRUN --mca plm_rsh_agent '$folder/enter' --mca plm_rsh_no_tree_spawn 1 \
     --mca oob_tcp_if_include e$tag --mca btl_tcp_if_include e$tag $quoted"
 status=$?

@@ -57,7 +57,7 @@ static void there_are_so_many_marks(void **state)
         dlclose(load(0));
         assert_false(gpuring_loads_changed());
     }
-    assert_in_range(marks, 10, 999);
+    assert_true(marks >= 10 && marks <= 999);
     gpuring_loads_close();
     gpuring_loads_set_mark(gpuring_loads_new_mark());
     assert_false(gpuring_loads_changed());

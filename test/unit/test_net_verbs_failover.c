@@ -156,8 +156,8 @@ static void test_credits_ride(void **state)
         }
         assert_true(world_exchange(&world, &back, n == 0 ? PAST_HEAD_BITS : 10 * WORLD_NSLOTS));
         if (n == 0) { /* a rail that was idle for a second may have been tried */
-            assert_in_range(world_rail(&world.recv[0], 0).sq_posted, 0, 2);
-            assert_in_range(world_rail(&back.recv, 0).sq_posted, 0, 2);
+            assert_true(world_rail(&world.recv[0], 0).sq_posted <= 2);
+            assert_true(world_rail(&back.recv, 0).sq_posted <= 2);
         } else {
             fake_verbs_set_faults(&world_no_faults);
             assert_true(log_has("failed: transport retry counter exceeded"));

@@ -286,7 +286,7 @@ static void test_machines(void **state)
         parts += check_machine(1 + any(MOST_GPUS), i % 3 ? 1 : 2 + any(3));
     }
     print_message("%u of %u machines in parts\n", parts, MACHINES);
-    assert_in_range(parts, 5, MACHINES / 2);
+    assert_true(parts >= 5 && parts <= MACHINES / 2);
 }
 
 /* One NVLink one way and twelve the other: a tree goes up and down each edge, so that it gets what

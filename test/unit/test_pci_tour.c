@@ -131,7 +131,7 @@ static void test_orders(void **state)
         }
         tour_fini(&tour);
     }
-    assert_in_range(optimal, tours * 7 / 10, tours); /* moves alone find most of them */
+    assert_true(optimal >= tours * 7 / 10); /* moves alone find most of them */
 }
 
 int main(void)
