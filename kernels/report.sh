@@ -5,7 +5,7 @@
 # What the CUDA kernels cost: registers, spills and size on each architecture, as Markdown. Fails if
 # a kernel spills registers.
 #
-#   kernels/report.sh [NVCC [ARCHITECTURE ...]] > doc/results/kernels.md
+#   kernels/report.sh [NVCC [ARCHITECTURE ...]]     the first part of doc/results/kernels.md
 #
 # The architectures default to those that configure takes: the first of each major from 7.5 on.
 set -eu

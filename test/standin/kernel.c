@@ -109,9 +109,12 @@ static bool reaches(const void *address, size_t bytes)
 
 static bool reaches_lane(const struct gpuring_lane *lane)
 {
-    bool ok = reaches(lane->steps, lane->nsteps * sizeof *lane->steps) && reaches(lane->refs, 1);
+    bool ok = reaches(lane->steps, sizeof *lane->steps);
+    uint32_t nsteps = ok ? gpuring_steps_stored(lane->steps, lane->nsteps) : 0;
 
-    for (uint32_t s = 0; ok && s < lane->nsteps; s++) {
+    ok = ok && reaches(lane->steps, nsteps * sizeof *lane->steps) && reaches(lane->refs, 1);
+
+    for (uint32_t s = 0; ok && s < nsteps; s++) {
         const struct gpuring_step *step = &lane->steps[s];
         uint32_t nrefs = step->noperands + step->nsends;
 

@@ -58,8 +58,9 @@ static uint64_t sent_to_others(const struct gpuring_work *work)
 
     for (uint32_t i = 0; i < work->nlanes; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
+        uint32_t nsteps = gpuring_steps_stored(lane->steps, lane->nsteps);
 
-        for (uint32_t s = 0; s < lane->nsteps; s++) {
+        for (uint32_t s = 0; s < nsteps; s++) {
             const uint16_t *sends = lane->refs + lane->steps[s].refs + lane->steps[s].noperands;
 
             for (uint32_t k = 0; k < lane->steps[s].nsends; k++) {
@@ -77,7 +78,8 @@ static void corrupt_sent(const struct gpuring_work *work)
 {
     for (uint32_t i = 0; i < work->nlanes; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
-        const struct gpuring_step *step = &lane->steps[lane->nsteps - 1];
+        const struct gpuring_step *step =
+            &lane->steps[gpuring_steps_stored(lane->steps, lane->nsteps) - 1];
 
         for (uint32_t k = 0; k < step->nsends; k++) {
             const struct gpuring_send *send =

@@ -281,34 +281,6 @@ static void test_choice(void **state)
     assert_int_equal(choice.algorithm, RING);
 }
 
-/* A thread block loads what it has in flight by the latency: a lane of direct is no 400 GB/s. */
-static void test_blocks(void **state)
-{
-    struct pci_costs costs = costs_gpu();
-    struct pci_job job = cube_job();
-    double one, many;
-
-    (void) state;
-    job.ranks = 2;
-    job.generation = PCI_GENERATION_SM90;
-    job.direct.algbw = 400;
-    job.direct.nvlink = true;
-    job.channels = 1;
-    one = pci_predict_us(&costs, &job, DIRECT, SIMPLE, UINT64_C(256) << 20);
-    assert_true(one > (256 << 20) / (30e3 / 3));
-    job.channels = 32;
-    assert_int_equal(pci_direct_stripes(DIRECT, 2, 32), 32);
-    many = pci_predict_us(&costs, &job, DIRECT, SIMPLE, UINT64_C(256) << 20);
-    assert_true(many > (256 << 20) / 400e3 && many < one / 20);
-    /* Eight ranks have memory for fewer, and a lane loads nine vectors. */
-    job.ranks = 8;
-    assert_int_equal(pci_direct_stripes(DIRECT, 8, 32), 8);
-    assert_int_equal(pci_direct_stripes(TWO_SHOT, 8, 32), 2);
-    assert_int_equal(pci_direct_stripes(TWO_SHOT, 16, 1), 1);
-    assert_true(pci_predict_us(&costs, &job, DIRECT, SIMPLE, UINT64_C(256) << 20) >
-                (256 << 20) / 30e3);
-}
-
 static void test_channels(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -611,13 +583,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded),     cmocka_unit_test(test_formula),
         cmocka_unit_test(test_offers),       cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_host),
-        cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_errors),
-        cmocka_unit_test(test_parse_limits), cmocka_unit_test(test_write),
-        cmocka_unit_test(test_load),         cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_fit_one_job),  cmocka_unit_test(test_fit_nodes),
-        cmocka_unit_test(test_fit_refused),
+        cmocka_unit_test(test_channels),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_host),         cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_parse_limits),
+        cmocka_unit_test(test_write),        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_fit),          cmocka_unit_test(test_fit_one_job),
+        cmocka_unit_test(test_fit_nodes),    cmocka_unit_test(test_fit_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,12 +177,46 @@ static void test_errors(void **state)
     test_plans_free(&plans);
 }
 
+/* The first channels of a plan tile the vector alone, and are its first lanes. */
+static void test_first_lanes(void **state)
+{
+    static const uint32_t lanes_of_two[GPURING_ALGORITHM_COUNT] = {[GPURING_ALGORITHM_RING] = 2,
+                                                                   [GPURING_ALGORITHM_DIRECT] = 2,
+                                                                   [GPURING_ALGORITHM_TWO_SHOT] =
+                                                                       2 * (2 * 3 - 1)};
+
+    (void) state;
+    for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
+        struct test_plans plans;
+
+        test_plans_build(&plans, (enum gpuring_algorithm) a, 3, 4);
+        for (int rank = 0; rank < 3; rank++) {
+            const struct gpuring_plan *plan = plans.plans[rank];
+            uint64_t parts, first, count, most = 0;
+            uint32_t lanes = gpuring_plan_first_lanes(plan, 2, &parts);
+
+            assert_int_equal(gpuring_plan_channels(plan), 4);
+            assert_true(lanes > 0 && lanes < plan->nlanes);
+            assert_true(a == GPURING_ALGORITHM_TREE || lanes == lanes_of_two[a]);
+            for (uint32_t i = 0; i < lanes; i++) {
+                gpuring_plan_lane_range_within(plan, i, parts, 1000, 32, &first, &count);
+                most = first + count > most ? first + count : most;
+            }
+            assert_int_equal(most, 1000);
+            assert_int_equal(gpuring_plan_first_lanes(plan, 9, &parts), plan->nlanes);
+            assert_int_equal(parts, plan->weight);
+        }
+        test_plans_free(&plans);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
         cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
         cmocka_unit_test(test_direct),       cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_first_lanes),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);
