@@ -82,8 +82,12 @@ test_unit_test_pci_machines_LDADD = $(pci_test_libs)
 
 unit_tests += test/unit/test_pci_predict
 test_unit_test_pci_predict_SOURCES = test/unit/test_pci_predict.c
-test_unit_test_pci_predict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
-test_unit_test_pci_predict_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
+test_unit_test_pci_predict_LDADD = $(pci_test_libs)
+
+unit_tests += test/unit/test_pci_recorded
+test_unit_test_pci_recorded_SOURCES = test/unit/test_pci_recorded.c
+test_unit_test_pci_recorded_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CPPFLAGS)
+test_unit_test_pci_recorded_LDADD = $(pci_test_libs) $(JANSSON_LIBS)
 
 unit_tests += test/unit/test_device_host
 test_unit_test_device_host_SOURCES = test/unit/test_device_host.c test/unit/descriptors.h

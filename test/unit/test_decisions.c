@@ -287,10 +287,12 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     }
     parts = gpuring_node_map_parts(&gathered, &map);
     assert_true(!parts.shared && parts.blocks == 132 && parts.capability == 90);
-    assert_in_range(gpuring_node_map_lanes(&parts, 16, 360), 20, 32); /* H100 behind NVSwitch */
-    assert_int_equal(gpuring_node_map_lanes(&parts, 1, 24), 2);       /* PCIe */
+    assert_true(gpuring_node_map_lanes(&parts, 16, 360) >= 20 &&
+                gpuring_node_map_lanes(&parts, 16, 360) <= 32); /* H100 behind NVSwitch */
+    assert_int_equal(gpuring_node_map_lanes(&parts, 1, 24), 2); /* PCIe */
     parts.capability = 80;
-    assert_in_range(gpuring_node_map_lanes(&parts, 12, 240), 12, 24); /* A100 */
+    assert_true(gpuring_node_map_lanes(&parts, 12, 240) >= 12 &&
+                gpuring_node_map_lanes(&parts, 12, 240) <= 24); /* A100 */
     for (int rank = 0; rank < RANKS; rank++) {
         hellos[rank].device.uuid[0] = (uint8_t) (rank / 2);
     }
