@@ -110,6 +110,10 @@ static const struct {
     {"cuGetErrorName", "what messages are made of"},
     {"cuGetErrorString", "what messages are made of"},
     {"cuDeviceGetCount", "only tests and tools call it"},
+    {"cuEventCreate", "only applications call it"},
+    {"cuEventDestroy_v2", "only applications call it"},
+    {"cuEventRecord", "only applications call it"},
+    {"cuEventQuery", "only applications call it"},
     {"cuMemcpyPeerAsync", "needs several contexts: test_device_cuda"},
     {"cuMemGetHandleForAddressRange", "needs a network device: test_transport_direct"},
 };
