@@ -7,7 +7,7 @@
 # the checks; the exit status is 0 if none failed.
 #
 # Stages, all by default: gcc clang address thread fuzz lint mutation install openmpi5. On request:
-# debian13, all tests in a root file system of Debian 13, of which openmpi5 runs a few.
+# debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first.
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
@@ -177,44 +177,53 @@ stage_lint() { tap "lint" test/lint/lint.sh "$base/gcc"; }
 stage_mutation() { tap "deliberately wrong builds must fail the tests" test/mutation.sh "$base/gcc"; }
 stage_install() { tap "install, uninstall, distcheck" test/install.sh "$base"; }
 
-# debian13 TEXT TESTS...: build in a root file system of Debian 13, whose Open MPI is 5.0, and run
-# these tests there; the build folder is below build/check, as the others are.
-debian13() {
-    text=$1
-    shift
-    say "Debian 13: a root file system"
+# elsewhere SUITE TEXT TESTS...: build in a root file system of that release of Debian, and run these
+# tests there. The build folder is below build/check, as the others are.
+elsewhere() {
+    suite=$1 text=$2
+    shift 2
+    say "Debian $suite: a root file system"
     status=0
-    sh test/root.sh trixie true >"$base/debian13-root.log" 2>&1 || status=$?
+    sh test/root.sh "$suite" true >"$base/$suite-root.log" 2>&1 || status=$?
     if [ "$status" -eq 77 ]; then
-        skip "$text: $(tail -n 1 "$base/debian13-root.log")"
+        skip "$text: $(tail -n 1 "$base/$suite-root.log")"
         return
     fi
-    rm -rf "$base/debian13"
-    mkdir -p "$base/debian13"
-    step debian13-configure "debian13: configure" sh test/root.sh trixie \
-        sh -c 'cd build/check/debian13 && exec ../../../configure --without-cuda --enable-werror' &&
-        step debian13-make "debian13: make all" sh test/root.sh trixie \
-            make -C build/check/debian13 -j "$jobs" all &&
-        step debian13-tests "debian13: make all tests" sh test/root.sh trixie \
-            make -C build/check/debian13 -j "$jobs" check TESTS= || return
+    rm -rf "${base:?}/$suite"
+    mkdir -p "$base/$suite"
+    step "$suite-configure" "$suite: configure" sh test/root.sh "$suite" \
+        sh -c "cd build/check/$suite && exec ../../../configure $configure_options" &&
+        step "$suite-make" "$suite: make all" sh test/root.sh "$suite" \
+            make -C "build/check/$suite" -j "$jobs" all &&
+        step "$suite-tests" "$suite: make all tests" sh test/root.sh "$suite" \
+            make -C "build/check/$suite" -j "$jobs" check TESTS= || return
     say "$text"
     # Its TCP wants an interface that is up: there may be no other than lo.
-    sh test/root.sh trixie env OMPI_MCA_btl_tcp_if_include=lo \
-        make -C build/check/debian13 -k -j "$jobs" check "$@" >"$base/debian13/check.log" 2>&1 </dev/null
-    count_results "$base/debian13"
+    sh test/root.sh "$suite" env OMPI_MCA_btl_tcp_if_include=lo \
+        make -C "build/check/$suite" -k -j "$jobs" check "$@" >"$base/$suite/check.log" 2>&1 </dev/null
+    count_results "$base/$suite"
 }
 
 stage_openmpi5() {
-    debian13 "Open MPI 5.0: some tests" \
+    configure_options='--enable-werror --without-cuda'
+    elsewhere trixie "Open MPI 5.0: some tests" \
         TESTS="test/mpi/test_semantics.sh test/mpi/test_churn.sh test/mpi/test_tuning.sh"
 }
 
-stage_debian13() { debian13 "Open MPI 5.0: all tests"; }
+stage_debian13() {
+    configure_options=--with-cuda-arch=90
+    elsewhere trixie "Open MPI 5.0: all tests"
+}
+
+stage_testing() {
+    configure_options=--without-cuda
+    elsewhere testing "Open MPI 6.0: all tests"
+}
 
 install_packages
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     case $stage in
-    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13)
+    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | testing)
         "stage_$stage"
         ;;
     *) bad "there is no stage $stage" ;;
