@@ -64,7 +64,7 @@ static json_t *final_ring(const struct topo_machine *machine, uint32_t c)
     uint32_t rank = 0;
 
     for (uint32_t i = 0; i < machine->connect.nranks; i++) {
-        struct pci_ring_place place;
+        struct pci_ring_position place;
 
         json_array_append_new(list, json_integer(rank));
         pci_connect_ring(&machine->connect, rank, c, &place);
@@ -79,7 +79,7 @@ static void final_tree(const struct topo_machine *machine, uint32_t c, uint32_t 
     json_t *up = json_array(), *down = json_array();
 
     for (uint32_t rank = 0; rank < machine->connect.nranks; rank++) {
-        struct pci_tree_place place;
+        struct pci_tree_position place;
         json_t *children = json_array();
 
         pci_connect_tree(&machine->connect, rank, c, which, &place);

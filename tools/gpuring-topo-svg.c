@@ -78,7 +78,7 @@ static void ring_draw(const struct pci_channels *set, uint32_t c, struct pci_dra
 static void tree_draw(const struct topo_machine *machine, uint32_t c, struct pci_drawing_line *line)
 {
     for (uint32_t g = 0; g < machine->gpus; g++) {
-        struct pci_tree_place first, second;
+        struct pci_tree_position first, second;
 
         pci_connect_tree(&machine->connect, g, c, 0, &first);
         pci_connect_tree(&machine->connect, g, c, 1, &second);

@@ -12,9 +12,9 @@
 
 struct check {
     const struct pci_connect *connect;
-    uint32_t *next;              /* rank -> next in the ring */
-    struct pci_tree_place *tree; /* rank -> place */
-    int32_t *depth;              /* rank -> hops from the root, -1: not known */
+    uint32_t *next;                 /* rank -> next in the ring */
+    struct pci_tree_position *tree; /* rank -> place */
+    int32_t *depth;                 /* rank -> hops from the root, -1: not known */
     char *why;
     size_t size;
 };
@@ -28,7 +28,7 @@ static int check_ring(struct check *check, uint32_t c)
     uint32_t nranks = check->connect->nranks, start = nranks, at;
 
     for (uint32_t rank = 0; rank < nranks; rank++) {
-        struct pci_ring_place place, neighbour;
+        struct pci_ring_position place, neighbour;
 
         pci_connect_ring(check->connect, rank, c, &place);
         if (place.next >= nranks || place.prev >= nranks || place.index >= nranks) {
@@ -52,7 +52,7 @@ static int check_ring(struct check *check, uint32_t c)
     return at == start ? 0 : refuse(check, "ring %u does not close", c);
 }
 
-static bool is_child(const struct pci_tree_place *place, int32_t rank)
+static bool is_child(const struct pci_tree_position *place, int32_t rank)
 {
     for (int i = 0; i < PCI_CONNECT_DOWN; i++) {
         if (place->down[i] == rank) {

@@ -74,7 +74,7 @@ static void channel_fill(struct gpuring_channel *channel, int rank, int n, uint3
 
     permute(order, n, seed);
     at = position_of(order, n, rank);
-    channel->ring = (struct gpuring_ring_place){
+    channel->ring = (struct gpuring_ring_position){
         .prev = order[(at + n - 1) % n], .next = order[(at + 1) % n], .index = at};
     for (int tree = 0; tree < 2; tree++) {
         memset(channel->tree[tree].down, -1, sizeof channel->tree[tree].down);

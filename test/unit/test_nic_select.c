@@ -179,9 +179,9 @@ static void test_channels_of_connections(void **state)
     (void) state;
     memset(channels, 0, sizeof channels);
     for (int c = 0; c < 3; c++) {
-        channels[c].ring = (struct gpuring_ring_place){.prev = 1, .next = 1, .index = 0};
+        channels[c].ring = (struct gpuring_ring_position){.prev = 1, .next = 1, .index = 0};
         for (int t = 0; t < 2; t++) {
-            channels[c].tree[t] = (struct gpuring_tree_place){.up = -1, .down = {1, -1, -1}};
+            channels[c].tree[t] = (struct gpuring_tree_position){.up = -1, .down = {1, -1, -1}};
         }
     }
     assert_int_equal(gpuring_plan_build_ring(&input, &plan), 0);

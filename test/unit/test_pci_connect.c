@@ -86,7 +86,7 @@ static void test_swap(void **state)
 {
     struct sample sample;
     struct pci_connect connect;
-    struct pci_ring_place place;
+    struct pci_ring_position place;
 
     (void) state;
     sample_make(&sample, 4, PCI_PATTERN_TREE, 2);
@@ -165,8 +165,8 @@ static void test_large(void **state)
     assert_int_equal(pci_connect_uniform(&connect, 16384, &sample.ring, &sample.tree, NULL), 0);
     assert_int_equal(connect.nranks, 131072);
     for (uint32_t rank = 0; rank < connect.nranks; rank += 997) {
-        struct pci_ring_place ring, next;
-        struct pci_tree_place tree, parent;
+        struct pci_ring_position ring, next;
+        struct pci_tree_position tree, parent;
         bool known = false;
 
         pci_connect_ring(&connect, rank, 1, &ring);

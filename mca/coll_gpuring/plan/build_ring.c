@@ -14,25 +14,25 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-static int place_valid(int rank, int nranks, const struct gpuring_ring_place *place)
+static int position_valid(int rank, int nranks, const struct gpuring_ring_position *position)
 {
-    return place->prev >= 0 && place->prev < nranks && place->prev != rank && place->next >= 0 &&
-           place->next < nranks && place->next != rank && place->index >= 0 &&
-           place->index < nranks;
+    return position->prev >= 0 && position->prev < nranks && position->prev != rank &&
+           position->next >= 0 && position->next < nranks && position->next != rank &&
+           position->index >= 0 && position->index < nranks;
 }
 
 static void add_lane(struct gpuring_writer *writer, uint32_t channel,
-                     const struct gpuring_ring_place *place, uint32_t n)
+                     const struct gpuring_ring_position *position, uint32_t n)
 {
     uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_RING, channel, 0);
     uint16_t from, to;
 
     gpuring_writer_lane_begin(writer, channel, channel + 1, n);
-    from = gpuring_writer_recv(writer, place->prev, key);
-    to = gpuring_writer_send(writer, place->next, key);
+    from = gpuring_writer_recv(writer, position->prev, key);
+    to = gpuring_writer_send(writer, position->next, key);
 
     /* The five of GPURING_STEP_RING; their chunks follow from the first one's. */
-    gpuring_writer_step(writer, (uint32_t) place->index, GPURING_STEP_RING,
+    gpuring_writer_step(writer, (uint32_t) position->index, GPURING_STEP_RING,
                         (const uint16_t[]){GPURING_REF_INPUT, to}, 1, 1);
     gpuring_writer_step(writer, 0, 0, (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
     gpuring_writer_step(writer, 0, GPURING_STEP_STORE,
@@ -50,9 +50,9 @@ int gpuring_plan_build_ring(const struct gpuring_plan_input *input, struct gpuri
     gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_RING, input,
                         input->nrings);
     for (uint32_t c = 0; writer.status == GPURING_OK && c < input->nrings; c++) {
-        const struct gpuring_ring_place *ring = &input->channels[c].ring;
+        const struct gpuring_ring_position *ring = &input->channels[c].ring;
 
-        if (place_valid(input->rank, input->nranks, ring)) {
+        if (position_valid(input->rank, input->nranks, ring)) {
             add_lane(&writer, c, ring, (uint32_t) input->nranks);
         } else {
             gpuring_error("ring channel %u of rank %d of %d is invalid: previous %d, next %d, "

@@ -11,7 +11,7 @@
  * A window is one chunk. The double binary tree of a channel gives each of its two trees half of
  * the channel's share.
  *
- * In place is safe though two lanes touch a chunk: it comes down only after it has gone up.
+ * In position is safe though two lanes touch a chunk: it comes down only after it has gone up.
  */
 #include <stdbool.h>
 
@@ -24,65 +24,65 @@ static bool peer_valid(int peer, const struct gpuring_plan_input *input)
     return peer >= 0 && peer < input->nranks && peer != input->rank;
 }
 
-static int count_children(const struct gpuring_tree_place *place)
+static int count_children(const struct gpuring_tree_position *position)
 {
     int n = 0;
 
-    while (n < GPURING_CHANNEL_MAX_DOWN && place->down[n] != -1) {
+    while (n < GPURING_CHANNEL_MAX_DOWN && position->down[n] != -1) {
         n++;
     }
     return n;
 }
 
-static bool place_valid(const struct gpuring_plan_input *input,
-                        const struct gpuring_tree_place *place)
+static bool position_valid(const struct gpuring_plan_input *input,
+                           const struct gpuring_tree_position *position)
 {
-    int ndown = count_children(place);
-    bool valid = place->up == -1 ? ndown > 0 : peer_valid(place->up, input);
+    int ndown = count_children(position);
+    bool valid = position->up == -1 ? ndown > 0 : peer_valid(position->up, input);
 
     for (int i = 0; valid && i < ndown; i++) {
-        valid = peer_valid(place->down[i], input) && place->down[i] != place->up;
+        valid = peer_valid(position->down[i], input) && position->down[i] != position->up;
     }
     return valid;
 }
 
 /* The lane that folds what the children send with the own input; at the root it also answers. */
 static void add_up_lane(struct gpuring_writer *writer, uint32_t tree,
-                        const struct gpuring_tree_place *place)
+                        const struct gpuring_tree_position *position)
 {
     uint32_t up_key = gpuring_writer_key(GPURING_ALGORITHM_TREE, tree, 0);
     uint32_t down_key = gpuring_writer_key(GPURING_ALGORITHM_TREE, tree, 1);
     uint16_t refs[2 * GPURING_CHANNEL_MAX_DOWN + 1];
-    int ndown = count_children(place);
+    int ndown = count_children(position);
     size_t n = 0, nsends = 0;
 
     gpuring_writer_lane_begin(writer, tree, tree + 1, 1);
     for (int i = 0; i < ndown; i++) {
-        refs[n++] = gpuring_writer_recv(writer, place->down[i], up_key);
+        refs[n++] = gpuring_writer_recv(writer, position->down[i], up_key);
     }
     refs[n++] = GPURING_REF_INPUT;
-    if (place->up != -1) {
-        refs[n + nsends++] = gpuring_writer_send(writer, place->up, up_key);
+    if (position->up != -1) {
+        refs[n + nsends++] = gpuring_writer_send(writer, position->up, up_key);
     } else {
         for (int i = 0; i < ndown; i++) {
-            refs[n + nsends++] = gpuring_writer_send(writer, place->down[i], down_key);
+            refs[n + nsends++] = gpuring_writer_send(writer, position->down[i], down_key);
         }
     }
-    gpuring_writer_step(writer, 0, place->up == -1 ? GPURING_STEP_STORE : 0, refs, n, nsends);
+    gpuring_writer_step(writer, 0, position->up == -1 ? GPURING_STEP_STORE : 0, refs, n, nsends);
     gpuring_writer_lane_end(writer);
 }
 
 static void add_down_lane(struct gpuring_writer *writer, uint32_t tree,
-                          const struct gpuring_tree_place *place)
+                          const struct gpuring_tree_position *position)
 {
     uint32_t down_key = gpuring_writer_key(GPURING_ALGORITHM_TREE, tree, 1);
     uint16_t refs[GPURING_CHANNEL_MAX_DOWN + 1];
-    int ndown = count_children(place);
+    int ndown = count_children(position);
 
     gpuring_writer_lane_begin(writer, tree, tree + 1, 1);
-    refs[0] = gpuring_writer_recv(writer, place->up, down_key);
+    refs[0] = gpuring_writer_recv(writer, position->up, down_key);
     for (int i = 0; i < ndown; i++) {
-        refs[1 + i] = gpuring_writer_send(writer, place->down[i], down_key);
+        refs[1 + i] = gpuring_writer_send(writer, position->down[i], down_key);
     }
     gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, 1, (size_t) ndown);
     gpuring_writer_lane_end(writer);
@@ -96,18 +96,18 @@ int gpuring_plan_build_tree(const struct gpuring_plan_input *input, struct gpuri
     gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TREE, input,
                         ntrees);
     for (uint32_t tree = 0; writer.status == GPURING_OK && tree < ntrees; tree++) {
-        const struct gpuring_tree_place *place = &input->channels[tree / 2].tree[tree % 2];
+        const struct gpuring_tree_position *position = &input->channels[tree / 2].tree[tree % 2];
 
-        if (!place_valid(input, place)) {
+        if (!position_valid(input, position)) {
             gpuring_error("tree %u of rank %d of %d is invalid: parent %d, %d children; report the "
                           "topology (gpuring-topo report)",
-                          tree, input->rank, input->nranks, place->up, count_children(place));
+                          tree, input->rank, input->nranks, position->up, count_children(position));
             writer.status = GPURING_ERR_ARG;
             break;
         }
-        add_up_lane(&writer, tree, place);
-        if (place->up != -1) {
-            add_down_lane(&writer, tree, place);
+        add_up_lane(&writer, tree, position);
+        if (position->up != -1) {
+            add_down_lane(&writer, tree, position);
         }
     }
     return gpuring_writer_finish(&writer, plan);

@@ -24,19 +24,20 @@
          across nodes; see mca/topo_pci/search/pci_channels.h */
 
 /* One rank's place in one ring or tree channel; ranks are ranks of the communicator. */
-struct gpuring_ring_place {
+struct gpuring_ring_position {
     int prev, next;
     int index; /* position in the ring, 0 .. nranks-1; the same origin on all ranks */
 };
 
-struct gpuring_tree_place {
+struct gpuring_tree_position {
     int up;                             /* parent, -1: this rank is the root */
     int down[GPURING_CHANNEL_MAX_DOWN]; /* children, -1: none; no gaps */
 };
 
 struct gpuring_channel {
-    struct gpuring_ring_place ring;
-    struct gpuring_tree_place tree[2]; /* the double binary tree: each carries half of the data */
+    struct gpuring_ring_position ring;
+    struct gpuring_tree_position
+        tree[2]; /* the double binary tree: each carries half of the data */
 };
 
 /*

@@ -128,19 +128,19 @@ void gpuring_channels_fini(struct gpuring_channels *channels)
 }
 
 static void engine_ring(const struct pci_connect *connect, int rank, uint32_t c,
-                        struct gpuring_ring_place *place)
+                        struct gpuring_ring_position *place)
 {
-    struct pci_ring_place found;
+    struct pci_ring_position found;
 
     pci_connect_ring(connect, (uint32_t) rank, c, &found);
-    *place = (struct gpuring_ring_place){
+    *place = (struct gpuring_ring_position){
         .prev = (int) found.prev, .next = (int) found.next, .index = (int) found.index};
 }
 
 static void engine_tree(const struct pci_connect *connect, int rank, uint32_t c, uint32_t which,
-                        struct gpuring_tree_place *place)
+                        struct gpuring_tree_position *place)
 {
-    struct pci_tree_place found;
+    struct pci_tree_position found;
 
     pci_connect_tree(connect, (uint32_t) rank, c, which, &found);
     place->up = found.up;

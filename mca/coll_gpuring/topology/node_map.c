@@ -240,8 +240,8 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
 }
 
 /* The position `index` in one of the two trees that the topology engine makes over nodes. */
-static void tree_place(const struct gpuring_node_map *map, int position, uint32_t which,
-                       struct gpuring_tree_place *place)
+static void tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
+                          struct gpuring_tree_position *place)
 {
     int32_t up, down[2];
 
@@ -262,8 +262,8 @@ void gpuring_node_map_channels(const struct gpuring_node_map *map, int rank, uin
                  .index = position},
     };
 
-    tree_place(map, position, 0, &channel.tree[0]);
-    tree_place(map, position, 1, &channel.tree[1]);
+    tree_position(map, position, 0, &channel.tree[0]);
+    tree_position(map, position, 1, &channel.tree[1]);
     for (uint32_t i = 0; i < nchannels; i++) {
         channels[i] = channel;
     }

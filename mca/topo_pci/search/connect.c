@@ -246,7 +246,7 @@ static uint32_t ring_rank(const struct pci_connect *connect, uint32_t node, uint
 }
 
 void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t c,
-                      struct pci_ring_place *place)
+                      struct pci_ring_position *place)
 {
     const struct pci_wire *wire = &connect->wires[rank];
     uint32_t node = wire->node, at = wire->ring[ring_channel(connect, node, c)];

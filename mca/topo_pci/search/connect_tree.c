@@ -114,7 +114,7 @@ static uint32_t children_at(const struct pci_connect *connect, uint32_t node)
 }
 
 static void chain_alone(const struct pci_connect *connect, uint32_t c, uint32_t which, uint32_t at,
-                        struct pci_tree_place *place)
+                        struct pci_tree_position *place)
 {
     uint32_t count = connect->nranks, root = (count - which % 2) / 2;
     int ndown = 0;
@@ -132,13 +132,13 @@ static void chain_alone(const struct pci_connect *connect, uint32_t c, uint32_t 
 }
 
 void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t c, uint32_t which,
-                      struct pci_tree_place *place)
+                      struct pci_tree_position *place)
 {
     const struct pci_wire *wire = &connect->wires[rank];
     uint32_t at = wire->tree[c], ndown = 0;
     int32_t up, down[2];
 
-    *place = (struct pci_tree_place){.up = -1, .down = {-1, -1, -1}};
+    *place = (struct pci_tree_position){.up = -1, .down = {-1, -1, -1}};
     if (1 == connect->nnodes) {
         chain_alone(connect, c, which, at, place);
         return;

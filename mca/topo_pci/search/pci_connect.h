@@ -80,12 +80,12 @@ struct pci_connect {
     uint32_t *members;            /* ranks, node by node, ascending */
 };
 
-struct pci_ring_place {
+struct pci_ring_position {
     uint32_t prev, next; /* ranks */
     uint32_t index;      /* position in the ring; 0 is on node 0 */
 };
 
-struct pci_tree_place {
+struct pci_tree_position {
     int32_t up;                     /* rank, -1: the root */
     int32_t down[PCI_CONNECT_DOWN]; /* ranks, then -1 */
 };
@@ -110,9 +110,9 @@ void pci_connect_fini(struct pci_connect *connect); /* a zeroed one is allowed *
 /* A rank's place in ring channel C < agreed.rings; or in tree WHICH (0, 1) of tree channel
  * C < agreed.trees. The caller keeps to these ranges. */
 void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t c,
-                      struct pci_ring_place *place);
+                      struct pci_ring_position *place);
 void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t c, uint32_t which,
-                      struct pci_tree_place *place);
+                      struct pci_tree_position *place);
 
 /* Parent (-1) and children (-1) of a node in one of the two trees over NNODES nodes. */
 void pci_connect_node_tree(uint32_t nnodes, uint32_t node, uint32_t which, int32_t *up,
