@@ -3,8 +3,8 @@
 
 # For users: beside the installed README.
 userdocdir = $(docdir)/user
-dist_userdoc_DATA = doc/user/failures.md doc/user/gpu-aware.md doc/user/gpu-buffers.md doc/user/install.md \
-    doc/user/parameters.md doc/user/python.md doc/user/tools.md doc/user/troubleshooting.md \
+dist_userdoc_DATA = doc/user/administrators.md doc/user/failures.md doc/user/gpu-aware.md \
+    doc/user/gpu-buffers.md doc/user/install.md doc/user/parameters.md doc/user/python.md doc/user/tools.md doc/user/troubleshooting.md \
     doc/user/tuning.md
 dist_doc_DATA += doc/cost-model.md
 
