@@ -78,13 +78,13 @@ mutant "a barrier less in each kernel" 'has accessed since the last barrier' '
     /bar\.sync/ && ++n == 3 { print "\t// " $0; next }
     { print }'
 mutant "vectors that begin 8 bytes later" 'CUDA_ERROR_MISALIGNED_ADDRESS' '
-    /st\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
+    /st\.global\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
     { print }'
 mutant "vectors that are read 16 bytes farther on" 'is wrong|does not reach|since the last' '
-    /ld\.v2\.u64/ { sub(/\];/, "+16];"); sub(/\+[0-9]+\+16\]/, "+16]") }
+    /ld\.global\.v2\.u64/ { sub(/\];/, "+16];"); sub(/\+[0-9]+\+16\]/, "+16]") }
     { print }'
 mutant "vectors beyond all memory" 'CUDA_ERROR_ILLEGAL_ADDRESS' '
-    /st\.v2\.u64/ { sub(/\],/, "+4294967296],"); sub(/\+[0-9]+\+/, "+") }
+    /st\.global\.v2\.u64/ { sub(/\],/, "+4294967296],"); sub(/\+[0-9]+\+/, "+") }
     { print }'
 mutant "a difference in place of a sum" 'element [0-9]* is wrong' '
     { sub(/add\.rn\.f32/, "sub.rn.f32"); print }'
