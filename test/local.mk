@@ -31,11 +31,13 @@ SH_LOG_DRIVER = $(LOG_DRIVER)
 SH_LOG_COMPILER = timeout -k 10 $(GPURING_TEST_TIMEOUT) $(SHELL)
 
 # Parts of it: nothing else is built. -programs: nothing is run.
-.PHONY: check-unit check-threads unit-programs thread-programs
+.PHONY: check-unit check-mpi check-threads unit-programs thread-programs
 unit-programs: $(unit_tests)
 thread-programs: $(thread_tests)
 check-unit: unit-programs
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(unit_tests)' check_PROGRAMS= check_LTLIBRARIES=
+check-mpi: $(mpi_test_programs)
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(mpi_test_scripts)' check_PROGRAMS= check_LTLIBRARIES=
 check-threads: thread-programs
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(thread_tests)' check_PROGRAMS= check_LTLIBRARIES=
 

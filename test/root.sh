@@ -20,6 +20,7 @@ cannot() {
 }
 
 [ "$(id -u)" -eq 0 ] || cannot "only root can make one"
+unshare --mount true 2>/dev/null || cannot "mounts of one's own are not permitted here"
 if [ ! -f "$root/made" ]; then
     mirror=${GPURING_DEBIAN_MIRROR:-http://deb.debian.org/debian}
     packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)

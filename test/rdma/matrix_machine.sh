@@ -52,7 +52,7 @@ export OMPI_MCA_coll_gpuring_buffer_size=8192 OMPI_MCA_coll_gpuring_chunk_size=2
 matrix "chunks of 200 bytes, 3 hosts" a,b,c -n 1,49,50,51,1000,10011 -f 97
 unset OMPI_MCA_coll_gpuring_buffer_size OMPI_MCA_coll_gpuring_chunk_size
 
-for program in semantics nonblocking threads processes; do
+for program in nonblocking threads; do
     before=$(packets)
     run 200 "$MPIRUN" --host a:2,b:2 "$programs/$program"
     adopt_as_one "$program on hosts a:2,b:2"
