@@ -32,7 +32,7 @@ for algorithm in ring tree direct; do
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
         for layout in "3 1" "8 1" "7 3"; do
             ranks=${layout% *} nodes=${layout#* }
-            mpi 240 "$ranks" "n$nodes" matrix -n $small,20000,300001 -f 31 -s
+            mpi 240 "$ranks" "n$nodes" matrix -n $small,20000,300001 -f 47 -s
             adopt_as_one "$algorithm $protocol, $ranks ranks on $nodes nodes"
         done
     done
