@@ -18,8 +18,7 @@ for layout in "2 1" "4 1" "4 2"; do
     ranks=${layout% *} nodes=${layout#* }
     mpi 120 "$ranks" "n$nodes" nonblocking
     adopt "$ranks ranks on $nodes nodes"
-    mpi 180 "$ranks" "n$nodes" threads
-    adopt "$ranks ranks on $nodes nodes"
+    threads "$ranks ranks on $nodes nodes" 180 "$ranks" "n$nodes"
 done
 
 mpi 120 2 processes

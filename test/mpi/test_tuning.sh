@@ -50,8 +50,7 @@ adopt_as_one "coll_gpuring_algorithm=previous delegates all sizes"
 all_left() { # TEXT
     OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 4 n2 matrix -n 1,100,3000 -f 20
     adopt_as_one "all left, $1: 4 ranks on 2 nodes"
-    OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 2 threads
-    adopt_as_one "all left, $1: threads"
+    OMPI_MCA_coll_gpuring_algorithm=previous threads "all left, $1" 120 2
 }
 all_left "host memory"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 2 processes
