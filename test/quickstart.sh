@@ -48,4 +48,5 @@ if ! grep -q '^# coll/gpuring served \([0-9]*\) of \1 timed calls' "$output"; th
     exit 1
 fi
 say "done. To use it: make -C $build install-user, then
-   mpirun --mca coll_gpuring_priority 90 --mca coll_gpuring_device host -n 4 ./your-program"
+   mpirun --mca coll_gpuring_priority 90 --mca coll_gpuring_device host -n 4 ./your-program
+   (On Debian 13 see doc/user/troubleshooting.md first: \"It is not loaded\".)"
