@@ -3,9 +3,9 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # root.sh SUITE COMMAND...: run a command on another release of Debian: in a root file system that
-# is made once, below build/roots, with what is needed to build and to run the C tests. The source
-# tree stands there at the same path, and is the working folder. Ends with 77 if no root can be made
-# here, and says why.
+# is made once by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
+# needed to build and to run the C tests. The source tree stands there at the same path, and is the
+# working folder. Ends with 77 if no root can be made here, and says why.
 #
 #   sh test/root.sh trixie sh test/quickstart.sh
 cd "$(dirname "$0")/.." || exit 1
@@ -22,21 +22,16 @@ cannot() {
 [ "$(id -u)" -eq 0 ] || cannot "only root can make one"
 unshare --mount true 2>/dev/null || cannot "mounts of one's own are not permitted here"
 if [ ! -f "$root/made" ]; then
-    mirror=${GPURING_DEBIAN_MIRROR:-http://deb.debian.org/debian}
     packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
     packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2
     rm -rf "$root"
     mkdir -p "$root"
-    if command -v mmdebstrap >/dev/null 2>&1; then
-        mmdebstrap --quiet --mode=root --variant=apt --include="$packages" \
-            --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
-            "$suite" "$root" "$mirror" >"$root.log" 2>&1 </dev/null
-    elif command -v debootstrap >/dev/null 2>&1; then
-        debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" \
-            >"$root.log" 2>&1 </dev/null
-    else
-        cannot "neither mmdebstrap nor debootstrap is installed"
-    fi || cannot "$(tail -n 1 "$root.log") (all of it: $root.log)"
+    command -v mmdebstrap >/dev/null 2>&1 || cannot "mmdebstrap is not installed"
+    # shellcheck disable=SC2086
+    mmdebstrap --quiet --mode=root --variant=apt --include="$packages" \
+        --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
+        "$suite" "$root" ${GPURING_DEBIAN_MIRROR-} >"$root.log" 2>&1 </dev/null ||
+        cannot "$(tail -n 1 "$root.log") (all of it: $root.log)"
     : >"$root/made"
 fi
 

@@ -23,7 +23,7 @@ enum {
     ARC_MOST = 230, /* if there is room for that */
     SWITCH_SPACE = 100,
     SWITCH_WIDTH = 24,
-    STUB = 14, /* of a link from a box to the line that joins the boxes below it */
+    STEM = 14, /* of a link from a box to the line that joins the boxes below it */
 };
 
 static const char *fill_of(const struct pci_node *node)
@@ -49,7 +49,7 @@ static void node_draw(FILE *out, const struct svg_layout *layout, const struct p
         fprintf(out,
                 "<path d=\"M%.1f %.1f H%.1f V%.1f H%.1f\" fill=\"none\" stroke=\"" SVG_GREY
                 "\" stroke-width=\"1.4\"/>\n",
-                from, y + layout->places[parent->vertex].y, from + STUB, y + place->y, left);
+                from, y + layout->places[parent->vertex].y, from + STEM, y + place->y, left);
         svg_text(out, left - 4, y + place->y - 3, 10, "text-anchor=\"end\" fill=\"#222\"", "%s",
                  place->label);
     }
