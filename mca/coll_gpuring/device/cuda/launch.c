@@ -180,8 +180,8 @@ static int ask(struct gpuring_stream *stream, const struct gpuring_work *work)
                                   "run a kernel; the GPU reports an error of an earlier launch");
     gpuring_cuda_leave(device);
     if (status == GPURING_OK && !lanes_left(work)) {
-        gpuring_error("[kernel-lost] a kernel has ended without a word: was host memory of this "
-                      "process unmapped, or the GPU reset?");
+        gpuring_error("[kernel-lost] a kernel has ended, and host memory does not show it: the "
+                      "memory was unmapped, or the GPU reset; restart the job");
         return GPURING_ERR_IO;
     }
     return status;
