@@ -27,9 +27,7 @@ libgpuring_core_la_SOURCES += \
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/device.c \
     mca/coll_gpuring/device/device.h \
-    mca/coll_gpuring/device/host.c \
-    mca/coll_gpuring/device/loads.c \
-    mca/coll_gpuring/device/loads.h
+    mca/coll_gpuring/device/host.c
 if GPURING_HAVE_CUDA
 libgpuring_core_la_CPPFLAGS += $(CUDA_CPPFLAGS)
 libgpuring_core_la_SOURCES += \

@@ -119,10 +119,6 @@ thread_tests += test/unit/test_cores
 test_unit_test_cores_SOURCES = test/unit/test_cores.c
 test_unit_test_cores_LDADD = $(core_test_libs)
 
-unit_tests += test/unit/test_loads
-test_unit_test_loads_SOURCES = test/unit/test_loads.c
-test_unit_test_loads_LDADD = $(core_test_libs)
-
 unit_tests += test/unit/test_net_choice
 test_unit_test_net_choice_SOURCES = test/unit/test_net_choice.c
 test_unit_test_net_choice_LDADD = $(core_test_libs)

@@ -11,7 +11,6 @@
 
 #include <dlfcn.h>
 
-#include "mca/coll_gpuring/device/loads.h"
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/message.h"
 #include "mca/coll_gpuring/p2p/previous.h"
@@ -61,7 +60,7 @@ static SLOW send_slow(const void *buffer, size_t count, struct ompi_datatype_t *
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_memory_possible() || !find_send(&message, buffer, count, type, comm, peer)) {
+    if (!find_send(&message, buffer, count, type, comm, peer)) {
         return gpuring_p2p_previous.pml_send(buffer, count, type, peer, tag, mode, comm);
     }
     code = reserve(&message, count, type);
@@ -101,7 +100,7 @@ static SLOW recv_slow(void *buffer, size_t count, struct ompi_datatype_t *type, 
     ompi_status_public_t own = {0};
     int code;
 
-    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_recv(buffer, count, type, peer, tag, comm, status);
     }
     code = reserve(&message, count, type);
@@ -123,7 +122,7 @@ static SLOW mrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type,
     ompi_status_public_t own = {0};
     int code;
 
-    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_mrecv(buffer, count, type, matched, status);
     }
     code = reserve(&message, count, type);
@@ -147,7 +146,7 @@ static SLOW isend_slow(const void *buffer, size_t count, struct ompi_datatype_t 
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_memory_possible() || !find_send(&message, buffer, count, type, comm, peer)) {
+    if (!find_send(&message, buffer, count, type, comm, peer)) {
         return gpuring_p2p_previous.pml_isend(buffer, count, type, peer, tag, mode, comm, request);
     }
     code = reserve(&message, count, type);
@@ -161,7 +160,7 @@ static SLOW irecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type,
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_irecv(buffer, count, type, peer, tag, comm, request);
     }
     code = reserve(&message, count, type);
@@ -174,7 +173,7 @@ static SLOW imrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type
     struct gpuring_p2p_message message;
     int code;
 
-    if (gpuring_memory_possible() && gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (gpuring_p2p_message_find(&message, buffer, count, type)) {
         struct gpuring_p2p_envelope from = {.comm = (*matched)->comm,
                                             .matched = matched,
                                             .peer = (*matched)->peer,
@@ -200,7 +199,7 @@ static SLOW isend_init_slow(const void *buffer, size_t count, struct ompi_dataty
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
         gpuring_p2p_request_unseen_sends();
         wait_turn(comm, peer);
         return gpuring_p2p_previous.pml_isend_init(buffer, count, type, peer, tag, mode, comm,
@@ -217,7 +216,7 @@ static SLOW irecv_init_slow(void *buffer, size_t count, struct ompi_datatype_t *
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_memory_possible() || !gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
         return gpuring_p2p_previous.pml_irecv_init(buffer, count, type, peer, tag, comm, request);
     }
     code = reserve(&message, count, type);
@@ -227,13 +226,13 @@ static SLOW irecv_init_slow(void *buffer, size_t count, struct ompi_datatype_t *
 /*
  * The functions in the table. A tag below 0 is another component's; of receives, MPI_ANY_TAG is -1.
  */
-#define ENTRY(name, lowest, arguments, values)                    \
-    static int name##_entry arguments                             \
-    {                                                             \
-        if (OPAL_UNLIKELY((lowest) && gpuring_loads_changed())) { \
-            return name##_slow values;                            \
-        }                                                         \
-        return gpuring_p2p_previous.pml_##name values;            \
+#define ENTRY(name, lowest, arguments, values)                      \
+    static int name##_entry arguments                               \
+    {                                                               \
+        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) { \
+            return name##_slow values;                              \
+        }                                                           \
+        return gpuring_p2p_previous.pml_##name values;              \
     }
 ENTRY(send, tag >= 0,
       (const void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
@@ -268,7 +267,7 @@ static int isend_init_entry(const void *buffer, size_t count, struct ompi_dataty
                             int peer, int tag, mca_pml_base_send_mode_t mode,
                             struct ompi_communicator_t *comm, ompi_request_t **request)
 {
-    if (tag >= 0 && gpuring_loads_changed()) {
+    if (tag >= 0 && gpuring_memory_possible()) {
         return isend_init_slow(buffer, count, type, peer, tag, mode, comm, request);
     }
     gpuring_p2p_request_unseen_sends();

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/device/cuda/internal.h"
-#include "mca/coll_gpuring/device/loads.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -111,7 +110,6 @@ static void cuda_close(struct gpuring_device *device)
 {
     bool current;
 
-    gpuring_loads_close();
     if (device == NULL) {
         return;
     }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/device/loads.h"
 #include "mca/coll_gpuring/util/log.h"
 
 #define LIBRARY "libcuda.so.1"
@@ -99,39 +98,30 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
     return 1;
 }
 
-static bool loaded; /* it stays: see driver_lock */
+static bool loaded;               /* it stays: see driver_lock */
+static unsigned long long looked; /* at which number of loads it was not there */
 
-/* Something was loaded, or nobody knows: without marks the number of loads says. The mark is made
- * before the look, so that nothing is missed that comes in between. */
-static __attribute__((noinline)) bool look(void)
+/* The number is read before the look, so that nothing is missed that comes in between. */
+static __attribute__((noinline)) void look(unsigned long long loads)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static unsigned long long looked; /* at which number of loads it was not there */
-    unsigned long long loads = 0;     /* 0: this system does not tell */
-
-    dl_iterate_phdr(read_loads, &loads);
-    if (loads != 0 && loads == __atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
-        return __atomic_load_n(&loaded, __ATOMIC_RELAXED);
+    if (library_present()) {
+        __atomic_store_n(&loaded, true, __ATOMIC_RELAXED);
+    } else {
+        __atomic_store_n(&looked, loads, __ATOMIC_RELAXED);
     }
-    pthread_mutex_lock(&lock);
-    if (gpuring_loads_changed()) {
-        struct link_map *mark = gpuring_loads_new_mark();
-
-        dl_iterate_phdr(read_loads, &loads);
-        if (library_present()) {
-            __atomic_store_n(&loaded, true, __ATOMIC_RELAXED);
-        } else {
-            gpuring_loads_set_mark(mark);
-        }
-        __atomic_store_n(&looked, loads, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&lock);
-    return __atomic_load_n(&loaded, __ATOMIC_RELAXED);
 }
 
 bool gpuring_cuda_loaded(void)
 {
-    return __atomic_load_n(&loaded, __ATOMIC_RELAXED) || (gpuring_loads_changed() && look());
+    unsigned long long loads = 0; /* 0: this system does not say */
+
+    if (!__atomic_load_n(&loaded, __ATOMIC_RELAXED)) {
+        dl_iterate_phdr(read_loads, &loads);
+        if (loads == 0 || loads != __atomic_load_n(&looked, __ATOMIC_RELAXED)) {
+            look(loads);
+        }
+    }
+    return __atomic_load_n(&loaded, __ATOMIC_RELAXED);
 }
 
 const struct gpuring_cuda_driver *gpuring_cuda_driver(bool loaded_only, const char **reason)
