@@ -43,7 +43,7 @@ static int load(struct perf_rules *file)
     return 0;
 }
 
-/* The new file is written beside the old one and takes its place when it is complete. */
+/* The new file is written beside the old one and replaces it when it is complete. */
 static int open_new(struct perf_rules *file)
 {
     size_t room = strlen(file->path) + 32;

@@ -345,14 +345,14 @@ void topo_job_run(const struct topo_job *job, struct topo_figures *figures)
 
 /* ---- What the ranks of a node would send ---- */
 
-/* Leaves the GPU at this place in the document alone. */
-static void doc_narrow(struct pci_doc *doc, uint32_t place)
+/* Leaves only this GPU in the document. */
+static void doc_narrow(struct pci_doc *doc, uint32_t index)
 {
     struct pci_elem *kept = NULL, *gpu;
     uint32_t number = 0;
 
     while ((gpu = pci_doc_next(doc, kept, "gpu")) != NULL) {
-        if (number++ == place) {
+        if (number++ == index) {
             kept = gpu;
         } else {
             (void) pci_elem_remove(doc, gpu);
@@ -361,7 +361,7 @@ static void doc_narrow(struct pci_doc *doc, uint32_t place)
 }
 
 /* The text of the machine, or of the part that the rank at PLACE sees of it in a container. */
-static int text_make(const struct topo_job *job, uint32_t place, char **text, size_t *bytes)
+static int text_make(const struct topo_job *job, uint32_t index, char **text, size_t *bytes)
 {
     struct pci_error error = {""};
     struct pci_doc *doc = NULL;
@@ -375,7 +375,7 @@ static int text_make(const struct topo_job *job, uint32_t place, char **text, si
     rc = pci_doc_parse(whole, *bytes, &doc, &error);
     free(whole);
     if (rc == 0) {
-        doc_narrow(doc, place);
+        doc_narrow(doc, index);
         rc = pci_doc_format(doc, text, bytes, &error);
     }
     pci_doc_free(doc);

@@ -64,11 +64,11 @@ static json_t *final_ring(const struct topo_machine *machine, uint32_t c)
     uint32_t rank = 0;
 
     for (uint32_t i = 0; i < machine->connect.nranks; i++) {
-        struct pci_ring_position place;
+        struct pci_ring_position position;
 
         json_array_append_new(list, json_integer(rank));
-        pci_connect_ring(&machine->connect, rank, c, &place);
-        rank = place.next;
+        pci_connect_ring(&machine->connect, rank, c, &position);
+        rank = position.next;
     }
     return list;
 }
@@ -79,13 +79,13 @@ static void final_tree(const struct topo_machine *machine, uint32_t c, uint32_t 
     json_t *up = json_array(), *down = json_array();
 
     for (uint32_t rank = 0; rank < machine->connect.nranks; rank++) {
-        struct pci_tree_position place;
+        struct pci_tree_position position;
         json_t *children = json_array();
 
-        pci_connect_tree(&machine->connect, rank, c, which, &place);
-        json_array_append_new(up, json_integer(place.up));
+        pci_connect_tree(&machine->connect, rank, c, which, &position);
+        json_array_append_new(up, json_integer(position.up));
         for (int i = 0; i < PCI_CONNECT_DOWN; i++) {
-            json_array_append_new(children, json_integer(place.down[i]));
+            json_array_append_new(children, json_integer(position.down[i]));
         }
         json_array_append_new(down, children);
     }

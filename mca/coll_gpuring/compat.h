@@ -42,7 +42,7 @@ typedef int gpuring_count_t;
 #endif
 
 /*
- * A function of ours (`self` is our module) takes the place of `name` in a communicator's table,
+ * A function of ours (`self` is our module) replaces `name` in a communicator's table,
  * and gives it back to the one before it, which self->previous names. KEEP and DROP hold the module
  * of that one, which the base of 4.1 and 5.0 would release.
  */

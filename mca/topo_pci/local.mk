@@ -92,5 +92,5 @@ mca_topo_pci_la_SOURCES = \
     mca/topo_pci/topo_pci_gather.c \
     mca/topo_pci/topo_pci_graph.c \
     mca/topo_pci/topo_pci_parameters.c \
-    mca/topo_pci/topo_pci_place.c \
-    mca/topo_pci/topo_pci_place.h
+    mca/topo_pci/topo_pci_location.c \
+    mca/topo_pci/topo_pci_location.h

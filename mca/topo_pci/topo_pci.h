@@ -7,7 +7,7 @@
  * The topo/pci component: MPI_Cart_create and MPI_Dist_graph_create(_adjacent) with reorder = true
  * give neighbours in the grid or graph ranks on the same host, and there on the same NUMA node.
  *
- * Every rank describes its place (topo_pci_place.h); the places are gathered over the old
+ * Every rank describes its location (topo_pci_location.h); the locations are gathered over the old
  * communicator; the mapper (pci_map.h) finds the permutation; a split of the old communicator puts
  * the processes into the new order, on which Open MPI's own functions then build the communicator.
  * Whatever fails on one rank (memory, above all) leads, on all ranks alike, to the unchanged order.
@@ -27,7 +27,7 @@
       "or of the processors it is bound to.")                                                      \
     X(verbose, 0, 0, 3, OPAL_INFO_LVL_3,                                                           \
       "What is reported. 0: nothing. 1: each mapping, with the neighbours it keeps on a host. "    \
-      "2: also why an order stayed as it was. 3: also the place of every process.")
+      "2: also why an order stayed as it was. 3: also the location of every process.")
 
 typedef struct {
     mca_topo_base_component_t super;
@@ -40,12 +40,13 @@ typedef struct {
 
 OMPI_DECLSPEC extern mca_topo_pci_component_t mca_topo_pci_component;
 
-/* A module keeps the places of its communicator's ranks, so that cart_map needs no communication.
+/* A module keeps the locations of its communicator's ranks, so that cart_map needs no
+ * communication.
  */
 typedef struct {
     mca_topo_base_module_t super;
-    struct pci_map_place *places;
-    int place_count;
+    struct pci_map_location *locations;
+    int location_count;
 } mca_topo_pci_module_t;
 
 OBJ_CLASS_DECLARATION(mca_topo_pci_module_t);
@@ -71,11 +72,11 @@ int topo_pci_graph_create_adjacent(mca_topo_base_module_t *topo, ompi_communicat
 int topo_pci_parameters_register(void);
 
 /*
- * The places of all ranks of COMM, by an allgather.  Collective.  *PLACES is malloc'ed, or NULL on
- * every rank when one of them lacks memory (reported there).  Returns an Open MPI error when MPI
- * fails.
+ * The locations of all ranks of COMM, by an allgather.  Collective.  *LOCATIONS is malloc'ed, or
+ * NULL on every rank when one of them lacks memory (reported there).  Returns an Open MPI error
+ * when MPI fails.
  */
-int topo_pci_places_gather(ompi_communicator_t *comm, struct pci_map_place **places);
+int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location **locations);
 
 /* Whether OK is true on every rank of COMM.  Collective. */
 int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all);

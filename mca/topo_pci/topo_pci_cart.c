@@ -19,9 +19,9 @@ static mca_topo_pci_module_t *module_of(ompi_communicator_t *comm)
     return (mca_topo_pci_module_t *) topo;
 }
 
-/* The new rank of RANK among COUNT processes at PLACES: -1 for none.  Returns an errno code below
- * 0. */
-static int cart_rank_find(int rank, int count, const struct pci_map_place *places, int ndims,
+/* The new rank of RANK among COUNT processes at LOCATIONS: -1 for none.  Returns an errno code
+ * below 0. */
+static int cart_rank_find(int rank, int count, const struct pci_map_location *locations, int ndims,
                           const int *dims, const int *periods, int *newrank,
                           struct pci_map_result *result)
 {
@@ -31,7 +31,7 @@ static int cart_rank_find(int rank, int count, const struct pci_map_place *place
     if (!node_of) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    rc = pci_map_cart(ndims, dims, periods, (uint32_t) count, places, node_of, result);
+    rc = pci_map_cart(ndims, dims, periods, (uint32_t) count, locations, node_of, result);
     if (rc == 0) {
         *newrank = node_of[rank] == PCI_MAP_NONE ? -1 : (int) node_of[rank];
     }
@@ -39,22 +39,23 @@ static int cart_rank_find(int rank, int count, const struct pci_map_place *place
     return rc;
 }
 
-/* Gives the new communicator's module the places of its ranks, found in those of OLD_COMM. */
-static void places_inherit(ompi_communicator_t *old_comm, const struct pci_map_place *old_places,
-                           ompi_communicator_t *new_comm)
+/* Gives the new communicator's module the locations of its ranks, found in those of OLD_COMM. */
+static void locations_inherit(ompi_communicator_t *old_comm,
+                              const struct pci_map_location *old_locations,
+                              ompi_communicator_t *new_comm)
 {
     mca_topo_pci_module_t *module = module_of(new_comm);
     int count = ompi_comm_size(new_comm);
-    struct pci_map_place *places;
+    struct pci_map_location *locations;
     int *ranks;
 
-    if (!module || !old_places || count <= 0) {
+    if (!module || !old_locations || count <= 0) {
         return;
     }
-    places = malloc((size_t) count * sizeof(*places));
+    locations = malloc((size_t) count * sizeof(*locations));
     ranks = malloc(2 * (size_t) count * sizeof(*ranks));
-    if (!places || !ranks) {
-        free(places);
+    if (!locations || !ranks) {
+        free(locations);
         free(ranks);
         return;
     }
@@ -64,14 +65,14 @@ static void places_inherit(ompi_communicator_t *old_comm, const struct pci_map_p
     if (ompi_group_translate_ranks(new_comm->c_local_group, count, ranks, old_comm->c_local_group,
                                    ranks + count) == MPI_SUCCESS) {
         for (int i = 0; i < count; i++) {
-            places[i] = old_places[ranks[count + i]];
+            locations[i] = old_locations[ranks[count + i]];
         }
-        free(module->places);
-        module->places = places;
-        module->place_count = count;
-        places = NULL;
+        free(module->locations);
+        module->locations = locations;
+        module->location_count = count;
+        locations = NULL;
     }
-    free(places);
+    free(locations);
     free(ranks);
 }
 
@@ -123,14 +124,14 @@ int topo_pci_cart_create(mca_topo_base_module_t *topo, ompi_communicator_t *old_
                          const int *dims, const int *periods, bool reorder,
                          ompi_communicator_t **new_comm)
 {
-    struct pci_map_place *places = NULL;
+    struct pci_map_location *locations = NULL;
     struct pci_map_result result;
-    int newrank = -1, rc = topo_pci_places_gather(old_comm, &places);
+    int newrank = -1, rc = topo_pci_locations_gather(old_comm, &locations);
     bool mapped = false;
 
-    if (rc == OMPI_SUCCESS && reorder && places) {
-        rc = cart_rank_find(ompi_comm_rank(old_comm), ompi_comm_size(old_comm), places, ndims, dims,
-                            periods, &newrank, &result);
+    if (rc == OMPI_SUCCESS && reorder && locations) {
+        rc = cart_rank_find(ompi_comm_rank(old_comm), ompi_comm_size(old_comm), locations, ndims,
+                            dims, periods, &newrank, &result);
         if (rc != 0) {
             topo_pci_report(2, "the grid was not mapped (error %d); the order stays as it is", rc);
         }
@@ -143,9 +144,9 @@ int topo_pci_cart_create(mca_topo_base_module_t *topo, ompi_communicator_t *old_
         rc = mca_topo_base_cart_create(topo, old_comm, ndims, dims, periods, reorder, new_comm);
     }
     if (rc == OMPI_SUCCESS && *new_comm != MPI_COMM_NULL) {
-        places_inherit(old_comm, places, *new_comm);
+        locations_inherit(old_comm, locations, *new_comm);
     }
-    free(places);
+    free(locations);
     return rc;
 }
 
@@ -156,8 +157,8 @@ int topo_pci_cart_map(ompi_communicator_t *comm, int ndims, const int *dims, con
     mca_topo_pci_module_t *module = module_of(comm);
     int rank;
 
-    if (!module || !module->places ||
-        cart_rank_find(ompi_comm_rank(comm), module->place_count, module->places, ndims, dims,
+    if (!module || !module->locations ||
+        cart_rank_find(ompi_comm_rank(comm), module->location_count, module->locations, ndims, dims,
                        periods, &rank, NULL) != 0) {
         return mca_topo_base_cart_map(comm, ndims, dims, periods, newrank);
     }
@@ -172,7 +173,7 @@ int topo_pci_cart_sub(ompi_communicator_t *comm, const int *remain_dims,
     int rc = mca_topo_base_cart_sub(comm, remain_dims, new_comm);
 
     if (rc == MPI_SUCCESS && module && *new_comm != MPI_COMM_NULL) {
-        places_inherit(comm, module->places, *new_comm);
+        locations_inherit(comm, module->locations, *new_comm);
     }
     return rc;
 }

@@ -62,13 +62,13 @@ static mca_topo_base_module_t *topo_pci_query(TOPO_PCI_QUERY_ARGUMENTS)
 static void module_construct(mca_topo_pci_module_t *module)
 {
     memset(&module->super.topo, 0, sizeof(module->super.topo));
-    module->places = NULL;
-    module->place_count = 0;
+    module->locations = NULL;
+    module->location_count = 0;
 }
 
 static void module_destruct(mca_topo_pci_module_t *module)
 {
-    free(module->places);
+    free(module->locations);
 }
 
 OBJ_CLASS_INSTANCE(mca_topo_pci_module_t, mca_topo_base_module_t, module_construct,

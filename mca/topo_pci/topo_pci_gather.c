@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "mca/topo_pci/topo_pci_place.h"
+#include "mca/topo_pci/topo_pci_location.h"
 
 int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all)
 {
@@ -21,27 +21,27 @@ int topo_pci_agree(ompi_communicator_t *comm, bool ok, bool *all)
 }
 
 /* Found anew each time: the application may have bound itself or chosen a GPU since. */
-static struct pci_map_place place_mine(void)
+static struct pci_map_location location_mine(void)
 {
-    struct pci_map_place place;
+    struct pci_map_location location;
 
-    topo_pci_place_find(mca_topo_pci_component.hostid, mca_topo_pci_component.domain, &place);
-    topo_pci_report(3, "this process runs on host %016" PRIx64 ", domain %" PRIu64, place.host,
-                    place.domain);
-    return place;
+    topo_pci_location_find(mca_topo_pci_component.hostid, mca_topo_pci_component.domain, &location);
+    topo_pci_report(3, "this process runs on host %016" PRIx64 ", domain %" PRIu64, location.host,
+                    location.domain);
+    return location;
 }
 
-int topo_pci_places_gather(ompi_communicator_t *comm, struct pci_map_place **places)
+int topo_pci_locations_gather(ompi_communicator_t *comm, struct pci_map_location **locations)
 {
-    struct pci_map_place mine = place_mine(), *all;
+    struct pci_map_location mine = location_mine(), *all;
     bool ok;
     int rc;
 
-    *places = NULL;
+    *locations = NULL;
     all = malloc((size_t) ompi_comm_size(comm) * sizeof(*all));
     if (!all) {
         opal_output(0,
-                    "topo/pci: no memory for the places of %d ranks; "
+                    "topo/pci: no memory for the locations of %d ranks; "
                     "the order of ranks stays as it is",
                     ompi_comm_size(comm));
     }
@@ -54,6 +54,6 @@ int topo_pci_places_gather(ompi_communicator_t *comm, struct pci_map_place **pla
         free(all);
         return rc;
     }
-    *places = all;
+    *locations = all;
     return OMPI_SUCCESS;
 }

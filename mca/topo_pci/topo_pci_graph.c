@@ -83,8 +83,8 @@ static int counts_gather(ompi_communicator_t *comm, int bytes, struct whole *who
     return topo_pci_agree(comm, !root || whole->triples, all);
 }
 
-/* Rank 0: the new rank of every process, from the edges and the places. */
-static int whole_map(const struct whole *whole, int size, const struct pci_map_place *places,
+/* Rank 0: the new rank of every process, from the edges and the locations. */
+static int whole_map(const struct whole *whole, int size, const struct pci_map_location *locations,
                      uint32_t *newranks, struct pci_map_result *result)
 {
     struct pci_map_graph graph = {0};
@@ -104,7 +104,7 @@ static int whole_map(const struct whole *whole, int size, const struct pci_map_p
                              &graph);
     free(columns);
     if (rc == 0) {
-        rc = pci_map_graph(&graph, places, newranks, result);
+        rc = pci_map_graph(&graph, locations, newranks, result);
         pci_map_graph_free(&graph);
     }
     return rc;
@@ -122,7 +122,7 @@ static void graph_report(int size, size_t edges, const struct pci_map_result *re
 
 /* Rank 0 maps and scatters.  *NEWRANK is set and *MAPPED true on all ranks, or on none. */
 static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
-                         const struct pci_map_place *places, int *newrank, bool *mapped)
+                         const struct pci_map_location *locations, int *newrank, bool *mapped)
 {
     int size = ompi_comm_size(comm), root = ompi_comm_rank(comm) == ROOT, rc = 0;
     uint32_t *newranks = NULL, mine = 0;
@@ -131,8 +131,8 @@ static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
         struct pci_map_result result;
 
         newranks = malloc((size_t) size * sizeof(*newranks));
-        rc =
-            newranks ? whole_map(whole, size, places, newranks, &result) : OMPI_ERR_OUT_OF_RESOURCE;
+        rc = newranks ? whole_map(whole, size, locations, newranks, &result)
+                      : OMPI_ERR_OUT_OF_RESOURCE;
         if (rc == 0) {
             graph_report(size, whole->edges, &result);
         } else {
@@ -156,7 +156,7 @@ static int ranks_scatter(ompi_communicator_t *comm, const struct whole *whole,
 static int graph_map(ompi_communicator_t *comm, const struct edges *edges, int *newrank,
                      bool *mapped)
 {
-    struct pci_map_place *places = NULL;
+    struct pci_map_location *locations = NULL;
     struct whole whole = {0};
     int bytes = edges->count * (int) (3 * sizeof(uint32_t));
     bool ok;
@@ -164,8 +164,8 @@ static int graph_map(ompi_communicator_t *comm, const struct edges *edges, int *
 
     *mapped = false;
     if (rc == OMPI_SUCCESS && ok) {
-        rc = topo_pci_places_gather(comm, &places);
-        ok = places != NULL;
+        rc = topo_pci_locations_gather(comm, &locations);
+        ok = locations != NULL;
     }
     if (rc == OMPI_SUCCESS && ok) {
         rc = counts_gather(comm, bytes, &whole, &ok);
@@ -175,9 +175,9 @@ static int graph_map(ompi_communicator_t *comm, const struct edges *edges, int *
                               ROOT, comm);
     }
     if (rc == OMPI_SUCCESS && ok) {
-        rc = ranks_scatter(comm, &whole, places, newrank, mapped);
+        rc = ranks_scatter(comm, &whole, locations, newrank, mapped);
     }
-    free(places);
+    free(locations);
     free(whole.counts);
     free(whole.offsets);
     free(whole.triples);

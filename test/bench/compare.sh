@@ -10,6 +10,7 @@
 #   ROUNDS      rounds (default: 5)
 #   STOCK       stock components to try, each alone at top priority; the best of them at each size
 #               is compared (default: tuned basic libnbc adapt sm han xhc, those that are there)
+#   BASE        another build of coll/gpuring to compare with instead, as of an earlier commit
 #   MPIRUN      the mpirun to use, MPIRUN_ARGS its arguments (default: --bind-to none)
 set -eu
 usage='usage: compare.sh BUILD FOLDER [RANKS [gpuring-perf options...]]'
@@ -34,6 +35,7 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle="${OMPI_
 
 # Those of the stock components that this Open MPI has.
 available=
+[ -z "${BASE:-}" ] || STOCK=
 for component in $STOCK; do
     if ompi_info --param coll "$component" --level 9 2>/dev/null |
         grep -q "MCA coll $component:"; then
@@ -56,16 +58,27 @@ measure() {
     fi
 }
 
+# measure_build NAME ROUND BUILD OPTIONS-OF-PERF...: coll/gpuring of that build.
+measure_build() {
+    name=$1 round=$2 from=$3
+    shift 3
+    OMPI_MCA_mca_base_component_path="$from/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
+        measure "$name" "$round" --mca coll_gpuring_priority 100 --mca coll_gpuring_device host \
+        "$from/tools/gpuring-perf" "$@"
+}
+
 rm -f "$folder"/*.json
 round=1
 while [ "$round" -le "$ROUNDS" ]; do
-    measure default "$round" "$perf" "$@"
+    if [ -n "${BASE:-}" ]; then
+        measure_build base "$round" "$BASE" "$@"
+    else
+        measure default "$round" "$perf" "$@"
+    fi
     for component in $available; do
         measure "$component" "$round" --mca "coll_${component}_priority" 100 "$perf" "$@"
     done
-    OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT:USER_DEFAULT" \
-        measure gpuring "$round" --mca coll_gpuring_priority 100 --mca coll_gpuring_device host \
-        "$perf" "$@"
+    measure_build gpuring "$round" "$build" "$@"
     round=$((round + 1))
 done
 

@@ -25,7 +25,7 @@ static struct gpuring_nic port(enum gpuring_nic_link link, const char *gid, cons
 #define RANKS 6
 
 /* What a rank announces. */
-struct place {
+struct rank {
     int node;
     bool verbs, ucx;
     const struct gpuring_nic *nics;
@@ -33,20 +33,20 @@ struct place {
     const char *host;
 };
 
-static struct place place(int node, const char *host, const struct gpuring_nic *nics,
-                          uint32_t nnics)
+static struct rank rank_of(int node, const char *host, const struct gpuring_nic *nics,
+                           uint32_t nnics)
 {
-    return (struct place){
+    return (struct rank){
         .node = node, .verbs = true, .ucx = true, .nics = nics, .nnics = nnics, .host = host};
 }
 
-static void announce(const struct place *place, struct gpuring_hello *hello)
+static void announce(const struct rank *rank, struct gpuring_hello *hello)
 {
-    *hello = (struct gpuring_hello){.nnics = place->nnics};
-    snprintf(hello->hostname, sizeof hello->hostname, "%s", place->host);
+    *hello = (struct gpuring_hello){.nnics = rank->nnics};
+    snprintf(hello->hostname, sizeof hello->hostname, "%s", rank->host);
     hello->capabilities =
-        (place->verbs ? GPURING_CAPABILITY_VERBS : 0) | (place->ucx ? GPURING_CAPABILITY_UCX : 0);
-    memcpy(hello->nics, place->nics, place->nnics * sizeof *place->nics);
+        (rank->verbs ? GPURING_CAPABILITY_VERBS : 0) | (rank->ucx ? GPURING_CAPABILITY_UCX : 0);
+    memcpy(hello->nics, rank->nics, rank->nnics * sizeof *rank->nics);
 }
 
 static void test_reach(void **state)
@@ -81,7 +81,7 @@ static void fill(void)
     both[1] = ethernet[0];
 }
 
-static void expect(int wish, const struct place *places, int nranks, const char *failed,
+static void expect(int wish, const struct rank *ranks, int nranks, const char *failed,
                    enum gpuring_net_kind kind, bool spare, const char *why)
 {
     struct gpuring_hello blocks[RANKS];
@@ -91,8 +91,8 @@ static void expect(int wish, const struct place *places, int nranks, const char 
     int node[RANKS];
 
     for (int i = 0; i < nranks; i++) {
-        announce(&places[i], &blocks[i]);
-        node[i] = places[i].node;
+        announce(&ranks[i], &blocks[i]);
+        node[i] = ranks[i].node;
     }
     gpuring_net_choose(wish, &hellos, node, failed, &choice);
     assert_int_equal(choice.kind, kind);
@@ -105,84 +105,83 @@ static void expect(int wish, const struct place *places, int nranks, const char 
 
 static void test_auto(void **state)
 {
-    struct place places[4];
+    struct rank ranks[4];
 
     (void) state;
     fill();
     for (int i = 0; i < 4; i++) {
-        places[i] = place(i / 2, i < 2 ? "a" : "b", ethernet, 2);
+        ranks[i] = rank_of(i / 2, i < 2 ? "a" : "b", ethernet, 2);
     }
-    expect(GPURING_PARAM_NET_AUTO, places, 4, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_VERBS, true, "rxe0:1");
 
     /* It was tried in vain. */
-    expect(GPURING_PARAM_NET_AUTO, places, 4, "rank 3 on b reports: timed out",
-           GPURING_NET_KIND_UCX, false,
-           "[verbs-failed] verbs did not connect the ranks: rank 3 on b reports: timed out");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, "rank 3 on b reports: timed out", GPURING_NET_KIND_UCX,
+           false, "[verbs-failed] verbs did not connect the ranks: rank 3 on b reports: timed out");
 
     /* One rank without a port, or without verbs, is enough. */
-    places[3].nnics = 0;
-    expect(GPURING_PARAM_NET_AUTO, places, 4, NULL, GPURING_NET_KIND_UCX, false,
+    ranks[3].nnics = 0;
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, false,
            "[no-rdma-port] b ");
-    places[3] = place(1, "b", ethernet, 2);
-    places[1].verbs = false;
-    expect(GPURING_PARAM_NET_AUTO, places, 4, NULL, GPURING_NET_KIND_UCX, false,
+    ranks[3] = rank_of(1, "b", ethernet, 2);
+    ranks[1].verbs = false;
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_UCX, false,
            "[no-verbs] rank 1 on a ");
 
     /* Nothing to fall back to. */
-    places[1].verbs = true;
-    places[2].ucx = false;
-    expect(GPURING_PARAM_NET_AUTO, places, 4, NULL, GPURING_NET_KIND_VERBS, false, "rxe0");
-    places[3].nnics = 0;
-    expect(GPURING_PARAM_NET_AUTO, places, 4, NULL, GPURING_NET_KIND_NONE, false,
+    ranks[1].verbs = true;
+    ranks[2].ucx = false;
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_VERBS, false, "rxe0");
+    ranks[3].nnics = 0;
+    expect(GPURING_PARAM_NET_AUTO, ranks, 4, NULL, GPURING_NET_KIND_NONE, false,
            "[no-ucx] rank 2 on b ");
 }
 
 /* Ports of different networks: pairs on different nodes count, wherever they are in the list. */
 static void test_networks(void **state)
 {
-    struct place places[6];
+    struct rank ranks[6];
 
     (void) state;
     fill();
-    places[0] = place(0, "a", infiniband, 2);
-    places[1] = place(1, "b", ethernet, 2);
-    expect(GPURING_PARAM_NET_AUTO, places, 2, NULL, GPURING_NET_KIND_UCX, false,
+    ranks[0] = rank_of(0, "a", infiniband, 2);
+    ranks[1] = rank_of(1, "b", ethernet, 2);
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_UCX, false,
            "[rdma-networks] no RDMA port of a ");
-    places[0] = place(0, "a", both, 2);
-    expect(GPURING_PARAM_NET_AUTO, places, 2, NULL, GPURING_NET_KIND_VERBS, true, "mlx5_0");
+    ranks[0] = rank_of(0, "a", both, 2);
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_VERBS, true, "mlx5_0");
 
     /* a reaches b and c, but b and c do not reach each other. */
-    places[2] = place(2, "c", infiniband, 1);
-    expect(GPURING_PARAM_NET_AUTO, places, 3, NULL, GPURING_NET_KIND_UCX, false,
+    ranks[2] = rank_of(2, "c", infiniband, 1);
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_UCX, false,
            "[rdma-networks] no RDMA port of b ");
 
     /* Ranks of a node need not reach each other by the network; other nodes' ranks must. */
-    places[0] = place(0, "a", infiniband, 1);
-    places[1] = place(0, "a", infiniband + 1, 1);
-    places[2] = place(1, "b", infiniband, 1);
-    expect(GPURING_PARAM_NET_AUTO, places, 2, NULL, GPURING_NET_KIND_VERBS, true, "");
-    expect(GPURING_PARAM_NET_AUTO, places, 3, NULL, GPURING_NET_KIND_UCX, false, "of rank 1");
-    places[2] = place(1, "b", infiniband, 2);
-    expect(GPURING_PARAM_NET_AUTO, places, 3, NULL, GPURING_NET_KIND_VERBS, true, "");
+    ranks[0] = rank_of(0, "a", infiniband, 1);
+    ranks[1] = rank_of(0, "a", infiniband + 1, 1);
+    ranks[2] = rank_of(1, "b", infiniband, 1);
+    expect(GPURING_PARAM_NET_AUTO, ranks, 2, NULL, GPURING_NET_KIND_VERBS, true, "");
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_UCX, false, "of rank 1");
+    ranks[2] = rank_of(1, "b", infiniband, 2);
+    expect(GPURING_PARAM_NET_AUTO, ranks, 3, NULL, GPURING_NET_KIND_VERBS, true, "");
 }
 
 /* Every rank decides alike, whatever it is that its own list begins with: the list is the same. */
 static void test_asked(void **state)
 {
-    struct place places[2];
+    struct rank ranks[2];
 
     (void) state;
     fill();
-    places[0] = place(0, "a", ethernet, 1);
-    places[1] = place(1, "b", ethernet, 0);
-    expect(GPURING_PARAM_NET_UCX, places, 2, NULL, GPURING_NET_KIND_UCX, false, "[net-asked]");
-    expect(GPURING_PARAM_NET_VERBS, places, 2, NULL, GPURING_NET_KIND_NONE, false,
+    ranks[0] = rank_of(0, "a", ethernet, 1);
+    ranks[1] = rank_of(1, "b", ethernet, 0);
+    expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_UCX, false, "[net-asked]");
+    expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_NET_KIND_NONE, false,
            "[no-rdma-port] b ");
-    expect(GPURING_PARAM_NET_NONE, places, 2, NULL, GPURING_NET_KIND_NONE, false, "[net-none]");
-    places[1] = place(1, "b", ethernet, 1);
-    expect(GPURING_PARAM_NET_VERBS, places, 2, NULL, GPURING_NET_KIND_VERBS, false, "[net-asked]");
-    places[1].ucx = false;
-    expect(GPURING_PARAM_NET_UCX, places, 2, NULL, GPURING_NET_KIND_NONE, false, "[no-ucx]");
+    expect(GPURING_PARAM_NET_NONE, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[net-none]");
+    ranks[1] = rank_of(1, "b", ethernet, 1);
+    expect(GPURING_PARAM_NET_VERBS, ranks, 2, NULL, GPURING_NET_KIND_VERBS, false, "[net-asked]");
+    ranks[1].ucx = false;
+    expect(GPURING_PARAM_NET_UCX, ranks, 2, NULL, GPURING_NET_KIND_NONE, false, "[no-ucx]");
 }
 
 int main(void)

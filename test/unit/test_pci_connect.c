@@ -86,18 +86,18 @@ static void test_swap(void **state)
 {
     struct sample sample;
     struct pci_connect connect;
-    struct pci_ring_position place;
+    struct pci_ring_position position;
 
     (void) state;
     sample_make(&sample, 4, PCI_PATTERN_TREE, 2);
     assert_int_equal(pci_connect_uniform(&connect, 2, &sample.ring, &sample.tree, NULL), 0);
     assert_true(connect.agreed.swap);
-    pci_connect_ring(&connect, 3, 0, &place); /* the last of node 0 on channel 0: 0 1 2 3 */
-    assert_int_equal(place.next, 5);          /* the first of node 1 on channel 1: 1 2 3 0 */
-    assert_int_equal(place.index, 3);
-    pci_connect_ring(&connect, 4, 0, &place);
-    assert_int_equal(place.index, 7);
-    assert_int_equal(place.next, 0);
+    pci_connect_ring(&connect, 3, 0, &position); /* the last of node 0 on channel 0: 0 1 2 3 */
+    assert_int_equal(position.next, 5);          /* the first of node 1 on channel 1: 1 2 3 0 */
+    assert_int_equal(position.index, 3);
+    pci_connect_ring(&connect, 4, 0, &position);
+    assert_int_equal(position.index, 7);
+    assert_int_equal(position.next, 0);
     pci_connect_uniform_fini(&connect);
 }
 

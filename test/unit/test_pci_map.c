@@ -27,15 +27,16 @@ static uint32_t random_next(uint32_t *state)
 }
 
 /* PER processes a host, two domains a host; ranks fill the hosts one after another, or in turn. */
-static void places_fill(struct pci_map_place *places, uint32_t procs, uint32_t per, int in_turn)
+static void locations_fill(struct pci_map_location *locations, uint32_t procs, uint32_t per,
+                           int in_turn)
 {
     uint32_t hosts = (procs + per - 1) / per;
 
     for (uint32_t p = 0; p < procs; p++) {
         uint32_t local = in_turn ? p / hosts : p % per;
 
-        places[p].host = 1000 + (in_turn ? p % hosts : p / per);
-        places[p].domain = local >= (per + 1) / 2;
+        locations[p].host = 1000 + (in_turn ? p % hosts : p / per);
+        locations[p].domain = local >= (per + 1) / 2;
     }
 }
 
@@ -59,7 +60,7 @@ static void assert_placement(const uint32_t *node_of, uint32_t procs, uint32_t c
 
 /* Counts, independently of the mapper, the neighbour relations of a grid between two hosts. */
 static uint64_t grid_cut(int ndims, const int *dims, const int *periods, uint32_t procs,
-                         const struct pci_map_place *places, const uint32_t *node_of)
+                         const struct pci_map_location *locations, const uint32_t *node_of)
 {
     uint32_t at[PROCS_MAX] = {0}, cells = 1, stride = 1;
     uint64_t cut = 0;
@@ -78,7 +79,7 @@ static uint64_t grid_cut(int ndims, const int *dims, const int *periods, uint32_
             uint32_t up = along + 1 < (uint32_t) dims[d] ? v + stride : v - along * stride;
 
             if ((along + 1 < (uint32_t) dims[d] || (periods[d] && dims[d] > 1)) &&
-                places[at[v]].host != places[at[up]].host) {
+                locations[at[v]].host != locations[at[up]].host) {
                 cut += 2;
             }
         }
@@ -89,20 +90,20 @@ static uint64_t grid_cut(int ndims, const int *dims, const int *periods, uint32_
 
 static void test_square_grid(void **state)
 {
-    struct pci_map_place places[16];
+    struct pci_map_location locations[16];
     struct pci_map_result result;
     uint32_t node_of[16];
     int dims[2] = {4, 4}, periods[2] = {0, 0};
 
     (void) state;
     for (int in_turn = 0; in_turn < 2; in_turn++) {
-        places_fill(places, 16, 4, in_turn);
-        assert_int_equal(pci_map_cart(2, dims, periods, 16, places, node_of, &result), 0);
+        locations_fill(locations, 16, 4, in_turn);
+        assert_int_equal(pci_map_cart(2, dims, periods, 16, locations, node_of, &result), 0);
         assert_placement(node_of, 16, 16);
         /* A row (or a column) a host cuts 12 of the 24 neighbour pairs, 2x2 blocks cut 8. */
         assert_int_equal(result.before.hosts, 24);
         assert_int_equal(result.after.hosts, 16);
-        assert_int_equal(grid_cut(2, dims, periods, 16, places, node_of), 16);
+        assert_int_equal(grid_cut(2, dims, periods, 16, locations, node_of), 16);
         /* Inside a 2x2 block, two domains of two processes cut 2 pairs: 4 hosts x 2 x 2 ends. */
         assert_int_equal(result.after.domains, 16);
     }
@@ -110,31 +111,31 @@ static void test_square_grid(void **state)
 
 static void test_cube_grid(void **state)
 {
-    struct pci_map_place places[512];
+    struct pci_map_location locations[512];
     struct pci_map_result result;
     uint32_t node_of[512];
     int dims[3] = {8, 8, 8}, periods[3] = {1, 1, 1};
 
     (void) state;
-    places_fill(places, 512, 8, 0);
-    assert_int_equal(pci_map_cart(3, dims, periods, 512, places, node_of, &result), 0);
+    locations_fill(locations, 512, 8, 0);
+    assert_int_equal(pci_map_cart(3, dims, periods, 512, locations, node_of, &result), 0);
     assert_placement(node_of, 512, 512);
     /* A rod of 8 along a wrapping dimension has 4 faces of 8 cells out; a cube has 6 faces of 4. */
     assert_int_equal(result.before.hosts, 64 * 32);
     assert_int_equal(result.after.hosts, 64 * 24);
-    assert_int_equal(grid_cut(3, dims, periods, 512, places, node_of), 64 * 24);
+    assert_int_equal(grid_cut(3, dims, periods, 512, locations, node_of), 64 * 24);
 }
 
 /* When the numbering is already the best one, nobody moves. */
 static void test_good_numbering_stays(void **state)
 {
-    struct pci_map_place places[16];
+    struct pci_map_location locations[16];
     uint32_t node_of[16];
     int dims[1] = {16}, periods[1] = {0};
 
     (void) state;
-    places_fill(places, 16, 4, 0);
-    assert_int_equal(pci_map_cart(1, dims, periods, 16, places, node_of, NULL), 0);
+    locations_fill(locations, 16, 4, 0);
+    assert_int_equal(pci_map_cart(1, dims, periods, 16, locations, node_of, NULL), 0);
     for (uint32_t p = 0; p < 16; p++) {
         assert_int_equal(node_of[p], p);
     }
@@ -142,13 +143,13 @@ static void test_good_numbering_stays(void **state)
 
 static void test_one_host_stays(void **state)
 {
-    struct pci_map_place places[12];
+    struct pci_map_location locations[12];
     uint32_t node_of[12];
     int dims[2] = {3, 4}, periods[2] = {1, 0};
 
     (void) state;
-    memset(places, 0, sizeof(places));
-    assert_int_equal(pci_map_cart(2, dims, periods, 12, places, node_of, NULL), 0);
+    memset(locations, 0, sizeof(locations));
+    assert_int_equal(pci_map_cart(2, dims, periods, 12, locations, node_of, NULL), 0);
     for (uint32_t p = 0; p < 12; p++) {
         assert_int_equal(node_of[p], p);
     }
@@ -157,40 +158,40 @@ static void test_one_host_stays(void **state)
 /* A grid of 4 cells on 3 hosts of 2, ranks in turn: two whole hosts serve it. */
 static void test_surplus_processes(void **state)
 {
-    struct pci_map_place places[6];
+    struct pci_map_location locations[6];
     struct pci_map_result result;
     uint32_t node_of[6];
     int dims[2] = {2, 2}, periods[2] = {0, 0};
 
     (void) state;
-    places_fill(places, 6, 2, 1);
-    assert_int_equal(pci_map_cart(2, dims, periods, 6, places, node_of, &result), 0);
+    locations_fill(locations, 6, 2, 1);
+    assert_int_equal(pci_map_cart(2, dims, periods, 6, locations, node_of, &result), 0);
     assert_placement(node_of, 6, 4);
     assert_int_equal(result.after.hosts, 4);
-    assert_int_equal(grid_cut(2, dims, periods, 6, places, node_of), 4);
+    assert_int_equal(grid_cut(2, dims, periods, 6, locations, node_of), 4);
 }
 
 static void test_odd_inputs(void **state)
 {
-    struct pci_map_place places[4] = {{0, 0}};
+    struct pci_map_location locations[4] = {{0, 0}};
     uint32_t node_of[4];
     int dims[2] = {2, 2}, negative[2] = {-1, 2}, zero[2] = {0, 2}, large[2] = {65536, 65536};
     int periods[2] = {0, 0};
 
     (void) state;
-    assert_int_equal(pci_map_cart(2, negative, periods, 4, places, node_of, NULL), -EINVAL);
-    assert_int_equal(pci_map_cart(2, zero, periods, 4, places, node_of, NULL), -EINVAL);
-    assert_int_equal(pci_map_cart(2, large, periods, 4, places, node_of, NULL), -EINVAL);
-    assert_int_equal(pci_map_cart(2, dims, periods, 3, places, node_of, NULL), -EINVAL);
+    assert_int_equal(pci_map_cart(2, negative, periods, 4, locations, node_of, NULL), -EINVAL);
+    assert_int_equal(pci_map_cart(2, zero, periods, 4, locations, node_of, NULL), -EINVAL);
+    assert_int_equal(pci_map_cart(2, large, periods, 4, locations, node_of, NULL), -EINVAL);
+    assert_int_equal(pci_map_cart(2, dims, periods, 3, locations, node_of, NULL), -EINVAL);
     /* No dimension is one cell. */
-    assert_int_equal(pci_map_cart(0, dims, periods, 4, places, node_of, NULL), 0);
+    assert_int_equal(pci_map_cart(0, dims, periods, 4, locations, node_of, NULL), 0);
     assert_placement(node_of, 4, 1);
 }
 
-/* Any grid, any places: a placement, what it claims is true, and it is not worse than none. */
+/* Any grid, any locations: a placement, what it claims is true, and it is not worse than none. */
 static void test_random_grids(void **state)
 {
-    struct pci_map_place places[PROCS_MAX];
+    struct pci_map_location locations[PROCS_MAX];
     uint32_t node_of[PROCS_MAX], again[PROCS_MAX], seed = 7;
 
     (void) state;
@@ -206,15 +207,15 @@ static void test_random_grids(void **state)
         }
         procs = cells + random_next(&seed) % 6;
         for (uint32_t p = 0; p < procs; p++) {
-            places[p].host = random_next(&seed) % hosts;
-            places[p].domain = random_next(&seed) % 2;
+            locations[p].host = random_next(&seed) % hosts;
+            locations[p].domain = random_next(&seed) % 2;
         }
-        assert_int_equal(pci_map_cart(ndims, dims, periods, procs, places, node_of, &result), 0);
+        assert_int_equal(pci_map_cart(ndims, dims, periods, procs, locations, node_of, &result), 0);
         assert_placement(node_of, procs, cells);
-        assert_int_equal(grid_cut(ndims, dims, periods, procs, places, node_of),
+        assert_int_equal(grid_cut(ndims, dims, periods, procs, locations, node_of),
                          result.after.hosts);
         assert_true(result.after.hosts <= result.before.hosts);
-        assert_int_equal(pci_map_cart(ndims, dims, periods, procs, places, again, NULL), 0);
+        assert_int_equal(pci_map_cart(ndims, dims, periods, procs, locations, again, NULL), 0);
         assert_memory_equal(node_of, again, procs * sizeof(*node_of));
     }
 }
@@ -223,7 +224,7 @@ static void test_random_grids(void **state)
 static void test_cliques(void **state)
 {
     uint32_t source[64], target[64], node_of[16];
-    struct pci_map_place places[16];
+    struct pci_map_location locations[16];
     struct pci_map_graph graph;
     struct pci_map_result result;
     size_t edges = 0;
@@ -235,9 +236,9 @@ static void test_cliques(void **state)
             target[edges++] = b;
         }
     }
-    places_fill(places, 16, 8, 0);
+    locations_fill(locations, 16, 8, 0);
     assert_int_equal(pci_map_graph_build(16, edges, source, target, NULL, &graph), 0);
-    assert_int_equal(pci_map_graph(&graph, places, node_of, &result), 0);
+    assert_int_equal(pci_map_graph(&graph, locations, node_of, &result), 0);
     assert_placement(node_of, 16, 16);
     assert_int_equal(result.before.hosts, 2 * 2 * 16);
     assert_int_equal(result.after.hosts, 0);
@@ -248,13 +249,13 @@ static void test_cliques(void **state)
 static void test_weights(void **state)
 {
     uint32_t source[3] = {0, 0, 1}, target[3] = {1, 2, 3}, weight[3] = {1, 10, 10}, node_of[4];
-    struct pci_map_place places[4] = {{1, 0}, {1, 0}, {2, 0}, {2, 0}};
+    struct pci_map_location locations[4] = {{1, 0}, {1, 0}, {2, 0}, {2, 0}};
     struct pci_map_graph graph;
     struct pci_map_result result;
 
     (void) state;
     assert_int_equal(pci_map_graph_build(4, 3, source, target, weight, &graph), 0);
-    assert_int_equal(pci_map_graph(&graph, places, node_of, &result), 0);
+    assert_int_equal(pci_map_graph(&graph, locations, node_of, &result), 0);
     assert_placement(node_of, 4, 4);
     assert_int_equal(result.before.hosts, 40);
     assert_int_equal(result.after.hosts, 2);
@@ -264,7 +265,7 @@ static void test_weights(void **state)
 static void test_random_graphs(void **state)
 {
     uint32_t source[600], target[600], weight[600], node_of[200], seed = 99;
-    struct pci_map_place places[200];
+    struct pci_map_location locations[200];
 
     (void) state;
     for (int round = 0; round < 60; round++) {
@@ -279,11 +280,11 @@ static void test_random_graphs(void **state)
             weight[i] = random_next(&seed) % 20;
         }
         for (uint32_t p = 0; p < nodes; p++) {
-            places[p].host = random_next(&seed) % hosts;
-            places[p].domain = random_next(&seed) % 3;
+            locations[p].host = random_next(&seed) % hosts;
+            locations[p].domain = random_next(&seed) % 3;
         }
         assert_int_equal(pci_map_graph_build(nodes, edges, source, target, weight, &graph), 0);
-        assert_int_equal(pci_map_graph(&graph, places, node_of, &result), 0);
+        assert_int_equal(pci_map_graph(&graph, locations, node_of, &result), 0);
         assert_placement(node_of, nodes, nodes);
         assert_true(result.after.hosts <= result.before.hosts);
         pci_map_graph_free(&graph);

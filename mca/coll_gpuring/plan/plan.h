@@ -23,7 +23,7 @@
     3 /* children of a rank in a tree: two of its chain or node, one more \
          across nodes; see mca/topo_pci/search/pci_channels.h */
 
-/* One rank's place in one ring or tree channel; ranks are ranks of the communicator. */
+/* One rank's position in one ring or tree channel; ranks are ranks of the communicator. */
 struct gpuring_ring_position {
     int prev, next;
     int index; /* position in the ring, 0 .. nranks-1; the same origin on all ranks */

@@ -128,24 +128,24 @@ void gpuring_channels_fini(struct gpuring_channels *channels)
 }
 
 static void engine_ring(const struct pci_connect *connect, int rank, uint32_t c,
-                        struct gpuring_ring_position *place)
+                        struct gpuring_ring_position *position)
 {
     struct pci_ring_position found;
 
     pci_connect_ring(connect, (uint32_t) rank, c, &found);
-    *place = (struct gpuring_ring_position){
+    *position = (struct gpuring_ring_position){
         .prev = (int) found.prev, .next = (int) found.next, .index = (int) found.index};
 }
 
 static void engine_tree(const struct pci_connect *connect, int rank, uint32_t c, uint32_t which,
-                        struct gpuring_tree_position *place)
+                        struct gpuring_tree_position *position)
 {
     struct pci_tree_position found;
 
     pci_connect_tree(connect, (uint32_t) rank, c, which, &found);
-    place->up = found.up;
+    position->up = found.up;
     for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
-        place->down[i] = found.down[i];
+        position->down[i] = found.down[i];
     }
 }
 

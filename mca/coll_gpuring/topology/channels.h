@@ -45,7 +45,7 @@ struct pci_wire *gpuring_channels_gathered(struct gpuring_gathered *blocks, bool
 
 /*
  * Number the nodes in the wires as the map does. Where nodes are in parts, *parts is a map with
- * each part as a node, which takes the place of the map; else it has no ranks. 0 or
+ * each part as a node, which replaces the map; else it has no ranks. 0 or
  * GPURING_ERR_NOMEM.
  */
 int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire *wires,

@@ -200,14 +200,14 @@ static void log_channels(const struct pci_chosen *chosen)
 static int channels_of_ranks(const struct gpuring_node_ranks *ranks, const struct gpus *gpus,
                              struct pci_channels *channels)
 {
-    uint32_t *places, *next;
+    uint32_t *order, *next;
 
     if (gpus->count == ranks->count) {
         return 0;
     }
-    places = next =
-        malloc(((size_t) channels->nchannels * (size_t) ranks->count + 1) * sizeof *places);
-    if (places == NULL) {
+    order = next =
+        malloc(((size_t) channels->nchannels * (size_t) ranks->count + 1) * sizeof *order);
+    if (order == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < (size_t) channels->nchannels * channels->ngpus; i++) {
@@ -218,7 +218,7 @@ static int channels_of_ranks(const struct gpuring_node_ranks *ranks, const struc
         }
     }
     free(channels->intra);
-    channels->intra = places;
+    channels->intra = order;
     channels->ngpus = (uint32_t) ranks->count;
     return 0;
 }
@@ -234,7 +234,7 @@ static void note_near(const struct pci_graph *graph, const struct gpuring_node_r
     }
 }
 
-bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int place)
+bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank)
 {
     switch (gpuring_params.p2p_level) {
     case GPURING_PARAM_LEVEL_AUTO:
@@ -243,7 +243,8 @@ bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, 
     case GPURING_PARAM_LEVEL_LOC:
         return false;
     default:
-        return place < GPURING_LOCAL_PEERS && (local->near[place / 64] >> place % 64 & 1) != 0;
+        return local_rank < GPURING_LOCAL_PEERS &&
+               (local->near[local_rank / 64] >> local_rank % 64 & 1) != 0;
     }
 }
 

@@ -32,7 +32,7 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
 
 /* May this rank map the memory of the GPU of a rank of its node, by coll_gpuring_p2p_level? Where
  * the topology is not known, only level SYS allows it. */
-bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int place);
+bool gpuring_local_channels_may_map(const struct gpuring_local_channels *local, int local_rank);
 
 /* Write a text to the file that a parameter names (which may be a device and is not replaced), and
  * the topology to coll_gpuring_topo_dump_file; failures are reported. */

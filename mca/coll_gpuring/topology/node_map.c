@@ -10,15 +10,15 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/topo_pci/search/pci_connect.h"
 
-struct placed {
+struct rank_key {
     uint64_t node;
     uint32_t part;
     int rank;
 };
 
-static int compare_placed(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
-    const struct placed *left = a, *right = b;
+    const struct rank_key *left = a, *right = b;
 
     if (left->node != right->node) {
         return left->node < right->node ? -1 : 1;
@@ -30,7 +30,7 @@ static int compare_placed(const void *a, const void *b)
 }
 
 /* Ranks sorted by identity -> map->node: the first rank of the same node, for now. */
-static void mark_first_ranks(const struct placed *sorted, struct gpuring_node_map *map)
+static void mark_first_ranks(const struct rank_key *sorted, struct gpuring_node_map *map)
 {
     int first = 0;
 
@@ -55,13 +55,13 @@ static void number_nodes(struct gpuring_node_map *map)
 }
 
 /* The numbered nodes' ranks, in order. */
-static void order_ranks(struct placed *sorted, struct gpuring_node_map *map)
+static void order_ranks(struct rank_key *sorted, struct gpuring_node_map *map)
 {
     for (int i = 0; i < map->nranks; i++) {
         sorted[i].node = (uint64_t) map->node[sorted[i].rank];
         sorted[i].part = 0;
     }
-    qsort(sorted, (size_t) map->nranks, sizeof *sorted, compare_placed);
+    qsort(sorted, (size_t) map->nranks, sizeof *sorted, compare_keys);
     for (int i = 0; i < map->nranks; i++) {
         map->order[i] = sorted[i].rank;
         map->position[sorted[i].rank] = i;
@@ -69,7 +69,7 @@ static void order_ranks(struct placed *sorted, struct gpuring_node_map *map)
 }
 
 /* Of ranks with their identities, in any order. */
-static int map_ranks(struct placed *sorted, int nranks, struct gpuring_node_map *map)
+static int map_ranks(struct rank_key *sorted, int nranks, struct gpuring_node_map *map)
 {
     size_t n = (size_t) nranks;
 
@@ -84,7 +84,7 @@ static int map_ranks(struct placed *sorted, int nranks, struct gpuring_node_map 
         gpuring_node_map_clear(map);
         return GPURING_ERR_NOMEM;
     }
-    qsort(sorted, n, sizeof *sorted, compare_placed);
+    qsort(sorted, n, sizeof *sorted, compare_keys);
     mark_first_ranks(sorted, map);
     number_nodes(map);
     order_ranks(sorted, map);
@@ -93,11 +93,12 @@ static int map_ranks(struct placed *sorted, int nranks, struct gpuring_node_map 
 
 int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map)
 {
-    struct placed *sorted = malloc((size_t) hellos->nranks * sizeof *sorted);
+    struct rank_key *sorted = malloc((size_t) hellos->nranks * sizeof *sorted);
     int status;
 
     for (int rank = 0; sorted != NULL && rank < hellos->nranks; rank++) {
-        sorted[rank] = (struct placed){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
+        sorted[rank] =
+            (struct rank_key){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
     }
     status = map_ranks(sorted, hellos->nranks, map);
     free(sorted);
@@ -107,11 +108,11 @@ int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_
 int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci_wire *wires,
                             struct gpuring_node_map *parts)
 {
-    struct placed *sorted = malloc((size_t) map->nranks * sizeof *sorted);
+    struct rank_key *sorted = malloc((size_t) map->nranks * sizeof *sorted);
     int status;
 
     for (int rank = 0; sorted != NULL && rank < map->nranks; rank++) {
-        sorted[rank] = (struct placed){
+        sorted[rank] = (struct rank_key){
             .node = (uint64_t) map->node[rank], .part = wires[rank].node, .rank = rank};
     }
     status = map_ranks(sorted, map->nranks, parts);
@@ -241,14 +242,14 @@ enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered
 
 /* The position `index` in one of the two trees that the topology engine makes over nodes. */
 static void tree_position(const struct gpuring_node_map *map, int position, uint32_t which,
-                          struct gpuring_tree_position *place)
+                          struct gpuring_tree_position *result)
 {
     int32_t up, down[2];
 
     pci_connect_node_tree((uint32_t) map->nranks, (uint32_t) position, which, &up, down);
-    place->up = up >= 0 ? map->order[up] : -1;
+    result->up = up >= 0 ? map->order[up] : -1;
     for (int i = 0; i < GPURING_CHANNEL_MAX_DOWN; i++) {
-        place->down[i] = i < 2 && down[i] >= 0 ? map->order[down[i]] : -1;
+        result->down[i] = i < 2 && down[i] >= 0 ? map->order[down[i]] : -1;
     }
 }
 

@@ -46,9 +46,9 @@ struct gpuring_transport_config {
     struct gpuring_fifo_config fifo;
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
-    /* May this rank map the memory of the GPU of the rank at this place of its node? Else both go
+    /* May this rank map the memory of the GPU of this rank of its node? Else both go
      * through host memory. Read until connected. NULL: yes. */
-    bool (*may_map)(void *context, int place);
+    bool (*may_map)(void *context, int local_rank);
     void *may_map_context;
     const struct gpuring_net_ops *net_ops; /* NULL if all ranks are of one node */
     struct gpuring_net *net;

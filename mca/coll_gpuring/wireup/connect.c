@@ -178,9 +178,9 @@ static void find_devices(const struct gpuring_channels *channels,
     config->net_device_context = found;
 }
 
-static bool may_map(void *local, int place)
+static bool may_map(void *local, int local_rank)
 {
-    return gpuring_local_channels_may_map(local, place);
+    return gpuring_local_channels_may_map(local, local_rank);
 }
 
 /* How long the first chunks may take: less than what fails the wire-up as a whole. */

@@ -33,7 +33,7 @@ struct net {
     int gdr;
 };
 
-/* The nic element below a device, or below the first NUMA node for a device without PCI place. */
+/* The nic element below a device, or below the first NUMA node for a device without PCI address. */
 static int nic_element(struct disc *disc, const char *busid, hwloc_obj_t obj, struct pci_elem **nic)
 {
     struct pci_elem *parent;
@@ -194,7 +194,7 @@ static const char *info_of(const struct device *device, const char *name)
     return device->osdev ? hwloc_obj_get_info_by_name(device->osdev, name) : NULL;
 }
 
-/* The functions of a network card share its link: its place is that of its first function. */
+/* The functions of a network card share its link: it is listed by its first function. */
 static void first_function(const struct disc *disc, hwloc_obj_t *obj, char *busid)
 {
     enum { CLASS_NETWORK = 0x02 };
@@ -286,7 +286,7 @@ static int verbs_device_add(struct disc *disc, const struct device *device)
 {
     char busid[PCI_BUSID_SIZE];
     hwloc_obj_t obj;
-    const char *place = busid_of(disc, device, "infiniband", &obj, busid);
+    const char *address = busid_of(disc, device, "infiniband", &obj, busid);
     int rc = 0, gdr = disc->gdr.peermem || disc->gdr.kernel_dmabuf;
 
     for (int port = 1; rc == 0 && port <= PORTS_MAX && port_exists(disc, device, port); port++) {
@@ -298,7 +298,7 @@ static int verbs_device_add(struct disc *disc, const struct device *device)
                               .maxconn = MAXCONN_VERBS,
                               .gdr = gdr};
 
-            rc = net_add(disc, place, obj, &net);
+            rc = net_add(disc, address, obj, &net);
         }
     }
     return rc;
@@ -358,12 +358,12 @@ static int interface_add(struct disc *disc, const struct device *device)
 {
     char busid[PCI_BUSID_SIZE];
     hwloc_obj_t obj;
-    const char *place = busid_of(disc, device, "net", &obj, busid);
+    const char *address = busid_of(disc, device, "net", &obj, busid);
     long speed = disc_sys_number(disc, -1, "/sys/class/net/%s/speed", device->name);
     struct net net = {
         .name = device->name, .speed = speed > 0 ? speed : SPEED_UNKNOWN, .maxconn = MAXCONN_IP};
 
-    return net_add(disc, place, obj, &net);
+    return net_add(disc, address, obj, &net);
 }
 
 static int interfaces_add(struct disc *disc)

@@ -12,16 +12,16 @@
 static void up_link_last(struct pci_node *node)
 {
     const struct pci_node *up = pci_vertex_of(node)->up;
-    uint32_t place = 0;
-    while (place < node->nlinks && node->links[place]->to != up) {
-        place++;
+    uint32_t at = 0;
+    while (at < node->nlinks && node->links[at]->to != up) {
+        at++;
     }
-    if (!up || place == node->nlinks) {
+    if (!up || at == node->nlinks) {
         return;
     }
-    struct pci_link *link = node->links[place];
-    memmove(node->links + place, node->links + place + 1,
-            (node->nlinks - place - 1) * sizeof(struct pci_link *));
+    struct pci_link *link = node->links[at];
+    memmove(node->links + at, node->links + at + 1,
+            (node->nlinks - at - 1) * sizeof(struct pci_link *));
     node->links[node->nlinks - 1] = link;
 }
 

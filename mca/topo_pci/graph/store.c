@@ -154,31 +154,30 @@ static int link_push(struct pci_node *from, struct pci_node *to, enum pci_link_t
 }
 
 /* Moves the link at PLACE forward, past the links with less bandwidth. */
-static void link_sort(struct pci_node *node, uint32_t place)
+static void link_sort(struct pci_node *node, uint32_t at)
 {
-    struct pci_link *link = node->links[place];
-    while (place && node->links[place - 1]->bw < link->bw) {
-        node->links[place] = node->links[place - 1];
-        place--;
+    struct pci_link *link = node->links[at];
+    while (at && node->links[at - 1]->bw < link->bw) {
+        node->links[at] = node->links[at - 1];
+        at--;
     }
-    node->links[place] = link;
+    node->links[at] = link;
 }
 
 int pci_link_add(struct pci_node *from, struct pci_node *to, enum pci_link_type type,
                  uint64_t count, double unit, struct pci_error *error)
 {
-    uint32_t place = 0;
-    while (place < from->nlinks &&
-           (from->links[place]->to != to || from->links[place]->type != type)) {
-        place++;
+    uint32_t at = 0;
+    while (at < from->nlinks && (from->links[at]->to != to || from->links[at]->type != type)) {
+        at++;
     }
-    if (place == from->nlinks) {
+    if (at == from->nlinks) {
         int rc = link_push(from, to, type, error);
         if (rc) {
             return rc;
         }
     }
-    struct pci_edge *edge = (struct pci_edge *) from->links[place];
+    struct pci_edge *edge = (struct pci_edge *) from->links[at];
     edge->count += count;
     edge->unit = unit;
     /* A product, not a sum: the order of the elements must not show in the last bits. */
@@ -188,7 +187,7 @@ int pci_link_add(struct pci_node *from, struct pci_node *to, enum pci_link_type 
                              "link from %s to %s of %g GB/s: above what any link has (%g)",
                              from->busid, to->busid, edge->link.bw, PCI_BW_MAX);
     }
-    link_sort(from, place);
+    link_sort(from, at);
     return 0;
 }
 

@@ -88,18 +88,18 @@ static uint32_t size_common(const uint32_t *first, uint32_t parts)
     return parts > 0 ? first[1] - first[0] : 0;
 }
 
-/* Places the grid on the processes PROCS, one for each cell, and writes node_of[proc]. */
-static int grid_place(const struct grid *grid, const struct pci_map_graph *graph,
-                      const uint32_t *procs, const struct pci_map_place *places, uint32_t *node_of,
-                      struct pci_map_result *result)
+/* Maps the grid onto the processes PROCS, one for each cell, and writes node_of[proc]. */
+static int grid_map(const struct grid *grid, const struct pci_map_graph *graph,
+                    const uint32_t *procs, const struct pci_map_location *locations,
+                    uint32_t *node_of, struct pci_map_result *result)
 {
     size_t n = (size_t) grid->cells + 1;
     uint32_t *blocks = malloc(n * sizeof(*blocks)), *halves = malloc(n * sizeof(*halves));
     uint32_t *slot_of = malloc(n * sizeof(*slot_of)), *orders[2];
     struct map_slots slots = {0};
     uint32_t host_size, count = 0;
-    int rc =
-        blocks && halves && slot_of ? map_slots_build(grid->cells, procs, places, &slots) : -ENOMEM;
+    int rc = blocks && halves && slot_of ? map_slots_build(grid->cells, procs, locations, &slots)
+                                         : -ENOMEM;
 
     if (rc == 0) {
         host_size = size_common(slots.host_first, slots.hosts);
@@ -128,11 +128,11 @@ static int grid_place(const struct grid *grid, const struct pci_map_graph *graph
 }
 
 /* The processes of as few hosts as possible, taken in their order: CELLS of PROCS, ascending. */
-static int procs_of_whole_hosts(uint32_t cells, uint32_t procs, const struct pci_map_place *places,
-                                uint32_t *chosen)
+static int procs_of_whole_hosts(uint32_t cells, uint32_t procs,
+                                const struct pci_map_location *locations, uint32_t *chosen)
 {
     struct map_slots slots;
-    int rc = map_slots_build(procs, NULL, places, &slots);
+    int rc = map_slots_build(procs, NULL, locations, &slots);
 
     if (rc == 0) {
         memcpy(chosen, slots.proc, cells * sizeof(*chosen));
@@ -144,17 +144,18 @@ static int procs_of_whole_hosts(uint32_t cells, uint32_t procs, const struct pci
 
 /* A smaller grid may do better on the processes of a few whole hosts than on the lowest ranks. */
 static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *graph,
-                          uint32_t procs, const struct pci_map_place *places, uint32_t *node_of,
-                          struct pci_map_result *result)
+                          uint32_t procs, const struct pci_map_location *locations,
+                          uint32_t *node_of, struct pci_map_result *result)
 {
     uint32_t *chosen = malloc(procs * sizeof(*chosen));
     uint32_t *trial = malloc(procs * sizeof(*trial));
     struct pci_map_result other;
-    int rc = chosen && trial ? procs_of_whole_hosts(grid->cells, procs, places, chosen) : -ENOMEM;
+    int rc =
+        chosen && trial ? procs_of_whole_hosts(grid->cells, procs, locations, chosen) : -ENOMEM;
 
     if (rc == 0) {
         memset(trial, 0xff, procs * sizeof(*trial));
-        rc = grid_place(grid, graph, chosen, places, trial, &other);
+        rc = grid_map(grid, graph, chosen, locations, trial, &other);
     }
     if (rc == 0 && map_cut_less(other.after, result->after)) {
         memcpy(node_of, trial, procs * sizeof(*trial));
@@ -166,7 +167,7 @@ static int grid_try_hosts(const struct grid *grid, const struct pci_map_graph *g
 }
 
 int pci_map_cart(int ndims, const int *dims, const int *periods, uint32_t procs,
-                 const struct pci_map_place *places, uint32_t *node_of,
+                 const struct pci_map_location *locations, uint32_t *node_of,
                  struct pci_map_result *result)
 {
     struct pci_map_graph graph = {0};
@@ -179,10 +180,10 @@ int pci_map_cart(int ndims, const int *dims, const int *periods, uint32_t procs,
     }
     if (rc == 0) {
         memset(node_of, 0xff, procs * sizeof(*node_of));
-        rc = grid_place(&grid, &graph, NULL, places, node_of, &mine);
+        rc = grid_map(&grid, &graph, NULL, locations, node_of, &mine);
     }
     if (rc == 0 && grid.cells < procs) {
-        rc = grid_try_hosts(&grid, &graph, procs, places, node_of, &mine);
+        rc = grid_try_hosts(&grid, &graph, procs, locations, node_of, &mine);
     }
     if (rc == 0 && result) {
         *result = mine;

@@ -27,7 +27,7 @@ static int edges_valid(uint32_t nodes, size_t count, const uint32_t *source, con
     return count < SIZE_MAX / (4 * sizeof(uint32_t));
 }
 
-/* Enters the edge at one of its ends; NEXT[node] is the first free place of the row. */
+/* Enters the edge at one of its ends; NEXT[node] is the first free entry of the row. */
 static void edge_enter(struct pci_map_graph *graph, size_t *next, uint32_t from, uint32_t to,
                        uint32_t weight)
 {
@@ -172,14 +172,14 @@ int map_choose(const struct pci_map_graph *graph, const struct map_slots *slots,
     return rc;
 }
 
-int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_place *places,
+int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_location *locations,
                   uint32_t *node_of, struct pci_map_result *result)
 {
     uint32_t n = graph->nodes;
     struct pci_map_result unused;
     struct map_slots slots = {0};
     uint32_t *slot_of = malloc((n + (size_t) 1) * sizeof(*slot_of));
-    int rc = slot_of ? map_slots_build(n, NULL, places, &slots) : -ENOMEM;
+    int rc = slot_of ? map_slots_build(n, NULL, locations, &slots) : -ENOMEM;
 
     if (rc == 0) {
         rc = map_choose(graph, &slots, slots.slot, 0, NULL, slot_of, result ? result : &unused);

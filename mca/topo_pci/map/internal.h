@@ -27,7 +27,7 @@ struct map_slots {
 };
 
 /* Builds the slots of PROCS (COUNT processes, ascending; NULL: 0 .. COUNT - 1). */
-int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_place *places,
+int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_location *locations,
                     struct map_slots *slots);
 void map_slots_free(struct map_slots *slots);
 

@@ -24,7 +24,7 @@
 #define PCI_MAP_NONE UINT32_MAX
 
 /* Where a process runs.  Only equality matters; a domain is compared inside one host alone. */
-struct pci_map_place {
+struct pci_map_location {
     uint64_t host;
     uint64_t domain;
 };
@@ -54,19 +54,19 @@ struct pci_map_result {
 };
 
 /*
- * Places the nodes of GRAPH: process p takes node node_of[p].  There are as many processes as
+ * Maps the nodes of GRAPH: process p takes node node_of[p].  There are as many processes as
  * nodes, and node_of becomes a permutation.  RESULT may be NULL.
  */
-int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_place *places,
+int pci_map_graph(const struct pci_map_graph *graph, const struct pci_map_location *locations,
                   uint32_t *node_of, struct pci_map_result *result);
 
 /*
- * Places a grid of DIMS (row-major, the last dimension fastest, as MPI numbers Cartesian ranks)
- * with PERIODS (not 0 = the dimension wraps) on PROCS processes, at least as many as the grid has
+ * Maps a grid of DIMS (row-major, the last dimension fastest, as MPI numbers Cartesian ranks)
+ * with PERIODS (not 0 = the dimension wraps) onto PROCS processes, at least as many as the grid has
  * cells. node_of[p] is the cell of process p, or PCI_MAP_NONE.
  */
 int pci_map_cart(int ndims, const int *dims, const int *periods, uint32_t procs,
-                 const struct pci_map_place *places, uint32_t *node_of,
+                 const struct pci_map_location *locations, uint32_t *node_of,
                  struct pci_map_result *result);
 
 /* Compressed rows from COUNT directed edges source[i] -> target[i] of weight[i] (NULL: 1) over

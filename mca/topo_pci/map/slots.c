@@ -26,7 +26,7 @@ int map_by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int seat_by_place(const void *a, const void *b)
+static int seat_by_location(const void *a, const void *b)
 {
     const struct seat *x = a, *y = b;
 
@@ -52,7 +52,7 @@ static int seat_by_lead(const void *a, const void *b)
     return x->proc < y->proc ? -1 : x->proc > y->proc;
 }
 
-/* Seats sorted by place: the lead of a host or a domain is its lowest process. */
+/* Seats sorted by location: the lead of a host or a domain is its lowest process. */
 static void seats_lead(struct seat *seats, uint32_t count)
 {
     uint32_t host_start = 0;
@@ -118,7 +118,7 @@ static int slots_alloc(struct map_slots *slots, uint32_t count)
     return 0;
 }
 
-int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_place *places,
+int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_location *locations,
                     struct map_slots *slots)
 {
     struct seat *seats = calloc((size_t) count + 1, sizeof(*seats));
@@ -131,10 +131,10 @@ int map_slots_build(uint32_t count, const uint32_t *procs, const struct pci_map_
     for (uint32_t i = 0; i < count; i++) {
         seats[i].proc = procs ? procs[i] : i;
         seats[i].index = i;
-        seats[i].host = places[seats[i].proc].host;
-        seats[i].domain = places[seats[i].proc].domain;
+        seats[i].host = locations[seats[i].proc].host;
+        seats[i].domain = locations[seats[i].proc].domain;
     }
-    qsort(seats, count, sizeof(*seats), seat_by_place);
+    qsort(seats, count, sizeof(*seats), seat_by_location);
     seats_lead(seats, count);
     qsort(seats, count, sizeof(*seats), seat_by_lead);
     slots_number(seats, slots);

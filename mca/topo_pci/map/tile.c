@@ -74,23 +74,23 @@ static int shape_find(int ndims, const int *dims, uint32_t volume, int *best)
     return rc;
 }
 
-/* The place of the cell at COORDS when boxes OUTER hold boxes INNER, each level row-major. */
-static uint64_t cell_place(int ndims, const int *dims, const int *outer, const int *inner,
+/* The index of the cell at COORDS when boxes OUTER hold boxes INNER, each level row-major. */
+static uint64_t cell_index(int ndims, const int *dims, const int *outer, const int *inner,
                            const int *coords)
 {
-    uint64_t place = 0;
+    uint64_t index = 0;
 
     for (int d = 0; d < ndims; d++) {
-        place = place * (uint64_t) (dims[d] / outer[d]) + (uint64_t) (coords[d] / outer[d]);
+        index = index * (uint64_t) (dims[d] / outer[d]) + (uint64_t) (coords[d] / outer[d]);
     }
     for (int d = 0; d < ndims; d++) {
-        place =
-            place * (uint64_t) (outer[d] / inner[d]) + (uint64_t) (coords[d] % outer[d] / inner[d]);
+        index =
+            index * (uint64_t) (outer[d] / inner[d]) + (uint64_t) (coords[d] % outer[d] / inner[d]);
     }
     for (int d = 0; d < ndims; d++) {
-        place = place * (uint64_t) inner[d] + (uint64_t) (coords[d] % inner[d]);
+        index = index * (uint64_t) inner[d] + (uint64_t) (coords[d] % inner[d]);
     }
-    return place;
+    return index;
 }
 
 /* To the next cell, row-major.  Returns 0 behind the last one. */
@@ -119,7 +119,7 @@ int map_order_blocks(int ndims, const int *dims, uint32_t host_size, uint32_t do
     }
     if (rc == 0) {
         do {
-            order[cell_place(ndims, dims, outer, inner, coords)] = cell++;
+            order[cell_index(ndims, dims, outer, inner, coords)] = cell++;
         } while (coords_next(ndims, dims, coords));
     }
     free(outer);
@@ -155,7 +155,7 @@ static int *box_push(struct boxes *boxes)
 
 /* Where to cut a box of LENGTHS and CELLS along D: nearest to the middle, at whole hosts if
  * possible. */
-static int cut_place(int length, uint64_t cells, uint32_t host_size, int *whole)
+static int cut_position(int length, uint64_t cells, uint32_t host_size, int *whole)
 {
     int best = length / 2;
 
@@ -181,15 +181,16 @@ static int box_cut(int ndims, const int *lengths, uint32_t host_size, int *at)
         cells *= (uint64_t) lengths[d];
     }
     for (int d = 0; d < ndims; d++) {
-        int whole, place = lengths[d] > 1 ? cut_place(lengths[d], cells, host_size, &whole) : 0;
+        int whole,
+            position = lengths[d] > 1 ? cut_position(lengths[d], cells, host_size, &whole) : 0;
 
-        if (place == 0) {
+        if (position == 0) {
             continue;
         }
         if (dim < 0 || whole > dim_whole || (whole == dim_whole && lengths[d] > lengths[dim])) {
             dim = d;
             dim_whole = whole;
-            *at = place;
+            *at = position;
         }
     }
     return dim;
@@ -233,7 +234,8 @@ int map_order_bisect(int ndims, const int *dims, uint32_t host_size, uint32_t *o
             free(boxes.box);
             return -ENOMEM;
         }
-        /* The lower half goes on top, to be numbered first; the upper half takes its old place. */
+        /* The lower half goes on top, to be numbered first; the upper half stays in its old entry.
+         */
         box = upper - width;
         memcpy(upper, box, width * sizeof(*box));
         upper[ndims + dim] = at;

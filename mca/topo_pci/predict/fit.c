@@ -4,7 +4,7 @@
  * Constants from measurements. The model is linear in its unknowns,
  *     us = base + sum over kinds k of hops(k) x hop(k) + (bytes / link bandwidth) x 1/factor,
  * so that the relative errors' squares are minimised by normal equations of at most five unknowns.
- * An unknown that comes out negative has no place in the samples: it is set to zero and the others
+ * An unknown that comes out negative does not show in the samples: it is set to zero and the others
  * are solved again. When the numbers of hops do not determine base and hop, the latency in the
  * table is scaled as a whole.
  */
@@ -173,7 +173,7 @@ static void system_fill(struct fit_system *system, const struct pci_costs *costs
     }
 }
 
-/* Write a solution into the table; the single factor takes the place of all limits. */
+/* Write a solution into the table; the single factor replaces all limits. */
 static void apply(struct pci_costs *costs, enum pci_algorithm a, enum pci_protocol p,
                   const struct fit_system *system, bool fold)
 {

@@ -246,7 +246,7 @@ static uint32_t ring_rank(const struct pci_connect *connect, uint32_t node, uint
 }
 
 void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t c,
-                      struct pci_ring_position *place)
+                      struct pci_ring_position *position)
 {
     const struct pci_wire *wire = &connect->wires[rank];
     uint32_t node = wire->node, at = wire->ring[ring_channel(connect, node, c)];
@@ -254,9 +254,9 @@ void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t
     uint32_t after = (node + 1) % connect->nnodes;
     uint32_t before_count = connect->first[before + 1] - connect->first[before];
 
-    place->prev = at > 0 ? ring_rank(connect, node, c, at - 1)
-                         : ring_rank(connect, before, c, before_count - 1);
-    place->next = at + 1 < wire->count ? ring_rank(connect, node, c, at + 1)
-                                       : ring_rank(connect, after, c, 0);
-    place->index = connect->first[node] + at;
+    position->prev = at > 0 ? ring_rank(connect, node, c, at - 1)
+                            : ring_rank(connect, before, c, before_count - 1);
+    position->next = at + 1 < wire->count ? ring_rank(connect, node, c, at + 1)
+                                          : ring_rank(connect, after, c, 0);
+    position->index = connect->first[node] + at;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The double binary tree over nodes, and a rank's place in it. */
+/* The double binary tree over nodes, and a rank's position in it. */
 #include "mca/topo_pci/search/pci_connect.h"
 
 /*
- * A full binary tree over an odd number of places, in order: every second place is a leaf, the
- * others have two children. For five places:
+ * A full binary tree over an odd number of positions, in order: every second position is a leaf,
+ * the others have two children. For five positions:
  *
  *          3
  *        /   \
@@ -13,7 +13,7 @@
  *      / \
  *     0   2
  *
- * The root of places begin .. begin+count-1 splits them in two odd parts, as even as possible.
+ * The root of positions begin .. begin+count-1 splits them in two odd parts, as even as possible.
  */
 static uint32_t span_root(uint32_t begin, uint32_t count)
 {
@@ -22,16 +22,16 @@ static uint32_t span_root(uint32_t begin, uint32_t count)
     return 1 == count ? begin : begin + (0 == half % 2 ? half + 1 : half);
 }
 
-static void span_find(uint32_t count, uint32_t place, int32_t *up, int32_t down[2])
+static void span_find(uint32_t count, uint32_t position, int32_t *up, int32_t down[2])
 {
     uint32_t begin = 0, root = span_root(0, count);
 
     *up = -1;
-    while (root != place) {
+    while (root != position) {
         uint32_t left = root - begin;
 
         *up = (int32_t) root;
-        if (place < root) {
+        if (position < root) {
             count = left;
         } else {
             begin = root + 1;
@@ -114,47 +114,47 @@ static uint32_t children_at(const struct pci_connect *connect, uint32_t node)
 }
 
 static void chain_alone(const struct pci_connect *connect, uint32_t c, uint32_t which, uint32_t at,
-                        struct pci_tree_position *place)
+                        struct pci_tree_position *position)
 {
     uint32_t count = connect->nranks, root = (count - which % 2) / 2;
     int ndown = 0;
 
     root = root < count ? root : 0;
     if (at != root) {
-        place->up = tree_rank(connect, 0, c, at < root ? at + 1 : at - 1);
+        position->up = tree_rank(connect, 0, c, at < root ? at + 1 : at - 1);
     }
     if (at > 0 && at <= root) {
-        place->down[ndown++] = tree_rank(connect, 0, c, at - 1);
+        position->down[ndown++] = tree_rank(connect, 0, c, at - 1);
     }
     if (at + 1 < count && at >= root) {
-        place->down[ndown] = tree_rank(connect, 0, c, at + 1);
+        position->down[ndown] = tree_rank(connect, 0, c, at + 1);
     }
 }
 
 void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t c, uint32_t which,
-                      struct pci_tree_position *place)
+                      struct pci_tree_position *position)
 {
     const struct pci_wire *wire = &connect->wires[rank];
     uint32_t at = wire->tree[c], ndown = 0;
     int32_t up, down[2];
 
-    *place = (struct pci_tree_position){.up = -1, .down = {-1, -1, -1}};
+    *position = (struct pci_tree_position){.up = -1, .down = {-1, -1, -1}};
     if (1 == connect->nnodes) {
-        chain_alone(connect, c, which, at, place);
+        chain_alone(connect, c, which, at, position);
         return;
     }
     pci_connect_node_tree(connect->nnodes, wire->node, which, &up, down);
     if (at > 0) {
-        place->up = tree_rank(connect, wire->node, c, at - 1);
+        position->up = tree_rank(connect, wire->node, c, at - 1);
     } else if (up >= 0) {
-        place->up = tree_rank(connect, (uint32_t) up, c, children_at(connect, (uint32_t) up));
+        position->up = tree_rank(connect, (uint32_t) up, c, children_at(connect, (uint32_t) up));
     }
     if (at + 1 < wire->count) {
-        place->down[ndown++] = tree_rank(connect, wire->node, c, at + 1);
+        position->down[ndown++] = tree_rank(connect, wire->node, c, at + 1);
     }
     for (int i = 0; i < 2; i++) {
         if (at == children_at(connect, wire->node) && down[i] >= 0) {
-            place->down[ndown++] = tree_rank(connect, (uint32_t) down[i], c, 0);
+            position->down[ndown++] = tree_rank(connect, (uint32_t) down[i], c, 0);
         }
     }
 }

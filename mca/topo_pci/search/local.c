@@ -66,10 +66,10 @@ static void cut_add(struct cut *cut, uint32_t at, uint32_t end, bool reversed)
     }
 }
 
-/* The GPU that a piece has at PLACE, counted from where it now begins. */
-static uint32_t piece_gpu(const uint32_t *order, const struct piece *piece, uint32_t place)
+/* The GPU that a piece has at POSITION, counted from where it now begins. */
+static uint32_t piece_gpu(const uint32_t *order, const struct piece *piece, uint32_t position)
 {
-    return order[piece->reversed ? piece->end - 1 - place : piece->at + place];
+    return order[piece->reversed ? piece->end - 1 - position : piece->at + position];
 }
 
 static uint32_t piece_length(const struct piece *piece)

@@ -18,7 +18,7 @@
  * Nodes may differ in everything; numbers of channels and bandwidths are the least of all nodes.
  *
  * Cost: setting up is O(ranks x channels) in time and 4 bytes a rank in memory (besides the
- * gathered structs, which must outlive it); a place is O(ranks of a node) for a ring, and O(log
+ * gathered structs, which must outlive it); a position is O(ranks of a node) for a ring, and O(log
  * nodes) more for a tree. 131072 ranks on 16384 nodes: 20 MiB gathered, 0.6 MiB allocated.
  *
  * Threads: no shared state; a finished object may be read by several. Returns: 0 or a negative
@@ -107,12 +107,12 @@ int pci_connect_init(struct pci_connect *connect, const struct pci_wire *wires, 
 
 void pci_connect_fini(struct pci_connect *connect); /* a zeroed one is allowed */
 
-/* A rank's place in ring channel C < agreed.rings; or in tree WHICH (0, 1) of tree channel
+/* A rank's position in ring channel C < agreed.rings; or in tree WHICH (0, 1) of tree channel
  * C < agreed.trees. The caller keeps to these ranges. */
 void pci_connect_ring(const struct pci_connect *connect, uint32_t rank, uint32_t c,
-                      struct pci_ring_position *place);
+                      struct pci_ring_position *position);
 void pci_connect_tree(const struct pci_connect *connect, uint32_t rank, uint32_t c, uint32_t which,
-                      struct pci_tree_position *place);
+                      struct pci_tree_position *position);
 
 /* Parent (-1) and children (-1) of a node in one of the two trees over NNODES nodes. */
 void pci_connect_node_tree(uint32_t nnodes, uint32_t node, uint32_t which, int32_t *up,

@@ -29,7 +29,7 @@ int pci_error_memory(struct pci_error *error)
 
 int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size)
 {
-    void **place = array;
+    void **at = array;
     size_t wanted = *capacity ? *capacity : 8;
     if (count <= *capacity) {
         return 0;
@@ -40,11 +40,11 @@ int pci_array_reserve(void *array, size_t *capacity, size_t count, size_t size)
         }
         wanted *= 2;
     }
-    void *grown = reallocarray(*place, wanted, size);
+    void *grown = reallocarray(*at, wanted, size);
     if (!grown) {
         return -ENOMEM;
     }
-    *place = grown;
+    *at = grown;
     *capacity = wanted;
     return 0;
 }
@@ -332,8 +332,8 @@ static void attribute_remove(struct pci_elem *elem, struct pci_attribute *found)
 {
     free(found->key);
     free(found->value);
-    size_t place = (size_t) (found - elem->attributes);
-    memmove(found, found + 1, (--elem->nattributes - place) * sizeof(*found));
+    size_t at = (size_t) (found - elem->attributes);
+    memmove(found, found + 1, (--elem->nattributes - at) * sizeof(*found));
 }
 
 /* Reads the character at *TEXT and steps over it. False: it is not UTF-8, or not one of XML. */

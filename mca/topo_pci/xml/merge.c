@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Merges documents: what several processes of a host each saw becomes one tree. Elements are
- * matched level by level; a PCI device that both have at different places (a container that hides a
- * switch) keeps the deeper place, where more is known about it.
+ * matched level by level; a PCI device that both have at different depths (a container that hides a
+ * switch) stays at the deeper one, where more is known about it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool same(const struct pci_elem *a, const struct pci_elem *b)
             }
         }
     }
-    return true; /* gpu, nic, c2c: one in its place */
+    return true; /* gpu, nic, c2c: one of each below its parent */
 }
 
 static struct pci_elem *counterpart(const struct pci_elem *parent, const struct pci_elem *elem)
@@ -69,8 +69,8 @@ static bool is_above(const struct pci_elem *above, const struct pci_elem *elem)
     return elem;
 }
 
-/* The same PCI device below PLACE, at any depth. */
-static struct pci_elem *device_below(const struct pci_doc *doc, const struct pci_elem *place,
+/* The same PCI device below PARENT, at any depth. */
+static struct pci_elem *device_below(const struct pci_doc *doc, const struct pci_elem *parent,
                                      const struct pci_elem *elem)
 {
     struct pci_elem *found = NULL;
@@ -78,7 +78,7 @@ static struct pci_elem *device_below(const struct pci_doc *doc, const struct pci
         return NULL;
     }
     while ((found = pci_doc_next(doc, found, "pci"))) {
-        if (same_value(found, elem, "busid") && is_above(place, found->parent)) {
+        if (same_value(found, elem, "busid") && is_above(parent, found->parent)) {
             return found;
         }
     }
@@ -104,44 +104,44 @@ static int take_attributes(struct pci_elem *into, const struct pci_elem *from)
 struct merging {
     struct pci_doc *into;
     /* Where the element of FROM at each level went. */
-    struct pci_elem *place[PCI_DOC_MAX_DEPTH + 1];
+    struct pci_elem *merged[PCI_DOC_MAX_DEPTH + 1];
 };
 
 /*
- * The device ELEM elsewhere below the CPU of PLACE: INTO did not see the switch at PLACE, FROM did,
- * so the device moves there.
+ * The device ELEM elsewhere below the CPU of PARENT: INTO did not see the switch at PARENT, FROM
+ * did, so the device moves there.
  */
-static int device_moved(const struct pci_doc *doc, struct pci_elem *place,
+static int device_moved(const struct pci_doc *doc, struct pci_elem *parent,
                         const struct pci_elem *elem, struct pci_elem **moved)
 {
-    const struct pci_elem *cpu = place;
+    const struct pci_elem *cpu = parent;
     while (cpu && !pci_elem_is(cpu, "cpu")) {
         cpu = cpu->parent;
     }
     struct pci_elem *found = cpu ? device_below(doc, cpu, elem) : NULL;
-    if (!found || is_above(found, place)) {
+    if (!found || is_above(found, parent)) {
         return 0;
     }
-    int rc = pci_elem_move(found, place);
+    int rc = pci_elem_move(found, parent);
     *moved = rc ? NULL : found;
     return rc;
 }
 
 static int merge_element(struct merging *merging, const struct pci_elem *from)
 {
-    struct pci_elem *place = merging->place[from->depth - 1];
-    struct pci_elem *into = counterpart(place, from);
+    struct pci_elem *parent = merging->merged[from->depth - 1];
+    struct pci_elem *into = counterpart(parent, from);
     int rc = 0;
     if (!into) {
-        into = device_below(merging->into, place, from);
+        into = device_below(merging->into, parent, from);
     }
     if (!into) {
-        rc = device_moved(merging->into, place, from, &into);
+        rc = device_moved(merging->into, parent, from, &into);
     }
     if (!into && !rc) {
-        rc = pci_elem_append(merging->into, place, from->name, &into);
+        rc = pci_elem_append(merging->into, parent, from->name, &into);
     }
-    merging->place[from->depth] = into;
+    merging->merged[from->depth] = into;
     return rc ? rc : take_attributes(into, from);
 }
 
@@ -149,7 +149,7 @@ int pci_doc_merge(struct pci_doc *into, const struct pci_doc *from, struct pci_e
 {
     struct merging merging = {.into = into};
     struct pci_elem *elem = from->root;
-    merging.place[1] = into->root;
+    merging.merged[1] = into->root;
     int rc = take_attributes(into->root, from->root);
     while (!rc && (elem = pci_doc_next(from, elem, NULL))) {
         rc = merge_element(&merging, elem);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/util/hash.h"
-#include "mca/topo_pci/topo_pci_place.h"
+#include "mca/topo_pci/topo_pci_location.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
 static uint64_t text_hash(const char *text)
@@ -126,13 +126,13 @@ static int gpu_node_find(void)
     return node;
 }
 
-void topo_pci_place_find(const char *hostid, int domain, struct pci_map_place *place)
+void topo_pci_location_find(const char *hostid, int domain, struct pci_map_location *location)
 {
     int node = domain >= 0 ? domain : gpu_node_find();
 
     if (node < 0) {
         node = cpu_node_find();
     }
-    place->host = host_find(hostid);
-    place->domain = node < 0 ? 0 : (uint64_t) node;
+    location->host = host_find(hostid);
+    location->domain = node < 0 ? 0 : (uint64_t) node;
 }
