@@ -155,7 +155,17 @@ check "instances of divided GPUs: connected through host memory" says '\[serves\
 check "instances of divided GPUs: the message says why" says '\[no-peer\]'
 check "instances of divided GPUs: no error is told" silent 'gpuring ERROR'
 adopt_as_one "ranks on instances of divided GPUs"
-unset GPURING_STANDIN_MIG OMPI_MCA_coll_gpuring_verbose
+unset GPURING_STANDIN_MIG
+
+# What the driver says where ranks see different GPUs (Slurm, cgroups), and where it has no IPC.
+for fault in cuIpcOpenMemHandle_v2=1:1 cuIpcOpenMemHandle_v2=1:400 cuIpcGetMemHandle=1:801; do
+    GPURING_STANDIN_FAULTS=$fault mpi 120 2 matrix -n 1,1000,70001 -f 97 -s
+    check "$fault: connected through host memory" says '\[serves\] .*transport staged'
+    check "$fault: the message says why" says '\[no-peer\]'
+    check "$fault: that is no error" silent 'gpuring ERROR'
+    adopt_as_one "$fault"
+done
+unset OMPI_MCA_coll_gpuring_verbose
 
 # Memory of other sorts: no other process can map a pool's or mapped memory, nor needs to.
 for sort in managed pool vmm; do

@@ -42,6 +42,10 @@ static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_
     memcpy(header->hostname, transport->hostname, sizeof header->hostname);
     if (transport->region != NULL) {
         status = config->device_ops->export(config->device, transport->region, &header->region);
+        if (status == GPURING_ERR_UNSUPPORTED && transport->probes) {
+            memset(&header->region, 0, sizeof header->region); /* nobody can map it */
+            status = GPURING_OK;
+        }
     }
     if (status == GPURING_OK && transport->staged != NULL) {
         status = gpuring_device_host.export(transport->host, transport->staged, &header->staged);

@@ -34,7 +34,8 @@ static int find_end(struct gpuring_transport *transport, struct gpuring_conn *co
 {
     size_t needed =
         conn->direction == GPURING_NET_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
-    uint64_t room = blob->header.region.size;
+    uint64_t room = blob->header.region.size > 0 ? blob->header.region.size
+                                                 : blob->header.staged.size;
     struct gpuring_blob_entry entry;
     int status = gpuring_blob_find(transport, conn, blob, &entry);
 
@@ -82,6 +83,9 @@ static int map_region(struct gpuring_transport *transport, struct gpuring_peer *
     void *mapped = NULL;
     int status;
 
+    if (transport->probes && header->region.size == 0) { /* it cannot be exported */
+        return GPURING_OK;
+    }
     peer->far = transport->probes && config->may_map != NULL &&
                 !config->may_map(config->may_map_context, peer->local_rank);
     if (peer->far) {

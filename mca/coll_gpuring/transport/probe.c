@@ -301,9 +301,10 @@ static void warn_staged(const struct gpuring_transport *transport, const struct 
             level,
             "[no-peer] GPU %s (rank %d) and GPU %s (rank %d, pid %u) do not reach each other's "
             "memory: they are connected through pinned host memory, which is slower. "
-            "Containers must share the IPC namespace and see each other's GPUs; GPUs below "
-            "different root complexes may have no path (nvidia-smi topo -p2p w), and "
-            "instances of divided GPUs (MIG) have none",
+            "Each rank must see the GPUs of all ranks of its node (Slurm: --gpu-bind=none; "
+            "CUDA_VISIBLE_DEVICES may differ), and containers must share the IPC namespace; GPUs "
+            "below different root complexes may have no path (nvidia-smi topo -p2p w), and "
+            "instances of divided GPUs (MIG) and systems without CUDA IPC (WSL) have none",
             transport->gpu, transport->config.rank, peer->gpu, peer->rank, peer->pid);
     }
 }

@@ -92,6 +92,18 @@ void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer)
     free(found);
 }
 
+/* Systems without CUDA IPC are ordinary, too: WSL, Tegra. */
+static int get_handle(struct gpuring_device *device, CUdeviceptr base, CUipcMemHandle *handle)
+{
+    CUresult result = device->driver->ipc_get(handle, base);
+
+    if (result == CUDA_ERROR_NOT_SUPPORTED) {
+        gpuring_info("this system has no CUDA IPC");
+        return GPURING_ERR_UNSUPPORTED;
+    }
+    return gpuring_cuda_check(device, result, "export device memory to other processes (CUDA IPC)");
+}
+
 int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
                         struct gpuring_device_handle *handle)
 {
@@ -107,8 +119,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     status = gpuring_cuda_check(device, device->driver->address_range(&base, &size, address),
                                 "find the allocation of a buffer");
     if (status == GPURING_OK) {
-        status = gpuring_cuda_check(device, device->driver->ipc_get(&exported.handle, base),
-                                    "export device memory to other processes (CUDA IPC)");
+        status = get_handle(device, base, &exported.handle);
     }
     gpuring_cuda_leave(device);
     if (status == GPURING_OK) {
@@ -122,25 +133,20 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     return status;
 }
 
-/* Pairs without a path are ordinary: the transport finds another way, and says so. */
+/* Refused for many reasons, by as many codes: no path between the GPUs, a GPU that this process does
+ * not see (Slurm, cgroups), a namespace of its own. The transport finds another way, and says so. */
 static int map_memory(struct gpuring_device *device, const CUipcMemHandle *handle,
                       CUdeviceptr *base)
 {
-    static const char what[] = "map another process's device memory";
     CUresult result = device->driver->ipc_open(base, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     char text[256];
 
-    switch (result) {
-    case CUDA_ERROR_PEER_ACCESS_UNSUPPORTED:
-    case CUDA_ERROR_MAP_FAILED:
-    case CUDA_ERROR_NOT_SUPPORTED:
-    case CUDA_ERROR_INVALID_DEVICE:
-        gpuring_info("cannot %s: %s", what,
-                     gpuring_cuda_error(device->driver, result, text, sizeof text));
-        return GPURING_ERR_UNSUPPORTED;
-    default:
-        return gpuring_cuda_check(device, result, what);
+    if (result == CUDA_SUCCESS) {
+        return GPURING_OK;
     }
+    gpuring_info("cannot map another process's device memory: %s",
+                 gpuring_cuda_error(device->driver, result, text, sizeof text));
+    return GPURING_ERR_UNSUPPORTED;
 }
 
 /* Open a handle that is not in the list yet; called with the lock held and the context current. */
