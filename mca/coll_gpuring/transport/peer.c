@@ -34,8 +34,8 @@ static int find_end(struct gpuring_transport *transport, struct gpuring_conn *co
 {
     size_t needed =
         conn->direction == GPURING_NET_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
-    uint64_t room = blob->header.region.size > 0 ? blob->header.region.size
-                                                 : blob->header.staged.size;
+    uint64_t room =
+        blob->header.region.size > 0 ? blob->header.region.size : blob->header.staged.size;
     struct gpuring_blob_entry entry;
     int status = gpuring_blob_find(transport, conn, blob, &entry);
 

@@ -133,8 +133,9 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     return status;
 }
 
-/* Refused for many reasons, by as many codes: no path between the GPUs, a GPU that this process does
- * not see (Slurm, cgroups), a namespace of its own. The transport finds another way, and says so. */
+/* Refused for many reasons, by as many codes: no path between the GPUs, a GPU that this process
+ * does not see (Slurm, cgroups), a namespace of its own. The transport finds another way, and says
+ * so. */
 static int map_memory(struct gpuring_device *device, const CUipcMemHandle *handle,
                       CUdeviceptr *base)
 {
