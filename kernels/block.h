@@ -518,7 +518,7 @@ EXEC_FN int block_ll128(EXEC *x, const struct exec_piece *piece)
 
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece)
 {
-    switch (x->work->protocol) {
+    switch (exec_protocol(x)) {
     case GPURING_PROTOCOL_LL:
         return block_ll(x, piece);
     case GPURING_PROTOCOL_LL128:

@@ -79,6 +79,11 @@ EXEC_FN constexpr uint32_t exec_nthreads(const EXEC *)
     return GPURING_KERNEL_THREADS;
 }
 
+EXEC_FN constexpr uint32_t exec_protocol(const EXEC *)
+{
+    return R::protocol;
+}
+
 EXEC_FN void exec_barrier(const EXEC *)
 {
     __syncthreads();

@@ -37,6 +37,11 @@ EXEC_FN uint32_t exec_nthreads(const struct exec *x)
     return 1;
 }
 
+EXEC_FN uint32_t exec_protocol(const struct exec *x)
+{
+    return x->work->protocol;
+}
+
 EXEC_FN void exec_barrier(const struct exec *x)
 {
     (void) x;

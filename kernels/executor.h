@@ -12,7 +12,7 @@
  *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the state while it runs:
  *       uint64_t done, bytes; uint32_t step
  *       (In C++ builds a template of the reduction; EXEC_FN then begins with template <...>.)
- *   exec_thread(x), exec_nthreads(x)
+ *   exec_thread(x), exec_nthreads(x), exec_protocol(x)
  *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
  *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads
  *   exec_load_acquire(p)            64 bits, ordered system-wide
@@ -60,7 +60,7 @@ EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
 {
     uint64_t line = x->line_bytes;
 
-    switch (x->work->protocol) {
+    switch (exec_protocol(x)) {
     case GPURING_PROTOCOL_LL:
         return (bytes + 3) / 4 * 8;
     case GPURING_PROTOCOL_LL128:
@@ -122,7 +122,7 @@ EXEC_FN uint32_t exec_own_send(const EXEC *x, const struct exec_piece *piece, ui
 
 EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
 {
-    if (x->work->protocol != GPURING_PROTOCOL_SIMPLE && !recv->local) {
+    if (exec_protocol(x) != GPURING_PROTOCOL_SIMPLE && !recv->local) {
         return EXEC_OK; /* lines validate themselves */
     }
     while (recv->seen <= recv->step) {
@@ -185,7 +185,7 @@ EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 /* Does anybody look at the tail? Flagged lines within a node validate themselves. */
 EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_send *send)
 {
-    return x->work->protocol == GPURING_PROTOCOL_SIMPLE || send->local;
+    return exec_protocol(x) == GPURING_PROTOCOL_SIMPLE || send->local;
 }
 
 /*
@@ -198,7 +198,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
     uint32_t send = exec_own_send(x, piece, 0), recv = exec_own_recv(x, piece, 0);
     uint32_t used = (uint32_t) exec_slot_used(x, piece->bytes);
-    int fence = x->work->protocol == GPURING_PROTOCOL_SIMPLE && recv < noperands;
+    int fence = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && recv < noperands;
 
     exec_barrier(x);
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {

@@ -29,6 +29,11 @@ __asm__(".pushsection .rodata\n"
 
 static const uint8_t representations[GPURING_TYPE_COUNT][2] = {KERNELS_TYPES(REPRESENTATION)};
 
+/* The kernel of that name of each protocol. */
+#define NAME(PROTOCOL, protocol, name) \
+    [GPURING_PROTOCOL_##PROTOCOL] = "gpuring_" #protocol "_" name,
+#define NAMES(name) ((const char *const[GPURING_PROTOCOL_COUNT]){KERNELS_PROTOCOLS(NAME, name)})
+
 const char *gpuring_kernel_name(uint32_t type, uint32_t op, uint32_t protocol)
 {
     if (!gpuring_op_allows(op, type) || !gpuring_type_info(type)->device ||
@@ -38,9 +43,10 @@ const char *gpuring_kernel_name(uint32_t type, uint32_t op, uint32_t protocol)
     switch (KERNELS_CODE(op, representations[type][KERNELS_ORDERED(op)])) {
 #define FAST(operation, name, representation, size)                      \
     case KERNELS_CODE(GPURING_OP_##operation, KERNELS_##representation): \
-        return "gpuring_" #name "_" #representation;
+        return NAMES(#name "_" #representation)[protocol];
         KERNELS_FAST(FAST)
     default:
-        return gpuring_type_info(type)->size > 8 ? "gpuring_any_16" : "gpuring_any_8";
+        return gpuring_type_info(type)->size > 8 ? NAMES("any_16")[protocol]
+                                                 : NAMES("any_8")[protocol];
     }
 }

@@ -5,17 +5,40 @@
  * of --with-cuda-arch and PTX, embedded in the component. Built by kernels/local.mk.
  *
  * Every kernel has the signature
- *     extern "C" __global__ void NAME(struct gpuring_work *work)
+ *     extern "C" __global__ void NAME(struct gpuring_launch launch)
  * and runs lane i of the work in block i with GPURING_KERNEL_THREADS threads. It leaves when every
- * lane is final or has waited for work->patience nanoseconds. Work and lanes lie in pinned memory;
- * each block publishes its lane at last, by lane.turn, and touches nothing afterwards.
+ * lane is final or has waited for the work's patience, in nanoseconds. work.lanes lie in pinned
+ * memory: there each block leaves its lane's state, at last lane.turn, and touches nothing
+ * afterwards.
  */
 #ifndef GPURING_IMAGE_H
 #define GPURING_IMAGE_H
 
 #include <stdint.h>
 
+#include "kernels/work.h"
+
 #define GPURING_KERNEL_THREADS 512
+
+/*
+ * The parameters of a kernel: a GPU has them at once, where it would have to ask the host for the
+ * work, and then for the lane, a microsecond each. Those of lanes beyond are asked for. All drivers
+ * take 4 KiB (CUDA 12.1 on from compute capability 7.0 on 32,764 bytes, which cost time to copy at
+ * each launch, and are of use only to plans of more lanes, whose calls are long).
+ */
+#define GPURING_LAUNCH_LANES 32
+#define GPURING_LAUNCH_BYTES 4096
+
+struct gpuring_launch {
+    struct gpuring_work work;
+    struct gpuring_lane lanes[GPURING_LAUNCH_LANES]; /* copies of the work's first ones */
+};
+
+#if defined(__cplusplus)
+static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every driver takes it");
+#else
+_Static_assert(sizeof(struct gpuring_launch) <= GPURING_LAUNCH_BYTES, "every driver takes it");
+#endif
 
 extern const unsigned char gpuring_kernel_image[];
 

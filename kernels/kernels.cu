@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The CUDA kernels that kernels.h lists, all protocols in each. A kernel runs lane blockIdx.x of
+ * The CUDA kernels that kernels.h lists. A kernel runs lane blockIdx.x of
  * its work until the lane is final or has waited for the work's patience.
  */
 #include <stdint.h>
@@ -22,6 +22,17 @@ static __device__ __forceinline__ void block_copy(T *to, const T *from, uint32_t
 
     if (i < count * (uint32_t) (sizeof(T) / 8)) {
         reinterpret_cast<uint64_t *>(to)[i] = reinterpret_cast<const volatile uint64_t *>(from)[i];
+    }
+}
+
+/* The same of a parameter. */
+template <class T>
+static __device__ __forceinline__ void block_copy_parameter(T *to, const T *from, uint32_t first)
+{
+    uint32_t i = threadIdx.x - first;
+
+    if (i < (uint32_t) (sizeof(T) / 8)) {
+        reinterpret_cast<uint64_t *>(to)[i] = reinterpret_cast<const uint64_t *>(from)[i];
     }
 }
 
@@ -91,16 +102,33 @@ static __device__ __forceinline__ void block_turn_to_copies(struct block_shared 
     }
 }
 
-/* Works and lanes lie in host memory: they are read once. */
-template <class R> static __device__ __forceinline__ void block_run(struct gpuring_work *work)
+/*
+ * Copies the work, and the lane: the first lanes are parameters as well, the others are read where
+ * they are, in pinned memory of the host, which takes a microsecond longer.
+ */
+static __device__ __forceinline__ void block_take(struct block_shared *shared,
+                                                  const struct gpuring_launch *launch)
+{
+    block_copy_parameter(&shared->work, &launch->work, 0);
+    if (blockIdx.x < GPURING_LAUNCH_LANES) {
+        block_copy_parameter(&shared->lane, &launch->lanes[blockIdx.x], 32);
+    } else {
+        block_copy<struct gpuring_lane>(&shared->lane, &launch->work.lanes[blockIdx.x], 1, 32);
+    }
+}
+
+/* What a kernel is made for: a protocol, and what it folds (reduce.h). */
+template <uint32_t PROTOCOL, class F> struct kind : F {
+    static constexpr uint32_t protocol = PROTOCOL;
+};
+
+template <class R>
+static __device__ __forceinline__ void block_run(const struct gpuring_launch *launch)
 {
     __shared__ struct block_shared shared;
     struct block<R> x;
 
-    block_copy(&shared.work, work, 1, 0);
-    __syncthreads();
-    x.home = &shared.work.lanes[blockIdx.x];
-    block_copy(&shared.lane, x.home, 1, 0);
+    block_take(&shared, launch);
     __syncthreads();
     block_tables(&shared, &shared.lane);
     __syncthreads();
@@ -111,6 +139,7 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     __syncthreads();
     x.work = &shared.work;
     x.lane = &shared.lane;
+    x.home = &shared.work.lanes[blockIdx.x];
     x.type_size = R::size(shared.work.type);
     x.line_bytes = R::line_bytes;
     x.code = reduce_code(shared.work.type, shared.work.op);
@@ -124,15 +153,20 @@ template <class R> static __device__ __forceinline__ void block_run(struct gpuri
     }
 }
 
-#define KERNEL(name, ...)                                                   \
-    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) \
-        gpuring_##name(struct gpuring_work *work)                           \
-    {                                                                       \
-        block_run<__VA_ARGS__>(work);                                       \
+#define KERNEL(PROTOCOL, name, ...)                                          \
+    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1)  \
+        gpuring_##name(const __grid_constant__ struct gpuring_launch launch) \
+    {                                                                        \
+        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&launch);  \
     }
-#define KERNEL_FAST(op, name, representation, size) \
-    KERNEL(name##_##representation,                 \
+#define KERNEL_FAST(PROTOCOL, protocol, op, name, representation, size) \
+    KERNEL(PROTOCOL, protocol##_##name##_##representation,              \
            folding_one<KERNELS_CODE(GPURING_OP_##op, KERNELS_##representation), size>)
-KERNELS_FAST(KERNEL_FAST)
-KERNEL(any_8, folding_any<8>)
-KERNEL(any_16, folding_any<16>)
+#define KERNEL_ANY(PROTOCOL, protocol, size) \
+    KERNEL(PROTOCOL, protocol##_any_##size, folding_any<size>)
+
+#define KERNELS_FAST_OF(op, name, representation, size) \
+    KERNELS_PROTOCOLS(KERNEL_FAST, op, name, representation, size)
+KERNELS_FAST(KERNELS_FAST_OF)
+KERNELS_PROTOCOLS(KERNEL_ANY, 8)
+KERNELS_PROTOCOLS(KERNEL_ANY, 16)

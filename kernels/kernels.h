@@ -4,10 +4,11 @@
  * What the CUDA kernels fold, expanded by kernels.cu and image.c. Types with the same bits share a
  * reduction where the operation does not tell them apart: sums of int32 and uint32, say.
  *
- * The reductions of KERNELS_FAST have a kernel each, gpuring_OPERATION_REPRESENTATION, with the
- * fold inlined in every loop. All others share two kernels, gpuring_any_8 (elements of 1 to 8
- * bytes) and gpuring_any_16, that call one function with a switch: a kernel for each would take
- * minutes to compile and megabytes per architecture for types that are seldom reduced.
+ * The reductions of KERNELS_FAST have kernels of their own,
+ * gpuring_PROTOCOL_OPERATION_REPRESENTATION, with the fold inlined in every loop. All others share
+ * two kernels for each protocol, any_8 (elements of 1 to 8 bytes) and any_16, that call one
+ * function with a switch: a kernel for each would take minutes to compile and megabytes per
+ * architecture for types that are seldom reduced.
  */
 #ifndef GPURING_KERNELS_H
 #define GPURING_KERNELS_H
@@ -125,7 +126,7 @@ enum kernels_representation {
     KERNELS_PAIR(X, float_float)                           \
     KERNELS_PAIR(X, double_double)
 
-/* Those with a kernel of their own: X(OPERATION, operation, representation, element size). */
+/* Those with kernels of their own: X(OPERATION, operation, representation, element size). */
 #define KERNELS_FAST(X)  \
     X(SUM, sum, u32, 4)  \
     X(SUM, sum, u64, 8)  \
@@ -137,5 +138,10 @@ enum kernels_representation {
     X(MAX, max, f64, 8)  \
     X(MIN, min, f32, 4)  \
     X(MIN, min, f64, 8)
+
+/* A protocol has its own kernels, so that a cold one is short: X(PROTOCOL, its part of names, what
+ * the user of the list passes on). */
+#define KERNELS_PROTOCOLS(X, ...) \
+    X(SIMPLE, simple, __VA_ARGS__) X(LL, ll, __VA_ARGS__) X(LL128, ll128, __VA_ARGS__)
 
 #endif

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/image.h"
 #include "kernels/kernels.h"
 #include "kernels/work.h"
+#include "test/standin/task.h"
 
 #define FATBIN_MAGIC UINT32_C(0xba55ed50)
 
@@ -59,11 +59,12 @@ CUresult cuModuleUnload(CUmodule module)
 static bool is_kernel(const char *name)
 {
     static const char *const names[] = {
-#define NAME(op, operation, representation, size) "gpuring_" #operation "_" #representation,
-        KERNELS_FAST(NAME)
+#define NAME(PROTOCOL, protocol, name) "gpuring_" #protocol "_" name,
+#define NAMES(op, operation, representation, size) \
+    KERNELS_PROTOCOLS(NAME, #operation "_" #representation)
+        KERNELS_FAST(NAMES) KERNELS_PROTOCOLS(NAME, "any_8") KERNELS_PROTOCOLS(NAME, "any_16")
+#undef NAMES
 #undef NAME
-            "gpuring_any_8",
-        "gpuring_any_16",
     };
     bool found = false;
 
@@ -132,8 +133,7 @@ static bool reaches_lane(const struct gpuring_lane *lane)
 
 static bool reaches_work(const struct gpuring_work *work)
 {
-    bool ok = reaches(work, sizeof *work) &&
-              reaches(work->lanes, work->nlanes * sizeof *work->lanes) &&
+    bool ok = reaches(work->lanes, work->nlanes * sizeof *work->lanes) &&
               (work->abort == NULL ||
                reaches((const void *) (uintptr_t) work->abort, sizeof *work->abort));
 
@@ -149,17 +149,26 @@ static bool reaches_work(const struct gpuring_work *work)
     return ok;
 }
 
+/* The first lanes are given twice. */
+static bool alike(const struct gpuring_launch *launch)
+{
+    size_t first =
+        launch->work.nlanes < GPURING_LAUNCH_LANES ? launch->work.nlanes : GPURING_LAUNCH_LANES;
+
+    return memcmp(launch->lanes, launch->work.lanes, first * sizeof *launch->lanes) == 0;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared, CUstream stream,
                         void **arguments, void **extra)
 {
-    struct gpuring_work *work;
+    const struct gpuring_launch *launch = arguments[0];
+    const struct gpuring_work *work = &launch->work;
     const char *name;
 
     STANDIN_ENTER(launch);
     STANDIN_NEED_CONTEXT();
-    work = *(struct gpuring_work **) arguments[0];
     if (extra != NULL || shared != 0 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
         block_z != 1 || block_x != GPURING_KERNEL_THREADS) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -168,9 +177,13 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                       "the kernel was loaded in another context");
     STANDIN_REFUSE_IF(!reaches_work(work), CUDA_ERROR_ILLEGAL_ADDRESS,
                       "the work refers to memory that its context does not reach");
+    STANDIN_REFUSE_IF(standin_stream_priority(stream) >= 0, CUDA_ERROR_INVALID_VALUE,
+                      "the stream has no priority over others");
+    STANDIN_REFUSE_IF(!alike(launch), CUDA_ERROR_INVALID_VALUE,
+                      "the parameters are not the lanes in memory");
     name = gpuring_kernel_name(work->type, work->op, work->protocol);
     if (grid_x != work->nlanes || name == NULL || strcmp(name, function->name) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    return standin_enqueue(stream, function->name, work);
+    return standin_enqueue(stream, function->name, launch);
 }

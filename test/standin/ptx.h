@@ -56,7 +56,7 @@ struct ptx_counts {
 struct ptx_launch {
     const char *kernel;
     uint32_t blocks, threads; /* threads of a block: a multiple of 32, at most 992 */
-    const void *parameters;   /* one after the other, each naturally aligned */
+    const void *parameters;   /* one after the other, each naturally aligned; kept to the end */
     size_t bytes;
     uint64_t seed;  /* of the order in which threads run */
     uint64_t limit; /* instructions of warps; 0: none */

@@ -95,6 +95,9 @@ enum ptx_op {
 enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_PARAM };
 enum ptx_order { PTX_WEAK, PTX_RELAXED, PTX_ORDERED }; /* relaxed: volatile, too */
 
+/* Where addresses of a kernel's parameters begin, which all its threads share. */
+#define PTX_KERNEL_PARAMETERS (UINT32_C(1) << 30)
+
 /* Where generic addresses of shared memory begin: no memory of a host is there. */
 #define PTX_SHARED_WINDOW (UINT64_C(1) << 63)
 
@@ -124,7 +127,7 @@ struct ptx_inst {
 };
 
 struct ptx_variable {
-    uint32_t at, bytes; /* in shared memory, or among a thread's parameters */
+    uint32_t at, bytes; /* in shared memory, or among parameters: of a thread, or the kernel's */
 };
 
 #define PTX_PARAMETERS 8

@@ -125,6 +125,11 @@ static bool read_braces(struct ptx_parser *parser, unsigned count, unsigned byte
     return ptx_need(&parser->lex, "}");
 }
 
+static bool of_kernel(const struct ptx_symbol *symbol)
+{
+    return symbol->kind == PTX_PARAMETER && symbol->first >= PTX_KERNEL_PARAMETERS;
+}
+
 /* What else a mov may have: halves, special registers, addresses of variables. */
 static bool read_mov(struct ptx_parser *parser, struct ptx_inst *inst)
 {
@@ -161,7 +166,8 @@ static bool read_mov(struct ptx_parser *parser, struct ptx_inst *inst)
         }
     }
     symbol = lex->kind == PTX_NAME ? ptx_find(parser, lex->word, &index) : NULL;
-    if (symbol != NULL && symbol->kind == PTX_SHARED_VARIABLE && bytes >= 4) {
+    if (symbol != NULL && ((symbol->kind == PTX_SHARED_VARIABLE && bytes >= 4) ||
+                           (of_kernel(symbol) && bytes == 8))) {
         inst->sources[0] = constant(parser, symbol->first);
         ptx_next(lex);
         return !lex->failed;
@@ -247,7 +253,7 @@ static bool read_address(struct ptx_parser *parser, struct ptx_inst *inst)
         }
         inst->sources[0] = constant(parser, symbol->first);
         ptx_next(lex);
-    } else if (inst->space == PTX_PARAM ||
+    } else if ((inst->space == PTX_PARAM && inst->op != PTX_LD) ||
                !ptx_register(parser, inst->space == PTX_SHARED ? 4 : 8, inst->space == PTX_SHARED,
                              &inst->sources[0], NULL)) {
         return ptx_refuse(lex, "no address in this space");
@@ -255,8 +261,8 @@ static bool read_address(struct ptx_parser *parser, struct ptx_inst *inst)
     if (ptx_take(lex, "+") && !ptx_need_number(lex, &inst->offset)) {
         return false;
     }
-    if (inst->space == PTX_PARAM &&
-        (inst->offset < 0 ||
+    if (inst->space == PTX_PARAM && symbol != NULL && symbol->kind == PTX_PARAMETER &&
+        (inst->offset < 0 || (of_kernel(symbol) && inst->op != PTX_LD) ||
          inst->offset + inst->count * ptx_types[inst->from].bytes > symbol->count)) {
         return ptx_refuse(lex, "beyond the end of a parameter");
     }

@@ -118,14 +118,13 @@ static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *en
 }
 
 void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
-                     struct gpuring_work *work)
+                     const struct gpuring_launch *parameters)
 {
-    uint64_t parameter = (uintptr_t) work;
     struct ptx_launch launch = {.kernel = kernel,
-                                .blocks = work->nlanes,
+                                .blocks = parameters->work.nlanes,
                                 .threads = GPURING_KERNEL_THREADS,
-                                .parameters = &parameter,
-                                .bytes = sizeof parameter,
+                                .parameters = parameters,
+                                .bytes = sizeof *parameters,
                                 .seed = seed + (atomic_fetch_add(&launches, 1) << 20),
                                 .limit = LIMIT,
                                 .reach = reach,

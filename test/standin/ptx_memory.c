@@ -172,6 +172,25 @@ static bool check_race(const struct access *x, bool same)
     return true;
 }
 
+/* Addresses in registers are of the kernel's parameters, and within them. */
+static bool check_parameters(const struct access *x)
+{
+    if ((x->inst->sources[0] & PTX_CONSTANT) != 0) {
+        return true; /* looked at when it was read */
+    }
+    for (uint32_t left = x->active; left != 0; left &= left - 1) {
+        uint32_t lane = (uint32_t) __builtin_ctz(left);
+        uint64_t at = x->address[lane] - PTX_KERNEL_PARAMETERS;
+
+        if (at % x->bytes != 0 || at + x->bytes > x->warp->block->machine->launch->bytes) {
+            return ptx_fail(x->warp, PTX_ADDRESS, x->pc, lane,
+                            "reads %u bytes at %" PRIu64 " of the kernel's parameters", x->bytes,
+                            at);
+        }
+    }
+    return true;
+}
+
 static bool at_one_address(const struct access *x)
 {
     uint64_t first = x->address[__builtin_ctz(x->active)], differ = 0;
@@ -226,6 +245,10 @@ static uint8_t *place_of(const struct access *x, uint32_t lane)
     case PTX_SHARED:
         return warp->block->shared + x->address[lane];
     case PTX_PARAM:
+        if (x->address[lane] >= PTX_KERNEL_PARAMETERS) {
+            return (uint8_t *) (uintptr_t) warp->block->machine->launch->parameters +
+                   (x->address[lane] - PTX_KERNEL_PARAMETERS);
+        }
         return warp->parameters + lane * warp->block->machine->program->parameters +
                x->address[lane];
     default:
@@ -313,6 +336,9 @@ bool ptx_access(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
         for (int i = 0; i < PTX_LANES; i++) {
             x.address[i] &= PTX_SHARED_WINDOW - 1;
         }
+    }
+    if (x.space == PTX_PARAM && !check_parameters(&x)) {
+        return false;
     }
     same = x.space != PTX_PARAM && at_one_address(&x);
     if (x.space != PTX_PARAM &&

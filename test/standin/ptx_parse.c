@@ -252,6 +252,7 @@ static bool resolve_branches(struct ptx_parser *parser)
 static bool read_parameters(struct ptx_parser *parser)
 {
     struct ptx_function *function = parser->function;
+    uint32_t of_kernel = PTX_KERNEL_PARAMETERS;
 
     if (!ptx_need(&parser->lex, "(") || ptx_take(&parser->lex, ")")) {
         return !parser->lex.failed;
@@ -261,7 +262,8 @@ static bool read_parameters(struct ptx_parser *parser)
             return ptx_refuse(&parser->lex, "too many parameters");
         }
         ptx_need(&parser->lex, ".param");
-        if (!read_variable(parser, PTX_PARAMETER, &parser->parameters,
+        if (!read_variable(parser, PTX_PARAMETER,
+                           function->entry ? &of_kernel : &parser->parameters,
                            &function->parameters[function->nparameters++])) {
             return false;
         }

@@ -233,15 +233,7 @@ static void start_warp(struct ptx_warp *warp)
     warp->preds[PTX_PRED_TRUE] = UINT32_MAX;
     warp->preds_written[0] = warp->preds_written[PTX_PRED_TRUE] = UINT32_MAX;
     for (uint32_t i = 0; i < PTX_LANES; i++) {
-        const uint8_t *from = machine->launch->parameters;
-
         warp->pc[i] = machine->entry->first;
-        for (uint32_t p = 0; p < machine->entry->nparameters; p++) {
-            struct ptx_variable variable = machine->entry->parameters[p];
-
-            memcpy(warp->parameters + i * program->parameters + variable.at,
-                   from + variable.at - machine->entry->parameters[0].at, variable.bytes);
-        }
     }
 }
 

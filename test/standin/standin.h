@@ -142,7 +142,8 @@ void standin_wait_for_streams(void);
 void standin_end_streams(struct standin_owner owner);
 void standin_end_memory(struct standin_owner owner);
 /* task.c: a kernel, behind what the stream has to do already. */
-CUresult standin_enqueue(CUstream stream, const char *kernel, struct gpuring_work *work);
+struct gpuring_launch;
+CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_launch *launch);
 
 /* ptx_driver.c: are kernels interpreted from PTX; is there a text that is not understood (it has
  * been told); and one kernel. What it does wrong breaks the context, as on a GPU. */
@@ -150,7 +151,7 @@ struct ptx_machine;
 bool standin_ptx(void);
 bool standin_ptx_refused(void);
 void standin_ptx_run(struct ptx_machine **machine, struct CUctx_st *context, const char *kernel,
-                     struct gpuring_work *work);
+                     const struct gpuring_launch *parameters);
 
 /* context.c */
 enum {

@@ -13,6 +13,7 @@
 
 struct CUstream_st {
     struct standin_owner owner;
+    int priority;
     pthread_t thread;
     struct ptx_machine *machine; /* that thread's, if kernels are PTX */
     pthread_mutex_t lock;        /* guards all below */
@@ -89,7 +90,12 @@ struct standin_owner standin_stream_owner(CUstream stream)
     return stream->owner;
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
+int standin_stream_priority(CUstream stream)
+{
+    return stream->priority;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
     struct CUstream_st *created;
 
@@ -103,6 +109,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     created->owner = standin_own();
+    created->priority = priority;
     created->last = &created->first;
     pthread_mutex_init(&created->lock, NULL);
     pthread_cond_init(&created->change, NULL);

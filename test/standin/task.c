@@ -108,7 +108,7 @@ static void run_on_host(const struct gpuring_work *work)
 static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
                        struct CUctx_st *context)
 {
-    struct gpuring_work *work = task->work;
+    const struct gpuring_work *work = &task->launch->work;
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
     int gpu = gpu_acquire();
     uint64_t sent = sent_to_others(work);
@@ -117,7 +117,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
         nanosleep(&nap, NULL);
     }
     if (standin_ptx()) {
-        standin_ptx_run(machine, context, task->kernel, work);
+        standin_ptx_run(machine, context, task->kernel, task->launch);
     } else {
         run_on_host(work);
     }
@@ -129,6 +129,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
         __atomic_store_n(&work->lanes[i].turn, work->turn, __ATOMIC_RELEASE);
     }
     gpu_release(gpu);
+    free(task->launch);
 }
 
 static void run_copy(const struct standin_task *task)
@@ -159,10 +160,16 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
     standin_memory_close();
 }
 
-CUresult standin_enqueue(CUstream stream, const char *kernel, struct gpuring_work *work)
+CUresult standin_enqueue(CUstream stream, const char *kernel, const struct gpuring_launch *launch)
 {
+    struct gpuring_launch *copy = malloc(sizeof *copy);
+
+    if (copy == NULL) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *copy = *launch;
     return standin_stream_queue(
-        stream, (struct standin_task){.kind = TASK_KERNEL, .work = work, .kernel = kernel});
+        stream, (struct standin_task){.kind = TASK_KERNEL, .launch = copy, .kernel = kernel});
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream stream)

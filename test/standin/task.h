@@ -4,6 +4,7 @@
 #ifndef GPURING_STANDIN_TASK_H
 #define GPURING_STANDIN_TASK_H
 
+#include "kernels/image.h"
 #include "test/standin/standin.h"
 
 enum standin_task_kind { TASK_COPY, TASK_SET, TASK_KERNEL };
@@ -15,8 +16,8 @@ struct standin_task {
     size_t bytes;
     size_t rows, to_pitch, from_pitch; /* of a copy */
     unsigned char value;
-    struct gpuring_work *work;
-    const char *kernel; /* its name */
+    struct gpuring_launch *launch; /* a copy of the parameters */
+    const char *kernel;            /* its name */
     struct standin_task *next;
 };
 
@@ -28,5 +29,6 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
 CUresult standin_stream_queue(CUstream stream, struct standin_task description);
 /* The context that it was made in. */
 struct standin_owner standin_stream_owner(CUstream stream);
+int standin_stream_priority(CUstream stream);
 
 #endif

@@ -56,6 +56,11 @@ EXEC_FN uint32_t exec_nthreads(const EXEC *x)
     return x->nthreads;
 }
 
+EXEC_FN uint32_t exec_protocol(const EXEC *x)
+{
+    return x->work->protocol;
+}
+
 EXEC_FN void exec_barrier(EXEC *x)
 {
     pthread_barrier_wait(&x->shared->barrier);

@@ -36,7 +36,7 @@ static struct memory {
     struct gpuring_step steps[2];
     uint16_t refs[2 * PEERS + 2];
     struct gpuring_lane lane;
-    struct gpuring_work work;
+    struct gpuring_launch launch;
 } memory __attribute__((aligned(128)));
 
 static struct ptx_program *program;
@@ -51,13 +51,13 @@ static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *en
 
 static uint32_t run(void (*reads)(void *, uint64_t), struct ptx_counts *counts)
 {
-    uint64_t parameter = (uintptr_t) &memory.work;
     struct ptx_machine *machine = ptx_machine_create(program);
-    struct ptx_launch launch = {.kernel = "gpuring_sum_f32",
+    struct ptx_launch launch = {.kernel = gpuring_kernel_name(GPURING_TYPE_FLOAT, GPURING_OP_SUM,
+                                                              memory.launch.work.protocol),
                                 .blocks = 1,
                                 .threads = GPURING_KERNEL_THREADS,
-                                .parameters = &parameter,
-                                .bytes = sizeof parameter,
+                                .parameters = &memory.launch,
+                                .bytes = sizeof memory.launch,
                                 .seed = 1,
                                 .limit = 100000000,
                                 .reach = reach,
@@ -65,6 +65,7 @@ static uint32_t run(void (*reads)(void *, uint64_t), struct ptx_counts *counts)
                                 .counts = counts};
     struct ptx_fault fault;
 
+    memory.launch.lanes[0] = memory.lane;
     assert_non_null(machine);
     if (ptx_machine_run(machine, &launch, &fault) != PTX_OK) {
         fail_msg("%s", fault.text);
@@ -107,15 +108,15 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                         .nsteps = 2,
                                         .nstored = 2,
                                         .nchunks = 1};
-    memory.work = (struct gpuring_work){.input = memory.input,
-                                        .output = memory.output,
-                                        .type = GPURING_TYPE_FLOAT,
-                                        .op = GPURING_OP_SUM,
-                                        .protocol = protocol,
-                                        .nlanes = 1,
-                                        .turn = TURN,
-                                        .lanes = &memory.lane,
-                                        .patience = 1000000};
+    memory.launch.work = (struct gpuring_work){.input = memory.input,
+                                               .output = memory.output,
+                                               .type = GPURING_TYPE_FLOAT,
+                                               .op = GPURING_OP_SUM,
+                                               .protocol = protocol,
+                                               .nlanes = 1,
+                                               .turn = TURN,
+                                               .lanes = &memory.lane,
+                                               .patience = 1000000};
 }
 
 /* A direct exchange of eight ranks: what the peers send, all ones, is there already. */
@@ -194,6 +195,16 @@ static void test_fences(void **state)
     assert_int_equal(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).fences, 3);
 }
 
+/* Works and lanes are parameters: before the first store a block waits for its tables, and for the
+ * input. */
+static void test_loads_before_store(void **state)
+{
+    need_program(state);
+    for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        assert_true(count_exchange(protocol, 8).rounds <= 2);
+    }
+}
+
 /* What a block carries is what it has in flight by the latency. */
 static void test_loads_in_flight(void **state)
 {
@@ -223,7 +234,7 @@ static bool ends_at_once(uint64_t slots, uint64_t patience)
     memory.steps[0] = (struct gpuring_step){.noperands = 1, .flags = GPURING_STEP_STORE};
     memory.lane.nsteps = memory.lane.nstored = 1;
     memory.lane.count = slots * memory.lane.chunk;
-    memory.work.patience = patience;
+    memory.launch.work.patience = patience;
     looks = 0;
     arrivals = slots;
     return run(arrive, &counts) == GPURING_LANE_DONE;
@@ -280,6 +291,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fences),
+        cmocka_unit_test(test_loads_before_store),
         cmocka_unit_test(test_loads_in_flight),
         cmocka_unit_test(test_patience),
     };

@@ -53,6 +53,10 @@ static void test_vote(void **state)
 static void test_barrier(void **state)
 {
     (void) state;
+    /* A parameter whose number is computed. */
+    ptx_run_well("", "mov.b64 %rd5, pa; add.s64 %rd5, %rd5, 16; ld.param.u64 %rd6, [%rd5];\n"
+                     "mul.wide.u32 %rd5, %r0, 8; add.s64 %rd6, %rd6, %rd5; st.u64 [%rd6], 7;");
+    assert_int_equal(ptx_memory.out[PTX_TEST_THREADS - 1], 7);
     ptx_run_well("", "mov.u32 %r5, shared; shl.b32 %r6, %r0, 3; add.s32 %r5, %r5, %r6;\n"
                      "cvt.u64.u32 %rd5, %r0; st.shared.u64 [%r5], %rd5;\n"
                      "bar.sync 0;\n"
@@ -159,6 +163,8 @@ static void test_addresses(void **state)
                   "writes 1 bytes at 0x0,");
     ptx_run_badly("st.shared.u64 [shared+512], 1;", PTX_ADDRESS, "no variable is there");
     ptx_run_badly("mov.u32 %r5, 0; ld.shared.u64 %rd5, [%r5];", PTX_ADDRESS, "of shared memory");
+    ptx_run_badly("mov.b64 %rd5, pb; ld.param.u64 %rd6, [%rd5+16];", PTX_ADDRESS,
+                  "24 of the kernel's parameters");
 }
 
 static void test_barriers(void **state)

@@ -103,7 +103,7 @@ static CUstream make_stream(void)
 {
     CUstream stream;
 
-    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->stream_create(&stream, CU_STREAM_NON_BLOCKING, -1) == CUDA_SUCCESS);
     return stream;
 }
 
@@ -219,7 +219,8 @@ static void other_context(void)
 static void launch_with(const struct gpuring_step *steps, struct gpuring_work *work,
                         struct gpuring_lane *lane)
 {
-    void *arguments[] = {&work};
+    static struct gpuring_launch launch;
+    void *arguments[] = {&launch};
     CUfunction function;
     CUmodule module;
 
@@ -231,9 +232,12 @@ static void launch_with(const struct gpuring_step *steps, struct gpuring_work *w
                                   .op = GPURING_OP_SUM,
                                   .nlanes = 1,
                                   .lanes = lane};
+    launch.work = *work;
+    launch.lanes[0] = *lane;
     nothing_wrong();
     CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_sum_f32") == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_simple_sum_f32") ==
+                 CUDA_SUCCESS);
     CUDA_REQUIRE(driver->launch(function, 1, 1, 1, GPURING_KERNEL_THREADS, 1, 1, 0, make_stream(),
                                 arguments, NULL) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
@@ -288,7 +292,7 @@ static void no_kernel(void)
     CUmodule module;
 
     CUDA_REQUIRE(driver->module_load(&module, gpuring_kernel_image) == CUDA_SUCCESS);
-    CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_sum_f31") ==
+    CUDA_REQUIRE(driver->module_function(&function, module, "gpuring_simple_sum_f31") ==
                  CUDA_ERROR_NOT_FOUND);
 }
 

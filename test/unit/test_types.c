@@ -230,13 +230,13 @@ static void test_kernel_names(void **state)
         assert_true(used[i]);
     }
     assert_string_equal(gpuring_kernel_name(GPURING_TYPE_FLOAT, GPURING_OP_SUM, 0),
-                        "gpuring_sum_f32");
+                        "gpuring_simple_sum_f32");
     assert_string_equal(gpuring_kernel_name(GPURING_TYPE_INT32, GPURING_OP_SUM, 0),
-                        "gpuring_sum_u32");
+                        "gpuring_simple_sum_u32");
     assert_string_equal(gpuring_kernel_name(GPURING_TYPE_INT32, GPURING_OP_MAX, 0),
-                        "gpuring_any_8");
+                        "gpuring_simple_any_8");
     assert_string_equal(gpuring_kernel_name(GPURING_TYPE_DOUBLE_INT, GPURING_OP_MAXLOC, 0),
-                        "gpuring_any_16");
+                        "gpuring_simple_any_16");
     assert_null(gpuring_kernel_name(GPURING_TYPE_FLOAT, GPURING_OP_SUM, GPURING_PROTOCOL_COUNT));
     free(used);
 }

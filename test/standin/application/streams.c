@@ -36,7 +36,7 @@ static CUresult add(CUstream *stream, enum sort sort)
         if (known[i].stream != NULL) {
             continue;
         }
-        result = application_driver()->stream_create(stream, CU_STREAM_NON_BLOCKING);
+        result = application_driver()->stream_create(stream, CU_STREAM_NON_BLOCKING, 0);
         if (result == CUDA_SUCCESS) {
             known[i] = (struct known){*stream, standin_own(), sort};
         }

@@ -17,6 +17,12 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+/*
+ * The highest: what the application has queued on other streams makes our blocks wait as little as
+ * can be, while other ranks wait for them. Drivers take the nearest priority that they have.
+ */
+#define STREAM_PRIORITY (-100)
+
 static CUdeviceptr address_of(const void *pointer)
 {
     return (CUdeviceptr) (uintptr_t) pointer;
@@ -48,9 +54,10 @@ int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_str
     created->device = device;
     status = gpuring_cuda_enter(device);
     if (status == GPURING_OK) {
-        status = gpuring_cuda_check(
-            device, device->driver->stream_create(&created->stream, CU_STREAM_NON_BLOCKING),
-            "create a stream");
+        status = gpuring_cuda_check(device,
+                                    device->driver->stream_create(
+                                        &created->stream, CU_STREAM_NON_BLOCKING, STREAM_PRIORITY),
+                                    "create a stream");
         gpuring_cuda_leave(device);
     }
     if (status != GPURING_OK) {
@@ -109,9 +116,9 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     if (status != GPURING_OK) {
         return status;
     }
-    status = gpuring_cuda_check(device,
-                                device->driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING),
-                                "create a stream in the CUDA context of a buffer");
+    status = gpuring_cuda_check(
+        device, device->driver->stream_create(&way->stream, CU_STREAM_NON_BLOCKING, 0),
+        "create a stream in the CUDA context of a buffer");
     way->other = status == GPURING_OK;
     if (status != GPURING_OK) {
         gpuring_cuda_leave(device);

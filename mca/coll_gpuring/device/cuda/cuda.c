@@ -95,7 +95,7 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
     }
     if (status == GPURING_OK) {
         status = gpuring_cuda_check(
-            device, device->driver->stream_create(&device->uploads, CU_STREAM_NON_BLOCKING),
+            device, device->driver->stream_create(&device->uploads, CU_STREAM_NON_BLOCKING, 0),
             "create a stream");
         gpuring_cuda_leave(device);
     }

@@ -50,7 +50,7 @@
     X(copy_peer_async, cuMemcpyPeerAsync,                                                \
       (CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t, CUstream))                \
     X(copy_rows_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))            \
-    X(stream_create, cuStreamCreate, (CUstream *, unsigned int) )                        \
+    X(stream_create, cuStreamCreateWithPriority, (CUstream *, unsigned int, int) )       \
     X(stream_destroy, cuStreamDestroy_v2, (CUstream))                                    \
     X(stream_sync, cuStreamSynchronize, (CUstream))                                      \
     X(stream_query, cuStreamQuery, (CUstream))                                           \

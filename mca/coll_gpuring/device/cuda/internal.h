@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "kernels/image.h"
 #include "mca/coll_gpuring/device/cuda/driver.h"
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/util/list.h"
@@ -34,8 +35,9 @@ struct gpuring_device {
 struct gpuring_stream {
     struct gpuring_device *device;
     CUstream stream;
-    uint32_t turn;  /* of the last launch */
-    uint64_t asked; /* when the driver was asked last, or the launch made, ns */
+    uint32_t turn;                /* of the last launch */
+    uint64_t asked;               /* when the driver was asked last, or the launch made, ns */
+    struct gpuring_launch launch; /* its parameters */
 };
 
 /* device/cuda/context.c */
