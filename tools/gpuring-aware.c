@@ -7,8 +7,8 @@
  * buffers in host memory, the functions are Open MPI's. Both names of each are taken, so that
  * profilers and the Fortran functions of Open MPI, which call PMPI_, arrive here, too.
  *
- * What cannot be served returns an MPI error in place of a segmentation fault: one-sided calls,
- * whose buffers are used until later calls, and non-blocking ones on files.
+ * What is not served returns an MPI error in place of a segmentation fault: one-sided calls, whose
+ * buffers are used until later calls, non-blocking ones on files, and packing for other machines.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
@@ -283,37 +283,85 @@ static void say(const char *name)
     }
 }
 
-#define REFUSE(name, arguments, kind, object, buffer, count, type, ...) \
-    DEFINE(name, arguments)                                             \
-    {                                                                   \
-        REAL(name)                                                      \
-        if (on_gpu(buffer, count, type)) {                              \
-            say(#name);                                                 \
-            MPI_##kind##_call_errhandler(object, MPI_ERR_BUFFER);       \
-            return MPI_ERR_BUFFER;                                      \
-        }                                                               \
-        return real(__VA_ARGS__);                                       \
+/* found: that a buffer of the call is on a GPU. */
+#define REFUSE(name, arguments, kind, object, found, ...)         \
+    DEFINE(name, arguments)                                       \
+    {                                                             \
+        REAL(name)                                                \
+        if (found) {                                              \
+            say(#name);                                           \
+            MPI_##kind##_call_errhandler(object, MPI_ERR_BUFFER); \
+            return MPI_ERR_BUFFER;                                \
+        }                                                         \
+        return real(__VA_ARGS__);                                 \
     }
-#define TARGET MPI_Aint at, int n, MPI_Datatype target
-REFUSE(Put, (const void *buffer, int count, MPI_Datatype type, int rank, TARGET, MPI_Win win), Win,
-       win, buffer, count, type, buffer, count, type, rank, at, n, target, win)
-REFUSE(Get, (void *buffer, int count, MPI_Datatype type, int rank, TARGET, MPI_Win win), Win, win,
-       buffer, count, type, buffer, count, type, rank, at, n, target, win)
-REFUSE(Rput,
-       (const void *buffer, int count, MPI_Datatype type, int rank, TARGET, MPI_Win win,
-        MPI_Request *request),
-       Win, win, buffer, count, type, buffer, count, type, rank, at, n, target, win, request)
-REFUSE(Rget,
-       (void *buffer, int count, MPI_Datatype type, int rank, TARGET, MPI_Win win,
-        MPI_Request *request),
-       Win, win, buffer, count, type, buffer, count, type, rank, at, n, target, win, request)
-REFUSE(Accumulate,
-       (const void *buffer, int count, MPI_Datatype type, int rank, TARGET, MPI_Op op, MPI_Win win),
-       Win, win, buffer, count, type, buffer, count, type, rank, at, n, target, op, win)
-REFUSE(Raccumulate,
-       (const void *buffer, int count, MPI_Datatype type, int rank, TARGET, MPI_Op op, MPI_Win win,
-        MPI_Request *request),
-       Win, win, buffer, count, type, buffer, count, type, rank, at, n, target, op, win, request)
+#define BUFFER  buffer, count, type
+#define FROM    const void *buffer, int count, MPI_Datatype type
+#define INTO    void *buffer, int count, MPI_Datatype type
+#define RESULT  void *result, int results, MPI_Datatype result_type
+#define TARGET  MPI_Aint at, int n, MPI_Datatype target
+#define EITHER  on_gpu(BUFFER) || on_gpu(result, results, result_type)
+#define REQUEST MPI_Request *request
+
+/* One-sided calls. */
+#define REFUSE_WIN(name, arguments, found, ...) \
+    REFUSE(name, arguments, Win, win, found, __VA_ARGS__, win)
+#define REFUSE_RWIN(name, arguments, found, ...) \
+    REFUSE(name, arguments, Win, win, found, __VA_ARGS__, win, request)
+REFUSE_WIN(Put, (FROM, int rank, TARGET, MPI_Win win), on_gpu(BUFFER), BUFFER, rank, at, n, target)
+REFUSE_WIN(Get, (INTO, int rank, TARGET, MPI_Win win), on_gpu(BUFFER), BUFFER, rank, at, n, target)
+REFUSE_RWIN(Rput, (FROM, int rank, TARGET, MPI_Win win, REQUEST), on_gpu(BUFFER), BUFFER, rank, at,
+            n, target)
+REFUSE_RWIN(Rget, (INTO, int rank, TARGET, MPI_Win win, REQUEST), on_gpu(BUFFER), BUFFER, rank, at,
+            n, target)
+REFUSE_WIN(Accumulate, (FROM, int rank, TARGET, MPI_Op op, MPI_Win win), on_gpu(BUFFER), BUFFER,
+           rank, at, n, target, op)
+REFUSE_RWIN(Raccumulate, (FROM, int rank, TARGET, MPI_Op op, MPI_Win win, REQUEST), on_gpu(BUFFER),
+            BUFFER, rank, at, n, target, op)
+REFUSE_WIN(Get_accumulate, (FROM, RESULT, int rank, TARGET, MPI_Op op, MPI_Win win), EITHER, BUFFER,
+           result, results, result_type, rank, at, n, target, op)
+REFUSE_RWIN(Rget_accumulate, (FROM, RESULT, int rank, TARGET, MPI_Op op, MPI_Win win, REQUEST),
+            EITHER, BUFFER, result, results, result_type, rank, at, n, target, op)
+REFUSE_WIN(Fetch_and_op,
+           (const void *buffer, void *result, MPI_Datatype type, int rank, MPI_Aint at, MPI_Op op,
+            MPI_Win win),
+           on_gpu(buffer, 1, type) || on_gpu(result, 1, type), buffer, result, type, rank, at, op)
+REFUSE_WIN(Compare_and_swap,
+           (const void *buffer, const void *compare, void *result, MPI_Datatype type, int rank,
+            MPI_Aint at, MPI_Win win),
+           on_gpu(buffer, 1, type) || on_gpu(compare, 1, type) || on_gpu(result, 1, type), buffer,
+           compare, result, type, rank, at)
 REFUSE(Win_create,
        (void *base, MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, MPI_Win *win), Comm,
-       comm, base, size > 0, MPI_BYTE, base, size, unit, info, comm, win)
+       comm, on_gpu(base, size > 0, MPI_BYTE), base, size, unit, info, comm, win)
+REFUSE(Win_attach, (MPI_Win win, void *base, MPI_Aint size), Win, win,
+       on_gpu(base, size > 0, MPI_BYTE), win, base, size)
+
+/* Files: non-blocking calls, and those in two parts. */
+#define REFUSE_FILE(name, arguments, ...) \
+    REFUSE(name, arguments, File, file, on_gpu(BUFFER), file, __VA_ARGS__)
+REFUSE_FILE(File_iwrite, (MPI_File file, FROM, REQUEST), BUFFER, request)
+REFUSE_FILE(File_iwrite_all, (MPI_File file, FROM, REQUEST), BUFFER, request)
+REFUSE_FILE(File_iwrite_at, (MPI_File file, MPI_Offset at, FROM, REQUEST), at, BUFFER, request)
+REFUSE_FILE(File_iwrite_at_all, (MPI_File file, MPI_Offset at, FROM, REQUEST), at, BUFFER, request)
+REFUSE_FILE(File_iwrite_shared, (MPI_File file, FROM, REQUEST), BUFFER, request)
+REFUSE_FILE(File_iread, (MPI_File file, INTO, REQUEST), BUFFER, request)
+REFUSE_FILE(File_iread_all, (MPI_File file, INTO, REQUEST), BUFFER, request)
+REFUSE_FILE(File_iread_at, (MPI_File file, MPI_Offset at, INTO, REQUEST), at, BUFFER, request)
+REFUSE_FILE(File_iread_at_all, (MPI_File file, MPI_Offset at, INTO, REQUEST), at, BUFFER, request)
+REFUSE_FILE(File_iread_shared, (MPI_File file, INTO, REQUEST), BUFFER, request)
+REFUSE_FILE(File_write_all_begin, (MPI_File file, FROM), BUFFER)
+REFUSE_FILE(File_write_at_all_begin, (MPI_File file, MPI_Offset at, FROM), at, BUFFER)
+REFUSE_FILE(File_write_ordered_begin, (MPI_File file, FROM), BUFFER)
+REFUSE_FILE(File_read_all_begin, (MPI_File file, INTO), BUFFER)
+REFUSE_FILE(File_read_at_all_begin, (MPI_File file, MPI_Offset at, INTO), at, BUFFER)
+REFUSE_FILE(File_read_ordered_begin, (MPI_File file, INTO), BUFFER)
+
+/* In the format of other machines. */
+REFUSE(Pack_external, (const char format[], FROM, void *out, MPI_Aint size, MPI_Aint *position),
+       Comm, MPI_COMM_SELF, on_gpu(BUFFER) || on_gpu(out, size > 0, MPI_BYTE), format, BUFFER, out,
+       size, position)
+REFUSE(Unpack_external,
+       (const char format[], const void *in, MPI_Aint size, MPI_Aint *position, INTO), Comm,
+       MPI_COMM_SELF, on_gpu(BUFFER) || on_gpu(in, size > 0, MPI_BYTE), format, in, size, position,
+       BUFFER)

@@ -106,20 +106,96 @@ static void file(const char *folder)
                   "MPI_File_write_at_all and MPI_File_read_at");
 }
 
-static void refused(void)
+static int refusals, others;
+
+static void count(int code)
 {
-    int window[4], class_put = 0, class_create = 0;
+    int class = 0;
+
+    MPI_Error_class(code, &class);
+    refusals += class == MPI_ERR_BUFFER;
+    others += class != MPI_ERR_BUFFER;
+}
+
+static void refused_windows(void)
+{
+    int *window, on_host = 0;
+    MPI_Request request;
     MPI_Win win, none;
 
-    MPI_Win_create(window, sizeof window, sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_allocate(sizeof *window, sizeof *window, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win);
+    window[0] = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
-    MPI_Win_fence(0, win);
-    MPI_Error_class(MPI_Put(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, win), &class_put);
-    MPI_Win_fence(0, win);
+    MPI_Win_lock_all(0, win);
+    count(MPI_Put(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    count(MPI_Get(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, win));
+    count(MPI_Accumulate(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win));
+    count(MPI_Rput(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, win, &request));
+    count(MPI_Rget(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, win, &request));
+    count(MPI_Raccumulate(gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win, &request));
+    count(
+        MPI_Get_accumulate(&on_host, 1, MPI_INT, gpu, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win));
+    count(MPI_Rget_accumulate(gpu, 1, MPI_INT, &on_host, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win,
+                              &request));
+    count(MPI_Fetch_and_op(&on_host, gpu, MPI_INT, 0, 0, MPI_SUM, win));
+    count(MPI_Compare_and_swap(&on_host, gpu, &on_host, MPI_INT, 0, 0, win));
+    MPI_Fetch_and_op(&(int){1}, &on_host, MPI_INT, 0, 0, MPI_SUM, win); /* the same, on the host */
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    harness_check(harness_rank != 0 || window[0] == harness_size,
+                  "one-sided calls on host memory work");
     MPI_Win_free(&win);
-    MPI_Error_class(MPI_Win_create(gpu, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &none), &class_create);
-    harness_check(class_put == MPI_ERR_BUFFER && class_create == MPI_ERR_BUFFER,
-                  "one-sided calls on GPU memory are MPI errors");
+    count(MPI_Win_create(gpu, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &none));
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    count(MPI_Win_attach(win, gpu, 8));
+    MPI_Win_free(&win);
+}
+
+static void refused_files(const char *folder)
+{
+    MPI_Request request;
+    char path[4096];
+    MPI_File f;
+
+    snprintf(path, sizeof path, "%s/refused", folder);
+    MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f);
+    count(MPI_File_iwrite(f, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iwrite_all(f, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iwrite_at(f, 0, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iwrite_at_all(f, 0, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iwrite_shared(f, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iread(f, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iread_all(f, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iread_at(f, 0, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iread_at_all(f, 0, gpu, 1, MPI_INT, &request));
+    count(MPI_File_iread_shared(f, gpu, 1, MPI_INT, &request));
+    count(MPI_File_write_all_begin(f, gpu, 1, MPI_INT));
+    count(MPI_File_write_at_all_begin(f, 0, gpu, 1, MPI_INT));
+    count(MPI_File_write_ordered_begin(f, gpu, 1, MPI_INT));
+    count(MPI_File_read_all_begin(f, gpu, 1, MPI_INT));
+    count(MPI_File_read_at_all_begin(f, 0, gpu, 1, MPI_INT));
+    count(MPI_File_read_ordered_begin(f, gpu, 1, MPI_INT));
+    MPI_File_close(&f);
+}
+
+static void refused(const char *folder)
+{
+    MPI_Aint at = 0;
+    char packed[64];
+
+    if (harness_size > 1) { /* Open MPI 4.1 makes no windows of one rank without RDMA */
+        refused_windows();
+    }
+    refused_files(folder);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    count(MPI_Pack_external("external32", gpu, 1, MPI_INT, packed, sizeof packed, &at));
+    count(MPI_Unpack_external("external32", packed, sizeof packed, &at, gpu, 1, MPI_INT));
+    harness_check(refusals == (harness_size > 1 ? 30 : 18) && others == 0,
+                  "one-sided calls, non-blocking ones on files, and packing for other machines are "
+                  "MPI errors: %d are, %d are not",
+                  refusals, others);
 }
 
 int main(int argc, char **argv)
@@ -141,7 +217,7 @@ int main(int argc, char **argv)
     }
     replace();
     file(argv[1]);
-    refused();
+    refused(argv[1]);
     harness_free(gpu);
     harness_free(gpu_too);
     MPI_Type_free(&every_other);
