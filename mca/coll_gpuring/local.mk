@@ -86,7 +86,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/verbs/post.c \
     mca/coll_gpuring/net/verbs/rail.c \
     mca/coll_gpuring/net/verbs/verbs.c \
-    mca/coll_gpuring/net/verbs/verbs.h \
+    mca/coll_gpuring/net/verbs/internal.h \
     mca/coll_gpuring/net/verbs/events.c
 endif
 if GPURING_HAVE_UCX
@@ -95,7 +95,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/ucx/data.c \
     mca/coll_gpuring/net/ucx/link.c \
     mca/coll_gpuring/net/ucx/ucx.c \
-    mca/coll_gpuring/net/ucx/ucx.h
+    mca/coll_gpuring/net/ucx/internal.h
 endif
 
 # engine, topology, and what else needs no Open MPI

@@ -26,6 +26,7 @@ static void module_construct(mca_coll_gpuring_module_t *module)
 static void module_destruct(mca_coll_gpuring_module_t *module)
 {
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
+    gpuring_progress_forget(module->serve);
     gpuring_serve_close(module);
     gpuring_oob_free(module->staging.oob);
     gpuring_engine_destroy(module->engine);

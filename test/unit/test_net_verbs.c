@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/net/list.h"
-#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/net/verbs/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"

@@ -281,9 +281,11 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
 
 void gpuring_progress_forget(struct gpuring_serve *serve)
 {
-    pthread_mutex_lock(&working.lock);
-    gpuring_list_remove(&serve->node);
-    pthread_mutex_unlock(&working.lock);
+    if (serve != NULL) {
+        pthread_mutex_lock(&working.lock);
+        gpuring_list_remove(&serve->node);
+        pthread_mutex_unlock(&working.lock);
+    }
 }
 
 void gpuring_progress_close(void)

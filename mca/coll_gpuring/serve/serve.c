@@ -31,7 +31,6 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     if (serve == NULL) {
         return;
     }
-    gpuring_progress_forget(serve);
     gpuring_queue_fini(&serve->queue);
     gpuring_wireup_free(module->wireup);
     gpuring_oob_free(module->oob);

@@ -76,7 +76,8 @@ void gpuring_progress_start(struct gpuring_item *item);
 int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           enum gpuring_form form, enum gpuring_reason *reason);
 
-/* The module goes: the callback looks at its queue no more. At close: no callback any more. */
+/* The module goes (NULL: it serves nothing): the callback looks at its queue no more. At close: no
+ * callback any more. */
 void gpuring_progress_forget(struct gpuring_serve *serve);
 void gpuring_progress_close(void);
 

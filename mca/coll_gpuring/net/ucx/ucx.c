@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The net `ucx`: the process's worker, its devices, its progress. */
-#include "mca/coll_gpuring/net/ucx/ucx.h"
+#include "mca/coll_gpuring/net/ucx/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

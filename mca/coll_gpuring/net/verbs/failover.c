@@ -2,14 +2,14 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Rails and links that fail: their state, what is said of it (both hosts, device, port, status,
- * remedy), and how a link goes on; verbs.h has the plan of it. Only the state changes in the midst
- * of whatever found the failure; what follows from it is done in the next pass. Everything said to
- * the peer may be said twice, for the rail that carried it may fail as well.
+ * remedy), and how a link goes on; internal.h has the plan of it. Only the state changes in the
+ * midst of whatever found the failure; what follows from it is done in the next pass. Everything
+ * said to the peer may be said twice, for the rail that carried it may fail as well.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/net/verbs/internal.h"
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 
 #include "mca/coll_gpuring/net/list.h"
-#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/net/verbs/internal.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/net/verbs/internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define ASK_EVERY     4    /* sends: how many may pass unreported while a report is awaited */
@@ -223,16 +223,10 @@ static void probe_rails(struct gpuring_net_link *link, uint64_t now, bool slept)
     }
 }
 
-void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now)
+void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept)
 {
-    bool slept = now - net->watched_ns > 2 * IDLE_NS; /* nobody polled: silence means nothing */
     struct gpuring_net_link *link;
 
-    if (now - net->watched_ns < IDLE_NS / 4) {
-        return;
-    }
-    net->watched_ns = now;
-    gpuring_verbs_events(net);
     GPURING_NET_EACH_LINK(net, link)
     {
         if (link->connected && link->base.conn != NULL && !link->peer_closed &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The net `verbs`: opening, progress, waiting. */
-#include "mca/coll_gpuring/net/verbs/verbs.h"
+#include "mca/coll_gpuring/net/verbs/internal.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +13,9 @@
 #include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+#define WATCH_NS UINT64_C(250000000)
+#define SLEPT_NS UINT64_C(2000000000) /* without a poll: silence means nothing */
 
 struct gpuring_verbs gpuring_verbs;
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
@@ -114,10 +117,22 @@ static const struct gpuring_net_devices *verbs_devices(const struct gpuring_net 
     return &net->devices;
 }
 
+/* Some times a second: what adapters report, and links on which nothing happens. */
+static void watch(struct gpuring_net *net, uint64_t now)
+{
+    uint64_t passed = now - net->watched_ns;
+
+    if (passed >= WATCH_NS) {
+        net->watched_ns = now;
+        gpuring_verbs_events(net);
+        gpuring_verbs_probe_idle(net, now, passed > SLEPT_NS);
+    }
+}
+
 static int verbs_poll(struct gpuring_net *net)
 {
     if (gpuring_verbs_completions(net) == 0) {
-        gpuring_verbs_probe_idle(net, gpuring_now_ns());
+        watch(net, gpuring_now_ns());
     }
     if (net->recovering > 0) {
         gpuring_verbs_recover_all(net, gpuring_now_ns());

@@ -11,8 +11,8 @@
  * Everything below is guarded by the gate. UCX calls back only from its progress, flush and
  * send functions, hence always under the gate.
  */
-#ifndef GPURING_NET_UCX_UCX_H
-#define GPURING_NET_UCX_UCX_H
+#ifndef GPURING_NET_UCX_INTERNAL_H
+#define GPURING_NET_UCX_INTERNAL_H
 
 #include <ucp/api/ucp.h>
 

@@ -35,8 +35,8 @@
  *
  * Everything below is guarded by the gate.
  */
-#ifndef GPURING_NET_VERBS_VERBS_H
-#define GPURING_NET_VERBS_VERBS_H
+#ifndef GPURING_NET_VERBS_INTERNAL_H
+#define GPURING_NET_VERBS_INTERNAL_H
 
 #include <infiniband/verbs.h>
 
@@ -320,10 +320,11 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
                        uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
-/* Tell the peer that this end gives up. */
+/* Report to the peer that this end gives up. */
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
-/* Look after rails on which nothing happens. */
-void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now);
+/* Look after rails on which nothing happens. slept: nobody has polled, so that silence means
+ * nothing. */
+void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept);
 /* Send nothing, of which a report comes. */
 void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 /* Post a slot (again), a credit, or a control message; as the net's post does. */
