@@ -28,7 +28,6 @@ struct gpuring_process {
     struct gpuring_device *device;
     int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */
     struct gpuring_proxy *proxy; /* NULL until a network is opened (net_select.h) */
-    bool progress_registered;
 };
 extern struct gpuring_process gpuring_process;
 

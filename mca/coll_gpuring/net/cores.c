@@ -27,18 +27,13 @@ static bool next_number(const char **at, int *number)
     return true;
 }
 
-bool gpuring_cores_parse(const char *text, cpu_set_t *cores, const char **bad)
+bool gpuring_cores_parse(const char *text, cpu_set_t *cores)
 {
     const char *at = text;
     int first, last;
 
     CPU_ZERO(cores);
     for (;;) {
-        const char *item = at;
-
-        if (bad != NULL) {
-            *bad = item;
-        }
         if (!next_number(&at, &first)) {
             return false;
         }
@@ -71,7 +66,7 @@ bool gpuring_cores_wish_valid(const char *wish)
     cpu_set_t cores;
 
     return wish == NULL || *wish == '\0' || wish_is(wish, "auto") || wish_is(wish, "none") ||
-           gpuring_cores_parse(wish, &cores, NULL);
+           gpuring_cores_parse(wish, &cores);
 }
 
 /* Of `from`, what is not in `without`. */
@@ -112,7 +107,7 @@ void gpuring_cores_choose(const struct gpuring_cores_facts *facts,
     memset(choice, 0, sizeof *choice);
     if (wish_is(facts->wish, "none")) {
         choice->why = "coll_gpuring_proxy_cpu=none";
-    } else if (facts->wish == NULL || !gpuring_cores_parse(facts->wish, &asked, NULL)) {
+    } else if (facts->wish == NULL || !gpuring_cores_parse(facts->wish, &asked)) {
         choose_automatically(facts, choice);
     } else {
         CPU_AND(&choice->cores, &asked, &facts->allowed);
@@ -140,7 +135,7 @@ void gpuring_cores_near(const char *root, const char *pci_bus_id, cpu_set_t *cor
         gpuring_net_line(line, sizeof line, "%s/bus/pci/devices/%s/local_cpulist", root,
                          pci_bus_id);
     }
-    if (line[0] == '\0' || !gpuring_cores_parse(line, cores, NULL)) {
+    if (line[0] == '\0' || !gpuring_cores_parse(line, cores)) {
         CPU_ZERO(cores);
     }
 }

@@ -15,9 +15,9 @@
 
 /*
  * A list of cores as Linux writes them: "0" or "0,4-7", also with the end of a line. False if it is
- * none, or is empty; *bad (may be NULL) then points to what does not fit.
+ * none, or is empty.
  */
-bool gpuring_cores_parse(const char *text, cpu_set_t *cores, const char **bad);
+bool gpuring_cores_parse(const char *text, cpu_set_t *cores);
 
 /* The value of a parameter: "auto", "none" (no choice) or a list. NULL and "" are "auto". */
 bool gpuring_cores_wish_valid(const char *wish);
