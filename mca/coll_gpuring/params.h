@@ -143,9 +143,6 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     CHOICE(verbs_mtu, 0, 5, LOCAL, mtu,                                                            \
            "Largest packet of verbs connections in bytes (the smaller one of both ends counts); "  \
            "auto: what the port is set to")                                                        \
-    INT(ucx_rails, 0, 5, LOCAL, 0, 16,                                                             \
-        "Network devices over which UCX spreads one connection, at most; 0: as "                   \
-        "UCX_MAX_RNDV_RAILS and UCX_MAX_EAGER_RAILS say")                                          \
     TEXT(proxy_cpu, "auto", 5, LOCAL,                                                              \
          "Cores of the progress thread: auto (near the network device and where no rank runs, if " \
          "there are such cores), none (where its process runs), or a list: 3 or 0,4-7")            \

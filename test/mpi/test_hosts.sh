@@ -63,14 +63,17 @@ for how in killed late; do
 done
 options=
 
-# Two cables: UCX uses both interfaces for a connection where it is told so, and one otherwise. Its
-# own log says which; what each cable carries is only shown, for that is up to the kernel's routes:
+# Two cables: UCX uses so many interfaces for a connection as its variables say. Its own log says
+# which; what each cable carries is only shown, for that is up to the kernel's routes:
 # UCX 1.13 may pair interfaces so that both lanes reach the peer by one cable.
 export TWO_HOSTS_CABLES=2
 export TWO_HOSTS_COUNTERS="$work/counters"
 for rails in 1 2; do
-    options="--mca coll_gpuring_ucx_rails $rails --mca coll_gpuring_net ucx"
-    options="$options -x GPURING_UCX_TLS=tcp,self -x UCX_LOG_LEVEL=info"
+    options="--mca coll_gpuring_net ucx -x GPURING_UCX_TLS=tcp,self -x UCX_LOG_LEVEL=info"
+    for kind in EAGER RNDV; do # LANES in later versions
+        options="$options -x GPURING_UCX_MAX_${kind}_RAILS=$rails"
+        options="$options -x GPURING_UCX_MAX_${kind}_LANES=$rails"
+    done
     hosts 240 1 matrix -n 1048579 -f 60 -s
     adopt_as_one "2 cables, 1 Mi + 3 elements, $rails rails"
     sed 's/^/# /' "$work/counters"

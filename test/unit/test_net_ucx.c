@@ -56,14 +56,13 @@ static int exchange(int fd, const void *mine, size_t bytes, void *theirs, size_t
 }
 
 static struct gpuring_gate gate = GPURING_GATE_INIT; /* of each process by itself */
-static int ucx_rails;                                /* of the nets that side_open opens */
 
 static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd)
 {
     static uint8_t process[16384], peer_process[16384];
     uint8_t handle[GPURING_NET_HANDLE_BYTES], peer_handle[GPURING_NET_HANDLE_BYTES];
-    const struct gpuring_net_config config = {
-        .gate = &gate, .local_host = sender ? "sender" : "receiver", .ucx_rails = ucx_rails};
+    const struct gpuring_net_config config = {.gate = &gate,
+                                              .local_host = sender ? "sender" : "receiver"};
     const struct gpuring_proxy_config waits = {.gate = &gate, .spin_us = -1, .yield_us = -1};
     size_t peer_bytes = sizeof peer_handle;
     size_t process_bytes = sizeof process, peer_process_bytes = sizeof peer_process;
@@ -206,21 +205,15 @@ static void test_rails(void **state)
 {
     (void) state;
     setenv("GPURING_UCX_TLS", "tcp", 1);
-    ucx_rails = 4;
+    setenv("GPURING_UCX_MAX_EAGER_RAILS", "4", 1); /* LANES in later versions */
+    setenv("GPURING_UCX_MAX_EAGER_LANES", "4", 1);
     assert_true(run_pair(transfer_side, 1 << 20));
-    ucx_rails = 0;
+    unsetenv("GPURING_UCX_MAX_EAGER_RAILS");
+    unsetenv("GPURING_UCX_MAX_EAGER_LANES");
     unsetenv("GPURING_UCX_TLS");
 }
 
 /* What this UCX says or refuses is decided by functions put in its place, in the children only. */
-static ucs_status_t refuse_option(ucp_config_t *config, const char *name, const char *value)
-{
-    (void) config;
-    (void) value;
-    return strstr(name, "_RAILS") != NULL || strstr(name, "_LANES") != NULL ? UCS_ERR_NO_ELEM
-                                                                            : UCS_OK;
-}
-
 static ucs_status_t refuse_endpoint(ucp_worker_h worker, const ucp_ep_params_t *params,
                                     ucp_ep_h *ep)
 {
@@ -307,7 +300,6 @@ static bool refuses_few_descriptors(const struct gpuring_net_config *config)
 static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
 {
     const struct gpuring_net_config usual = {.gate = &gate, .local_host = "here"};
-    const struct gpuring_net_config rails = {.gate = &gate, .local_host = "here", .ucx_rails = 2};
     struct gpuring_net *net = NULL;
     const char *why;
     struct side side;
@@ -318,9 +310,6 @@ static bool abilities_side(int fd, bool sender, uint64_t slot_bytes)
     good = good && check(device_memory(&usual, true), "a UCX with CUDA") &&
            check(device_memory(&usual, false), "a UCX without CUDA");
     good = good && check(refuses_few_descriptors(&usual), "too few descriptors");
-    gpuring_ucx.ucp_config_modify = refuse_option;
-    good = good && check(gpuring_net_ucx.open(&rails, &net) == GPURING_ERR_UNSUPPORTED, "rails") &&
-           check(log_says("[ucx-rails]"), "text of rails");
     gpuring_ucx.ucp_worker_create = refuse_worker;
     good = good && check(gpuring_net_ucx.open(&usual, &net) == GPURING_ERR_NOMEM, "no worker") &&
            check(log_says("[ucx-call] UCX on here cannot create a worker"), "text of no worker");

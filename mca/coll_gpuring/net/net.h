@@ -80,7 +80,6 @@ struct gpuring_net_config {
     int verbs_mtu;             /* at most, an enum ibv_mtu; 0: the port's */
     int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
     int verbs_spares;          /* further ports that a link may fail over to */
-    int ucx_rails;             /* devices a connection is spread over, at most; 0: UCX's choice */
     bool ucx_no_rdma;          /* UCX is to leave RDMA devices alone */
     const char *local_host;    /* for messages */
 };

@@ -146,7 +146,6 @@ static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
         .verbs_traffic_class = gpuring_params.verbs_tc,
         .verbs_pkey = gpuring_params.verbs_pkey,
         .verbs_mtu = gpuring_params.verbs_mtu,
-        .ucx_rails = gpuring_params.ucx_rails,
         .ucx_no_rdma = no_rdma,
         .local_host = gpuring_process.hostname,
     };

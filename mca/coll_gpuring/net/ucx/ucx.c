@@ -83,26 +83,6 @@ static const char *option_given(const char *name)
     return value != NULL ? value : getenv(variable + strlen("GPURING_"));
 }
 
-/* Spread a connection over so many devices; the options' names differ between versions of UCX. */
-static int set_rails(const struct gpuring_net *net, ucp_config_t *config, int rails)
-{
-    static const char *const options[][2] = {{"MAX_RNDV_RAILS", "MAX_RNDV_LANES"},
-                                             {"MAX_EAGER_RAILS", "MAX_EAGER_LANES"}};
-    char value[16];
-
-    snprintf(value, sizeof value, "%d", rails);
-    for (int i = 0; i < 2; i++) {
-        if (gpuring_ucx.ucp_config_modify(config, options[i][0], value) != UCS_OK &&
-            gpuring_ucx.ucp_config_modify(config, options[i][1], value) != UCS_OK) {
-            gpuring_error("[ucx-rails] UCX on %s does not take %s=%s: coll_gpuring_ucx_rails needs "
-                          "another version of it; 0 leaves the number of devices to UCX",
-                          net->base.host, options[i][0], value);
-            return GPURING_ERR_UNSUPPORTED;
-        }
-    }
-    return GPURING_OK;
-}
-
 /*
  * UCX is to leave RDMA devices alone if they are made by software, for its transports do not
  * connect there, and if verbs has failed to connect the ranks. It does not report an error: when an
@@ -169,7 +149,7 @@ static bool goes_by_tcp(const struct gpuring_net *net)
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
  * after it now and then, by default so rarely that applications would seem to hang.
  */
-static int configure(const struct gpuring_net *net, ucp_config_t *config, int rails)
+static void configure(const struct gpuring_net *net, ucp_config_t *config)
 {
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
         /* Without effect where this UCX has no such option. */
@@ -181,7 +161,6 @@ static int configure(const struct gpuring_net *net, ucp_config_t *config, int ra
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
         gpuring_debug("UCX on %s goes by TCP: no rendezvous", net->base.host);
     }
-    return rails > 0 ? set_rails(net, config, rails) : GPURING_OK;
 }
 
 /*
@@ -194,23 +173,17 @@ static int open_context(struct gpuring_net *net, const struct gpuring_net_config
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "gpuring"};
     ucp_config_t *config;
-    int result;
     ucs_status_t status = gpuring_ucx.ucp_config_read("GPURING", NULL, &config);
 
     if (status != UCS_OK) {
         return ucx_error(net->base.host, "read its configuration", status);
     }
     avoid_rdma(net, config, wish->ucx_no_rdma);
-    result = configure(net, config, wish->ucx_rails);
-    if (result == GPURING_OK) {
-        status = gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
-                                              &net->context);
-        if (status != UCS_OK) {
-            result = ucx_error(net->base.host, "start", status);
-        }
-    }
+    configure(net, config);
+    status =
+        gpuring_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &net->context);
     gpuring_ucx.ucp_config_release(config);
-    return result;
+    return status == UCS_OK ? GPURING_OK : ucx_error(net->base.host, "start", status);
 }
 
 static void report(const struct gpuring_net *net)
