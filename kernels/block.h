@@ -206,8 +206,8 @@ EXEC_FN uint64_t block_simple_aligned(EXEC *x, const struct exec_piece *piece)
 
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
-    uint64_t input = (uintptr_t) x->work->input + piece->offset;
-    uint64_t output = (uintptr_t) x->work->output + piece->offset;
+    uint64_t input = (uintptr_t) x->work->input + piece->input;
+    uint64_t output = (uintptr_t) x->work->output + piece->output;
     uint64_t done = (input | output) % 16 == 0 ? block_simple_aligned(x, piece) : 0;
 
     block_simple_any(x, piece, done);

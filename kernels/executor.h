@@ -50,8 +50,8 @@ enum exec_result {
 struct exec_piece {
     const struct gpuring_step *step;
     const uint16_t *operands, *sends;
-    uint64_t offset; /* bytes from the start of the user's buffers */
-    uint64_t count;  /* elements */
+    uint64_t input, output; /* where the chunk is: bytes from the start of the user's buffers */
+    uint64_t count;         /* elements */
     uint64_t bytes;
 };
 
@@ -76,7 +76,7 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
     const struct gpuring_recv *recv;
 
     if (piece->operands[index] == GPURING_REF_INPUT) {
-        return (const uint8_t *) x->work->input + piece->offset;
+        return (const uint8_t *) x->work->input + piece->input;
     }
     recv = &x->lane->recvs[piece->operands[index]];
     return recv->slots + (recv->step & (recv->nslots - 1)) * recv->slot_bytes;
@@ -92,7 +92,7 @@ EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, u
 /* Of a step that stores; else NULL. */
 EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
 {
-    return piece->step->flags & GPURING_STEP_STORE ? (uint8_t *) x->work->output + piece->offset
+    return piece->step->flags & GPURING_STEP_STORE ? (uint8_t *) x->work->output + piece->output
                                                    : NULL;
 }
 
@@ -229,25 +229,57 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     }
 }
 
+/* Where chunk `number` of this window is, of a vector; elements that it has. */
+EXEC_FN uint64_t exec_find_chunk(const EXEC *x, uint32_t number, uint64_t chunk, uint64_t window,
+                                 struct exec_piece *piece)
+{
+    uint64_t begin = number * chunk;
+
+    if (begin >= window) {
+        return 0;
+    }
+    piece->input = piece->output = (x->lane->first + x->done + begin) * x->type_size;
+    return window - begin < chunk ? window - begin : chunk;
+}
+
+/* The same of blocks: the next chunk of the lane's share of block `number`. A step that reads and
+ * stores finds equal blocks on both sides. */
+EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
+                                 struct exec_piece *piece)
+{
+    int reads = (piece->step->flags & GPURING_STEP_INPUT) != 0;
+    struct gpuring_extent block = gpuring_block_at(reads ? &x->work->in : &x->work->out, number);
+    uint64_t first, count, at;
+
+    gpuring_block_share(block.count, x->lane->part, x->work->parts, x->type_size, &first, &count);
+    if (x->done >= count) {
+        return 0;
+    }
+    at = (first + x->done) * x->type_size;
+    piece->input = piece->output = block.offset + at;
+    if (reads && (piece->step->flags & GPURING_STEP_STORE)) {
+        piece->output = gpuring_block_at(&x->work->out, number).offset + at;
+    }
+    return count - x->done < chunk ? count - x->done : chunk;
+}
+
 /* The steps of one window, from lane.step on. chunk: elements; window: elements in all. */
 EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 {
     for (; x->step < x->lane->nsteps; x->step++) {
         struct exec_piece piece;
-        uint64_t begin;
         uint32_t number;
         int result;
 
         piece.step =
             &x->lane->steps[gpuring_step_at(x->lane->steps, x->step, x->lane->nchunks, &number)];
-        begin = number * chunk;
-        if (begin >= window) {
+        piece.count = x->work->parts == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
+                                          : exec_find_block(x, number, chunk, &piece);
+        if (piece.count == 0) {
             continue; /* an empty chunk: skipped on all ranks */
         }
         piece.operands = x->lane->refs + piece.step->refs;
         piece.sends = piece.operands + piece.step->noperands;
-        piece.offset = (x->lane->first + x->done + begin) * x->type_size;
-        piece.count = window - begin < chunk ? window - begin : chunk;
         piece.bytes = piece.count * x->type_size;
         exec_progress(x);
         result = exec_wait(x, &piece);
@@ -267,9 +299,10 @@ EXEC_FN uint32_t exec_windows(EXEC *x)
 {
     while (x->done < x->lane->count) {
         uint64_t rest = x->lane->count - x->done;
-        uint64_t chunk = gpuring_window_chunk(rest, x->lane->nchunks, x->lane->chunk,
-                                              gpuring_chunk_align(x->type_size));
-        uint64_t window = chunk * x->lane->nchunks;
+        uint64_t nchunks = x->work->parts == 0 ? x->lane->nchunks : 1; /* of all blocks at once */
+        uint64_t chunk =
+            gpuring_window_chunk(rest, nchunks, x->lane->chunk, gpuring_chunk_align(x->type_size));
+        uint64_t window = chunk * nchunks;
         int result;
 
         window = window < rest ? window : rest;

@@ -11,15 +11,22 @@
  *   part    | window 0 | window 1 | last window (shorter) |
  *   window  | chunk 0 | chunk 1 | ... | chunk nchunks-1 |
  *
+ * Where a collective has a block for each rank (allgather, alltoall, ...), chunk b of a window is
+ * the next chunk of block b instead; a block lies where the call says, in the input and in the
+ * output, and may be shorter than others (work.h):
+ *
+ *   block 0 | window 0 | window 1 |        block 1 | window 0 | window 1 | window 2 |
+ *
  * One step handles one chunk:
  *   value = operand[0] op operand[1] op ... (folded left to right; one operand: a plain copy)
  *   if GPURING_STEP_STORE: output[chunk] = value
  *   for every destination: send value
  * An operand is a receive connection of the lane or GPURING_REF_INPUT (this rank's own input).
  * Receiving frees one FIFO slot of the connection, sending takes one; a chunk always fits a slot.
- * A chunk that is empty in the last window is skipped: nobody receives, folds, stores or sends it.
- * Both ends of a connection agree on that, because the same chunk is sent and received (the
- * checker proves it) and its size follows from the arguments of the call alone. Leaving out all
+ * A chunk that is empty in a window is skipped: nobody receives, folds, stores or sends it.
+ * Both ends of a connection agree on that, because the same data is sent and received (the
+ * checker proves it) and its size follows from the arguments of the call alone, in which MPI lets
+ * sender and receiver agree. Leaving out all
  * steps of some chunks cannot add a deadlock: what remains of a schedule is still a schedule. So a
  * vector of a few elements goes round a ring once, not once per rank.
  */
@@ -40,6 +47,7 @@
 enum {
     GPURING_STEP_STORE = 1, /* write the value to the output buffer */
     GPURING_STEP_RING = 2,  /* of a lane's first step: the lane goes round a ring, see below */
+    GPURING_STEP_INPUT = 4, /* one of the operands is the input */
 };
 
 /*

@@ -32,19 +32,70 @@ enum gpuring_lane_wait {
     GPURING_WAIT_SEND = 2, /* for a free slot on sends[wait_ref] */
 };
 
+/* A block of a buffer: where it begins, in bytes from the buffer's address, and its elements. */
+struct gpuring_extent {
+    uint64_t offset, count;
+};
+
+/* The blocks of a buffer: by a table, or all alike. */
+struct gpuring_blocks {
+    const struct gpuring_extent *table; /* NULL: */
+    uint64_t stride;                    /* bytes from block to block; 0: there is only one, which
+                                           every number names */
+    uint64_t count;                     /* elements of each */
+};
+
+GPURING_INLINE struct gpuring_extent gpuring_block_at(const struct gpuring_blocks *blocks,
+                                                      uint32_t number)
+{
+    struct gpuring_extent block;
+
+    if (blocks->table != 0) {
+        return blocks->table[number];
+    }
+    block.offset = number * blocks->stride;
+    block.count = blocks->count;
+    return block;
+}
+
+/*
+ * The elements [*first, *first + *count) of a block that part `part` of `parts` has. Parts have at
+ * least GPURING_PART_BYTES: small blocks are those of the first parts alone. The same on all ranks
+ * for the same block.
+ */
+#define GPURING_PART_BYTES 8192
+
+/* The most that a part has. */
+GPURING_INLINE uint64_t gpuring_block_part(uint64_t elements, uint32_t parts, uint64_t type_size)
+{
+    uint64_t least = GPURING_PART_BYTES / type_size, even = (elements + parts - 1) / parts;
+
+    return (even + least - 1) / least * least;
+}
+
+GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32_t parts,
+                                        uint64_t type_size, uint64_t *first, uint64_t *count)
+{
+    uint64_t each = gpuring_block_part(elements, parts, type_size), begin = part * each;
+
+    *first = begin < elements ? begin : elements;
+    *count = elements - *first < each ? elements - *first : each;
+}
+
 /* Constant part first, then the state that the executor changes. */
 struct gpuring_lane {
     const struct gpuring_step *steps;
     const uint16_t *refs;
     struct gpuring_recv *recvs; /* this protocol's connections, indexed by the refs */
     struct gpuring_send *sends;
-    uint64_t first, count; /* elements of the vector that are this lane's */
+    uint64_t first, count; /* elements of the vector that are this lane's; of blocks: 0, and those
+                              of its longest share of a block */
     uint64_t chunk;        /* elements per chunk, at most; a multiple of the alignment */
     uint32_t nsteps, nchunks;
     uint32_t nstored, nrefs, nrecvs, nsends; /* of the tables (nstored: steps); 0: not known, they
                                                 are not copied */
     uint32_t turn; /* of the work, once a kernel has left the lane: written last, by release */
-    uint32_t reserved;
+    uint32_t part; /* of all blocks */
 
     uint64_t done;  /* elements of finished windows */
     uint64_t bytes; /* LL and LL128: of the current chunk, handled so far */
@@ -55,14 +106,16 @@ struct gpuring_lane {
 };
 
 struct gpuring_work {
-    const void *input; /* equal to output: in place */
+    const void *input; /* may overlap with the output, as in place */
     void *output;
     uint32_t type; /* enum gpuring_type */
     uint32_t op;   /* enum gpuring_op */
     uint32_t protocol;
     uint32_t nlanes;
     uint32_t turn; /* a number that the launch gives, see gpuring_lane */
-    uint32_t reserved;
+    uint32_t
+        parts; /* into which each block is cut, one a lane; 0: there is one vector, no blocks */
+    struct gpuring_blocks in, out; /* of input and output, if there are blocks */
     struct gpuring_lane *lanes;
     const volatile uint32_t *abort; /* nonzero: stop at the next wait */
     uint64_t patience;              /* how long a lane waits before it returns: CUDA: nanoseconds;

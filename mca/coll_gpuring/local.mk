@@ -13,6 +13,9 @@ libgpuring_core_la_SOURCES =
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/build.c \
     mca/coll_gpuring/plan/build_direct.c \
+    mca/coll_gpuring/plan/build_on.h \
+    mca/coll_gpuring/plan/build_on_direct.c \
+    mca/coll_gpuring/plan/build_on_ring.c \
     mca/coll_gpuring/plan/build_ring.c \
     mca/coll_gpuring/plan/build_tree.c \
     mca/coll_gpuring/plan/check.c \
@@ -27,7 +30,9 @@ libgpuring_core_la_SOURCES += \
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/device/device.c \
     mca/coll_gpuring/device/device.h \
-    mca/coll_gpuring/device/host.c
+    mca/coll_gpuring/device/host.c \
+    mca/coll_gpuring/device/runs.c \
+    mca/coll_gpuring/device/runs.h
 if GPURING_HAVE_CUDA
 libgpuring_core_la_CPPFLAGS += $(CUDA_CPPFLAGS)
 libgpuring_core_la_SOURCES += \
@@ -106,6 +111,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/engine/engine.c \
     mca/coll_gpuring/engine/engine.h \
     mca/coll_gpuring/engine/operation.c \
+    mca/coll_gpuring/engine/program.c \
+    mca/coll_gpuring/engine/program.h \
     mca/coll_gpuring/engine/select.c \
     mca/coll_gpuring/engine/select.h \
     mca/coll_gpuring/engine/tuning.c \
@@ -125,8 +132,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/serve/verify.h \
     mca/coll_gpuring/stage/cut.c \
     mca/coll_gpuring/stage/cut.h \
-    mca/coll_gpuring/stage/extents.c \
-    mca/coll_gpuring/stage/extents.h \
     mca/coll_gpuring/topology/channels.c \
     mca/coll_gpuring/topology/channels.h \
     mca/coll_gpuring/topology/format.h \

@@ -28,9 +28,9 @@ unit_tests += test/unit/test_cut
 test_unit_test_cut_SOURCES = test/unit/test_cut.c
 test_unit_test_cut_LDADD = $(core_test_libs)
 
-unit_tests += test/unit/test_extents
-test_unit_test_extents_SOURCES = test/unit/test_extents.c
-test_unit_test_extents_LDADD = $(core_test_libs)
+unit_tests += test/unit/test_runs
+test_unit_test_runs_SOURCES = test/unit/test_runs.c
+test_unit_test_runs_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_tuning
 test_unit_test_tuning_SOURCES = test/unit/test_tuning.c
@@ -64,6 +64,11 @@ unit_tests += test/unit/test_exec
 thread_tests += test/unit/test_exec
 test_unit_test_exec_SOURCES = test/unit/test_exec.c $(exec_test_sources)
 test_unit_test_exec_LDADD = $(core_test_libs)
+
+unit_tests += test/unit/test_collectives
+thread_tests += test/unit/test_collectives
+test_unit_test_collectives_SOURCES = test/unit/test_collectives.c $(exec_test_sources)
+test_unit_test_collectives_LDADD = $(core_test_libs)
 
 # The CUDA kernels' source with real threads for a block's.
 unit_tests += test/unit/test_block

@@ -85,14 +85,37 @@ static void channel_fill(struct gpuring_channel *channel, int rank, int n, uint3
     }
 }
 
-void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
-                      uint32_t nchannels)
+static void build_rank(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                       struct gpuring_plan_input *input, struct gpuring_plan **plan)
+{
+    struct gpuring_plan *base;
+
+    if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
+        assert_int_equal(gpuring_plan_build(algorithm, input, plan), GPURING_OK);
+        return;
+    }
+    assert_int_equal(gpuring_plan_build(algorithm, input, &base), GPURING_OK);
+    input->base = base;
+    assert_int_equal(gpuring_plan_build_on(collective, input, plan), GPURING_OK);
+    gpuring_plan_free(base);
+}
+
+void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
+                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root)
 {
     struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
+    uint16_t *orders = calloc(nchannels * (size_t) nranks, sizeof *orders);
     int *order = calloc((size_t) nranks, sizeof *order);
 
     assert_non_null(channels);
+    assert_non_null(orders);
     assert_non_null(order);
+    for (uint32_t c = 0; c < nchannels; c++) {
+        permute(order, nranks, c);
+        for (int i = 0; i < nranks; i++) {
+            orders[c * (size_t) nranks + (size_t) i] = (uint16_t) order[i];
+        }
+    }
     plans->nranks = nranks;
     plans->plans = calloc((size_t) nranks, sizeof *plans->plans);
     assert_non_null(plans->plans);
@@ -103,15 +126,24 @@ void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm
                                            .nrings = nchannels,
                                            .ntrees = nchannels,
                                            .ndirect = nchannels,
-                                           .nstripes = nchannels};
+                                           .nstripes = nchannels,
+                                           .order = orders,
+                                           .root = root};
 
         for (uint32_t c = 0; c < nchannels; c++) {
             channel_fill(&channels[c], rank, nranks, c, order);
         }
-        assert_int_equal(gpuring_plan_build(algorithm, &input, &plans->plans[rank]), GPURING_OK);
+        build_rank(collective, algorithm, &input, &plans->plans[rank]);
     }
     free(channels);
+    free(orders);
     free(order);
+}
+
+void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
+                      uint32_t nchannels)
+{
+    test_plans_build_on(plans, GPURING_COLLECTIVE_ALLREDUCE, algorithm, nranks, nchannels, 0);
 }
 
 void test_plans_free(struct test_plans *plans)

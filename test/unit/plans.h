@@ -18,6 +18,10 @@ struct test_plans {
  * the test when a builder refuses. */
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels);
+/* Plans of any other collective on the connections of such plans. */
+void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
+                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels,
+                         int root);
 void test_plans_free(struct test_plans *plans);
 
 /* The checker's verdict on them. */

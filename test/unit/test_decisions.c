@@ -191,19 +191,19 @@ static void choice_follows_size(void **state)
     struct gpuring_selection choice;
 
     (void) state;
-    gpuring_select(&pair, 2, 4, &choice);
+    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 2, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
-    gpuring_select(&pair, 1 << 24, 4, &choice);
+    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
-    gpuring_select(&eight, 1, 8, &choice);
+    gpuring_select(&eight, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
-    gpuring_select(&eight, 1 << 24, 8, &choice);
+    gpuring_select(&eight, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
-    gpuring_select(&many, 1, 8, &choice);
+    gpuring_select(&many, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
-    gpuring_select(&many, UINT64_C(1) << 32, 8, &choice);
+    gpuring_select(&many, GPURING_COLLECTIVE_ALLREDUCE, UINT64_C(1) << 32, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
 }
 
@@ -215,12 +215,12 @@ static void parameters_win_where_they_can(void **state)
     (void) state;
     config.algorithm = GPURING_ALGORITHM_DIRECT; /* not offered to 32 ranks */
     config.protocol = GPURING_PROTOCOL_LL128;
-    gpuring_select(&config, 1 << 20, 4, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
     config.algorithm = GPURING_ALGORITHM_TREE;
     config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
-    gpuring_select(&config, 1 << 20, 4, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
@@ -234,7 +234,7 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
     (void) state;
     config.host = false;
     config.protocol = GPURING_PROTOCOL_LL128;
-    gpuring_select(&config, 1 << 20, 4, &choice); /* no topology */
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice); /* no topology */
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
     config.model.known = true;
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
@@ -242,10 +242,10 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
         config.model.protocol[i] = GPURING_PROTOCOL_SIMPLE;
     }
     config.model.ll128 = 1u << GPURING_ALGORITHM_TREE; /* not on the links of rings */
-    gpuring_select(&config, 1 << 20, 4, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
     config.model.ll128 |= 1u << GPURING_ALGORITHM_RING;
-    gpuring_select(&config, 1 << 20, 4, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
 }
 
@@ -259,16 +259,17 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
     (void) state;
     config.host = false;
     config.channels[GPURING_ALGORITHM_RING] = config.channels[GPURING_ALGORITHM_DIRECT] = 32;
-    gpuring_select(&config, 1, 8, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.channels, 1);
-    gpuring_select(&config, 16 << 10, 1, &choice); /* LL: 4 KiB a channel */
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 16 << 10, 1,
+                   &choice); /* LL: 4 KiB a channel */
     assert_int_equal(choice.channels, 4);
-    gpuring_select(&config, 256 << 20, 1, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 256 << 20, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
     assert_int_equal(choice.channels, 32);
     config.min_channels = 3;
-    gpuring_select(&config, 1, 8, &choice);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
     assert_int_equal(choice.channels, 3);
 }
 
@@ -317,7 +318,7 @@ static void chunks_fit_their_slots(void **state)
             struct gpuring_selection choice;
 
             config.chunk_bytes = limit;
-            gpuring_select(&config, 100000, size, &choice);
+            gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 100000, size, &choice);
             assert_true(choice.chunk > 0);
             assert_int_equal(choice.chunk % gpuring_chunk_align(size), 0);
             assert_true(choice.chunk * size <= config.slot_bytes[choice.protocol]);

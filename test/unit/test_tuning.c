@@ -360,8 +360,8 @@ static void expect(const struct gpuring_select_config *config, uint64_t bytes, b
 {
     struct gpuring_selection choice;
 
-    assert_int_equal(gpuring_select_delegates(config, bytes), left);
-    gpuring_select(config, bytes, 1, &choice);
+    assert_int_equal(gpuring_select_delegates(config, GPURING_COLLECTIVE_ALLREDUCE, bytes), left);
+    gpuring_select(config, GPURING_COLLECTIVE_ALLREDUCE, bytes, 1, &choice);
     assert_int_equal(choice.algorithm, algorithm);
     assert_int_equal(choice.protocol, protocol);
 }

@@ -47,47 +47,61 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
     return status;
 }
 
+/* Is this buffer to be worked on in a copy? */
+static bool needs_copy(const struct gpuring_engine *engine,
+                       const struct gpuring_call_buffer *buffer)
+{
+    return buffer->bytes > 0 && (buffer->runs != NULL || !reached(engine, &buffer->at));
+}
+
+/* Start to copy between a user's buffer and its copy. */
+static int copy(const struct gpuring_engine *engine, const struct gpuring_call_buffer *buffer,
+                const void *user, void *copied, bool in)
+{
+    const struct gpuring_device_ops *ops = engine->device_ops;
+
+    if (buffer->runs != NULL) {
+        return gpuring_runs_copy(ops->kind == GPURING_DEVICE_HOST ? NULL : ops, engine->stream,
+                                 user, copied, buffer->runs, in, true);
+    }
+    return in ? ops->copy(engine->stream, copied, user, buffer->bytes)
+              : ops->copy(engine->stream, (void *) (uintptr_t) user, copied, buffer->bytes);
+}
+
 int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_call *call,
                          const void **input, void **output)
 {
-    size_t bytes = gpuring_call_bytes(call);
-    bool in_place = call->input == call->output;
+    bool in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
+    void *copied;
     int status = GPURING_OK;
 
     *input = call->input;
     *output = call->output;
-    if (bytes == 0) {
-        return GPURING_OK;
-    }
-    if (!reached(engine, &call->output_at)) {
-        status = take(engine, &engine->bounce_output, bytes, output);
+    engine->bounce_output.used = NULL;
+    if (needs_copy(engine, &call->out)) {
+        status = take(engine, &engine->bounce_output, gpuring_call_moves(call), output);
+        engine->bounce_output.used = *output;
     }
     if (status == GPURING_OK && in_place) {
-        *input = *output;
-    } else if (status == GPURING_OK && !reached(engine, &call->input_at)) {
-        void *copy;
-
-        status = take(engine, &engine->bounce_input, bytes, &copy);
-        *input = copy;
+        *input = copied = *output;
+    } else if (status == GPURING_OK && needs_copy(engine, &call->in)) {
+        status = take(engine, &engine->bounce_input, call->in.bytes, &copied);
+        *input = copied;
     }
     if (status == GPURING_OK && *input != call->input) {
-        status = engine->device_ops->copy(engine->stream, (void *) (uintptr_t) *input, call->input,
-                                          bytes);
+        status = copy(engine, &call->in, call->input, copied, true);
     }
     return status;
 }
 
 int gpuring_bounce_deliver(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
-    const struct gpuring_bounce *bounce = &engine->bounce_output;
     int status;
 
-    if (reached(engine, &call->output_at) || call->count == 0) {
+    if (engine->bounce_output.used == NULL) {
         return GPURING_OK;
     }
-    status = engine->device_ops->copy(engine->stream, call->output,
-                                      bounce->large != NULL ? bounce->large : bounce->kept,
-                                      gpuring_call_bytes(call));
+    status = copy(engine, &call->out, call->output, engine->bounce_output.used, false);
     return status == GPURING_OK ? engine->device_ops->synchronize(engine->stream) : status;
 }
 

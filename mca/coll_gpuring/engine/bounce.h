@@ -2,8 +2,9 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Bounce buffers: a call whose buffers are partly in host memory, or in another CUDA context than
- * the one that this process works in, on its GPU or on another, runs on copies there. A matter of
- * this rank alone: the others see no difference.
+ * the one that this process works in, on its GPU or on another, runs on copies there. So does one
+ * whose datatype has gaps, on packed copies. A matter of this rank alone: the others see no
+ * difference.
  */
 #ifndef GPURING_ENGINE_BOUNCE_H
 #define GPURING_ENGINE_BOUNCE_H
@@ -25,6 +26,7 @@ struct gpuring_bounce {
     void *kept; /* from call to call, until the engine ends; NULL: not needed yet */
     size_t room;
     void *large; /* for this call alone; NULL: none */
+    void *used;  /* by the call that runs: either of these, or NULL */
 };
 
 /* The buffers to work on: the call's own where the GPU reaches them, else copies, filled in the

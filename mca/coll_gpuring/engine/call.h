@@ -7,34 +7,61 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/work.h"
 #include "mca/coll_gpuring/device/device.h"
+#include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/plan/plan.h"
+
+/*
+ * One buffer of a call. Collectives that only move data count in bytes (type BYTE), of which any
+ * datatype consists.
+ */
+struct gpuring_call_buffer {
+    struct gpuring_pointer at;    /* where it is */
+    const void *sample;           /* an address of its data, of which `at` speaks; NULL: none */
+    uint64_t bytes;               /* from its address on: all that the call touches, and what lies
+                                     between; 0: it is not used */
+    struct gpuring_blocks blocks; /* of collectives that have blocks; offsets within these bytes */
+    struct gpuring_runs *runs;    /* NULL; or its data lies in these pieces, and the call works on a
+                                     packed copy of `bytes` bytes. Of the caller, until the end */
+};
 
 /* A collective as the engine runs it. */
 struct gpuring_call {
     enum gpuring_collective collective;
-    const void *input; /* equal to output: in place */
-    void *output;
-    uint64_t count;                             /* elements of the input, and of the output */
-    uint32_t type;                              /* enum gpuring_type */
-    uint32_t op;                                /* enum gpuring_op */
-    uint32_t element_size;                      /* bytes */
-    struct gpuring_pointer input_at, output_at; /* where the buffers are */
+    const char *name; /* "MPI_Allgatherv", for messages */
+    int root;         /* of rooted collectives, else 0 */
+    const void *input;
+    void *output;   /* in place: equal to input, or they overlap as MPI has it */
+    uint64_t count; /* elements of the vector; or of the longest block, if all ranks know that, else
+                       GPURING_COUNT_UNKNOWN */
+    uint32_t type;  /* enum gpuring_type */
+    uint32_t op;    /* enum gpuring_op */
+    uint32_t element_size; /* bytes */
+    struct gpuring_call_buffer in, out;
     bool agree;      /* the ranks have to agree first (coll_gpuring_agree) */
     uint64_t number; /* of the call on its communicator, see buffer_mismatch.c; 0: not counted */
 };
 
-/* Bytes of the input, and of the output. */
+#define GPURING_COUNT_UNKNOWN UINT64_MAX
+
+/* Bytes of the vector, or of the longest block, which choose how the call runs. */
 static inline uint64_t gpuring_call_bytes(const struct gpuring_call *call)
 {
-    return call->count * call->element_size;
+    return call->count == GPURING_COUNT_UNKNOWN ? GPURING_COUNT_UNKNOWN
+                                                : call->count * call->element_size;
+}
+
+/* Bytes of the call at this rank, for statistics. */
+static inline uint64_t gpuring_call_moves(const struct gpuring_call *call)
+{
+    return call->in.bytes > call->out.bytes ? call->in.bytes : call->out.bytes;
 }
 
 /* True if a GPU has a part in it. */
 static inline bool gpuring_call_on_gpu(const struct gpuring_call *call)
 {
-    return gpuring_pointer_on_gpu(call->output_at.kind) ||
-           gpuring_pointer_on_gpu(call->input_at.kind);
+    return gpuring_pointer_on_gpu(call->out.at.kind) || gpuring_pointer_on_gpu(call->in.at.kind);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -26,7 +27,7 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        status = gpuring_engine_plan(config, (enum gpuring_algorithm) i, &engine->plans[i]);
+        status = gpuring_engine_plan(config, (enum gpuring_algorithm) i, &engine->base[i].plan);
     }
     return status;
 }
@@ -70,6 +71,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     int status;
 
     if (created == NULL) {
+        free(config->order);
         gpuring_error("out of memory for a communicator");
         return GPURING_ERR_NOMEM;
     }
@@ -77,7 +79,10 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->device = device;
     created->oversubscribed = config->oversubscribed;
     created->patience = patience(config, device_ops->kind == GPURING_DEVICE_HOST);
-    status = build_plans(created, config);
+    status = gpuring_programs_create(&config->input, config->order, &created->others);
+    if (status == GPURING_OK) {
+        status = build_plans(created, config);
+    }
     if (status == GPURING_OK && device_ops->prepare != NULL) {
         status = device_ops->prepare(device);
     }
@@ -94,9 +99,17 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     slots[GPURING_PROTOCOL_SIMPLE] = config->buffer_bytes / GPURING_ENGINE_SLOTS / 128 * 128;
     slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        created->choice_config.offered[i] = created->plans[i] != NULL;
-        created->choice_config.channels[i] =
-            created->plans[i] != NULL ? gpuring_plan_channels(created->plans[i]) : 0;
+        const struct gpuring_plan *plan = created->base[i].plan;
+
+        created->choice_config.offered[i] = plan != NULL;
+        created->choice_config.channels[i] = plan != NULL ? gpuring_plan_channels(plan) : 0;
+        for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
+            created->choice_config.others[c] |=
+                gpuring_programs_offer(created, (enum gpuring_collective) c,
+                                       (enum gpuring_algorithm) i)
+                    ? 1u << i
+                    : 0;
+        }
     }
     *engine = created;
     return GPURING_OK;
@@ -110,9 +123,9 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     int nplans = 0;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        if (engine->plans[i] != NULL) {
-            engine->index[i] = nplans;
-            plans[nplans++] = engine->plans[i];
+        if (engine->base[i].plan != NULL) {
+            engine->base[i].index = nplans;
+            plans[nplans++] = engine->base[i].plan;
         }
     }
     config.fifo.nslots = GPURING_ENGINE_SLOTS;
@@ -126,55 +139,35 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
 _Static_assert(sizeof(struct gpuring_work) <= WORK_BYTES, "lanes begin on a line of their own");
 
 /* Executors on a GPU read works and lanes in pinned memory of the host. */
-static int allocate_lanes(struct gpuring_engine *engine)
+static int bind_lanes(struct gpuring_engine *engine)
 {
     struct gpuring_lane *next;
     size_t lanes = 0;
     int status;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        lanes += engine->plans[i] != NULL ? GPURING_PROTOCOL_COUNT * engine->plans[i]->nlanes : 0;
+        lanes += engine->base[i].plan != NULL ? engine->base[i].plan->nlanes : 0;
     }
     status = engine->device_ops->alloc_pinned(
-        engine->device, WORK_BYTES + lanes * sizeof(struct gpuring_lane), &engine->pinned);
-    if (status != GPURING_OK) {
-        return status;
-    }
+        engine->device, WORK_BYTES + GPURING_PROTOCOL_COUNT * lanes * sizeof(struct gpuring_lane),
+        &engine->pinned);
     engine->work = engine->pinned;
     next = (struct gpuring_lane *) (void *) ((uint8_t *) engine->pinned + WORK_BYTES);
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        for (int p = 0; p < GPURING_PROTOCOL_COUNT && engine->plans[i] != NULL; p++) {
-            engine->lanes[i][p] = next;
-            next += engine->plans[i]->nlanes;
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT && status == GPURING_OK; i++) {
+        if (engine->base[i].plan != NULL) {
+            status = gpuring_program_bind(engine, &engine->base[i], next);
+            next += GPURING_PROTOCOL_COUNT * engine->base[i].plan->nlanes;
         }
-    }
-    return GPURING_OK;
-}
-
-static int bind_plan(struct gpuring_engine *engine, int algorithm)
-{
-    int status = GPURING_OK;
-
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT && status == GPURING_OK; p++) {
-        status = gpuring_transport_bind(engine->transport, engine->index[algorithm],
-                                        (enum gpuring_protocol) p, engine->lanes[algorithm][p]);
     }
     return status;
 }
 
 int gpuring_engine_bind(struct gpuring_engine *engine)
 {
-    int status = allocate_lanes(engine);
-
     if (gpuring_transport_staged(engine->transport)) {
         engine->choice_config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
     }
-    for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
-        if (engine->plans[i] != NULL) {
-            status = bind_plan(engine, i);
-        }
-    }
-    return status;
+    return bind_lanes(engine);
 }
 
 void gpuring_engine_destroy(struct gpuring_engine *engine)
@@ -189,10 +182,12 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     }
     engine->device_ops->free(engine->device, engine->bounce_input.kept);
     engine->device_ops->free(engine->device, engine->bounce_output.kept);
+    gpuring_programs_destroy(engine);
     gpuring_transport_destroy(engine->transport);
     engine->device_ops->free_pinned(engine->device, engine->pinned);
+    engine->device_ops->free_pinned(engine->device, engine->extents);
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        gpuring_plan_free(engine->plans[i]);
+        gpuring_plan_free(engine->base[i].plan);
     }
     free(engine->tuned);
     free(engine);

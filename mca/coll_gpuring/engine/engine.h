@@ -15,6 +15,17 @@
 #include "mca/coll_gpuring/topology/model_choice.h"
 #include "mca/coll_gpuring/transport/transport.h"
 
+/* A plan that is bound to connections. */
+struct gpuring_program {
+    struct gpuring_plan *plan; /* NULL: not offered */
+    int index;                 /* its number in the transport */
+    struct gpuring_lane *lanes[GPURING_PROTOCOL_COUNT];
+    void *pinned;  /* the lanes, where they are its own */
+    uint64_t used; /* the last operation that ran it */
+};
+
+struct gpuring_programs;
+
 struct gpuring_engine {
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
@@ -22,20 +33,21 @@ struct gpuring_engine {
     bool oversubscribed; /* more ranks than cores on this node: yield while waiting */
     uint64_t patience;   /* of works, see kernels/work.h */
 
-    struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT]; /* NULL: not offered */
-    int index[GPURING_ALGORITHM_COUNT];                  /* their numbers in the transport */
+    struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the allreduce by each algorithm */
+    struct gpuring_programs *others;                      /* of the other collectives */
     struct gpuring_transport *transport;
-    struct gpuring_lane *lanes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT]; /* bound */
     struct gpuring_select_config choice_config;
     struct gpuring_tuned *tuned; /* that it points to, NULL: none */
 
-    bool running;                       /* an operation was started and has not been finished */
-    uint64_t operation;                 /* number of the current or last operation, from 1 */
-    enum gpuring_collective collective; /* of that operation */
-    uint64_t call;                      /* and that of its call, see buffer_mismatch.c */
+    bool running;       /* an operation was started and has not been finished */
+    uint64_t operation; /* number of the current or last operation, from 1 */
+    const char *name;   /* of that operation, "MPI_Allreduce" */
+    uint64_t call;      /* and the number of its call, see buffer_mismatch.c */
     struct gpuring_selection choice;
-    void *pinned; /* what executors read at each launch: the work, then all lanes */
+    struct gpuring_program *program; /* that it runs */
+    void *pinned; /* what executors read at each launch: the work, then the lanes of `base` */
     struct gpuring_work *work;
+    struct gpuring_extent *extents; /* pinned, of blocks; NULL: not needed yet */
     struct gpuring_bounce bounce_input, bounce_output;
 };
 
@@ -49,6 +61,8 @@ struct gpuring_engine_config {
     bool mps;        /* at the same time */
     int patience_us; /* of kernels, 0: by shared_gpu */
     uint64_t buffer_bytes;
+    uint16_t *order; /* of the rings, see plan.h: to be freed by free, the engine's once that
+                        exists; NULL: the other collectives do not run on rings */
 };
 
 #define GPURING_ENGINE_SLOTS 8 /* of each FIFO */

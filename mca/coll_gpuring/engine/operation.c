@@ -1,30 +1,123 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Running one operation of an engine; see engine.h. */
+#include <string.h>
+
 #include "kernels/work.h"
 #include "mca/coll_gpuring/engine/bounce.h"
 #include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/engine/program.h"
 #include "mca/coll_gpuring/util/status.h"
 
-int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
+/* What the lanes of a vector do: their parts of it. */
+static void begin_vector(const struct gpuring_plan *plan, const struct gpuring_call *call,
+                         uint64_t parts, uint32_t nlanes, struct gpuring_lane *lanes)
 {
-    struct gpuring_selection *choice = &engine->choice;
-    const struct gpuring_plan *plan;
-    struct gpuring_lane *lanes;
-    uint64_t align = gpuring_chunk_align(call->element_size), parts;
-    uint32_t nlanes;
-    const void *input;
-    void *output;
-    int status;
+    uint64_t align = gpuring_chunk_align(call->element_size);
 
-    gpuring_select(&engine->choice_config, call->count, call->element_size, choice);
-    plan = engine->plans[choice->algorithm];
-    lanes = engine->lanes[choice->algorithm][choice->protocol];
-    nlanes = gpuring_plan_first_lanes(plan, choice->channels, &parts);
     for (uint32_t i = 0; i < nlanes; i++) {
         gpuring_plan_lane_range_within(plan, i, parts, call->count, align, &lanes[i].first,
                                        &lanes[i].count);
+    }
+}
+
+/* The longest of a buffer's blocks. */
+static uint64_t longest_block(const struct gpuring_call_buffer *buffer, int nranks)
+{
+    uint64_t longest = 0;
+
+    for (int i = 0; buffer->bytes > 0 && i < nranks; i++) {
+        struct gpuring_extent block = gpuring_block_at(&buffer->blocks, (uint32_t) i);
+
+        longest = block.count > longest ? block.count : longest;
+    }
+    return longest;
+}
+
+/* What the lanes of blocks do: at most such a share of each. Returns the number of those that may
+ * have a share of any, at least one. */
+static uint32_t begin_blocks(const struct gpuring_plan *plan, const struct gpuring_call *call,
+                             uint64_t parts, uint32_t nlanes, struct gpuring_lane *lanes)
+{
+    uint64_t in = longest_block(&call->in, plan->nranks);
+    uint64_t out = longest_block(&call->out, plan->nranks), longest = in > out ? in : out;
+    uint32_t used = 0;
+
+    while (used < nlanes && (used == 0 || plan->lanes[used].part_begin * GPURING_PART_BYTES <
+                                              longest * call->element_size)) {
+        lanes[used].first = 0;
+        lanes[used].count = gpuring_block_part(longest, (uint32_t) parts, call->element_size);
+        lanes[used].part = (uint32_t) plan->lanes[used].part_begin;
+        used++;
+    }
+    return used;
+}
+
+/* Tables of blocks lie where the executor reads them. */
+static int place_tables(struct gpuring_engine *engine, const struct gpuring_call *call,
+                        struct gpuring_blocks *in, struct gpuring_blocks *out)
+{
+    struct gpuring_blocks *blocks[] = {in, out};
+    size_t nranks = (size_t) engine->choice_config.nranks, bytes = nranks * sizeof(*in->table);
+    int status = GPURING_OK;
+
+    *in = call->in.blocks;
+    *out = call->out.blocks;
+    if (engine->device_ops->kind == GPURING_DEVICE_HOST ||
+        (in->table == NULL && out->table == NULL)) {
+        return GPURING_OK;
+    }
+    if (engine->extents == NULL) {
+        void *pinned = NULL;
+
+        status = engine->device_ops->alloc_pinned(engine->device, 2 * bytes, &pinned);
+        engine->extents = pinned;
+    }
+    for (int i = 0; status == GPURING_OK && i < 2; i++) {
+        if (blocks[i]->table != NULL) {
+            memcpy(engine->extents + (size_t) i * nranks, blocks[i]->table, bytes);
+            blocks[i]->table = engine->extents + (size_t) i * nranks;
+        }
+    }
+    return status;
+}
+
+/* Choose how the call runs, and find the program for it. */
+static int find_program(struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    struct gpuring_selection *choice = &engine->choice;
+
+    gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
+                   choice);
+    if (call->collective == GPURING_COLLECTIVE_ALLREDUCE) {
+        engine->program = &engine->base[choice->algorithm];
+        return GPURING_OK;
+    }
+    return gpuring_program_find(engine, call->collective, choice->algorithm, call->root,
+                                &engine->program);
+}
+
+/* Fill the work and its lanes, for buffers that the executor reaches. */
+static int fill_work(struct gpuring_engine *engine, const struct gpuring_call *call,
+                     const void *input, void *output)
+{
+    const struct gpuring_selection *choice = &engine->choice;
+    const struct gpuring_plan *plan = engine->program->plan;
+    struct gpuring_lane *lanes = engine->program->lanes[choice->protocol];
+    bool has_blocks = gpuring_collective_has_blocks(call->collective);
+    struct gpuring_blocks in = {.table = NULL}, out = {.table = NULL};
+    uint64_t parts;
+    uint32_t nlanes = gpuring_plan_first_lanes(plan, choice->channels, &parts);
+    int status = GPURING_OK;
+
+    if (has_blocks) {
+        nlanes = begin_blocks(plan, call, parts, nlanes, lanes);
+        status = place_tables(engine, call, &in, &out);
+    } else {
+        begin_vector(plan, call, parts, nlanes, lanes);
+    }
+    for (uint32_t i = 0; i < nlanes; i++) {
         lanes[i].chunk = choice->chunk;
         lanes[i].done = 0;
         lanes[i].bytes = 0;
@@ -33,16 +126,6 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         lanes[i].wait = GPURING_WAIT_NONE;
         lanes[i].wait_ref = 0;
     }
-    engine->operation++;
-    engine->collective = call->collective;
-    engine->call = call->number;
-    gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
-    gpuring_transport_begin(engine->transport);
-    engine->running = true;
-    status = gpuring_bounce_start(engine, call, &input, &output);
-    if (status != GPURING_OK) {
-        return status;
-    }
     *engine->work = (struct gpuring_work){
         .input = input,
         .output = output,
@@ -50,11 +133,37 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
         .op = call->op,
         .protocol = choice->protocol,
         .nlanes = nlanes,
+        .parts = has_blocks ? (uint32_t) parts : 0,
+        .in = in,
+        .out = out,
         .lanes = lanes,
         .abort = gpuring_transport_abort_word(engine->transport),
         .patience = engine->patience,
     };
-    return engine->device_ops->launch(engine->stream, engine->work);
+    return status;
+}
+
+int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    const void *input;
+    void *output;
+    int status;
+
+    engine->operation++;
+    engine->name = call->name;
+    engine->call = call->number;
+    gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
+    gpuring_transport_begin(engine->transport);
+    engine->running = true;
+    status = find_program(engine, call);
+    if (status == GPURING_OK) {
+        engine->program->used = engine->operation;
+        status = gpuring_bounce_start(engine, call, &input, &output);
+    }
+    if (status == GPURING_OK) {
+        status = fill_work(engine, call, input, output);
+    }
+    return status == GPURING_OK ? engine->device_ops->launch(engine->stream, engine->work) : status;
 }
 
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call)
@@ -107,8 +216,8 @@ int gpuring_operation_waiting(const struct gpuring_engine *engine, enum gpuring_
         if (lane->status != GPURING_LANE_DONE) { /* a stopped one still has its position */
             *wait = (enum gpuring_lane_wait) lane->wait;
             *ref = lane->wait_ref;
-            *peer = gpuring_transport_peer_rank(
-                engine->transport, engine->index[engine->choice.algorithm], i, *wait, *ref);
+            *peer = gpuring_transport_peer_rank(engine->transport, engine->program->index,
+                                                (uint32_t) i, *wait, *ref);
             return (int) i;
         }
     }

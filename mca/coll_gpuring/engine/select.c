@@ -131,10 +131,54 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
     return GPURING_ALGORITHM_RING; /* which always is there */
 }
 
-bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64_t bytes)
+/*
+ * The other collectives have at most a ring and a direct exchange to choose from. On a ring, a
+ * vector passes n - 2 ranks more than directly, and a block n / 2 on average; but each rank sends
+ * it once, where the root of a direct exchange sends or receives it n - 1 times. Blocks cost the
+ * same traffic either way, if all ranks reach each other equally well.
+ */
+static enum gpuring_algorithm choose_other(const struct gpuring_select_config *config,
+                                           enum gpuring_collective collective, uint64_t bytes)
+{
+    bool ring = config->others[collective] & 1u << GPURING_ALGORITHM_RING;
+    bool direct = config->others[collective] & 1u << GPURING_ALGORITHM_DIRECT;
+    bool asked = config->algorithm >= 0 && config->algorithm < GPURING_ALGORITHM_COUNT &&
+                 config->others[collective] & 1u << config->algorithm;
+
+    if (asked) {
+        return (enum gpuring_algorithm) config->algorithm;
+    }
+    if (!ring || !direct) {
+        return ring ? GPURING_ALGORITHM_RING : GPURING_ALGORITHM_DIRECT;
+    }
+    if (gpuring_collective_has_blocks(collective)) {
+        return bytes * (uint64_t) config->nranks <= limits_of(config)->direct
+                   ? GPURING_ALGORITHM_DIRECT
+                   : GPURING_ALGORITHM_RING;
+    }
+    return config->nranks == 2 || bytes <= limits_of(config)->hop ? GPURING_ALGORITHM_DIRECT
+                                                                  : GPURING_ALGORITHM_RING;
+}
+
+/* Is there a plan for a collective, and a hop of it worth its time? Where only rings are to be had,
+ * all data passes many ranks. */
+static bool serves(const struct gpuring_select_config *config, enum gpuring_collective collective,
+                   uint64_t bytes)
+{
+    if (config->others[collective] & 1u << GPURING_ALGORITHM_DIRECT) {
+        return true;
+    }
+    return config->others[collective] != 0 && bytes >= limits_of(config)->hop;
+}
+
+bool gpuring_select_delegates(const struct gpuring_select_config *config,
+                              enum gpuring_collective collective, uint64_t bytes)
 {
     if (config->algorithm == GPURING_SELECT_PREVIOUS) {
         return true;
+    }
+    if (collective != GPURING_COLLECTIVE_ALLREDUCE) {
+        return !serves(config, collective, bytes);
     }
     return gpuring_tuned_at(config->tuned, bytes)->previous &&
            !offered(config, config->algorithm) &&
@@ -181,16 +225,24 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
     return config->host || filled >= all ? all : filled > 0 ? (uint32_t) filled : 1;
 }
 
-void gpuring_select(const struct gpuring_select_config *config, uint64_t count, uint32_t type_size,
-                    struct gpuring_selection *choice)
+void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
+                    uint64_t count, uint32_t type_size, struct gpuring_selection *choice)
 {
-    uint64_t bytes = count * type_size;
+    bool known = count != GPURING_COUNT_UNKNOWN;
+    uint64_t bytes = known ? count * type_size : 0;
     uint64_t align = gpuring_chunk_align(type_size);
     uint64_t limit;
 
-    choice->algorithm = choose_algorithm(config, bytes);
-    choice->protocol = choose_protocol(config, choice->algorithm, bytes);
-    choice->channels = choose_channels(config, choice, bytes);
+    if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
+        choice->algorithm = choose_algorithm(config, bytes);
+        choice->protocol = choose_protocol(config, choice->algorithm, bytes);
+    } else {
+        choice->algorithm = choose_other(config, collective, bytes);
+        choice->protocol =
+            known ? choose_protocol(config, choice->algorithm, bytes) : GPURING_PROTOCOL_SIMPLE;
+    }
+    choice->channels =
+        known ? choose_channels(config, choice, bytes) : config->channels[choice->algorithm];
     choice->chunk =
         gpuring_chunk_max(choice->protocol, config->slot_bytes[choice->protocol], type_size);
     limit = config->chunk_bytes / type_size / align * align;

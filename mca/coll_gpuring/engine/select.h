@@ -12,6 +12,7 @@
 
 #include "kernels/fifo.h"
 #include "kernels/step.h"
+#include "mca/coll_gpuring/engine/call.h"
 #include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/topology/model_choice.h"
 
@@ -23,7 +24,8 @@ struct gpuring_select_config {
     int protocol;  /* enum gpuring_protocol, or -1: by size */
     int nranks, nnodes;
     bool host;                                  /* plans run on the CPU */
-    bool offered[GPURING_ALGORITHM_COUNT];      /* a plan exists */
+    bool offered[GPURING_ALGORITHM_COUNT];      /* a plan of the allreduce exists */
+    uint32_t others[GPURING_COLLECTIVE_COUNT];  /* plans of the others: bits 1 << algorithm */
     uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
     uint32_t min_channels;                      /* that are used, 0: by size */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
@@ -41,14 +43,15 @@ struct gpuring_selection {
 };
 
 /*
- * Choose for a vector of `count` elements of `type_size` bytes. The ring must be offered, with
+ * Choose for a vector, or for blocks, of `count` elements of `type_size` bytes, or
+ * GPURING_COUNT_UNKNOWN. The collective must be served. The ring must be offered, with
  * protocol Simple. First counts what was asked for by parameter, then the tuning file, then the
  * cost model where the topology of GPUs is known (on the host device its algorithm alone: protocols
  * cost what a CPU takes), then the limits by size in select.c. What does not exist here counts as
  * not named.
  */
-void gpuring_select(const struct gpuring_select_config *config, uint64_t count, uint32_t type_size,
-                    struct gpuring_selection *choice);
+void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
+                    uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
 
 /* Direct exchanges connect all with all: not beyond this. */
 #define GPURING_SELECT_DIRECT_RANKS 16
@@ -58,7 +61,9 @@ void gpuring_select(const struct gpuring_select_config *config, uint64_t count, 
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
                              uint32_t wanted);
 
-/* Are vectors of so many bytes delegated to the previous component? */
-bool gpuring_select_delegates(const struct gpuring_select_config *config, uint64_t bytes);
+/* Are vectors, or blocks, of so many bytes delegated to the previous component? Also where there is
+ * no plan for the collective, or it would take longer. */
+bool gpuring_select_delegates(const struct gpuring_select_config *config,
+                              enum gpuring_collective collective, uint64_t bytes);
 
 #endif

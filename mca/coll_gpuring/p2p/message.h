@@ -8,7 +8,7 @@
 #define GPURING_P2P_MESSAGE_H
 
 #include "mca/coll_gpuring/compat.h"
-#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/device/runs.h"
 
 struct gpuring_stage_bounce;
 struct gpuring_stream;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The checker of plans. A value is the set of ranks whose contributions it holds and a hash of the
- * expression that made it; wires carry values with the chunk that they belong to.
+ * The checker of plans. A value is the set of ranks whose contributions it holds, the chunk of
+ * their inputs that these are (where there are blocks: the block), and a hash of the expression
+ * that made it. Wires carry values.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,18 +15,53 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Which ranks hold a block in the end, and whose contributions it has. */
-enum ranks { ALL_RANKS };
-struct postcondition {
-    enum ranks holders, contributors;
+/*
+ * The postconditions. What a rank's output has in a chunk (or block) in the end: the contributions
+ * of the ranks first .. end - 1, each the chunk `from` of its input; first == end: nothing is
+ * stored there.
+ */
+struct expected {
+    int first, end;
+    uint64_t from;
 };
-#define POSTCONDITION(name, text, holders, contributors) {holders, contributors},
-static const struct postcondition postconditions[] = {GPURING_PLAN_COLLECTIVES(POSTCONDITION)};
-#undef POSTCONDITION
 
-static bool is_among(enum ranks ranks, int rank)
+static struct expected expect(const struct gpuring_plan *plan, int rank, uint64_t chunk)
 {
-    return ranks == ALL_RANKS && rank >= 0;
+    const struct expected all = {0, plan->nranks, chunk}, nothing = {0, 0, 0};
+    const struct expected of_chunk = {(int) chunk, (int) chunk + 1, chunk};
+    const struct expected of_root = {plan->root, plan->root + 1, chunk};
+
+    switch (plan->collective) {
+    case GPURING_COLLECTIVE_ALLREDUCE:
+        return all;
+    case GPURING_COLLECTIVE_BCAST: /* the root has it */
+        return rank != plan->root ? of_root : nothing;
+    case GPURING_COLLECTIVE_REDUCE:
+        return rank == plan->root ? all : nothing;
+    case GPURING_COLLECTIVE_SCAN:
+        return (struct expected){0, rank + 1, chunk};
+    case GPURING_COLLECTIVE_EXSCAN:
+        return (struct expected){0, rank, chunk};
+    case GPURING_COLLECTIVE_ALLGATHER:
+        return of_chunk;
+    case GPURING_COLLECTIVE_REDUCE_SCATTER:
+        return chunk == (uint64_t) rank ? all : nothing;
+    case GPURING_COLLECTIVE_ALLTOALL:
+        return (struct expected){(int) chunk, (int) chunk + 1, (uint64_t) rank};
+    case GPURING_COLLECTIVE_GATHER:
+        return rank == plan->root ? of_chunk : nothing;
+    case GPURING_COLLECTIVE_SCATTER:
+        return chunk == (uint64_t) rank ? of_root : nothing;
+    case GPURING_COLLECTIVE_COUNT:
+        break;
+    }
+    return nothing;
+}
+
+/* In place: the chunk of the input that storing this one overwrites. */
+static uint64_t overwrites(const struct gpuring_plan *plan, uint64_t chunk)
+{
+    return plan->collective == GPURING_COLLECTIVE_REDUCE_SCATTER ? 0 : chunk;
 }
 
 /* A part of the vector; lanes of the same part work on the same chunks. */
@@ -39,19 +75,20 @@ struct part {
 struct cell {
     uint32_t reader; /* process that read the input, plus 1; 0: none */
     uint32_t reads;
-    uint32_t readers; /* 0, 1, 2: none, one process, several */
-    uint32_t stored;
-    uint64_t hash; /* of the expression that was stored */
+    uint32_t readers;     /* 0, 1, 2: none, one process, several */
+    uint32_t overwritten; /* as input */
+    uint32_t stored;      /* as output */
+    uint64_t hash;        /* of the expression that was stored */
 };
 
-/* Values are `words` 64-bit words: the set, then the hash, then the cell that they belong to. */
+/* Values are `words` 64-bit words: the set, then the hash, then the chunk and the part. */
 struct queue {
     uint64_t head, tail;
     uint64_t touched; /* number of the last step that used the wire */
 };
 
 struct check {
-    const struct postcondition *after;
+    const struct gpuring_plan *plan; /* of rank 0, for what all plans share */
     struct gpuring_network network;
     int nranks;
     uint32_t slots, nparts;
@@ -160,7 +197,7 @@ static int check_alloc(struct check *check)
     size_t nprocesses = check->network.nprocesses, nwires = check->network.nwires;
 
     check->set_words = ((size_t) check->nranks + 63) / 64;
-    check->words = check->set_words + 2;
+    check->words = check->set_words + 3;
     check->at = calloc(nprocesses + 1, sizeof *check->at);
     check->cells = calloc(check->ncells * (uint64_t) check->nranks + 1, sizeof *check->cells);
     check->queues = calloc(nwires + 1, sizeof *check->queues);
@@ -217,12 +254,21 @@ static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
     return 0;
 }
 
-static int input_read(struct check *check, uint32_t index, uint64_t cell_index, uint64_t *value)
+/* A rank's cell of a chunk. */
+static struct cell *cell_of(const struct check *check, uint32_t index, uint64_t chunk)
+{
+    int rank = check->network.processes[index].rank;
+
+    return &check->cells[(uint64_t) rank * check->ncells +
+                         check->parts[check->part_of[index]].cell + chunk];
+}
+
+static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint64_t *value)
 {
     const struct gpuring_process *process = &check->network.processes[index];
-    struct cell *cell = &check->cells[(uint64_t) process->rank * check->ncells + cell_index];
+    struct cell *cell = cell_of(check, index, chunk);
 
-    if (cell->stored) {
+    if (cell->overwritten) {
         return step_violation(check, index, "reads input that it has overwritten");
     }
     cell->reads++;
@@ -235,7 +281,8 @@ static int input_read(struct check *check, uint32_t index, uint64_t cell_index, 
     memset(value, 0, check->words * sizeof *value);
     value[process->rank / 64] = UINT64_C(1) << process->rank % 64;
     value[check->set_words] = hash_fold(UINT64_C(0x5bd1e995), (uint64_t) process->rank + 1);
-    value[check->set_words + 1] = cell_index;
+    value[check->set_words + 1] = chunk;
+    value[check->set_words + 2] = check->part_of[index];
     return GPURING_OK;
 }
 
@@ -250,7 +297,7 @@ static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
 }
 
 /* Fetch one operand into `value`. */
-static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint64_t cell,
+static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint64_t chunk,
                          uint64_t *value)
 {
     const struct gpuring_process *process = &check->network.processes[index];
@@ -258,7 +305,7 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
     int status;
 
     if (ref == GPURING_REF_INPUT) {
-        return input_read(check, index, cell, value);
+        return input_read(check, index, chunk, value);
     }
     wire = process->recvs[ref];
     status = wire_touch(check, index, wire);
@@ -267,7 +314,9 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
     }
     memcpy(value, wire_value(check, wire, check->queues[wire].head++),
            check->words * sizeof *value);
-    if (value[check->set_words + 1] != cell) {
+    if (value[check->set_words + 2] != check->part_of[index] ||
+        (!gpuring_collective_has_blocks(check->plan->collective) &&
+         value[check->set_words + 1] != chunk)) {
         return step_violation(check, index, "rank %d sends another chunk than this",
                               check->network.wires[wire].from);
     }
@@ -276,6 +325,9 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
 
 static int value_fold(struct check *check, uint32_t index)
 {
+    if (check->value[check->set_words + 1] != check->operand[check->set_words + 1]) {
+        return step_violation(check, index, "folds different blocks of the input");
+    }
     for (size_t word = 0; word < check->set_words; word++) {
         uint64_t both = check->value[word] & check->operand[word];
 
@@ -290,40 +342,50 @@ static int value_fold(struct check *check, uint32_t index)
     return GPURING_OK;
 }
 
-/* The first rank whose contribution the value lacks, or has though it must not; or -1. */
-static int value_wrong(const struct check *check)
+/* The value is to be what its place expects. */
+static int value_check(struct check *check, uint32_t index, uint64_t chunk)
 {
-    for (int rank = 0; rank < check->nranks; rank++) {
-        bool has = check->value[rank / 64] >> rank % 64 & 1;
+    struct expected expected = expect(check->plan, check->network.processes[index].rank, chunk);
 
-        if (has != is_among(check->after->contributors, rank)) {
-            return rank;
-        }
-    }
-    return -1;
-}
-
-static int value_store(struct check *check, uint32_t index, uint64_t cell_index)
-{
-    const struct gpuring_process *process = &check->network.processes[index];
-    struct cell *cell = &check->cells[(uint64_t) process->rank * check->ncells + cell_index];
-    int wrong = value_wrong(check);
-
-    if (wrong >= 0) {
-        return step_violation(check, index, "stores %s the contribution of rank %d",
-                              is_among(check->after->contributors, wrong) ? "without" : "with",
-                              wrong);
-    }
-    if (cell->stored || !is_among(check->after->holders, process->rank)) {
+    if (expected.first == expected.end) {
         return step_violation(check, index, "stores a chunk twice, or of another rank");
     }
-    /* The own contribution is in the value; if another lane read it, and nothing else of this
-     * chunk, then that lane's read came before. */
-    if (cell->readers > 1 || (cell->readers == 1 && cell->reader != index && cell->reads > 1)) {
+    for (int rank = 0; rank < check->nranks; rank++) {
+        bool has = check->value[rank / 64] >> rank % 64 & 1;
+        bool must = rank >= expected.first && rank < expected.end;
+
+        if (has != must) {
+            return step_violation(check, index, "stores %s the contribution of rank %d",
+                                  must ? "without" : "with", rank);
+        }
+    }
+    return check->value[check->set_words + 1] == expected.from
+               ? GPURING_OK
+               : step_violation(check, index, "stores another block of the input");
+}
+
+static int value_store(struct check *check, uint32_t index, uint64_t chunk)
+{
+    struct cell *output = cell_of(check, index, chunk);
+    struct cell *input = cell_of(check, index, overwrites(check->plan, chunk));
+    int status = value_check(check, index, chunk);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    if (output->stored) {
+        return step_violation(check, index, "stores a chunk twice, or of another rank");
+    }
+    /* If another lane read this input, and nothing else of this chunk, then what is stored came
+     * after it, for it has the own contribution. */
+    if (input->readers > 1 ||
+        (input->readers == 1 && input->reader != index &&
+         (input->reads > 1 || check->plan->collective != GPURING_COLLECTIVE_ALLREDUCE))) {
         return step_violation(check, index, "other lanes may read the input later");
     }
-    cell->stored = 1;
-    cell->hash = check->value[check->set_words];
+    input->overwritten = 1;
+    output->stored = 1;
+    output->hash = check->value[check->set_words];
     return GPURING_OK;
 }
 
@@ -333,19 +395,18 @@ static int step_run(struct check *check, uint32_t index)
     uint32_t chunk;
     const struct gpuring_step *step = gpuring_lane_step(process->plan, check->at[index], &chunk);
     const uint16_t *refs = process->plan->refs + step->refs;
-    uint64_t cell = check->parts[check->part_of[index]].cell + chunk;
     int status;
 
     check->nsteps++;
-    status = operand_fetch(check, index, refs[0], cell, check->value);
+    status = operand_fetch(check, index, refs[0], chunk, check->value);
     for (uint32_t i = 1; status == GPURING_OK && i < step->noperands; i++) {
-        status = operand_fetch(check, index, refs[i], cell, check->operand);
+        status = operand_fetch(check, index, refs[i], chunk, check->operand);
         if (status == GPURING_OK) {
             status = value_fold(check, index);
         }
     }
     if (status == GPURING_OK && (step->flags & GPURING_STEP_STORE)) {
-        status = value_store(check, index, cell);
+        status = value_store(check, index, chunk);
     }
     for (uint32_t i = 0; status == GPURING_OK && i < step->nsends; i++) {
         uint32_t wire = process->sends[refs[step->noperands + i]];
@@ -380,6 +441,36 @@ static int all_run(struct check *check)
     return GPURING_OK;
 }
 
+/* A chunk of a part, whose cells begin at `cell`, at all ranks: is there what must be there, and
+ * the same at all that hold the same? */
+static int outputs_check(struct check *check, uint64_t cell, uint64_t chunk)
+{
+    struct expected first = {.end = 0};
+    uint64_t hash = 0;
+
+    for (int rank = 0; rank < check->nranks; rank++) {
+        const struct cell *output = &check->cells[(uint64_t) rank * check->ncells + cell + chunk];
+        struct expected expected = expect(check->plan, rank, chunk);
+
+        if (expected.first == expected.end) {
+            continue;
+        }
+        if (!output->stored) {
+            return violation(check, "rank %d: chunk %llu is not stored", rank,
+                             (unsigned long long) (cell + chunk));
+        }
+        if (first.end == 0) {
+            first = expected;
+            hash = output->hash;
+        }
+        if (memcmp(&expected, &first, sizeof first) == 0 && output->hash != hash) {
+            return violation(check, "rank %d: chunk %llu is folded in another order than at rank 0",
+                             rank, (unsigned long long) (cell + chunk));
+        }
+    }
+    return GPURING_OK;
+}
+
 static int end_check(struct check *check)
 {
     for (uint32_t i = 0; i < check->network.nprocesses; i++) {
@@ -401,17 +492,13 @@ static int end_check(struct check *check)
                              check->network.wires[wire].from, check->network.wires[wire].to);
         }
     }
-    for (uint64_t i = 0; i < check->ncells * (uint64_t) check->nranks; i++) {
-        if (!is_among(check->after->holders, (int) (i / check->ncells))) {
-            continue;
-        }
-        if (!check->cells[i].stored) {
-            return violation(check, "rank %d: chunk %llu is not stored", (int) (i / check->ncells),
-                             (unsigned long long) (i % check->ncells));
-        }
-        if (check->cells[i].hash != check->cells[i % check->ncells].hash) {
-            return violation(check, "rank %d: chunk %llu is folded in another order than at rank 0",
-                             (int) (i / check->ncells), (unsigned long long) (i % check->ncells));
+    for (uint32_t part = 0; part < check->nparts; part++) {
+        for (uint64_t chunk = 0; chunk < check->parts[part].nchunks; chunk++) {
+            int status = outputs_check(check, check->parts[part].cell, chunk);
+
+            if (status != GPURING_OK) {
+                return status;
+            }
         }
     }
     return GPURING_OK;
@@ -438,7 +525,7 @@ int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint
     if (nranks < 1 || slots == 0) {
         return violation(&check, "%d ranks and %u slots: nothing to check", nranks, slots);
     }
-    check.after = &postconditions[plans[0]->collective];
+    check.plan = plans[0];
     status = gpuring_network_create(plans, nranks, &check.network, text, size);
     if (status != GPURING_OK) {
         return status;

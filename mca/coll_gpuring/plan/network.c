@@ -83,9 +83,10 @@ static int plans_check(const struct gpuring_plan *const *plans, int nranks, char
         const struct gpuring_plan *plan = plans[rank];
 
         if (plan->rank != rank || plan->nranks != nranks || plan->weight != plans[0]->weight ||
-            plan->collective != plans[0]->collective || plan->algorithm != plans[0]->algorithm) {
-            snprintf(text, size, "rank %d: the plan is of rank %d of %d, weight %llu", rank,
-                     plan->rank, plan->nranks, (unsigned long long) plan->weight);
+            plan->collective != plans[0]->collective || plan->algorithm != plans[0]->algorithm ||
+            plan->root != plans[0]->root) {
+            snprintf(text, size, "rank %d: the plan is of rank %d of %d, root %d, weight %llu",
+                     rank, plan->rank, plan->nranks, plan->root, (unsigned long long) plan->weight);
             return GPURING_ERR_DATA;
         }
         for (uint32_t lane = 0; lane < plan->nlanes; lane++) {

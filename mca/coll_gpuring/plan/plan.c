@@ -6,11 +6,29 @@
 
 const char *gpuring_collective_text(enum gpuring_collective collective)
 {
-#define TEXT(name, text, holders, contributors) text,
+#define TEXT(name, text, blocks, rooted) text,
     static const char *const texts[] = {GPURING_PLAN_COLLECTIVES(TEXT)};
 #undef TEXT
 
     return texts[collective];
+}
+
+bool gpuring_collective_has_blocks(enum gpuring_collective collective)
+{
+#define BLOCKS(name, text, blocks, rooted) blocks,
+    static const bool have[] = {GPURING_PLAN_COLLECTIVES(BLOCKS)};
+#undef BLOCKS
+
+    return have[collective];
+}
+
+bool gpuring_collective_is_rooted(enum gpuring_collective collective)
+{
+#define ROOTED(name, text, blocks, rooted) rooted,
+    static const bool are[] = {GPURING_PLAN_COLLECTIVES(ROOTED)};
+#undef ROOTED
+
+    return are[collective];
 }
 
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)

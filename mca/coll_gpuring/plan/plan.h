@@ -8,12 +8,18 @@
  * {peer, key} among its sends, the receiver's plan among its receives; the transport creates one
  * FIFO for each such triple of each plan. A connection belongs to exactly one lane at each end.
  *
+ * A communicator has the connections of its allreduce plans. The plans of the other collectives,
+ * for each root, run on these, one operation after the other: such a plan is built upon the
+ * allreduce plan whose connections it uses (its base), and lists the same connections, of which a
+ * lane has those of the base's lanes for the same part.
+ *
  * Ownership: a plan owns everything it points to; gpuring_plan_free frees it. A built plan is
  * never changed, so it may be read from any number of threads.
  */
 #ifndef GPURING_PLAN_PLAN_H
 #define GPURING_PLAN_PLAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,14 +47,25 @@ struct gpuring_channel {
 };
 
 /*
- * The collectives that plans perform: X(NAME, text, holders, contributors): of each block, which
- * ranks hold it in the end, and whose contributions are reduced in it. The vector of an allreduce
- * is one block. The checker proves this postcondition.
+ * The collectives that plans perform: X(NAME, text, blocks, rooted). blocks: input or output have a
+ * block for each rank; else both are one vector. Calls whose blocks differ in size
+ * (MPI_Allgatherv) are the same collective with other extents. What a rank holds in the end is
+ * stated in check.c, which proves it.
  */
-#define GPURING_PLAN_COLLECTIVES(X) X(ALLREDUCE, "MPI_Allreduce", ALL_RANKS, ALL_RANKS)
+#define GPURING_PLAN_COLLECTIVES(X)                      \
+    X(ALLREDUCE, "MPI_Allreduce", false, false)          \
+    X(BCAST, "MPI_Bcast", false, true)                   \
+    X(REDUCE, "MPI_Reduce", false, true)                 \
+    X(SCAN, "MPI_Scan", false, false)                    \
+    X(EXSCAN, "MPI_Exscan", false, false)                \
+    X(ALLGATHER, "MPI_Allgather", true, false)           \
+    X(REDUCE_SCATTER, "MPI_Reduce_scatter", true, false) \
+    X(ALLTOALL, "MPI_Alltoall", true, false)             \
+    X(GATHER, "MPI_Gather", true, true)                  \
+    X(SCATTER, "MPI_Scatter", true, true)
 
 enum gpuring_collective {
-#define GPURING_COLLECTIVE_ENUM(name, text, holders, contributors) GPURING_COLLECTIVE_##name,
+#define GPURING_COLLECTIVE_ENUM(name, text, blocks, rooted) GPURING_COLLECTIVE_##name,
     GPURING_PLAN_COLLECTIVES(GPURING_COLLECTIVE_ENUM)
 #undef GPURING_COLLECTIVE_ENUM
         GPURING_COLLECTIVE_COUNT
@@ -56,6 +73,8 @@ enum gpuring_collective {
 
 /* "MPI_Allreduce", "ring" */
 const char *gpuring_collective_text(enum gpuring_collective collective);
+bool gpuring_collective_has_blocks(enum gpuring_collective collective);
+bool gpuring_collective_is_rooted(enum gpuring_collective collective);
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
 
 /* One end of a connection. */
@@ -77,8 +96,9 @@ struct gpuring_plan_lane {
 
 struct gpuring_plan {
     enum gpuring_collective collective;
-    enum gpuring_algorithm algorithm;
-    int rank, nranks;
+    enum gpuring_algorithm algorithm; /* of the base, if it has one */
+    int rank, nranks, root;
+    bool based;      /* it runs on the connections of another plan */
     uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
     uint32_t nlanes, nrecvs, nsends;
     struct gpuring_plan_lane *lanes;
@@ -100,6 +120,11 @@ struct gpuring_plan_input {
     uint32_t nrings, ntrees;
     uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector, with
                                    two-shot each with a part for every rank */
+
+    /* Of the other collectives: */
+    const struct gpuring_plan *base; /* this rank's plan for the allreduce */
+    const uint16_t *order;           /* the ranks of ring c, by index: order[c * nranks + index] */
+    int root;                        /* of rooted collectives */
 };
 
 /*
@@ -113,6 +138,14 @@ GPURING_ALGORITHMS(GPURING_PLAN_BUILDER, )
 #undef GPURING_PLAN_BUILDER
 int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                        struct gpuring_plan **plan);
+
+/* The same for any collective, on input->base. GPURING_ERR_UNSUPPORTED, without a log line: it is
+ * not made of this algorithm. */
+int gpuring_plan_build_on(enum gpuring_collective collective,
+                          const struct gpuring_plan_input *input, struct gpuring_plan **plan);
+
+/* Can a collective run on the connections of an algorithm? */
+bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm);
 
 /* The channel that a connection belongs to, or the stripe, for plans without channels. */
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);
@@ -143,8 +176,9 @@ uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
 /*
  * The checker: runs the plans of all ranks symbolically and proves that
  *  - the parts tile the vector, and the postcondition of the plans' collective holds: each chunk
- *    that a rank must hold is stored once, and has each contribution exactly once,
- *  - folding order is the same on all ranks (equal bits everywhere),
+ *    that a rank must hold is stored once, and has each contribution exactly once, and nothing else
+ *    is stored,
+ *  - what several ranks hold was folded in the same order (equal bits everywhere),
  *  - no rank reads its input after it overwrote it (MPI_IN_PLACE is safe); lanes of a rank are
  *    ordered by the data that flows between them alone,
  *  - sends and receives match, chunk by chunk, and nothing deadlocks with `slots` FIFO slots per

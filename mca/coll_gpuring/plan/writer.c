@@ -85,6 +85,54 @@ void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective 
     writer->plan->weight = weight;
 }
 
+static void *copy(struct gpuring_writer *writer, const void *array, size_t bytes)
+{
+    void *copied = writer->status == GPURING_OK ? malloc(bytes + 1) : NULL;
+
+    if (copied == NULL) {
+        return no_memory(writer);
+    }
+    return memcpy(copied, array, bytes);
+}
+
+void gpuring_writer_open_on(struct gpuring_writer *writer, enum gpuring_collective collective,
+                            const struct gpuring_plan_input *input)
+{
+    const struct gpuring_plan *base = input->base;
+
+    gpuring_writer_open(writer, collective, base->algorithm, input, base->weight);
+    if (writer->status != GPURING_OK) {
+        return;
+    }
+    writer->base = base;
+    writer->plan->based = true;
+    writer->plan->root = input->root;
+    writer->plan->recvs = copy(writer, base->recvs, base->nrecvs * sizeof *base->recvs);
+    writer->plan->sends = copy(writer, base->sends, base->nsends * sizeof *base->sends);
+    writer->plan->nrecvs = base->nrecvs;
+    writer->plan->nsends = base->nsends;
+}
+
+/* The lane may use what the base's lanes for its part use, which follow one another. */
+static void take_connections(const struct gpuring_writer *writer)
+{
+    struct gpuring_plan_lane *lane = writer->lane;
+
+    lane->nrecvs = lane->nsends = 0;
+    for (uint32_t i = 0; i < writer->base->nlanes; i++) {
+        const struct gpuring_plan_lane *other = &writer->base->lanes[i];
+
+        if (other->part_begin == lane->part_begin) {
+            if (lane->nrecvs == 0 && lane->nsends == 0) {
+                lane->first_recv = other->first_recv;
+                lane->first_send = other->first_send;
+            }
+            lane->nrecvs += other->nrecvs;
+            lane->nsends += other->nsends;
+        }
+    }
+}
+
 void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begin,
                                uint64_t part_end, uint32_t nchunks)
 {
@@ -105,6 +153,25 @@ void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begi
                                                .nchunks = nchunks,
                                                .first_recv = plan->nrecvs,
                                                .first_send = plan->nsends};
+    if (writer->base != NULL) {
+        take_connections(writer);
+    }
+}
+
+/* The lane's number of a connection of the base. */
+static uint16_t find_conn(struct gpuring_writer *writer, const struct gpuring_plan_conn *conns,
+                          uint32_t count, int peer, uint32_t key)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (conns[i].peer == peer && conns[i].key == key) {
+            return (uint16_t) i;
+        }
+    }
+    gpuring_error("the plan of a %s at rank %d needs a connection with rank %d (key %#x) that the "
+                  "communicator does not have: report this",
+                  gpuring_collective_text(writer->plan->collective), writer->plan->rank, peer, key);
+    writer->status = GPURING_ERR_ARG;
+    return 0;
 }
 
 /* Append a connection to a list of the plan; the number of the lane's, before it. */
@@ -132,20 +199,26 @@ uint16_t gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t k
 {
     struct gpuring_plan *plan = writer->plan;
 
-    return writer->status != GPURING_OK
-               ? 0
-               : add_conn(writer, &plan->recvs, &plan->nrecvs, &writer->recvs_room,
-                          &writer->lane->nrecvs, peer, key);
+    if (writer->status != GPURING_OK) {
+        return 0;
+    }
+    return writer->base != NULL ? find_conn(writer, plan->recvs + writer->lane->first_recv,
+                                            writer->lane->nrecvs, peer, key)
+                                : add_conn(writer, &plan->recvs, &plan->nrecvs, &writer->recvs_room,
+                                           &writer->lane->nrecvs, peer, key);
 }
 
 uint16_t gpuring_writer_send(struct gpuring_writer *writer, int peer, uint32_t key)
 {
     struct gpuring_plan *plan = writer->plan;
 
-    return writer->status != GPURING_OK
-               ? 0
-               : add_conn(writer, &plan->sends, &plan->nsends, &writer->sends_room,
-                          &writer->lane->nsends, peer, key);
+    if (writer->status != GPURING_OK) {
+        return 0;
+    }
+    return writer->base != NULL ? find_conn(writer, plan->sends + writer->lane->first_send,
+                                            writer->lane->nsends, peer, key)
+                                : add_conn(writer, &plan->sends, &plan->nsends, &writer->sends_room,
+                                           &writer->lane->nsends, peer, key);
 }
 
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags,
@@ -169,6 +242,9 @@ void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t
         return;
     }
     writer->refs = lane_refs;
+    for (size_t i = 0; i < noperands; i++) {
+        flags |= refs[i] == GPURING_REF_INPUT ? GPURING_STEP_INPUT : 0;
+    }
     steps[lane->nsteps++] = (struct gpuring_step){.chunk = chunk,
                                                   .refs = lane->nrefs,
                                                   .noperands = (uint16_t) noperands,

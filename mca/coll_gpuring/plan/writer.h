@@ -13,8 +13,9 @@
 
 struct gpuring_writer {
     struct gpuring_plan *plan;
-    struct gpuring_plan_lane *lane; /* the open lane */
-    struct gpuring_step *steps;     /* of the open lane, until lane_end gives them to it */
+    const struct gpuring_plan *base; /* or NULL */
+    struct gpuring_plan_lane *lane;  /* the open lane */
+    struct gpuring_step *steps;      /* of the open lane, until lane_end gives them to it */
     uint16_t *refs;
     size_t lanes_room, recvs_room, sends_room, steps_room, refs_room;
     int status;
@@ -28,10 +29,17 @@ uint32_t gpuring_writer_key(enum gpuring_algorithm algorithm, uint32_t index, ui
 void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
                          enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                          uint64_t weight);
+
+/* The same of a plan on input->base, with its connections and its parts. */
+void gpuring_writer_open_on(struct gpuring_writer *writer, enum gpuring_collective collective,
+                            const struct gpuring_plan_input *input);
+
+/* A lane for a part; with a base, it has the connections of that plan's lanes for the part. */
 void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begin,
                                uint64_t part_end, uint32_t nchunks);
 
-/* Both return the reference by which the steps of the open lane name the connection. */
+/* Both return the reference by which the steps of the open lane name the connection. With a base it
+ * must have it. */
 uint16_t gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key);
 uint16_t gpuring_writer_send(struct gpuring_writer *writer, int peer, uint32_t key);
 

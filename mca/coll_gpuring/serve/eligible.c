@@ -230,11 +230,18 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
         return reason;
     }
     call->collective = GPURING_COLLECTIVE_ALLREDUCE;
+    call->name = "MPI_Allreduce";
+    call->root = 0;
     call->input = sbuf == MPI_IN_PLACE ? rbuf : sbuf;
     call->output = rbuf;
     call->count = (uint64_t) count;
-    call->input_at = call->output_at =
-        (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
+    call->in = (struct gpuring_call_buffer){
+        .at = {.kind = GPURING_POINTER_HOST, .ordinal = -1},
+        .sample = call->input,
+        .bytes = call->count * call->element_size,
+    };
+    call->out = call->in;
+    call->out.sample = rbuf;
     call->agree = false;
     call->number = 0;
     if (host) {
@@ -244,8 +251,8 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     if (count == 0) {
         return GPURING_REASON_MEMORY;
     }
-    call->output_at = gpuring_memory_of(call->output);
-    call->input_at = call->input == call->output ? call->output_at : gpuring_memory_of(call->input);
+    call->out.at = gpuring_memory_of(call->output);
+    call->in.at = call->input == call->output ? call->out.at : gpuring_memory_of(call->input);
     /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
     if (!agree && !gpuring_call_on_gpu(call)) {
         return GPURING_REASON_MEMORY;

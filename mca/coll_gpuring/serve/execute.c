@@ -33,11 +33,10 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
     gpuring_info(
         "[serves] coll/gpuring serves %s: first %s (%llu bytes) by algorithm %s, protocol %s; "
         "transport %s, %d node(s), %u channel(s), %.1f MiB for connections",
-        text, gpuring_collective_text(call->collective),
-        (unsigned long long) gpuring_call_bytes(call),
+        text, call->name, (unsigned long long) gpuring_call_moves(call),
         gpuring_algorithm_text(engine->choice.algorithm),
         gpuring_protocol_text(engine->choice.protocol), transport, engine->choice_config.nnodes,
-        engine->plans[GPURING_ALGORITHM_RING]->nlanes,
+        engine->base[GPURING_ALGORITHM_RING].plan->nlanes,
         (double) gpuring_transport_memory(engine->transport) / (1 << 20));
 }
 
@@ -48,12 +47,13 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_ring + (int) choice->algorithm, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
-    gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_bytes(call));
+    gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
     if (OPAL_UNLIKELY(module->engine->operation == 1)) {
         log_first(module, call);
     }
-    gpuring_trace("operation %llu: %llu elements by %s, %s",
-                  (unsigned long long) module->engine->operation, (unsigned long long) call->count,
+    gpuring_trace("operation %llu: %s of %llu bytes by %s, %s",
+                  (unsigned long long) module->engine->operation, call->name,
+                  (unsigned long long) gpuring_call_moves(call),
                   gpuring_algorithm_text(choice->algorithm),
                   gpuring_protocol_text(choice->protocol));
 }
@@ -159,9 +159,8 @@ static void report_wrong(const mca_coll_gpuring_module_t *module, const struct g
 
     gpuring_module_text(module, module_text, sizeof module_text);
     snprintf(where, sizeof where, "%s, %s, operation %llu (%s of %s by %s, %s)", module_text,
-             gpuring_collective_text(call->collective),
-             (unsigned long long) module->engine->operation, gpuring_op_info(call->op)->name,
-             gpuring_type_info(call->type)->name,
+             call->name, (unsigned long long) module->engine->operation,
+             gpuring_op_info(call->op)->name, gpuring_type_info(call->type)->name,
              gpuring_algorithm_text(module->engine->choice.algorithm),
              gpuring_protocol_text(module->engine->choice.protocol));
     gpuring_verify_text(check->expected, at, call->type, should, sizeof should);

@@ -63,8 +63,7 @@ int gpuring_serve_request(mca_coll_gpuring_module_t *module, const struct gpurin
         gpuring_error("[no-request] out of memory for the request of a %s %s, which returns an "
                       "error; other ranks that make the call wait for this one "
                       "(coll_gpuring_timeout bounds that). Give the process more memory",
-                      persistent ? "persistent" : "non-blocking",
-                      gpuring_collective_text(call->collective));
+                      persistent ? "persistent" : "non-blocking", call->name);
         return MPI_ERR_NO_MEM;
     }
     gpuring_request_construct(&self->super, module->comm, persistent, request_free,

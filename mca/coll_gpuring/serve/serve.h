@@ -186,7 +186,8 @@ static inline struct gpuring_circumstances gpuring_serve_look(
         .reason = GPURING_REASON_NONE,
         .must_agree = call->agree,
         .tuned = engine != NULL && (form == GPURING_FORM_BLOCKING || serve->all_ready) &&
-                 gpuring_select_delegates(&engine->choice_config, gpuring_call_bytes(call)),
+                 gpuring_select_delegates(&engine->choice_config, call->collective,
+                                          gpuring_call_bytes(call)),
         .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
                 gpuring_params.check == GPURING_PARAM_CHECK_DATA,
     };

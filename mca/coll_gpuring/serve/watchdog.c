@@ -58,8 +58,8 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
     uint32_t ref = 0;
     char other[256];
 
-    snprintf(report->call, sizeof report->call, "%s, operation %llu (%s, %s)",
-             gpuring_collective_text(engine->collective), (unsigned long long) engine->operation,
+    snprintf(report->call, sizeof report->call, "%s, operation %llu (%s, %s)", engine->name,
+             (unsigned long long) engine->operation,
              gpuring_algorithm_text(engine->choice.algorithm),
              gpuring_protocol_text(engine->choice.protocol));
     lane = gpuring_operation_waiting(engine, &kind, &ref, &peer);
@@ -67,8 +67,8 @@ static void describe_operation(const struct gpuring_engine *engine, struct repor
         snprintf(report->wait, sizeof report->wait, "the end of the operation");
         return;
     }
-    gpuring_transport_peer_text(engine->transport, engine->index[engine->choice.algorithm],
-                                (uint32_t) lane, kind, ref, other, sizeof other);
+    gpuring_transport_peer_text(engine->transport, engine->program->index, (uint32_t) lane, kind,
+                                ref, other, sizeof other);
     snprintf(report->wait, sizeof report->wait, "%s (lane %d, step %u)", other, lane,
              engine->work->lanes[lane].step);
     gpuring_transport_peer_state(engine->transport, peer, report->seen, sizeof report->seen);
@@ -81,7 +81,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
 
     gpuring_module_text(module, report->self, sizeof report->self);
     snprintf(report->call, sizeof report->call, "%s, before it starts",
-             item != NULL ? gpuring_collective_text(item->call.collective) : "wire-up");
+             item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
     if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,

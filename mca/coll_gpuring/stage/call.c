@@ -160,41 +160,11 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
     return GPURING_OK;
 }
 
-/* Of a buffer in host memory, at once. */
-static void copy_rows_on_host(char *to, size_t to_pitch, const char *from, size_t from_pitch,
-                              size_t bytes, size_t rows)
-{
-    for (size_t i = 0; i < rows; i++) {
-        memcpy(to + i * to_pitch, from + i * from_pitch, bytes);
-    }
-}
-
 int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
                        const struct gpuring_runs *runs, bool in, bool packed)
 {
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    size_t before = 0;
-    int status = GPURING_OK;
-
-    for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
-        const struct gpuring_run *run = gpuring_runs_at(runs, i);
-        const char *there =
-            gpuring_stage_address(bounce, packed ? (ptrdiff_t) before : run->offset);
-        const char *here = gpuring_stage_address(user, run->offset), *from = in ? here : there;
-        char *to = (char *) (uintptr_t) (in ? there : here);
-        size_t user_pitch = (size_t) run->stride, pitch = packed ? run->bytes : user_pitch;
-        size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;
-
-        if (stream == NULL) {
-            copy_rows_on_host(to, to_pitch, from, from_pitch, run->bytes, run->rows);
-        } else if (run->rows == 1) {
-            status = ops->copy(stream, to, from, run->bytes);
-        } else {
-            status = ops->copy_rows(stream, to, to_pitch, from, from_pitch, run->bytes, run->rows);
-        }
-        before += run->rows * run->bytes;
-    }
-    return status;
+    return gpuring_runs_copy(stream != NULL ? gpuring_process.device_ops : NULL, stream, user,
+                             bounce, runs, in, packed);
 }
 
 static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)

@@ -18,7 +18,7 @@
 #define GPURING_STAGE_CALL_H
 
 #include "mca/coll_gpuring/module.h"
-#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/stage/part.h"
 #include "mca/coll_gpuring/util/list.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "mca/coll_gpuring/compat.h"
-#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/device/runs.h"
 
 /*
  * The buffer has `blocks` blocks, one for each rank or neighbour, of which first to end - 1 are

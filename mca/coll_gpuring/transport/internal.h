@@ -106,13 +106,14 @@ struct gpuring_plan_ends {
     uint32_t first_recv, first_send;
     const struct gpuring_step **steps; /* [nlanes], uploaded */
     const uint16_t **refs;             /* [nlanes], uploaded */
+    void *tables;                      /* that hold these, of a plan that was added later */
 };
 
 struct gpuring_transport {
     struct gpuring_transport_config config; /* node pointer is not kept */
     char hostname[GPURING_HOSTNAME_BYTES];
     char gpu[16];                   /* PCI bus id; empty for the host device */
-    struct gpuring_plan_ends *ends; /* [nplans] */
+    struct gpuring_plan_ends *ends; /* [nplans + GPURING_TRANSPORT_MORE]; plan NULL: unused */
     int nplans;
 
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
@@ -263,6 +264,9 @@ void gpuring_slots_destroy(struct gpuring_transport *transport);
 /* tables.c: steps and connections where the executors read them */
 int gpuring_tables_upload(struct gpuring_transport *transport);
 void gpuring_tables_unload(struct gpuring_transport *transport);
+/* The same of the steps of a plan that was added. */
+int gpuring_tables_add(struct gpuring_transport *transport, int plan);
+void gpuring_tables_remove(struct gpuring_transport *transport, int plan);
 /* Offsets in blocks whose tails begin there. */
 struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, size_t tail);
 /* Fill the executor's view of an end; the block with slots and tails, and that with heads. */

@@ -52,7 +52,6 @@ static void add_plan(struct gpuring_transport *transport, struct image *image, i
 
 static void add_all(struct gpuring_transport *transport, struct image *image)
 {
-    image->used = 0;
     for (int plan = 0; plan < transport->nplans; plan++) {
         add_plan(transport, image, plan);
     }
@@ -64,32 +63,40 @@ static void add_all(struct gpuring_transport *transport, struct image *image)
     }
 }
 
-static int create_ends(struct gpuring_transport *transport)
+static int create_ends(struct gpuring_plan_ends *ends)
 {
-    for (int plan = 0; plan < transport->nplans; plan++) {
-        struct gpuring_plan_ends *ends = &transport->ends[plan];
-        uint32_t nlanes = transport->ends[plan].plan->nlanes;
+    uint32_t nlanes = ends->plan->nlanes;
 
-        ends->steps = calloc(nlanes + 1, sizeof *ends->steps);
-        ends->refs = calloc(nlanes + 1, sizeof *ends->refs);
-        if (ends->steps == NULL || ends->refs == NULL) {
-            gpuring_error("out of memory for the tables of %u lanes", nlanes);
-            return GPURING_ERR_NOMEM;
-        }
+    ends->steps = calloc(nlanes + 1, sizeof *ends->steps);
+    ends->refs = calloc(nlanes + 1, sizeof *ends->refs);
+    if (ends->steps == NULL || ends->refs == NULL) {
+        gpuring_error("out of memory for the tables of %u lanes", nlanes);
+        return GPURING_ERR_NOMEM;
     }
     return GPURING_OK;
 }
 
-int gpuring_tables_upload(struct gpuring_transport *transport)
+#define ALL_PLANS (-1)
+
+/* All tables, or those of one plan that was added. */
+static void add_tables(struct gpuring_transport *transport, struct image *image, int plan)
+{
+    image->used = 0;
+    if (plan == ALL_PLANS) {
+        add_all(transport, image);
+    } else {
+        add_plan(transport, image, plan);
+    }
+}
+
+/* Make an image of tables, and upload it. */
+static int upload(struct gpuring_transport *transport, int plan, void **where)
 {
     const struct gpuring_transport_config *config = &transport->config;
     struct image image = {.at = NULL};
-    int status = create_ends(transport);
+    int status;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    add_all(transport, &image); /* how much is it? */
+    add_tables(transport, &image, plan); /* how much is it? */
     if (image.used == 0) {
         return GPURING_OK;
     }
@@ -98,15 +105,41 @@ int gpuring_tables_upload(struct gpuring_transport *transport)
         gpuring_error("out of memory for tables of %zu bytes", image.used);
         return GPURING_ERR_NOMEM;
     }
-    add_all(transport, &image);
-    status =
-        config->device_ops->upload(config->device, image.bytes, image.used, &transport->tables);
+    add_tables(transport, &image, plan);
+    status = config->device_ops->upload(config->device, image.bytes, image.used, where);
     free(image.bytes);
     if (status == GPURING_OK) {
-        image = (struct image){.at = transport->tables};
-        add_all(transport, &image); /* where is it? */
+        image = (struct image){.at = *where};
+        add_tables(transport, &image, plan); /* where is it? */
     }
     return status;
+}
+
+int gpuring_tables_upload(struct gpuring_transport *transport)
+{
+    int status = GPURING_OK;
+
+    for (int plan = 0; status == GPURING_OK && plan < transport->nplans; plan++) {
+        status = create_ends(&transport->ends[plan]);
+    }
+    return status == GPURING_OK ? upload(transport, ALL_PLANS, &transport->tables) : status;
+}
+
+int gpuring_tables_add(struct gpuring_transport *transport, int plan)
+{
+    int status = create_ends(&transport->ends[plan]);
+
+    return status == GPURING_OK ? upload(transport, plan, &transport->ends[plan].tables) : status;
+}
+
+void gpuring_tables_remove(struct gpuring_transport *transport, int plan)
+{
+    if (transport->ends[plan].tables != NULL) {
+        transport->config.device_ops->unload(transport->config.device,
+                                             transport->ends[plan].tables);
+    }
+    free(transport->ends[plan].steps);
+    free(transport->ends[plan].refs);
 }
 
 void gpuring_tables_unload(struct gpuring_transport *transport)
@@ -115,8 +148,7 @@ void gpuring_tables_unload(struct gpuring_transport *transport)
         transport->config.device_ops->unload(transport->config.device, transport->tables);
     }
     for (int plan = 0; transport->ends != NULL && plan < transport->nplans; plan++) {
-        free(transport->ends[plan].steps);
-        free(transport->ends[plan].refs);
+        gpuring_tables_remove(transport, plan);
     }
 }
 

@@ -38,7 +38,8 @@ static int list_plans(struct gpuring_transport *transport, const struct gpuring_
 {
     bool ok = true;
 
-    transport->ends = calloc((size_t) transport->nplans + 1, sizeof *transport->ends);
+    transport->ends =
+        calloc((size_t) transport->nplans + GPURING_TRANSPORT_MORE, sizeof *transport->ends);
     for (int i = 0; transport->ends != NULL && i < transport->nplans; i++) {
         transport->ends[i] = (struct gpuring_plan_ends){
             .plan = plans[i], .first_recv = transport->nrecvs, .first_send = transport->nsends};
@@ -305,6 +306,37 @@ int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
     return GPURING_OK;
 }
 
+int gpuring_transport_add(struct gpuring_transport *transport, const struct gpuring_plan *more,
+                          int base, int *plan)
+{
+    int number = transport->nplans, end = number + GPURING_TRANSPORT_MORE, status;
+
+    while (number < end && transport->ends[number].plan != NULL) {
+        number++;
+    }
+    if (number == end) {
+        gpuring_error("no room for the plan of a further collective");
+        return GPURING_ERR_NOMEM;
+    }
+    transport->ends[number] =
+        (struct gpuring_plan_ends){.plan = more,
+                                   .first_recv = transport->ends[base].first_recv,
+                                   .first_send = transport->ends[base].first_send};
+    status = gpuring_tables_add(transport, number);
+    if (status != GPURING_OK) {
+        gpuring_transport_remove(transport, number);
+        return status;
+    }
+    *plan = number;
+    return GPURING_OK;
+}
+
+void gpuring_transport_remove(struct gpuring_transport *transport, int plan)
+{
+    gpuring_tables_remove(transport, plan);
+    transport->ends[plan] = (struct gpuring_plan_ends){.plan = NULL};
+}
+
 void gpuring_transport_begin(struct gpuring_transport *transport)
 {
     if (transport->nremote > 0) {
@@ -335,6 +367,9 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
         gpuring_transport_publish(transport, transport->page->operation, GPURING_ACTIVITY_CLOSED);
     }
     gpuring_transport_try_end(transport);
+    for (int i = 0; transport->ends != NULL && i < GPURING_TRANSPORT_MORE; i++) {
+        gpuring_transport_remove(transport, transport->nplans + i);
+    }
     gpuring_tables_unload(transport);
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {

@@ -129,6 +129,16 @@ void gpuring_transport_wired(struct gpuring_transport *transport);
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_lane *lanes);
 
+/*
+ * A further plan, on the connections of plan `base`; it must outlive the transport, or be removed.
+ * Returns 0 and its number in *plan; GPURING_ERR_NOMEM: also if there are GPURING_TRANSPORT_MORE.
+ * May allocate and copy on the device.
+ */
+#define GPURING_TRANSPORT_MORE 64
+int gpuring_transport_add(struct gpuring_transport *transport, const struct gpuring_plan *more,
+                          int base, int *plan);
+void gpuring_transport_remove(struct gpuring_transport *transport, int plan);
+
 /* Who is at the other end, for messages: "rank 3 (host b, pid 17) by shared memory". */
 int gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
                                 enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size);

@@ -122,9 +122,12 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     struct gpuring_channel positions[GPURING_MAX_CHANNELS];
     struct gpuring_engine_config config = gpuring_plans_config(
         &wireup->channels, &wireup->facts, &gpuring_process.tuning, module->rank, positions);
-    int status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
-                                       &wireup->engine);
+    int status = gpuring_plans_order(&wireup->channels, &config.order);
 
+    if (status == GPURING_OK) {
+        status = gpuring_engine_create(&config, gpuring_process.device_ops, gpuring_process.device,
+                                       &wireup->engine);
+    }
     if (status != GPURING_OK) {
         return status;
     }

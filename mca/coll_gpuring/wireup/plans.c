@@ -2,9 +2,12 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/wireup/plans.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
 
 static int param_or_auto(int value)
 {
@@ -80,4 +83,27 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
     }
     config.wanted = wanted_algorithms(config.select.algorithm, tuning, channels->model);
     return config;
+}
+
+int gpuring_plans_order(const struct gpuring_channels *channels, uint16_t **order)
+{
+    size_t n = (size_t) channels->map->nranks;
+    struct gpuring_channel positions[GPURING_MAX_CHANNELS];
+
+    *order = NULL;
+    if (n > GPURING_PLANS_ORDER_RANKS) {
+        return GPURING_OK;
+    }
+    *order = calloc(n * channels->nrings + 1, sizeof **order);
+    if (*order == NULL) {
+        gpuring_error("out of memory for the rings of %zu ranks", n);
+        return GPURING_ERR_NOMEM;
+    }
+    for (size_t rank = 0; rank < n; rank++) {
+        gpuring_channels_of(channels, (int) rank, positions);
+        for (uint32_t c = 0; c < channels->nrings; c++) {
+            (*order)[c * n + (size_t) positions[c].ring.index] = (uint16_t) rank;
+        }
+    }
+    return GPURING_OK;
 }

@@ -331,7 +331,7 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     struct gpuring_wireup *wireup = module->wireup;
     int status;
 
-    wireup->buffer = gpuring_pointer_on_gpu(call->output_at.kind) ? call->output : call->input;
+    wireup->buffer = gpuring_pointer_on_gpu(call->out.at.kind) ? call->out.sample : call->in.sample;
     status = gpuring_process_attach(wireup->buffer);
     if (status != GPURING_OK) {
         fail(module, status);

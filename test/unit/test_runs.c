@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/device/runs.h"
 #include "mca/coll_gpuring/util/status.h"
 
 #define AREA 4096

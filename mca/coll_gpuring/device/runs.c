@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/stage/extents.h"
+#include "mca/coll_gpuring/device/runs.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -160,4 +160,46 @@ void gpuring_runs_fill(const struct gpuring_runs *runs, char *buffer, int byte)
             memset(buffer + run->offset + (ptrdiff_t) row * run->stride, byte, run->bytes);
         }
     }
+}
+
+/* Of a buffer in host memory, at once. */
+static void copy_rows_on_host(char *to, size_t to_pitch, const char *from, size_t from_pitch,
+                              size_t bytes, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++) {
+        memmove(to + i * to_pitch, from + i * from_pitch, bytes);
+    }
+}
+
+/* An address that is computed, not followed: buffers may begin outside of their memory. */
+static char *address(const void *buffer, ptrdiff_t offset)
+{
+    return (char *) ((uintptr_t) buffer + (uintptr_t) offset);
+}
+
+int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
+                      const void *user, const void *other, const struct gpuring_runs *runs, bool in,
+                      bool packed)
+{
+    size_t before = 0;
+    int status = GPURING_OK;
+
+    for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
+        const struct gpuring_run *run = gpuring_runs_at(runs, i);
+        char *there = address(other, packed ? (ptrdiff_t) before : run->offset);
+        char *here = address(user, run->offset), *from = in ? here : there;
+        char *to = in ? there : here;
+        size_t user_pitch = (size_t) run->stride, pitch = packed ? run->bytes : user_pitch;
+        size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;
+
+        if (ops == NULL) {
+            copy_rows_on_host(to, to_pitch, from, from_pitch, run->bytes, run->rows);
+        } else if (run->rows == 1) {
+            status = ops->copy(stream, to, from, run->bytes);
+        } else {
+            status = ops->copy_rows(stream, to, to_pitch, from, from_pitch, run->bytes, run->rows);
+        }
+        before += run->rows * run->bytes;
+    }
+    return status;
 }

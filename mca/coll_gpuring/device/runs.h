@@ -2,14 +2,16 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Byte runs: which bytes of a buffer are to be copied. Pieces that touch, or repeat at a regular
- * distance, become one run, which is one copy of a driver. Free of Open MPI.
+ * distance, become one run, which is one copy of a driver.
  */
-#ifndef GPURING_STAGE_EXTENTS_H
-#define GPURING_STAGE_EXTENTS_H
+#ifndef GPURING_DEVICE_RUNS_H
+#define GPURING_DEVICE_RUNS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "mca/coll_gpuring/device/device.h"
 
 /* rows pieces of `bytes` bytes, `stride` apart; the first is at `offset` from the buffer. */
 struct gpuring_run {
@@ -56,6 +58,15 @@ struct gpuring_span {
 
 /* `span`, and what the runs touch beside it. */
 struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpuring_runs *runs);
+
+/*
+ * Start to copy runs of a user's buffer in or out (`in`: from the user's), by a stream; ops NULL:
+ * both buffers are in host memory, and the copy is done when this returns. In the other buffer they
+ * lie at the same offsets, or packed, one behind the other.
+ */
+int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
+                      const void *user, const void *other, const struct gpuring_runs *runs, bool in,
+                      bool packed);
 
 /* Set every byte of the runs to `byte`. */
 void gpuring_runs_fill(const struct gpuring_runs *runs, char *buffer, int byte);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Collectives on the connections of direct, which join each rank with each other: one hop, and no
+ * rank handles what others need. A lane for each stripe, which has its part of all blocks; each
+ * rank begins with the rank behind it, so that not all write to one.
+ *
+ * Nobody waits for a slot before it has read what others wait for: in each window a rank sends
+ * first, and what it sends in window w needs the slots of window w - slots, which their receiver
+ * has read before it sent its window w - slots + 1, or does not send at all.
+ */
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/plan/build_on.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* A lane under construction. */
+struct lane {
+    struct gpuring_writer *writer;
+    int rank, nranks, root;
+    uint32_t key;
+    uint16_t *refs; /* room for the longest step */
+};
+
+static int behind(const struct lane *lane, int i)
+{
+    return (lane->rank + i) % lane->nranks;
+}
+
+static int before(const struct lane *lane, int i)
+{
+    return (lane->rank + lane->nranks - i) % lane->nranks;
+}
+
+/* Step: the input's block goes to one rank. */
+static void send_block(const struct lane *lane, uint32_t block, int to)
+{
+    uint16_t refs[] = {GPURING_REF_INPUT, gpuring_writer_send(lane->writer, to, lane->key)};
+
+    gpuring_writer_step(lane->writer, block, 0, refs, 1, 1);
+}
+
+/* Step: a block comes from one rank. */
+static void receive_block(const struct lane *lane, uint32_t block, int from)
+{
+    uint16_t ref = gpuring_writer_recv(lane->writer, from, lane->key);
+
+    gpuring_writer_step(lane->writer, block, GPURING_STEP_STORE, &ref, 1, 0);
+}
+
+/* Step: the input's block goes to `count` ranks, the next of which is `first`; and to the output,
+ * with flag STORE. */
+static void send_to_others(const struct lane *lane, uint32_t block, uint32_t flags, int first,
+                           int count)
+{
+    lane->refs[0] = GPURING_REF_INPUT;
+    for (int i = 0; i < count; i++) {
+        lane->refs[1 + i] =
+            gpuring_writer_send(lane->writer, (first + i) % lane->nranks, lane->key);
+    }
+    gpuring_writer_step(lane->writer, block, flags, lane->refs, 1, (size_t) count);
+}
+
+/* Step: what the first `count` ranks send is folded in their order; this rank's is its input. */
+static void fold_block(const struct lane *lane, uint32_t block, int count)
+{
+    for (int peer = 0; peer < count; peer++) {
+        lane->refs[peer] = peer == lane->rank ? GPURING_REF_INPUT
+                                              : gpuring_writer_recv(lane->writer, peer, lane->key);
+    }
+    gpuring_writer_step(lane->writer, block, GPURING_STEP_STORE, lane->refs, (size_t) count, 0);
+}
+
+static void copy_block(const struct lane *lane)
+{
+    send_to_others(lane, (uint32_t) lane->rank, GPURING_STEP_STORE, 0, 0);
+}
+
+static void add_bcast(const struct lane *lane)
+{
+    if (lane->rank == lane->root) {
+        send_to_others(lane, 0, 0, behind(lane, 1), lane->nranks - 1);
+    } else {
+        receive_block(lane, 0, lane->root);
+    }
+}
+
+static void add_reduce(const struct lane *lane)
+{
+    if (lane->rank == lane->root) {
+        fold_block(lane, 0, lane->nranks);
+    } else {
+        send_block(lane, 0, lane->root);
+    }
+}
+
+/* Each rank sends to all behind it, and folds what those before it have sent. */
+static void add_scan(const struct lane *lane)
+{
+    if (lane->rank + 1 < lane->nranks) {
+        send_to_others(lane, 0, 0, lane->rank + 1, lane->nranks - lane->rank - 1);
+    }
+    fold_block(lane, 0, lane->rank + 1);
+}
+
+static void add_exscan(const struct lane *lane)
+{
+    if (lane->rank + 1 < lane->nranks) {
+        send_to_others(lane, 0, 0, lane->rank + 1, lane->nranks - lane->rank - 1);
+    }
+    if (lane->rank > 0) {
+        fold_block(lane, 0, lane->rank);
+    }
+}
+
+static void add_allgather(const struct lane *lane)
+{
+    send_to_others(lane, (uint32_t) lane->rank, GPURING_STEP_STORE, behind(lane, 1),
+                   lane->nranks - 1);
+    for (int i = 1; i < lane->nranks; i++) {
+        receive_block(lane, (uint32_t) before(lane, i), before(lane, i));
+    }
+}
+
+static void add_reduce_scatter(const struct lane *lane)
+{
+    for (int i = 1; i < lane->nranks; i++) {
+        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
+    }
+    fold_block(lane, (uint32_t) lane->rank, lane->nranks);
+}
+
+static void add_alltoall(const struct lane *lane)
+{
+    for (int i = 1; i < lane->nranks; i++) {
+        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
+    }
+    copy_block(lane);
+    for (int i = 1; i < lane->nranks; i++) {
+        receive_block(lane, (uint32_t) before(lane, i), before(lane, i));
+    }
+}
+
+static void add_gather(const struct lane *lane)
+{
+    if (lane->rank != lane->root) {
+        send_block(lane, (uint32_t) lane->rank, lane->root);
+        return;
+    }
+    copy_block(lane);
+    for (int i = 1; i < lane->nranks; i++) {
+        receive_block(lane, (uint32_t) before(lane, i), before(lane, i));
+    }
+}
+
+static void add_scatter(const struct lane *lane)
+{
+    if (lane->rank != lane->root) {
+        receive_block(lane, (uint32_t) lane->rank, lane->root);
+        return;
+    }
+    for (int i = 1; i < lane->nranks; i++) {
+        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
+    }
+    copy_block(lane);
+}
+
+static void (*const adders[GPURING_COLLECTIVE_COUNT])(const struct lane *) = {
+    [GPURING_COLLECTIVE_BCAST] = add_bcast,
+    [GPURING_COLLECTIVE_REDUCE] = add_reduce,
+    [GPURING_COLLECTIVE_SCAN] = add_scan,
+    [GPURING_COLLECTIVE_EXSCAN] = add_exscan,
+    [GPURING_COLLECTIVE_ALLGATHER] = add_allgather,
+    [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
+    [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall,
+    [GPURING_COLLECTIVE_GATHER] = add_gather,
+    [GPURING_COLLECTIVE_SCATTER] = add_scatter,
+};
+
+bool gpuring_on_direct_exists(enum gpuring_collective collective)
+{
+    return adders[collective] != NULL;
+}
+
+int gpuring_on_direct_build(enum gpuring_collective collective,
+                            const struct gpuring_plan_input *input, struct gpuring_plan **plan)
+{
+    uint32_t nchunks = gpuring_collective_has_blocks(collective) ? (uint32_t) input->nranks : 1;
+    struct gpuring_writer writer;
+    struct lane lane = {.writer = &writer,
+                        .rank = input->rank,
+                        .nranks = input->nranks,
+                        .root = input->root,
+                        .refs = malloc(2 * (size_t) input->nranks * sizeof *lane.refs)};
+
+    if (lane.refs == NULL) {
+        gpuring_error("out of memory for a direct exchange of %d ranks", input->nranks);
+        return GPURING_ERR_NOMEM;
+    }
+    gpuring_writer_open_on(&writer, collective, input);
+    for (uint32_t stripe = 0; writer.status == GPURING_OK && stripe < input->base->weight;
+         stripe++) {
+        lane.key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, stripe, 0);
+        gpuring_writer_lane_begin(&writer, stripe, stripe + 1, nchunks);
+        adders[collective](&lane);
+        gpuring_writer_lane_end(&writer);
+    }
+    free(lane.refs);
+    return gpuring_writer_finish(&writer, plan);
+}
