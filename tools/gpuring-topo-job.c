@@ -248,7 +248,7 @@ static int plans_count(const struct rank_state *state, const struct gpuring_engi
     size_t room = 0;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        const struct gpuring_plan *plan = service->plans[i];
+        const struct gpuring_plan *plan = service->base[i].plan;
 
         room += plan ? plan->nrecvs + plan->nsends : 0;
         figures->plan_bytes += plan ? plan_bytes(plan) : 0;
@@ -258,7 +258,7 @@ static int plans_count(const struct rank_state *state, const struct gpuring_engi
         return -ENOMEM;
     }
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        const struct gpuring_plan *plan = service->plans[i];
+        const struct gpuring_plan *plan = service->base[i].plan;
 
         if (plan) {
             memcpy(conns + figures->connections, plan->recvs, plan->nrecvs * sizeof(*conns));
