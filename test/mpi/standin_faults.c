@@ -60,7 +60,7 @@ static const struct {
 } calls[] = {
     {"cuMemAlloc_v2", "2", 50, 0, true},
     {"cuMemHostRegister_v2", "2", 50, 0, true},
-    {"cuStreamCreate", "2", 20, 0, true},
+    {"cuStreamCreateWithPriority", "2", 20, 0, true},
     {"cuIpcGetMemHandle", "201", 10, 0, true},
     {"cuIpcOpenMemHandle_v2", "217", 10, 0, false}, /* the way round it is */
     {"cuMemcpyAsync", "700", 12, 12, true},
@@ -88,7 +88,7 @@ static const struct {
 static const char *const first_steps[] = {
     "cuInit=1:999",
     "cuDeviceGet=1:101",
-    "cuStreamCreate=1:2",
+    "cuStreamCreateWithPriority=1:2",
     "cuCtxPushCurrent_v2=1:201",
     "cuCtxGetCurrent=1:201",
     "cuDevicePrimaryCtxGetState=1:1",
@@ -222,7 +222,8 @@ static void once(void)
 static void contexts(void)
 {
     static const char *const name[] = {"cuMemcpyAsync", "cuStreamSynchronize",
-                                       "cuPointerGetAttributes", "cuStreamCreate", "cuMemAlloc_v2"};
+                                       "cuPointerGetAttributes", "cuStreamCreateWithPriority",
+                                       "cuMemAlloc_v2"};
     char fault[64];
     bool culprit = harness_rank == trial_culprit;
 

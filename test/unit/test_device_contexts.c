@@ -126,7 +126,7 @@ static void failing_copies_between_contexts_are_survived(void **state)
 {
     (void) state;
     /* Calls of the application and of the attachment come first. */
-    cuda_in_process("cuStreamCreate=3:2", failing_copies_body);
+    cuda_in_process("cuStreamCreateWithPriority=3:2", failing_copies_body);
     cuda_in_process("cuMemcpyAsync=1:700", failing_copies_body);
     cuda_in_process("cuMemcpyPeerAsync=1:700", failing_copies_body);
     cuda_in_process("cuMemcpyPeerAsync=3:700", failing_copies_body);
