@@ -13,7 +13,7 @@ AC_DEFUN([GPURING_CHECK_CUDA], [
     AC_ARG_WITH([cuda-arch],
         [AS_HELP_STRING([--with-cuda-arch=LIST],
             [compute capabilities to build kernels for, such as 80,90 (default: the first of every
-             major from 7.5 on that nvcc knows); PTX of the newest is always added])],
+             major from 7.5 (CUDA 11: 8.0) on that nvcc knows); PTX of the newest is always added])],
         [], [with_cuda_arch=default])
     AC_ARG_VAR([NVCC], [CUDA compiler])
     AC_ARG_VAR([NVCCFLAGS], [options for the CUDA compiler])
@@ -58,13 +58,24 @@ __global__ void gpuring_try(int *x) { *x = CUDA_VERSION; }']) >conftest.cu
 # GPURING_CUDA_TARGETS: the architectures. A binary of the first capability of a major runs on all
 # devices of that major.
 AC_DEFUN([GPURING_CUDA_TARGETS], [
+    # By NVIDIA's rules of minor version compatibility; 470 (CUDA 11.4) has the calls that we need.
+    gpuring_cuda_release=`$NVCC --version | $SED -n 's/.*release \(@<:@0-9@:>@*\)\..*/\1/p'`
+    AS_CASE([$gpuring_cuda_release],
+        [11], [GPURING_CUDA_DRIVER=470],
+        [12], [GPURING_CUDA_DRIVER=525],
+        [13], [GPURING_CUDA_DRIVER=580],
+        [GPURING_CUDA_DRIVER="of CUDA $gpuring_cuda_release"])
+    # CUDA 11 has no arithmetic of bfloat16 below 8.0.
+    gpuring_cuda_oldest=75
+    AS_IF([test "$gpuring_cuda_release" = 11], [gpuring_cuda_oldest=80])
+
     AC_MSG_CHECKING([for the architectures of the kernels])
     gpuring_cuda_known=`$NVCC --list-gpu-code 2>/dev/null | $SED -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' |
         sort -n | tr '\n' ' '`
     AS_IF([test "$with_cuda_arch" = default], [
         gpuring_cuda_major=0
         for gpuring_arch in $gpuring_cuda_known; do
-            AS_IF([test "$gpuring_arch" -ge 75 &&
+            AS_IF([test "$gpuring_arch" -ge $gpuring_cuda_oldest &&
                    test `expr $gpuring_arch / 10` -ne $gpuring_cuda_major], [
                 gpuring_cuda_major=`expr $gpuring_arch / 10`
                 GPURING_CUDA_ARCH="$GPURING_CUDA_ARCH $gpuring_arch"])
@@ -78,21 +89,15 @@ AC_DEFUN([GPURING_CUDA_TARGETS], [
     ])
     gpuring_cuda_newest=
     for gpuring_arch in $GPURING_CUDA_ARCH; do
+        AS_IF([test "$gpuring_arch" -lt $gpuring_cuda_oldest], [AC_MSG_ERROR([
+  --with-cuda-arch: CUDA $gpuring_cuda_release does not build our kernels for $gpuring_arch, only from $gpuring_cuda_oldest on])])
         GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_arch,code=sm_$gpuring_arch"
         gpuring_cuda_newest=$gpuring_arch
     done
     AS_IF([test -z "$gpuring_cuda_newest"], [AC_MSG_ERROR([
-  $NVCC knows no architecture from 7.5 on; name one by --with-cuda-arch, or use --without-cuda])])
+  $NVCC knows no architecture from $gpuring_cuda_oldest on; name one by --with-cuda-arch, or use --without-cuda])])
     GPURING_CUDA_GENCODE="$GPURING_CUDA_GENCODE -gencode arch=compute_$gpuring_cuda_newest,code=compute_$gpuring_cuda_newest"
     AC_MSG_RESULT([$GPURING_CUDA_ARCH, PTX $gpuring_cuda_newest])
-    # By NVIDIA's rules of minor version compatibility; 470 (CUDA 11.4) has the calls that we need.
-    gpuring_cuda_release=`$NVCC --version | $SED -n 's/.*release \(@<:@0-9@:>@*\)\..*/\1/p'`
-    AS_CASE([$gpuring_cuda_release],
-        [11], [gpuring_cuda_driver=470],
-        [12], [gpuring_cuda_driver=525],
-        [13], [gpuring_cuda_driver=580],
-        [gpuring_cuda_driver="of CUDA $gpuring_cuda_release"])
-    GPURING_CUDA_DRIVER=$gpuring_cuda_driver
     # That of the tests, which know it from 9.0 on.
     GPURING_CUDA_PTX=$gpuring_cuda_newest
     AS_CASE([" $gpuring_cuda_known "],

@@ -1,14 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 
+# GPURING_VERSION_NUMBERS: the version, which AC_INIT sets, in three numbers, as Open MPI wants it.
+AC_DEFUN([GPURING_VERSION_NUMBERS], [
+    gpuring_numbers=`AS_ECHO(["$PACKAGE_VERSION"]) | $SED 's/@<:@^0-9.@:>@.*//'`
+    GPURING_VERSION_MAJOR=`AS_ECHO(["$gpuring_numbers"]) | cut -d . -f 1`
+    GPURING_VERSION_MINOR=`AS_ECHO(["$gpuring_numbers"]) | cut -d . -f 2`
+    GPURING_VERSION_RELEASE=`AS_ECHO(["$gpuring_numbers"]) | cut -d . -f 3`
+    AC_SUBST([GPURING_VERSION_MAJOR])
+    AC_SUBST([GPURING_VERSION_MINOR])
+    AC_SUBST([GPURING_VERSION_RELEASE])
+])
+
 # GPURING_INSTALL_DIRS: the components go to Open MPI's own folder, or below a given --prefix. Sets
 # componentdir and GPURING_HELP_DIR.
 AC_DEFUN([GPURING_INSTALL_DIRS], [
+    AC_ARG_WITH([componentdir],
+        [AS_HELP_STRING([--with-componentdir@<:@=DIR@:>@],
+            [where the components go; without DIR, Open MPI's own folder (default: that, or, with
+             --prefix, LIBDIR/openmpi)])],
+        [], [with_componentdir=no])
     AS_IF([test "$gpuring_prefix_given" = NONE],
-          [componentdir=$GPURING_OMPI_COMPONENTDIR
-           gpuring_final_prefix=$ac_default_prefix],
-          [componentdir='${libdir}/openmpi'
-           gpuring_final_prefix=$gpuring_prefix_given])
+          [gpuring_final_prefix=$ac_default_prefix],
+          [gpuring_final_prefix=$gpuring_prefix_given])
+    AS_CASE([$with_componentdir:$gpuring_prefix_given],
+        [yes:*|no:NONE], [componentdir=$GPURING_OMPI_COMPONENTDIR],
+        [no:*], [componentdir='${libdir}/openmpi'],
+        [componentdir=$with_componentdir])
     AC_SUBST([componentdir])
     AC_SUBST([GPURING_OMPI_COMPONENTDIR])
 
@@ -63,7 +81,7 @@ AC_DEFUN([GPURING_SUMMARY], [
         [AS_ECHO(["  cmocka      no: make check leaves the unit tests out (Debian: libcmocka-dev)"])])
     AS_IF([test "$enable_sanitizers" != no], [AS_ECHO(["  sanitizers  $enable_sanitizers"])])
     AS_ECHO(["  components  go to $gpuring_final_componentdir"])
-    AS_IF([test "$gpuring_prefix_given" != NONE], [
+    AS_IF([test "$gpuring_final_componentdir" != "$GPURING_OMPI_COMPONENTDIR"], [
         AS_ECHO(["              use: mpirun --mca mca_base_component_path $gpuring_final_componentdir:SYSTEM_DEFAULT:USER_DEFAULT"])])
     AS_ECHO(["  tools       go to $gpuring_final_bindir"])
     AS_ECHO([""])

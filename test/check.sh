@@ -7,7 +7,8 @@
 # the checks; the exit status is 0 if none failed.
 #
 # Stages, all by default: gcc clang address thread fuzz lint mutation install openmpi5. On request:
-# debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first.
+# debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first;
+# packages, those of Debian 12 and 13 and others, built and tried in such roots.
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
@@ -224,6 +225,17 @@ stage_testing() {
     elsewhere testing "Open MPI 6.0: all tests" check
 }
 
+stage_packages() {
+    for suite in bookworm trixie; do
+        if sh test/root.sh "$suite" true >"$base/$suite-root.log" 2>&1 </dev/null; then
+            tap "packages on Debian $suite" test/root.sh "$suite" \
+                sh test/packages.sh "build/check/packages-$suite"
+        else
+            skip "packages on Debian $suite: $(tail -n 1 "$base/$suite-root.log")"
+        fi
+    done
+}
+
 install_packages
 case " $stages " in
 *" openmpi5 "* | *" debian13 "*) root_begin trixie ;;
@@ -231,7 +243,7 @@ case " $stages " in
 esac
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     case $stage in
-    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | testing)
+    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | testing | packages)
         "stage_$stage"
         ;;
     *) bad "there is no stage $stage" ;;

@@ -47,6 +47,40 @@ explains() {
         ompi_info --param coll gpuring --level 9 2>&1 |
         grep -q '\[bad-value\].* coll_gpuring_timeout '
 }
+# say_version BINDIR COMPONENT-PATH: do the tools and the components say this version?
+say_version() {
+    for tool in fit perf topo run; do
+        "$1/gpuring-$tool" --version | grep -q " $version\$" || return
+    done
+    for component in coll:gpuring topo:pci; do
+        OMPI_MCA_mca_base_component_path=$2 ompi_info --parsable |
+            grep "^mca:$component:version:\"*component:$version\"*\$" || return
+    done
+}
+packages_say_version() {
+    grep "^coll-gpuring ($version) " debian/changelog && grep "^$version " NEWS &&
+        grep "^    version(\"$version\")" "$recipe" && grep "/coll-gpuring-$version.tar.gz" "$recipe" &&
+        grep "^Version: *$version\$" "$base/prefixed/config/dist/coll-gpuring.spec"
+}
+recipe=config/dist/spack_repo/gpuring/packages/coll_gpuring/package.py
+# in_packages FOLDER: is each file below it in a list of debian/, and each entry of them there?
+in_packages() {
+    (cd "$1" && find . -type f -o -type l) | sed 's,^\./,,' >"$base/installed"
+    cat debian/*.install debian/not-installed >"$base/lists"
+    while IFS= read -r file; do
+        listed=no
+        while IFS= read -r pattern; do
+            # shellcheck disable=SC2254
+            case $file in $pattern) listed=yes ;; esac
+        done <"$base/lists"
+        [ "$listed" = yes ] || echo "$file is in no list of debian/"
+    done <"$base/installed" >"$base/unlisted"
+    while IFS= read -r pattern; do
+        (cd "$1" && ls -d $pattern) >/dev/null 2>&1 || echo "$pattern of debian/ is not installed"
+    done <"$base/lists" >>"$base/unlisted"
+    cat "$base/unlisted"
+    ! [ -s "$base/unlisted" ]
+}
 no_file_left() { [ -z "$(find "$1" -type f -o -type l | head -n 1)" ]; }
 
 check "configure with a prefix" in_folder prefixed --without-cuda --prefix="$base/opt"
@@ -60,6 +94,10 @@ done
 for page in doc/user/*.md; do
     check "$page is installed" test -f "$base/opt/share/doc/coll-gpuring/user/${page##*/}"
 done
+version=$(sed -n 's/^#define GPURING_VERSION  *"\(.*\)"/\1/p' "$base/prefixed/gpuring_config.h")
+check "tools and components say configure's version, $version" \
+    say_version "$base/opt/bin" "$base/opt/lib/openmpi:SYSTEM_DEFAULT"
+check "so do the packages" packages_say_version
 check "no libtool archives beside the components" absent "$base/opt/lib/openmpi/mca_coll_gpuring.la"
 check "ompi_info finds the installed component" \
     lists "$base/opt/lib/openmpi:SYSTEM_DEFAULT" "$base"
@@ -76,6 +114,12 @@ printf '[bad value]\nA file of another version\n' >"$base/elsewhere/help-mpi-col
 check "so does one beside another version's" explains "$base/elsewhere:SYSTEM_DEFAULT" "$base"
 check "make install with DESTDIR" make -C "$base/prefixed" install DESTDIR="$base/stage"
 check "DESTDIR is in front" test -f "$base/stage$base/opt/lib/openmpi/mca_coll_gpuring.so"
+
+debian=usr/lib/x86_64-linux-gnu
+check "make install as Debian's packages have it" make -C "$base/prefixed" install \
+    DESTDIR="$base/debian" prefix=/usr libdir="/$debian" componentdir="/$debian/openmpi/lib/openmpi3" \
+    docdir=/usr/share/doc/gpuring-tools
+check "the lists of debian/ are complete" in_packages "$base/debian"
 
 check "make install-user" make -C "$base/prefixed" install-user HOME="$base/home"
 check "Open MPI finds a user's component by itself" lists "SYSTEM_DEFAULT:USER_DEFAULT" "$base/home"

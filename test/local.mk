@@ -43,6 +43,8 @@ check-threads: thread-programs
 
 EXTRA_DIST += \
     .ci/run \
+    .github/workflows/check.yml \
+    .gitlab-ci.yml \
     test/bad_files.sh \
     test/check.sh \
     test/install.sh \
@@ -51,6 +53,7 @@ EXTRA_DIST += \
     test/lint/layers.py \
     test/lint/lint.sh \
     test/mutation.sh \
+    test/packages.sh \
     test/packages.txt \
     test/quickstart.sh \
     test/root.sh \

@@ -22,6 +22,8 @@
 #include "mca/coll_gpuring/wireup/net_select.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
+#include "gpuring_config.h"
+
 /* Behind what Open MPI knows of it: for libgpuring_aware.so. */
 extern struct gpuring_aware_component mca_coll_gpuring_component;
 
@@ -124,7 +126,8 @@ struct gpuring_aware_component mca_coll_gpuring_component = {
                 {
                     GPURING_COLL_VERSION,
                     .mca_component_name = "gpuring",
-                    MCA_BASE_MAKE_VERSION(component, 0, 1, 0),
+                    MCA_BASE_MAKE_VERSION(component, GPURING_VERSION_MAJOR, GPURING_VERSION_MINOR,
+                                          GPURING_VERSION_RELEASE),
                     .mca_open_component = component_open,
                     .mca_close_component = component_close,
                     .mca_register_component_params = component_register,

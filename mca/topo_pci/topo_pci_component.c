@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpuring_config.h"
+
 static int topo_pci_open(void)
 {
     mca_topo_pci_component.stream = opal_output_open(NULL);
@@ -95,8 +97,8 @@ mca_topo_pci_component_t mca_topo_pci_component = {
                 {
                     MCA_TOPO_BASE_VERSION_2_2_0,
                     .mca_component_name = "pci",
-                    MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
-                                          OMPI_RELEASE_VERSION),
+                    MCA_BASE_MAKE_VERSION(component, GPURING_VERSION_MAJOR, GPURING_VERSION_MINOR,
+                                          GPURING_VERSION_RELEASE),
                     .mca_open_component = topo_pci_open,
                     .mca_close_component = topo_pci_close,
                     .mca_register_component_params = topo_pci_parameters_register,
