@@ -26,7 +26,7 @@ static struct {
     int (*pop)(void **context);
     int (*alloc)(cuda_pointer *pointer, size_t bytes);
     int (*free)(cuda_pointer pointer);
-    int (*stream_create)(void **stream, unsigned int flags);
+    int (*stream_create)(void **stream, unsigned int flags, int priority);
     int (*stream_destroy)(void *stream);
     int (*stream_sync)(void *stream);
     int (*copy)(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream);
@@ -71,7 +71,7 @@ static int cuda_symbols(void)
         cuda_symbol("cuCtxPopCurrent_v2", &cuda.pop) != 0 ||
         cuda_symbol("cuMemAlloc_v2", &cuda.alloc) != 0 ||
         cuda_symbol("cuMemFree_v2", &cuda.free) != 0 ||
-        cuda_symbol("cuStreamCreate", &cuda.stream_create) != 0 ||
+        cuda_symbol("cuStreamCreateWithPriority", &cuda.stream_create) != 0 ||
         cuda_symbol("cuStreamDestroy_v2", &cuda.stream_destroy) != 0 ||
         cuda_symbol("cuStreamSynchronize", &cuda.stream_sync) != 0 ||
         cuda_symbol("cuMemcpyAsync", &cuda.copy) != 0) {
@@ -114,7 +114,7 @@ static int cuda_open(int local_rank)
         cuda_enter() != 0) {
         return -1;
     }
-    status = cuda_check(cuda.stream_create(&cuda.stream, NON_BLOCKING), "create a stream");
+    status = cuda_check(cuda.stream_create(&cuda.stream, NON_BLOCKING, 0), "create a stream");
     cuda_leave();
     return status;
 }

@@ -126,11 +126,6 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int pr
     return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
-{
-    return cuStreamCreateWithPriority(stream, flags, 0);
-}
-
 /* It is in the list no more: finish what was queued. */
 static void end_stream(CUstream stream)
 {
