@@ -40,7 +40,7 @@ static void help_print(void)
          "  -t, --topo FILE       the machine's topology; ranks of a node have its GPUs in order\n"
          "  -b, --bandwidth GBPS  instead: one channel of this bandwidth between all ranks (host)\n"
          "  -n, --nodes N         the ranks were on N nodes (default 1), equally many on each\n"
-         "  -p, --protocol NAME   simple, ll or ll128, where the results do not tell\n"
+         "  -p, --protocol NAME   simple, ll or ll128, where the results do not say it\n"
          "  -m, --model FILE      constants to begin with (default: the built-in ones)\n"
          "  -o, --output FILE     write there instead of standard output\n"
          "  -h, --help            this text\n"

@@ -16,7 +16,7 @@ struct fit_options {
     const char *topo;   /* a topology file, or NULL */
     double bandwidth;   /* GB/s of one channel, instead of a topology; 0: none */
     uint32_t nodes;     /* that all results were measured on */
-    int protocol;       /* of results that do not tell; -1: leave such out */
+    int protocol;       /* of results that do not say it; -1: leave such out */
     const char *model;  /* constants to begin with, or NULL */
     const char *output; /* NULL: standard output */
     char **files;       /* results */
@@ -34,7 +34,7 @@ struct fit_data {
     struct fit_job *jobs;
     struct pci_sample *samples;
     size_t nsamples, room;
-    size_t skipped; /* results that tell nothing: fallbacks, mixtures, too many ranks */
+    size_t skipped; /* results that say nothing: fallbacks, mixtures, too many ranks */
 };
 
 /* A message on standard error: "gpuring-fit: ...". */

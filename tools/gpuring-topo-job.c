@@ -119,11 +119,12 @@ static void views_count(struct topo_figures *figures, const struct gpuring_node_
 
     for (int i = 0; i < ranks->count; i++) {
         const struct gpuring_hello *hello = gpuring_node_ranks_hello(ranks, i);
-        bool tells = gpuring_node_topology_first_view(ranks, i);
+        bool new_view = gpuring_node_topology_first_view(ranks, i);
 
-        figures->views += tells;
+        figures->views += new_view;
         if (hello->view != own->view) {
-            figures->view_bytes += (tells ? hello->view_bytes : 0) + (first ? own->view_bytes : 0);
+            figures->view_bytes +=
+                (new_view ? hello->view_bytes : 0) + (first ? own->view_bytes : 0);
         }
     }
 }

@@ -93,7 +93,7 @@ static int component_close(void)
     gpuring_stage_close();
     if (gpuring_process.modules > 0) {
         gpuring_warn("communicators are still alive when the component is closed: their "
-                     "connections are left to the end of the process");
+                     "connections end with the process");
     } else {
         gpuring_stage_buffers_close();
         gpuring_network_close();

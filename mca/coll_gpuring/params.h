@@ -92,7 +92,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
-        "Microseconds that a kernel waits for other ranks, without getting on, before it makes "   \
+        "Microseconds that a kernel waits for other ranks, without progress, before it makes "     \
         "room for their kernels; 0: 50 where ranks share the GPU, 1000 where they do under MPS, "  \
         "else 20000")                                                                              \
     SIZE(stage_size, 16777216, 4, SHARED, 4096, 1073741824,                                        \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the MPI test programs share: results that are told once for all ranks, predictable data of
- * every type, and the performance variables of the component.
+ * What the MPI test programs share: results that are reported once for all ranks, predictable data
+ * of every type, and the performance variables of the component.
  *
  * A program prints one TAP line per check (rank 0 only) and returns 0; the shell driver fails the
  * test if a line says "not ok" or the program ends with another status.

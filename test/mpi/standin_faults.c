@@ -29,7 +29,7 @@ static void verdict(const char *fault, bool must_be_right)
     }
 }
 
-static void every_call(const char *name, const char *code, int most, bool told)
+static void every_call(const char *name, const char *code, int most, bool reported)
 {
     char fault[96];
     int n = 1;
@@ -40,7 +40,7 @@ static void every_call(const char *name, const char *code, int most, bool told)
     } while (trial_run(fault, false) && ++n <= most);
     verdict(name, false);
     harness_check(n > 1, "%s: is called at all", name);
-    harness_check(!told || trial_seen.untold == 0, "%s: each failure is told", name);
+    harness_check(!reported || trial_seen.unreported == 0, "%s: each failure is reported", name);
 }
 
 static void one_fault(const char *fault, bool everywhere, bool must_be_right)
@@ -52,11 +52,11 @@ static void one_fault(const char *fault, bool everywhere, bool must_be_right)
 }
 
 /* Entry points, the error that they answer with, how many of their calls are tried where calls are
- * served and where they are staged, and whether the user is told of each failure. */
+ * served and where they are staged, and whether the user gets a report of each failure. */
 static const struct {
     const char *name, *code;
     int most, most_staged;
-    bool told;
+    bool reported;
 } calls[] = {
     {"cuMemAlloc_v2", "2", 50, 0, true},
     {"cuMemHostRegister_v2", "2", 50, 0, true},
@@ -69,7 +69,7 @@ static const struct {
     {"cuStreamSynchronize", "700", 12, 12, true},
     {"cuStreamQuery", "700", 0, 4, true}, /* of kernels only where they take long */
     {"cuLaunchKernel", "719", 6, 0, true},
-    {"cuPointerGetAttributes", "1", 6, 6, false}, /* the buffer's address tells enough */
+    {"cuPointerGetAttributes", "1", 6, 6, false}, /* the buffer's address says enough */
     {"cuMemFree_v2", "700", 4, 0, true},
     {"cuMemHostUnregister", "700", 4, 0, true},
     {"cuStreamDestroy_v2", "700", 4, 0, false}, /* nothing that was asked for is lost */
@@ -173,7 +173,7 @@ static void all_calls(void)
         int most = trial_staged ? calls[i].most_staged : calls[i].most;
 
         if (most > 0) {
-            every_call(calls[i].name, calls[i].code, most, calls[i].told);
+            every_call(calls[i].name, calls[i].code, most, calls[i].reported);
         }
     }
 }
@@ -217,8 +217,8 @@ static void once(void)
     trial_driver.arm(last_step);
 }
 
-/* Of the probe, of an operation, and of what calls are staged with; the error must be told to the
- * rank at least whose GPU has failed. */
+/* Of the probe, of an operation, and of what calls are staged with; the error must be reported to
+ * the rank at least whose GPU has failed. */
 static void contexts(void)
 {
     static const char *const name[] = {"cuMemcpyAsync", "cuStreamSynchronize",
@@ -275,7 +275,7 @@ static void named(const char *name)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         if (strcmp(name, calls[i].name) == 0) {
             every_call(name, calls[i].code, trial_staged ? calls[i].most_staged : calls[i].most,
-                       calls[i].told);
+                       calls[i].reported);
             return;
         }
     }

@@ -217,8 +217,8 @@ bool trial_here(const char *fault, bool last)
     struck = trial_driver.reached();
     /* Only lines of the log that are shown ask for an error's name. */
     if (struck && fault != NULL && fault[0] != '\0' && trial_driver.calls("cuGetErrorName") == 0) {
-        trial_seen.untold++;
-        printf("# rank %d: %s: the log does not tell\n", harness_rank, fault);
+        trial_seen.unreported++;
+        printf("# rank %d: %s: the log does not report it\n", harness_rank, fault);
     }
     trial_driver.arm(NULL);
     trial_seen.trials++;

@@ -25,10 +25,10 @@ extern int trial_calls;   /* of a communicator */
 /* Of this rank, since the last reset. */
 extern struct trial_seen {
     long trials;
-    long errors; /* calls that ended with one */
-    long wrong;  /* calls that succeeded with wrong data */
-    long leaks;  /* trials after which more was held than before */
-    long untold; /* faults that struck and were in no line of the log */
+    long errors;     /* calls that ended with one */
+    long wrong;      /* calls that succeeded with wrong data */
+    long leaks;      /* trials after which more was held than before */
+    long unreported; /* faults that struck and were in no line of the log */
 } trial_seen;
 void trial_reset(void);
 

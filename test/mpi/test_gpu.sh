@@ -153,7 +153,7 @@ GPURING_TEST_VISIBLE="MIG-${name}00 MIG-${name}01 MIG-${name}02 MIG-${name}03" \
     mpi 120 4 matrix -n 1,1000,70001 -f 61 -s
 check "instances of divided GPUs: connected through host memory" says '\[serves\] .*transport staged'
 check "instances of divided GPUs: the message says why" says '\[no-peer\]'
-check "instances of divided GPUs: no error is told" silent 'gpuring ERROR'
+check "instances of divided GPUs: no error is reported" silent 'gpuring ERROR'
 adopt_as_one "ranks on instances of divided GPUs"
 unset GPURING_STANDIN_MIG
 

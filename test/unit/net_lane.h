@@ -38,7 +38,7 @@ struct lane_end {
 int lane_end_create(struct lane_end *end, const struct gpuring_net_ops *ops,
                     struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                     enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes);
-/* The same in a GPU's memory, as the net is told. */
+/* The same in a GPU's memory, as the net knows it. */
 int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
                        struct gpuring_net *net, int device, struct gpuring_proxy *proxy,
                        enum gpuring_net_direction direction, uint32_t nslots, uint64_t slot_bytes,

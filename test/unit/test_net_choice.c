@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Which network connects the nodes, from what all ranks tell. */
+/* Which network connects the nodes, from what all ranks announce. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void test_reach(void **state)
     assert_true(gpuring_nic_reaches(&ib, &ib_same));
     assert_false(gpuring_nic_reaches(&ib, &ib_other));
     assert_false(gpuring_nic_reaches(&ib, &local)); /* the same GID on another wire */
-    assert_true(gpuring_nic_reaches(&v4, &v4_far)); /* perhaps by a router: trying tells */
+    assert_true(gpuring_nic_reaches(&v4, &v4_far)); /* perhaps by a router: only trying shows */
     assert_false(gpuring_nic_reaches(&v4, &v6));
     assert_false(gpuring_nic_reaches(&local, &v6));
     assert_true(gpuring_nic_reaches(&local, &local));

@@ -223,7 +223,7 @@ static void test_each_event(void **state)
 
         world_open(&world, &world_roce, 1, 2, NULL);
         fake_verbs_event(0, events[i].type);
-        fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE); /* when this is told, the other is done */
+        fake_verbs_event(0, IBV_EVENT_PORT_ACTIVE); /* when this is reported, the other is done */
         until_logged(&world, "[port-up]");
         for (int link = 0; link < 2; link++) {
             if (events[i].ends[link]) {

@@ -168,7 +168,7 @@ static void test_direct(void **state)
     assert_int_equal(reached[1], 4 * GPURING_NIC_WAYS); /* one of the two NICs cannot */
 }
 
-/* Connections tell their channels: rings by number, and both trees of a channel. */
+/* Connections know their channels: rings by number, and both trees of a channel. */
 static void test_channels_of_connections(void **state)
 {
     struct gpuring_channel channels[3];

@@ -173,7 +173,7 @@ struct expected {
     unsigned ways;            /* which directions are near, bits */
     uint32_t direct;          /* ends with slots in the GPU's memory */
     bool by_dmabuf, flushed;  /* how */
-    const char *told;         /* in the log; NULL: nothing of interest */
+    const char *logged;       /* in the log; NULL: nothing of interest */
 };
 
 static void check(const struct expected *expected)
@@ -208,7 +208,7 @@ static void check(const struct expected *expected)
     }
     assert_int_equal(fake_verbs_dmabufs() > 0, expected->by_dmabuf);
     assert_int_equal(fake_verbs_reads() > 0, expected->flushed);
-    assert_true(expected->told == NULL || log_has(expected->told));
+    assert_true(expected->logged == NULL || log_has(expected->logged));
     for (int r = 0; r < RANKS; r++) {
         rank_close(&ranks[r]);
     }
@@ -223,13 +223,14 @@ static void check(const struct expected *expected)
 static void test_dmabuf(void **state)
 {
     (void) state;
-    check(&(struct expected){.gdr = SUPPORTED | DMABUF,
-                             .dmabuf = true,
-                             .ways = BOTH,
-                             .direct = 2,
-                             .by_dmabuf = true,
-                             .flushed = true,
-                             .told = "[gdr] network devices reach the GPU's memory: 2 of 2 ends"});
+    check(
+        &(struct expected){.gdr = SUPPORTED | DMABUF,
+                           .dmabuf = true,
+                           .ways = BOTH,
+                           .direct = 2,
+                           .by_dmabuf = true,
+                           .flushed = true,
+                           .logged = "[gdr] network devices reach the GPU's memory: 2 of 2 ends"});
 }
 
 static void test_peer_memory(void **state)
@@ -240,7 +241,7 @@ static void test_peer_memory(void **state)
                              .ways = BOTH,
                              .direct = 2,
                              .flushed = true,
-                             .told = "peer memory, flushed"});
+                             .logged = "peer memory, flushed"});
 }
 
 static void test_no_flush_where_writes_are_in_order(void **state)
@@ -251,17 +252,17 @@ static void test_no_flush_where_writes_are_in_order(void **state)
                              .ways = BOTH,
                              .direct = 2,
                              .by_dmabuf = true,
-                             .told = "dma-buf, in order"});
+                             .logged = "dma-buf, in order"});
     check(&(struct expected){.gdr = SUPPORTED | ORDERED,
                              .peer_memory = true,
                              .ways = BOTH,
                              .direct = 2,
-                             .told = "peer memory, in order"});
+                             .logged = "peer memory, in order"});
     check(&(struct expected){.gdr = SUPPORTED | ORDERED_ALL,
                              .peer_memory = true,
                              .ways = BOTH,
                              .direct = 2,
-                             .told = "peer memory, in order"});
+                             .logged = "peer memory, in order"});
 }
 
 /* A driver that does not answer has promised nothing. */
@@ -272,15 +273,16 @@ static void test_flush_where_the_order_is_not_known(void **state)
         char fault[64];
 
         snprintf(fault, sizeof fault, "cuDeviceGetAttribute=%d:1", n);
-        check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
-                                 .fault = fault,
-                                 .peer_memory = true,
-                                 .dmabuf = true,
-                                 .ways = BOTH,
-                                 .direct = 2,
-                                 .by_dmabuf = true, /* of one rank at least */
-                                 .flushed = n == 4,
-                                 .told = n == 4 ? "flushed by reading" : "peer memory, in order"});
+        check(
+            &(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
+                               .fault = fault,
+                               .peer_memory = true,
+                               .dmabuf = true,
+                               .ways = BOTH,
+                               .direct = 2,
+                               .by_dmabuf = true, /* of one rank at least */
+                               .flushed = n == 4,
+                               .logged = n == 4 ? "flushed by reading" : "peer memory, in order"});
     }
 }
 
@@ -294,13 +296,13 @@ static void test_one_way(void **state)
                              .direct = 1,
                              .by_dmabuf = true,
                              .flushed = true,
-                             .told = "1 of 2 ends"});
+                             .logged = "1 of 2 ends"});
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,
                              .dmabuf = true,
                              .ways = 1u << GPURING_NET_SEND,
                              .direct = 1,
                              .by_dmabuf = true,
-                             .told = "1 of 2 ends"});
+                             .logged = "1 of 2 ends"});
 }
 
 /* A descriptor that cannot be had, or is refused: peer memory. */
@@ -315,7 +317,7 @@ static void test_second_choice(void **state)
                              .direct = 2,
                              .by_dmabuf = true, /* of the other rank */
                              .flushed = true,
-                             .told = "[no-dmabuf]"});
+                             .logged = "[no-dmabuf]"});
     check(&(struct expected){.gdr = SUPPORTED | DMABUF,
                              .peer_memory = true,
                              .ways = BOTH,
@@ -326,10 +328,10 @@ static void test_second_choice(void **state)
 static void test_staged(void **state)
 {
     const struct expected cases[] = {
-        {.gdr = SUPPORTED | DMABUF, .peer_memory = true, .dmabuf = true, .told = "[gdr-far]"},
-        {.gdr = 0, .peer_memory = true, .ways = BOTH, .told = "[no-gpudirect]"},
-        {.gdr = SUPPORTED | DMABUF, .ways = BOTH, .told = "[no-gdr] device roce0 of host0"},
-        {.gdr = SUPPORTED, .dmabuf = true, .ways = BOTH, .told = "GPU memory (peer memory)"},
+        {.gdr = SUPPORTED | DMABUF, .peer_memory = true, .dmabuf = true, .logged = "[gdr-far]"},
+        {.gdr = 0, .peer_memory = true, .ways = BOTH, .logged = "[no-gpudirect]"},
+        {.gdr = SUPPORTED | DMABUF, .ways = BOTH, .logged = "[no-gdr] device roce0 of host0"},
+        {.gdr = SUPPORTED, .dmabuf = true, .ways = BOTH, .logged = "GPU memory (peer memory)"},
     };
 
     (void) state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Tuning files: what they mean, what is refused and how it is told, and who goes first. */
+/* Tuning files: what they mean, what is refused and how that is reported, and who goes first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -220,8 +220,8 @@ static void what_is_wrong_is_told(void **state)
                                               sizeof error),
                          GPURING_ERR_ARG);
         if (strstr(error, cases[i].message) == NULL || strncmp(error, "line ", 5) != 0) {
-            fail_msg("'%s' should be told of \"%s\", not \"%s\"", cases[i].message, cases[i].text,
-                     error);
+            fail_msg("'%s' should be reported as \"%s\", not \"%s\"", cases[i].message,
+                     cases[i].text, error);
         }
         assert_null(tuning.rules);
     }

@@ -54,8 +54,8 @@ void world_close(struct world *world);
 /* Both ends of a link at work with `count` chunks; *sent and *received: how it ended. */
 void world_transfer(struct world *world, int link, enum gpuring_protocol protocol, int count,
                     int *sent, int *received);
-/* The same until one end has failed; the other is told so, as a transport would tell it, and need
- * not find out by itself, which takes seconds. */
+/* The same until one end has failed; the other gets a report, as a transport would send it, and
+ * need not find out by itself, which takes seconds. */
 void world_break(struct world *world, int link, enum gpuring_protocol protocol, int count,
                  int *sent, int *received);
 /* As world_transfer with each protocol, one after the other; it must end well. */

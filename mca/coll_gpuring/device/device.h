@@ -148,8 +148,9 @@ struct gpuring_device_ops {
     int (*copy_rows)(struct gpuring_stream *stream, void *to, size_t to_pitch, const void *from,
                      size_t from_pitch, size_t bytes, size_t rows);
     int (*copied)(struct gpuring_stream *stream); /* copies only: GPURING_AGAIN while they run */
-    /* Start (or resume) a work; poll tells GPURING_OK when all lanes are done, GPURING_AGAIN while
-     * they run, an error else. The work stays in use until poll has returned something final. */
+    /* Start (or resume) a work; poll returns GPURING_OK when all lanes are done, GPURING_AGAIN
+     * while they run, an error else. The work stays in use until poll has returned something final.
+     */
     int (*launch)(struct gpuring_stream *stream, struct gpuring_work *work);
     int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
     int (*synchronize)(struct gpuring_stream *stream); /* copies only; bounded by the driver */

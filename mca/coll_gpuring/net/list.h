@@ -82,7 +82,7 @@ int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16]);
 /*
  * Fill `nics` with the active ports below ROOT/class/infiniband that the list (net/list.h) selects;
  * root is "/sys" outside of tests. Returns their number, at most GPURING_NICS_MAX, or
- * GPURING_ERR_NOMEM. What is beyond is left out with a log line.
+ * GPURING_ERR_NOMEM. Ports beyond that are not used, with a log line.
  */
 int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *nics);
 

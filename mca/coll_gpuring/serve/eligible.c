@@ -45,7 +45,7 @@ static const MPI_Datatype sized_types[REPRESENTATIONS][20] = {
                  FORTRAN(complex16), FORTRAN(complex32)},
 };
 
-/* Types whose size alone does not tell them. */
+/* Types that their size alone does not identify. */
 static const struct {
     MPI_Datatype handle;
     int type;

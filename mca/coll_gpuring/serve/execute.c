@@ -19,8 +19,8 @@ struct gpuring_check {
     double *scale; /* NULL: results must be equal */
 };
 
-#define LOOKS_PER_CORE 16 /* vain looks between questions whether a peer shares our core */
-#define LOOKS_PER_MPI  8  /* vain looks between calls of opal_progress, which poll MPI's sockets */
+#define LOOKS_PER_CORE 16 /* looks between questions whether a peer shares our core */
+#define LOOKS_PER_MPI  8  /* looks between calls of opal_progress, which poll MPI's sockets */
 
 /* The one line that says that the component is at work, at the first call of a communicator. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
@@ -58,7 +58,7 @@ static void account(const mca_coll_gpuring_module_t *module, const struct gpurin
                   gpuring_protocol_text(choice->protocol));
 }
 
-/* After the first vain poll: keep MPI moving, look after the watchdog, let others have the core. */
+/* After the first poll: keep MPI moving, look after the watchdog, let others have the core. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     struct gpuring_engine *engine = module->engine;

@@ -90,7 +90,7 @@ static int piece_finish(struct gpuring_fallback_allreduce *fallback, uint8_t *ou
 
 /*
  * A rank that fails takes part to the end: the others know it after the next piece. After the last
- * one there is none; then the next call of this communicator tells them.
+ * one there is none; then they learn it in the next call of this communicator.
  */
 int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallback, void *output)
 {

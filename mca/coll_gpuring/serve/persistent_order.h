@@ -8,11 +8,11 @@
  *     rank 0    start 1    start 2    MPI_Allreduce
  *     rank 1    start 2    MPI_Allreduce    start 1
  *
- * So the ranks tell each other what they have started, by a gathering (oob/oob.h). What all of
+ * So the ranks gather what each has started (oob/oob.h). What all of
  * them have started runs next, in the order in which the calls were made; behind it the next call
  * of the common order, if all ranks have come to that one. If they have nothing in common yet, they
- * gather again. To take any one rank's order would not do: a rank may wait for its second call
- * before it starts its first.
+ * gather again. The order of any one rank would not do: another may wait for its second call before
+ * it starts its first.
  *
  * The price is a gathering before a call, or before several that were started together. All calls
  * pay it between the making of the first persistent one and the first gathering that finds all of

@@ -58,7 +58,7 @@ struct gpuring_queue {
     uint32_t made, live; /* persistent calls: made so far; not yet freed */
     uint32_t gone;       /* so many of the first ones are freed on all ranks */
     uint32_t room;       /* of their numbers in a report; the same on all ranks */
-    bool gathering;      /* the ranks tell each other which persistent calls they have started */
+    bool gathering;      /* of the persistent calls that each rank has started */
     uint64_t finished;   /* items so far */
 };
 
@@ -86,7 +86,7 @@ struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);
 /* Move the next item to the list `finished`, with its status. With the lock. */
 void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpuring_list *finished);
 
-/* Tell those that wait for finished items. Without any lock: a callback may run a user's code, or
+/* Notify those that wait for finished items. Without any lock: a callback may run a user's code, or
  * free the communicator. */
 void gpuring_queue_complete(struct gpuring_list *finished);
 

@@ -136,8 +136,8 @@ int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallb
 /* ---- watchdog.c ---- */
 
 /*
- * Called after each vain poll; cheap. 0, or the error with which the module must fail; the reason
- * was reported then.
+ * Called after each poll without progress; cheap. 0, or the error with which the module must fail;
+ * the reason was reported then.
  */
 int gpuring_watchdog_look(struct mca_coll_gpuring_module_t *module);
 
@@ -165,9 +165,9 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
 /*
  * What is known of an eligible call.
  *
- * The ranks can tell whether a size is delegated when they are wired up: they have compared their
- * rules then, and know the number of nodes. Blocking calls wait for that in the queue. A rank that
- * is wired up may not delegate a non-blocking call which another one had to queue; so it does only
+ * Once the ranks are wired up they know whether a size is delegated: they have compared their
+ * rules, and know the number of nodes. Blocking calls wait for that in the queue. A rank that is
+ * wired up may not delegate a non-blocking call which another one had to queue; so it does only
  * behind a blocking call, which has the same place in the order of calls on all ranks and found all
  * of them wired up. With coll_gpuring_agree=always only blocking calls are delegated by size: the
  * others do not know what buffers the other ranks have.

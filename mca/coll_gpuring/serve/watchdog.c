@@ -18,7 +18,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
-#define LOOKS_PER_CLOCK 16            /* a vain poll takes about a microsecond */
+#define LOOKS_PER_CLOCK 16            /* a poll takes about a microsecond */
 #define LOOK_INTERVAL   1000000u      /* nanoseconds between looks at the peers */
 #define STALE           5000000000ull /* no look for so long: another wait has begun */
 #define REPORT_SECONDS  300           /* with timeout 0 */

@@ -343,7 +343,7 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
     if (status != 0) {
         memset(local, 0, sizeof *local);
         if (!reported) {
-            gpuring_warn("the topology%s%s does not serve for channels: %s; ranks are connected in "
+            gpuring_warn("the topology%s%s cannot be used for channels: %s; ranks are connected in "
                          "their order",
                          from_file ? " of " : "", from_file ? gpuring_params.topo_file : "",
                          error.text[0] != '\0' ? error.text : strerror(-status));

@@ -242,7 +242,7 @@ void gpuring_remote_ready(struct gpuring_transport *transport);
 void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it had not begun */
 /* 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
-/* Tell the ranks of other nodes that this one gives up. */
+/* Report to the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
 /* slots.c: where the slots of connections between nodes lie */

@@ -23,7 +23,7 @@ static void nap(void)
     nanosleep(&time, NULL); /* waking early does no harm */
 }
 
-/* Counts; the number of vain looks since the last progress. */
+/* Counts; the number of looks since the last progress. */
 static uint32_t count(struct gpuring_backoff *pause, uint64_t progress)
 {
     if (progress != pause->progress) {

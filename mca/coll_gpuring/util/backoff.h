@@ -16,14 +16,14 @@ struct gpuring_backoff {
 };
 
 /*
- * Between two vain looks. progress: a number that changes whenever what is waited for moves on;
- * crowded: there are more ranks than cores.
+ * Between two looks that found nothing. progress: a number that changes whenever what is waited for
+ * moves on; crowded: there are more ranks than cores.
  */
 void gpuring_backoff(struct gpuring_backoff *pause, uint64_t progress, bool crowded);
 
 /*
  * The same for the progress callback, which must not slow down other traffic: only naps, and only
- * after many vain looks.
+ * after many looks that found nothing.
  */
 void gpuring_backoff_nap(struct gpuring_backoff *pause, uint64_t progress);
 

@@ -41,7 +41,7 @@ static void report(struct ompi_communicator_t *comm, int rank, uint32_t first, u
         return;
     }
     gpuring_warn("[ranks-differ] rank 0 on host %s and rank %d on host %s have different values of "
-                 "coll_gpuring_%s (%s and %s): all communicators with such ranks are left to other "
+                 "coll_gpuring_%s (%s and %s): communicators with such ranks are served by other "
                  "components. Give all ranks the same value, as by mpirun --mca",
                  gpuring_compat_host(comm, 0, false), rank, gpuring_compat_host(comm, rank, false),
                  priority ? "priority" : "device",

@@ -39,7 +39,7 @@ struct disc {
     int nets; /* how many have been listed */
 };
 
-/* Tells the caller one thing that is missing. */
+/* Reports to the caller one thing that is missing. */
 void disc_message(const struct disc *disc, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

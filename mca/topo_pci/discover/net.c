@@ -107,7 +107,7 @@ static unsigned long long guid_parse(const char *text)
 /*
  * The devices of a class ("net", "infiniband"), by name.  /sys lists them all, those without a PCI
  * device too (virtual interfaces, soft RDMA); where it is hidden or of another machine, hwloc
- * tells.
+ * lists them.
  */
 struct device {
     char name[64];

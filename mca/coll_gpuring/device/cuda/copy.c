@@ -9,7 +9,7 @@
  *     host and another context           on a stream made there for the copy, which is waited for
  *
  * Nothing is kept in the other contexts: they exist as long as their buffers are in a call, and
- * nobody tells when they cease to.
+ * nothing reports their end.
  */
 #include <stdlib.h>
 

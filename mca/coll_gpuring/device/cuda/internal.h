@@ -21,7 +21,7 @@ struct gpuring_device {
     const struct gpuring_cuda_driver *driver; /* NULL until attached */
     CUcontext context;
     CUdevice gpu;
-    int ordinal;     /* of the GPU, as pointers tell it */
+    int ordinal;     /* of the GPU, as the driver numbers it */
     bool destroyed;  /* atomic: the driver has said that the context is */
     bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
@@ -69,7 +69,7 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
  * them has lost the context. After cudaDeviceReset the primary context has its old handle. */
 int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what);
 
-/* 0 also if the driver does not tell. */
+/* 0 also if the driver does not know it. */
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name);
 
 /* device/cuda/nic.c */

@@ -6,7 +6,7 @@
  * is asked. The driver answers for ordinary host memory with zeros and success.
  *
  * A driver that cannot be used, or that fails (after a kernel of anybody has faulted, every call
- * does), tells nothing. No device pointer may be taken for a host's then: what this process cannot
+ * does), knows nothing. No device pointer may be taken for a host's then: what this process cannot
  * read is on a GPU. (Managed memory can be read, also by the component that then gets it.)
  */
 #ifndef _GNU_SOURCE
@@ -53,7 +53,7 @@ static bool nothing_there(CUresult result)
 }
 
 /* Tries to read in a way that is no fault where it fails. Containers may forbid the first one; what
- * neither can tell counts as unreadable. */
+ * neither can read counts as unreadable. */
 static bool readable(const void *pointer)
 {
     char byte;

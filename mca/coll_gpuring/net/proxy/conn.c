@@ -72,7 +72,7 @@ static int pump_send(struct gpuring_proxy_conn *conn, enum gpuring_protocol prot
 
 /*
  * Slots are given back by halves, so that a stream of them does not wait for credit. Small ones,
- * whose cost is the number of messages, later: two are left for what the peer sends meanwhile.
+ * whose cost is the number of messages, later: two stay free for what the peer sends meanwhile.
  */
 #define SMALL_BYTES 4096
 

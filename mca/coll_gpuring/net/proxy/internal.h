@@ -102,7 +102,7 @@ void gpuring_proxy_wait_init(struct gpuring_proxy_wait *wait,
                              const struct gpuring_proxy_config *config, bool alone);
 /*
  * Spin, yield, or nap on `nap` (NULL: do not nap). With `running` operations naps stay short, since
- * counters change without a descriptor telling; else they end when an operation begins.
+ * counters change and no descriptor reports it; else they end when an operation begins.
  */
 void gpuring_proxy_wait_step(struct gpuring_proxy_wait *wait, struct gpuring_proxy_bell *bell,
                              const struct gpuring_proxy_nap *nap, bool running, uint64_t begun);

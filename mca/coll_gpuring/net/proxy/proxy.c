@@ -199,7 +199,7 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     until.tv_sec += (time_t) (seconds + JOIN_GRACE_SECONDS) + 1;
     if (pthread_timedjoin_np(proxy->thread, NULL, &until) != 0) {
         gpuring_error("the progress thread does not end: it hangs in a network library; its memory "
-                      "is left behind");
+                      "is not freed");
         return GPURING_ERR_TIMEOUT;
     }
     return GPURING_OK;

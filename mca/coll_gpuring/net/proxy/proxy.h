@@ -54,9 +54,9 @@ struct gpuring_proxy_rings {
 
 int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
 /*
- * Joins the thread; transfers in flight are given up after `seconds`. Connections that are left
- * are forgotten, their links stay the caller's. NULL is allowed. GPURING_ERR_TIMEOUT: the thread
- * hangs in a call of the net's library, nothing was freed, and its code must stay loaded.
+ * Joins the thread; transfers in flight are given up after `seconds`. Connections that
+ * remain are forgotten, their links stay the caller's. NULL is allowed. GPURING_ERR_TIMEOUT: the
+ * thread hangs in a call of the net's library, nothing was freed, and its code must stay loaded.
  */
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
 

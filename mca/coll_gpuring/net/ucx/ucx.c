@@ -102,8 +102,8 @@ static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool faile
                      failed ? "[verbs-failed] verbs did not connect the ranks"
                             : "[rdma-software] they are made by software");
     } else {
-        gpuring_warn("UCX on %s does not take UCX_TLS=^ib: should it not connect the nodes, set "
-                     "UCX_TLS to what does",
+        gpuring_warn("UCX on %s does not take UCX_TLS=^ib: if it does not connect the nodes, set "
+                     "UCX_TLS to transports that do",
                      net->base.host);
     }
 }

@@ -75,8 +75,8 @@ static void handle(struct gpuring_net *net, const struct gpuring_verbs_adapter *
         break;
     case IBV_EVENT_PORT_ACTIVE:
         gpuring_warn(
-            "[port-up] %s: device %s port %d is up again; connections that left it stay where they "
-            "are",
+            "[port-up] %s: device %s port %d is up again; connections that failed over stay on "
+            "their new port",
             net->base.host, adapter->name, port);
         break;
     case IBV_EVENT_QP_FATAL:

@@ -120,7 +120,7 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
         return link->base.status;
     }
     if (rail == NULL) {
-        return GPURING_AGAIN; /* the peer has closed, and what was left of the link has failed */
+        return GPURING_AGAIN; /* the peer has closed, and the rest of the link has failed */
     }
     piece.lkey = rail->mr->mr->lkey;
     wr.wr.rdma.rkey = remote_key(link, rail);
