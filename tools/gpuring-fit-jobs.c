@@ -43,10 +43,15 @@ static int graph_of_file(const char *path, uint32_t gpus, struct pci_graph **gra
 static int job_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_job *job)
 {
     struct pci_channels ring = {.nchannels = 0}, tree = {.nchannels = 0};
+    struct pci_costs costs;
     int rc = pci_channels_of_graph(graph, nodes, &ring, &tree);
 
     if (0 == rc) {
         rc = pci_job_of_graph(graph, nodes, &ring, &tree, ring.nchannels, job);
+    }
+    if (0 == rc && 1 == nodes && 0 == pci_costs_gpu(&costs)) {
+        job->channels = pci_lanes(&costs, job->sm, pci_sms(&costs, job->sm), ring.nchannels,
+                                  ring.nchannels * ring.bw_intra);
     }
     if (0 != rc) {
         fit_message("no channels for %u nodes: %s", nodes, strerror(-rc));

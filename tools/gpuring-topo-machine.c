@@ -174,9 +174,11 @@ int topo_machine_load(const struct topo_options *options, struct topo_machine *m
 static int costs_read(struct topo_machine *machine)
 {
     char error[256] = "";
-    int rc = pci_costs_gpu(&machine->costs);
+    const char *model = machine->options->model;
+    bool reference = model && strcmp(model, "reference") == 0;
+    int rc = reference ? pci_costs_reference(&machine->costs) : pci_costs_gpu(&machine->costs);
 
-    if (rc == 0 && machine->options->model) {
+    if (rc == 0 && model && !reference) {
         rc = pci_costs_load(machine->options->model, &machine->costs, error, sizeof(error));
         if (rc != 0) {
             topo_message("%s: %s", machine->options->model, error[0] ? error : strerror(-rc));
@@ -253,6 +255,23 @@ static int nodes_connect(struct topo_machine *machine, struct pci_error *error)
               : pci_connect_init(&machine->connect, machine->wires, nodes * machine->gpus, error);
 }
 
+/* What the command line adds, and on one node as many channels as the component has. */
+static void job_complete(struct topo_machine *machine)
+{
+    struct pci_job *job = &machine->job;
+    unsigned sharing = machine->options->sharing;
+    uint32_t sms = pci_sms(&machine->costs, job->sm), found = job->ring.channels;
+
+    job->collective = (enum pci_collective) machine->options->collective;
+    if (sharing > 1) {
+        pci_job_share(job, sharing);
+    }
+    if (job->nodes == 1 && sms > 0) {
+        job->channels = pci_lanes(&machine->costs, job->sm, sms / sharing, found,
+                                  sharing > 1 ? 0 : found * job->ring.bw_intra);
+    }
+}
+
 static int all_search(struct topo_machine *machine, struct pci_error *error)
 {
     uint32_t nodes = machine->options->nodes;
@@ -270,6 +289,7 @@ static int all_search(struct topo_machine *machine, struct pci_error *error)
         parts_renumber(machine);
         machine->job = machine->chosen.job;
         machine->job.channels = machine->connect.agreed.channels;
+        job_complete(machine);
     }
     machine->times.connect = lap(&since);
     rc = rc ? rc : pci_bounds_of_graph(machine->graph, &machine->bounds);

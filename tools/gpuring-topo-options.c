@@ -13,10 +13,12 @@
 #include "gpuring-topo.h"
 #include "gpuring_config.h"
 #include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 enum {
     NODES_MAX = 1 << 20,   /* of 8 GPUs: more ranks than any machine has */
     JOB_NODES_MAX = 16384, /* of simulate */
+    SHARING_MAX = 48,      /* clients of CUDA MPS */
     DEVICES_MAX = 65535,   /* device numbers in --gpus */
 };
 
@@ -50,7 +52,10 @@ static void help_print(void)
         "  -d, --graph FILE       simulate with --nodes: write the channels of all ranks there\n"
         "  -c, --containers       simulate: each rank sees no GPU but its own; views are united\n"
         "  -s, --sizes LIST       sizes to predict: 1K,64K,1M or 1K-1G (powers of two)\n"
-        "  -m, --model FILE       constants of the cost model\n"
+        "  -m, --model FILE       constants of the cost model; reference: those of NCCL\n"
+        "  -C, --collective NAME  predict: allreduce (default), reduce_scatter, allgather,\n"
+        "                         alltoall, bcast, reduce, gather or scatter\n"
+        "  -S, --sharing N        predict: N ranks on each GPU, with CUDA MPS\n"
         "  -f, --format text|json how to print (default text; report is always JSON, html never)\n"
         "  -o, --output FILE      write there instead of standard output\n"
         "  -v, --verbose          report what was omitted or assumed\n"
@@ -171,6 +176,14 @@ static int option_take(int option, const char *value, struct topo_options *optio
     case 'd':
         options->graph = value;
         return -1;
+    case 'C':
+        options->collective = pci_collective_parse(value);
+        return options->collective >= 0 ? -1
+                                        : mistake("--collective: '%s' is not predicted", value);
+    case 'S':
+        return number_read(&text, 1, SHARING_MAX, "", &options->sharing) == 0
+                   ? -1
+                   : mistake("--sharing: '%s' is not a number from 1 to 48", value);
     case 'c':
         options->containers = 1;
         return -1;
@@ -238,6 +251,8 @@ static int options_match(const struct topo_options *options)
         {options->containers, "--containers", COMMAND(simulate)},
         {options->sizes != NULL, "--sizes", COMMAND(predict) | COMMAND(report) | COMMAND(html)},
         {options->model != NULL, "--model", searching},
+        {options->collective != PCI_COLLECTIVE_ALLREDUCE, "--collective", COMMAND(predict)},
+        {options->sharing > 1, "--sharing", COMMAND(predict)},
         {options->format == TOPO_JSON, "--format json", ~COMMAND(html)},
     };
 
@@ -246,6 +261,10 @@ static int options_match(const struct topo_options *options)
             return mistake("%s does not go with '%s'", rules[i].name,
                            commands[options->command].name);
         }
+    }
+    if ((options->sharing > 1 || options->collective != PCI_COLLECTIVE_ALLREDUCE) &&
+        options->nodes > 1) {
+        return mistake("--collective and --sharing are for one node");
     }
     if (options->graph && !options->nodes_given) {
         return mistake("--graph needs --nodes");
@@ -267,15 +286,16 @@ int topo_options_read(int argc, char **argv, struct topo_options *options)
         {"format", required_argument, NULL, 'f'},    {"output", required_argument, NULL, 'o'},
         {"verbose", no_argument, NULL, 'v'},         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},         {"graph", required_argument, NULL, 'd'},
-        {"containers", no_argument, NULL, 'c'},      {NULL, 0, NULL, 0},
+        {"containers", no_argument, NULL, 'c'},      {"collective", required_argument, NULL, 'C'},
+        {"sharing", required_argument, NULL, 'S'},   {NULL, 0, NULL, 0},
     };
     int option, status = -1;
 
     memset(options, 0, sizeof(*options));
-    options->nodes = 1;
+    options->nodes = options->sharing = 1;
     options->p2p = options->p2p_level = options->gdr_level = -1;
     while (status < 0 &&
-           (option = getopt_long(argc, argv, "t:n:g:p:s:m:f:o:d:cvhV", longs, NULL)) != -1) {
+           (option = getopt_long(argc, argv, "t:n:g:p:s:m:f:o:d:C:S:cvhV", longs, NULL)) != -1) {
         status = option_take(option, optarg, options);
     }
     if (status < 0 && optind >= argc) {

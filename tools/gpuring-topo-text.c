@@ -109,11 +109,25 @@ static bool offered(const struct topo_machine *machine, int algorithm, int proto
                                    (enum pci_protocol) protocol, 1));
 }
 
+/* Where the executor is modelled: what the best time consists of. */
+static void parts_print(FILE *out, const struct topo_machine *machine,
+                        const struct pci_choice *choice, uint64_t bytes)
+{
+    struct pci_parts parts;
+
+    if (pci_predict_parts(&machine->costs, &machine->job, choice->algorithm, choice->protocol,
+                          bytes, &parts)) {
+        fprintf(out, " (launch %.1f, steps %.1f, data %.1f by %s, end %.1f)",
+                parts.us[PCI_PART_LAUNCH], parts.us[PCI_PART_STEPS], parts.us[PCI_PART_DATA],
+                parts.limit, parts.us[PCI_PART_END]);
+    }
+}
+
 static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t bytes)
 {
     uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
-    double ranks = machine->job.ranks, gbps;
     struct pci_choice choice;
+    double gbps;
     char size[32];
 
     pci_render_size(bytes, size, sizeof(size));
@@ -132,7 +146,9 @@ static void predict_row(FILE *out, const struct topo_machine *machine, uint64_t 
         gbps = choice.us > 0 ? (double) bytes / choice.us / 1e3 : 0;
         fprintf(out, "  %s/%s x%" PRIu32 " %.1f us, %.4g GB/s, bus %.4g GB/s",
                 pci_algorithm_label(choice.algorithm), pci_protocol_label(choice.protocol),
-                choice.channels, choice.us, gbps, gbps * 2 * (ranks - 1) / ranks);
+                choice.channels, choice.us, gbps,
+                gbps * pci_collective_bus(machine->job.collective, machine->job.ranks));
+        parts_print(out, machine, &choice, bytes);
     }
     fputc('\n', out);
 }
@@ -155,8 +171,10 @@ int topo_predict_print(FILE *out, const struct topo_machine *machine)
         fputs("One GPU: there is nothing to exchange.\n", out);
         return TOPO_EXIT_OK;
     }
-    fprintf(out, "Microseconds of an allreduce on %" PRIu32 " GPUs of %" PRIu32 " node%s",
-            machine->job.ranks, machine->options->nodes, machine->options->nodes == 1 ? "" : "s");
+    fprintf(out, "Microseconds of %s, %" PRIu32 " ranks on %" PRIu32 " GPUs of %" PRIu32 " node%s",
+            pci_collective_name(machine->job.collective), machine->job.ranks,
+            machine->job.ranks / machine->options->sharing, machine->options->nodes,
+            machine->options->nodes == 1 ? "" : "s");
     if (machine->chosen.nparts > 1) {
         fprintf(out, " of %" PRIu32 " parts", machine->chosen.nparts);
     }

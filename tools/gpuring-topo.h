@@ -13,7 +13,7 @@
     X(show, "the machine as a tree: CPUs, switches, GPUs, NICs and their links")        \
     X(matrix, "how each pair of GPUs and NICs is connected, as nvidia-smi topo -m")     \
     X(channels, "the rings and trees, with their bandwidth and its bounds")             \
-    X(predict, "microseconds of an allreduce by size, algorithm and protocol")          \
+    X(predict, "microseconds of a collective by size, algorithm and protocol")          \
     X(simulate, "what the start of a job costs one rank: time, bytes gathered, memory") \
     X(report, "all of it as JSON")                                                      \
     X(svg, "a picture of the machine with its links, rings and trees")                  \
@@ -37,6 +37,8 @@ struct topo_options {
     const char *output; /* NULL: standard output */
     const char *model;  /* a table of cost model constants, or NULL */
     const char *sizes;  /* of predict, or NULL */
+    int collective;     /* enum pci_collective, of predict */
+    unsigned sharing;   /* of predict: ranks on each GPU */
     const char *graph;  /* of simulate: where the channels go, or NULL */
     int containers;     /* of simulate: each rank sees its own GPU only */
     int p2p_level;      /* a path class, -1: the default */

@@ -47,6 +47,7 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/map/refine.c \
     mca/topo_pci/map/slots.c \
     mca/topo_pci/map/tile.c \
+    mca/topo_pci/predict/block.c \
     mca/topo_pci/predict/choose.c \
     mca/topo_pci/predict/costs.c \
     mca/topo_pci/predict/fit.c \

@@ -66,6 +66,16 @@ run predict -t "$work/two.xml" -s 8K,1M
 check "predict has the sizes asked for" says " 8K "
 run predict -t "$work/two.xml" -s 8K,1M -f json
 check "predict as JSON" says '"bytes":1048576'
+run predict -t "$work/two.xml" -s 8K
+check "predict says what a time consists of" says "(launch [0-9.]*, steps [0-9.]*, data [0-9.]* by "
+run predict -t "$work/two.xml" -s 8K -m reference
+check "the reference's model has no such parts" says "LL x[0-9]* [0-9.]* us, [0-9.]* GB/s, bus [0-9.]* GB/s$"
+run predict -t "$work/two.xml" -C bcast -S 2 -s 8K
+check "predict of another collective, for ranks that share GPUs" says "bcast, 4 ranks on 2 GPUs"
+run predict -t "$work/two.xml" -C barrier
+check "a collective that is not predicted is refused" ends 2
+run predict -t "$work/two.xml" -C bcast -n 2
+check "other collectives are predicted on one node" ends 2
 run report -t "$work/two.xml" -p no
 check "report knows that peer access is refused" says '"nvlink_p2p":"no"'
 # Rows and columns of the paths are in the order of the file, which need not be that of ranks and devices.
@@ -337,7 +347,7 @@ else
         nodes=${nodes%%node*}
         p2p=ok
         case $base in *.nop2p) p2p=no ;; esac
-        timeout 120 "$topo" report -t "$folder/$machine.xml" -n "$nodes" -p $p2p >"$work/report" 2>"$work/err"
+        timeout 120 "$topo" report -t "$folder/$machine.xml" -n "$nodes" -p $p2p -m reference >"$work/report" 2>"$work/err"
         "$top_builddir/test/tools/report_compare" "$expected" "$work/report" >"$work/out" 2>&1
         status=$?
         check "$base: as the reference, or better" ends 0

@@ -85,6 +85,10 @@ unit_tests += test/unit/test_pci_machines
 test_unit_test_pci_machines_SOURCES = test/unit/test_pci_machines.c test/unit/pci_cube.h
 test_unit_test_pci_machines_LDADD = $(pci_test_libs)
 
+unit_tests += test/unit/test_pci_block
+test_unit_test_pci_block_SOURCES = test/unit/test_pci_block.c
+test_unit_test_pci_block_LDADD = $(pci_test_libs)
+
 unit_tests += test/unit/test_pci_predict
 test_unit_test_pci_predict_SOURCES = test/unit/test_pci_predict.c
 test_unit_test_pci_predict_LDADD = $(pci_test_libs)

@@ -301,45 +301,14 @@ static void test_whole_stores(void **state)
     }
 }
 
-/* A thread block loads what it has in flight by the latency: a lane of direct is no 400 GB/s. */
-static void test_blocks(void **state)
-{
-    struct pci_costs costs;
-    struct pci_job job = {.nodes = 1,
-                          .ranks = 2,
-                          .channels = 1,
-                          .generation = PCI_GENERATION_SM90,
-                          .direct = {.algbw = 400, .nvlink = true},
-                          .protocols = 1u << PCI_PROTOCOL_SIMPLE};
-    double one, many;
-
-    (void) state;
-    assert_int_equal(pci_costs_gpu(&costs), 0);
-    one = pci_predict_us(&costs, &job, PCI_ALGORITHM_DIRECT, PCI_PROTOCOL_SIMPLE,
-                         UINT64_C(256) << 20);
-    assert_true(one > (256 << 20) / (30e3 / 3));
-    job.channels = 32;
-    assert_int_equal(pci_direct_stripes(PCI_ALGORITHM_DIRECT, 2, 32), 32);
-    many = pci_predict_us(&costs, &job, PCI_ALGORITHM_DIRECT, PCI_PROTOCOL_SIMPLE,
-                          UINT64_C(256) << 20);
-    assert_true(many > (256 << 20) / 400e3 && many < one / 20);
-    /* Eight ranks have memory for fewer, and a lane loads nine vectors. */
-    job.ranks = 8;
-    assert_int_equal(pci_direct_stripes(PCI_ALGORITHM_DIRECT, 8, 32), 8);
-    assert_int_equal(pci_direct_stripes(PCI_ALGORITHM_TWO_SHOT, 8, 32), 2);
-    assert_int_equal(pci_direct_stripes(PCI_ALGORITHM_TWO_SHOT, 16, 1), 1);
-    assert_true(pci_predict_us(&costs, &job, PCI_ALGORITHM_DIRECT, PCI_PROTOCOL_SIMPLE,
-                               UINT64_C(256) << 20) > (256 << 20) / 30e3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),       cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_parts),        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_two_level),    cmocka_unit_test(test_newest),
-        cmocka_unit_test(test_superchips),   cmocka_unit_test(test_slow_nic),
-        cmocka_unit_test(test_whole_stores), cmocka_unit_test(test_pcie),
+        cmocka_unit_test(test_channels), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_large),    cmocka_unit_test(test_two_level),
+        cmocka_unit_test(test_newest),   cmocka_unit_test(test_superchips),
+        cmocka_unit_test(test_slow_nic), cmocka_unit_test(test_whole_stores),
+        cmocka_unit_test(test_pcie),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static struct pci_costs costs_gpu(void)
 {
     struct pci_costs costs;
 
-    assert_int_equal(pci_costs_gpu(&costs), 0);
+    assert_int_equal(pci_costs_reference(&costs), 0);
     return costs;
 }
 

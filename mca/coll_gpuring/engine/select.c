@@ -212,13 +212,20 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
     return GPURING_PROTOCOL_SIMPLE;
 }
 
-/* As many channels as the vector fills; lanes of the host cost nothing while they are empty. */
+/* As many channels as the cost model wants for what it has chosen, else as the vector fills; lanes
+ * of the host cost nothing while they are empty. */
 static uint32_t choose_channels(const struct gpuring_select_config *config,
                                 const struct gpuring_selection *choice, uint64_t bytes)
 {
     uint32_t all = config->channels[choice->algorithm];
     uint64_t filled = bytes / channel_bytes[choice->protocol];
+    int entry = model_entry(bytes);
 
+    if (config->model.known && config->model.channels[entry] > 0 &&
+        (int) choice->algorithm == config->model.algorithm[entry] &&
+        (int) choice->protocol == config->model.protocol[entry]) {
+        filled = config->model.channels[entry];
+    }
     if (filled < config->min_channels) {
         filled = config->min_channels;
     }

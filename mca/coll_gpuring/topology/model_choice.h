@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * For each size the algorithm and protocol that the cost model finds best on a node's topology.
- * Every rank computes them from its own node's; they are used only if all ranks found the same,
- * compared by fingerprint. No MPI.
+ * For each size the algorithm, protocol and number of channels that the cost model finds best on a
+ * node's topology. Every rank computes them from its own node's; they are used only if all ranks
+ * found the same, compared by fingerprint. No MPI.
  */
 #ifndef GPURING_TOPOLOGY_MODEL_CHOICE_H
 #define GPURING_TOPOLOGY_MODEL_CHOICE_H
@@ -20,11 +20,13 @@ struct gpuring_model_choice {
     bool known;                                   /* the tables are filled: */
     int8_t algorithm[GPURING_MODEL_CHOICE_SIZES]; /* enum gpuring_algorithm, -1: none */
     int8_t protocol[GPURING_MODEL_CHOICE_SIZES];  /* enum gpuring_protocol */
+    uint8_t channels[GPURING_MODEL_CHOICE_SIZES]; /* of the plan; 0: as many as the bytes fill */
     uint8_t ll128; /* bits 1 << enum gpuring_algorithm: its links keep 128-byte stores whole */
 };
 
+/* The choices for one collective, of a job that describes the node. */
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *job,
-                               struct gpuring_model_choice *choice);
+                               enum pci_collective collective, struct gpuring_model_choice *choice);
 
 /* Equal for equal choices; never 0. */
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice);

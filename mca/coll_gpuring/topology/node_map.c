@@ -8,6 +8,7 @@
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/search/pci_connect.h"
 
 struct rank_key {
@@ -194,28 +195,17 @@ struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *h
     return parts;
 }
 
-/*
- * What a thread block of a ring carries, GB/s, by the hardware's rules: bytes in flight by latency,
- * with the fence and the flags of each step. A model, not measured. Half as many blocks again, for
- * they do not all wait at once.
- */
-#define BLOCK_GBPS      25.0
-#define BLOCK_GBPS_SM80 20.0 /* before compute capability 9.0 */
-#define BLOCK_SPARE     1.5
-#define LANES_MAX       32
-#define LANES_SHARED    16 /* at least, within one GPU or over links that nobody knows */
-
 uint32_t gpuring_node_map_lanes(const struct gpuring_gpu_parts *parts, uint32_t found, double gbps)
 {
-    double block = parts->capability < 90 ? BLOCK_GBPS_SM80 : BLOCK_GBPS;
-    double needed = BLOCK_SPARE * gbps / block;
-    uint32_t lanes = needed < LANES_MAX ? (uint32_t) needed + 1 : LANES_MAX;
+    struct pci_costs costs;
+    uint32_t unknown, lanes;
 
-    if ((parts->shared || gbps == 0) && lanes < LANES_SHARED) {
-        lanes = LANES_SHARED;
+    if (pci_costs_gpu(&costs) != 0) {
+        return found; /* the built-in table parses: its tests prove it */
     }
-    lanes = lanes < parts->blocks ? lanes : parts->blocks;
-    return lanes > found ? lanes : found;
+    unknown = pci_lanes(&costs, (int) parts->capability, parts->blocks, found, 0);
+    lanes = pci_lanes(&costs, (int) parts->capability, parts->blocks, found, gbps);
+    return parts->shared && lanes < unknown ? unknown : lanes;
 }
 
 enum gpuring_disagreement gpuring_node_map_compare(const struct gpuring_gathered *hellos, int *rank,

@@ -94,10 +94,13 @@ static int candidates_find(const struct pci_fabric *fabric, const struct pci_sea
 void pci_predict_curve(const struct pci_costs *costs, const struct pci_job *job,
                        struct pci_curve *curve)
 {
+    struct pci_costs formula = *costs;
+
+    memset(formula.gpu, 0, sizeof(formula.gpu));
     for (unsigned i = 0; i < PCI_CURVE_SIZES; i++) {
         struct pci_choice choice = {.us = INFINITY};
 
-        (void) pci_predict_best(costs, job, (1u << PCI_ALGORITHM_COUNT) - 1,
+        (void) pci_predict_best(&formula, job, 1u << PCI_ALGORITHM_RING | 1u << PCI_ALGORITHM_TREE,
                                 UINT64_C(1) << (PCI_CURVE_FIRST + i), &choice);
         curve->us[i] = choice.us;
     }

@@ -3,9 +3,9 @@
 /*
  * The built-in constants, in the format of table files.
  *
- * GPU table. Source: the allreduce times that NCCL 2.30.7's model gives for eleven machines of one
- * to four nodes, from which the formula and these figures were worked out (doc/cost-model.md shows
- * how; the tests check each of those times). Limits of generations that those machines do not
+ * Reference table. Source: the allreduce times that NCCL 2.30.7's model gives for eleven machines
+ * of one to four nodes, from which the formula and these figures were worked out (doc/cost-model.md
+ * shows how; the tests check each of those times). Limits of generations that those machines do not
  * reach are the per-channel figures that NCCL publishes for its kernels. Direct and two-shot are
  * our own patterns: direct has the constants of a ring, two-shot those of a tree, whose kernels do
  * the same work per hop: the lanes of a part are those of a tree of one hop.
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static const char gpu_table[] =
+static const char reference_table[] =
     "base ring,direct * 8.4 6.6 14\n"
     "base tree,two-shot * 8.4 6.8 14\n"
 
@@ -24,9 +24,6 @@ static const char gpu_table[] =
     "hop tree,two-shot simple * 4 4 14\n"
     "hop tree,two-shot ll * 0.6 1 5\n"
     "hop tree,two-shot ll128 * 1.25 1.9 8.5\n"
-    /* Our kernels, as the hardware's rules have it: 64 KiB of loads in flight in a block, which
-     * come after 2 to 3 us, with the fence and the flags of each step; a model, not measured. */
-    "block * 20 25 30 35\n"
     "net_hop simple * 3 6 3\n"
     "net_hop ll,ll128 * 1 2 1\n"
     "plateau * 1.9 1.4 1.4 1.4\n"
@@ -82,6 +79,33 @@ static const char gpu_table[] =
     "channel_rank_bytes ring ll 4096\n";
 
 /*
+ * Executor table: GPUs as others have measured them, and our kernels as they are (kernels/),
+ * counted (doc/results/kernels.md). doc/cost-model.md names the source of each figure, and says
+ * which are estimates. A change of the executor is a change of "executor" and "call".
+ */
+static const char executor_table[] =
+    /*   launch host seen load l2 barrier port memory sms */
+    "gpu sm70 * 4.5 0.80 1.0 0.30 0.14 0.03 98 765 80\n"
+    "gpu sm75 * 4.5 0.80 1.0 0.63 0.15 0.03 102 272 40\n"
+    "gpu sm80 * 4.0 0.65 1.0 0.33 0.19 0.03 90 1730 108\n"
+    "gpu sm86 * 4.0 0.65 1.0 0.33 0.19 0.03 109 590 84\n"
+    "gpu sm89 * 3.7 0.65 1.0 0.22 0.11 0.02 160 735 142\n"
+    "gpu sm90 * 3.7 0.65 1.0 0.28 0.16 0.03 112 2850 132\n"
+    "gpu sm100 * 3.7 0.65 1.0 0.40 0.19 0.03 120 6800 148\n"
+    "gpu sm120 * 3.7 0.65 1.0 0.34 0.14 0.02 167 1520 170\n"
+    /*   store fence */
+    "way local * 0.20 0.50\n"
+    "way nvlink * 0.41 0.83\n"
+    "way pci * 0.60 1.20\n"
+    /*   chunk batch operands round step polls fences expand slices */
+    "executor simple * 131072 32768 2 0 2 2.5 1 1 1\n"
+    "executor ll * 32768 4096 4 1 2 0.5 0 2 1\n"
+    "executor ll128 * 61440 15360 1 1 2 0.5 0 1.0666667 1\n"
+    /*   entry host-loads loads barriers fetch fences */
+    "call * 0.8 2 2 5 1.0 1\n"
+    "scale * * * 1\n";
+
+/*
  * Host table, for jobs of pci_job_shared(). Source: test/bench/exec_bench, two ranks on two cores
  * of an EPYC, 64 bytes to 256 KiB, best of three runs. Base and hop come from the difference
  * between a ring (two hops) and direct (one) at 64 bytes, the factors from the slope between the
@@ -114,9 +138,16 @@ static int costs_of_text(const char *text, struct pci_costs *costs)
     return rc;
 }
 
+int pci_costs_reference(struct pci_costs *costs)
+{
+    return costs_of_text(reference_table, costs);
+}
+
 int pci_costs_gpu(struct pci_costs *costs)
 {
-    return costs_of_text(gpu_table, costs);
+    int rc = pci_costs_reference(costs);
+
+    return 0 == rc ? pci_costs_parse(executor_table, strlen(executor_table), costs, NULL, 0) : rc;
 }
 
 int pci_costs_host(struct pci_costs *costs)

@@ -30,12 +30,46 @@ struct fit_system {
     bool used[FIT_UNKNOWNS];
 };
 
-static bool sample_counts(const struct pci_sample *sample, enum pci_algorithm a,
-                          enum pci_protocol p)
+/* What is fitted: one algorithm and protocol, of one of the two formulas. */
+struct fit_pair {
+    const struct pci_costs *costs;
+    enum pci_algorithm algorithm;
+    enum pci_protocol protocol;
+    bool blocks; /* the executor's */
+};
+
+static bool sample_counts(const struct fit_pair *pair, const struct pci_sample *sample)
 {
-    return sample->algorithm == a && sample->protocol == p && sample->us > 0 &&
-           isfinite(sample->us) && pci_job_offers(sample->job, a) &&
-           pci_job_link_bw(sample->job, a) > 0;
+    bool blocks = pci_block_models(pair->costs, sample->job);
+
+    return sample->algorithm == pair->algorithm && sample->protocol == pair->protocol &&
+           sample->us > 0 && isfinite(sample->us) && blocks == pair->blocks &&
+           pci_job_offers(sample->job, pair->algorithm) &&
+           (blocks || pci_job_link_bw(sample->job, pair->algorithm) > 0);
+}
+
+/* With the executor modelled, the unknowns are the scales of the parts: what surrounds the steps is
+ * in the place of the base, the steps in that of a hop, the data in that of the transfer. */
+#define FIT_STEPS FIT_HOP(0)
+
+static bool parts_row(const struct pci_costs *costs, const struct pci_sample *sample, double *row)
+{
+    const double *scale = costs->scale[sample->algorithm][sample->protocol];
+    struct pci_job job = *sample->job;
+    struct pci_parts parts;
+
+    job.protocols = 1u << sample->protocol;
+    memset(row, 0, FIT_UNKNOWNS * sizeof(*row));
+    if (!pci_predict_parts(costs, &job, sample->algorithm, sample->protocol, sample->bytes,
+                           &parts)) {
+        return false;
+    }
+    for (int p = 0; p < PCI_PART_COUNT; p++) {
+        double us = scale[p] > 0 ? parts.us[p] / scale[p] : 0;
+
+        row[PCI_PART_STEPS == p ? FIT_STEPS : PCI_PART_DATA == p ? FIT_TRANSFER : FIT_BASE] += us;
+    }
+    return true;
 }
 
 /* The coefficients of one sample's unknowns. */
@@ -48,7 +82,9 @@ static void sample_row(const struct pci_costs *costs, const struct pci_sample *s
     if (PCI_ALGORITHM_TREE == sample->algorithm && job->tree.chain) {
         bw *= costs->chain_tree[pci_job_span(job)];
     }
-    memset(row, 0, FIT_UNKNOWNS * sizeof(*row));
+    if (parts_row(costs, sample, row)) {
+        return;
+    }
     row[FIT_BASE] = 1;
     row[FIT_HOP(hops.kind)] = hops.intra;
     row[FIT_HOP(PCI_HOP_NET)] = hops.inter;
@@ -56,9 +92,19 @@ static void sample_row(const struct pci_costs *costs, const struct pci_sample *s
 }
 
 /* In the table's proportions: fold base and hops into the first unknown. */
-static void fold_latency(const struct pci_costs *costs, enum pci_algorithm a, enum pci_protocol p,
-                         double *row)
+static void fold_latency(const struct fit_pair *pair, double *row)
 {
+    const struct pci_costs *costs = pair->costs;
+    enum pci_algorithm a = pair->algorithm;
+    enum pci_protocol p = pair->protocol;
+    const double *scale = costs->scale[a][p];
+
+    if (pair->blocks) {
+        row[FIT_BASE] =
+            row[FIT_BASE] * scale[PCI_PART_LAUNCH] + row[FIT_STEPS] * scale[PCI_PART_STEPS];
+        row[FIT_STEPS] = 0;
+        return;
+    }
     row[FIT_BASE] = costs->base[a][p];
     for (int k = 0; k < PCI_HOP_COUNT; k++) {
         row[FIT_BASE] += row[FIT_HOP(k)] * costs->hop[a][p][k];
@@ -154,22 +200,37 @@ static bool system_solve_positive(struct fit_system *system)
     }
 }
 
-static void system_fill(struct fit_system *system, const struct pci_costs *costs,
-                        enum pci_algorithm a, enum pci_protocol p, const struct pci_sample *samples,
-                        size_t count, bool fold)
+static void system_fill(struct fit_system *system, const struct fit_pair *pair,
+                        const struct pci_sample *samples, size_t count, bool fold)
 {
     memset(system, 0, sizeof(*system));
     for (size_t i = 0; i < count; i++) {
         double row[FIT_UNKNOWNS];
 
-        if (!sample_counts(&samples[i], a, p)) {
+        if (!sample_counts(pair, &samples[i])) {
             continue;
         }
-        sample_row(costs, &samples[i], row);
+        sample_row(pair->costs, &samples[i], row);
         if (fold) {
-            fold_latency(costs, a, p, row);
+            fold_latency(pair, row);
         }
         system_add(system, row, samples[i].us);
+    }
+}
+
+/* The same for scales. */
+static void apply_scales(double *scale, const struct fit_system *system, bool fold)
+{
+    const double *x = system->solution;
+
+    for (int p = 0; p < PCI_PART_COUNT; p++) {
+        if (PCI_PART_DATA == p) {
+            scale[p] = x[FIT_TRANSFER];
+        } else if (fold) {
+            scale[p] *= x[FIT_BASE];
+        } else {
+            scale[p] = x[PCI_PART_STEPS == p ? FIT_STEPS : FIT_BASE];
+        }
     }
 }
 
@@ -210,7 +271,7 @@ static void drop_ring_terms(struct pci_costs *costs, enum pci_protocol p)
     }
 }
 
-static double rms_error(const struct pci_costs *costs, enum pci_algorithm a, enum pci_protocol p,
+static double rms_error(const struct fit_pair *pair, const struct pci_costs *costs,
                         const struct pci_sample *samples, size_t count)
 {
     double sum = 0;
@@ -219,12 +280,14 @@ static double rms_error(const struct pci_costs *costs, enum pci_algorithm a, enu
     for (size_t i = 0; i < count; i++) {
         struct pci_job job;
 
-        if (sample_counts(&samples[i], a, p)) {
+        if (sample_counts(pair, &samples[i])) {
             double error;
 
             job = *samples[i].job;
-            job.protocols = 1u << p;
-            error = pci_predict_us(costs, &job, a, p, samples[i].bytes) / samples[i].us - 1;
+            job.protocols = 1u << pair->protocol;
+            error = pci_predict_us(costs, &job, pair->algorithm, pair->protocol, samples[i].bytes) /
+                        samples[i].us -
+                    1;
             sum += error * error;
             used++;
         }
@@ -233,14 +296,14 @@ static double rms_error(const struct pci_costs *costs, enum pci_algorithm a, enu
 }
 
 /* How many samples count, and whether they are of several nodes. */
-static uint32_t count_samples(enum pci_algorithm a, enum pci_protocol p,
-                              const struct pci_sample *samples, size_t count, bool *net)
+static uint32_t count_samples(const struct fit_pair *pair, const struct pci_sample *samples,
+                              size_t count, bool *net)
 {
     uint32_t used = 0;
 
     *net = false;
     for (size_t i = 0; i < count; i++) {
-        if (sample_counts(&samples[i], a, p)) {
+        if (sample_counts(pair, &samples[i])) {
             used++;
             *net = *net || samples[i].job->nodes > 1;
         }
@@ -251,20 +314,25 @@ static uint32_t count_samples(enum pci_algorithm a, enum pci_protocol p,
 int pci_costs_fit(struct pci_costs *costs, enum pci_algorithm algorithm, enum pci_protocol protocol,
                   const struct pci_sample *samples, size_t count, struct pci_fit *fit)
 {
+    struct fit_pair pair = {.costs = costs, .algorithm = algorithm, .protocol = protocol};
     struct pci_costs fitted = *costs;
     struct fit_system system;
     struct pci_fit result = {.hops = true};
     bool net;
 
-    result.samples = count_samples(algorithm, protocol, samples, count, &net);
+    result.samples = count_samples(&pair, samples, count, &net);
+    if (0 == result.samples) {
+        pair.blocks = true;
+        result.samples = count_samples(&pair, samples, count, &net);
+    }
     if (result.samples < FIT_SAMPLES) {
         return -ENODATA;
     }
-    result.before = rms_error(costs, algorithm, protocol, samples, count);
-    system_fill(&system, costs, algorithm, protocol, samples, count, false);
+    result.before = rms_error(&pair, costs, samples, count);
+    system_fill(&system, &pair, samples, count, false);
     if (!system_solve_positive(&system)) {
         result.hops = false;
-        system_fill(&system, costs, algorithm, protocol, samples, count, true);
+        system_fill(&system, &pair, samples, count, true);
         if (!system_solve_positive(&system)) {
             return -EDOM;
         }
@@ -272,11 +340,15 @@ int pci_costs_fit(struct pci_costs *costs, enum pci_algorithm algorithm, enum pc
     if (system.solution[FIT_TRANSFER] < FIT_NO_SPEED) {
         return -EDOM;
     }
-    apply(&fitted, algorithm, protocol, &system, !result.hops);
-    if (PCI_ALGORITHM_RING == algorithm && net) {
+    if (pair.blocks) {
+        apply_scales(fitted.scale[algorithm][protocol], &system, !result.hops);
+    } else {
+        apply(&fitted, algorithm, protocol, &system, !result.hops);
+    }
+    if (!pair.blocks && PCI_ALGORITHM_RING == algorithm && net) {
         drop_ring_terms(&fitted, protocol);
     }
-    result.error = rms_error(&fitted, algorithm, protocol, samples, count);
+    result.error = rms_error(&pair, &fitted, samples, count);
     *costs = fitted;
     *fit = result;
     return 0;

@@ -142,6 +142,7 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
     if (!same || !pci_ll128_whole(sm, PCI_PATH_NVL, PCI_PATH_LOC)) {
         result.protocols &= ~(1u << PCI_PROTOCOL_LL128); /* of any pattern */
     }
+    result.sm = sm;
     result.generation = pci_generation_of(sm);
     result.host = host_of(graph);
     result.ring = job_graph(ring, sm);
@@ -171,6 +172,7 @@ void pci_job_join(struct pci_job *job, const struct pci_job *other)
 {
     graph_join(&job->ring, &other->ring);
     graph_join(&job->tree, &other->tree);
+    job->sm = other->sm < job->sm ? other->sm : job->sm;
     job->generation = other->generation < job->generation ? other->generation : job->generation;
     job->latency_inter = fmax(job->latency_inter, other->latency_inter);
     job->protocols &= other->protocols;

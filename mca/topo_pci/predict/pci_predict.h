@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The cost model: how long an allreduce of a size takes with each algorithm and protocol, which one
- * is best, and on how many channels.
+ * The cost model: how long a collective of a size takes with each algorithm and protocol, which one
+ * is best, and on how many channels. Two formulas:
+ *
+ * GPUs of one node: what our executor's thread blocks do, step by step (predict/block.c), on a GPU
+ * of which latencies and speeds are known.
+ *
+ *     time = launch + steps + data + end
+ *
+ * Several nodes, and the host device:
  *
  *     time = base + sum of hop latencies + bytes / (channel bandwidth x factor x correction)
  *
- * The constants live in a table (struct pci_costs). Two are built in: one for GPUs, with the
- * figures of NCCL 2.30.7's model as far as its answers on real machines show them, and one for the
+ * The constants live in a table (struct pci_costs). Built in are one for GPUs (published
+ * measurements of GPUs, counts of our kernels, and between nodes the figures of NCCL 2.30.7's model
+ * as far as its answers on real machines show them), one with the latter alone, and one for the
  * host device, measured. A text file overrides any of them (pci_costs_parse), and constants are
  * fitted to measurements by least squares (pci_costs_fit). doc/cost-model.md derives everything.
  *
@@ -56,6 +64,69 @@
     X(AMD, "amd", "AMD")       \
     X(OTHER, "other", "Other")
 
+/* The model of the executor. Compute capabilities, each with the one that its measurements are of;
+ * others count as the next lower one. */
+#define PCI_CAPABILITIES(X) \
+    X(70, "sm70", )         \
+    X(75, "sm75", )         \
+    X(80, "sm80", )         \
+    X(86, "sm86", ) X(89, "sm89", ) X(90, "sm90", ) X(100, "sm100", ) X(120, "sm120", )
+/* What is known of a GPU; a block has 512 threads. */
+#define PCI_GPU_FIGURES(X)                                                                \
+    X(LAUNCH, "launch", "us from the call of the driver to a block's first instruction")  \
+    X(HOST, "host", "us of a load from the host's memory")                                \
+    X(SEEN, "seen", "us from a block's store to the host's memory until the host has it") \
+    X(LOAD, "load", "us of a load from device memory")                                    \
+    X(L2, "l2", "us of a load that the L2 cache answers: of what a peer has written")     \
+    X(BARRIER, "barrier", "us of a barrier of the block")                                 \
+    X(PORT, "port", "GB/s between a multiprocessor and the L2 cache")                     \
+    X(MEMORY, "memory", "GB/s of device memory, reached")                                 \
+    X(SMS, "sms", "multiprocessors, where a job does not say")
+/* What lies between two ranks' blocks. */
+#define PCI_WAYS(X)         \
+    X(LOCAL, "local", "")   \
+    X(NVLINK, "nvlink", "") \
+    X(PCI, "pci", "")
+#define PCI_WAY_FIGURES(X)                                                \
+    X(STORE, "store", "us from a store until the peer's L2 cache has it") \
+    X(FENCE, "fence", "us of a system fence after such stores")
+/* What the executor does (kernels/), by protocol. */
+#define PCI_EXECUTOR_FIGURES(X)                                                     \
+    X(CHUNK, "chunk", "bytes of data in a slot")                                    \
+    X(BATCH, "batch", "bytes of an operand that a block has in flight")             \
+    X(OPERANDS, "operands", "operands in flight at once")                           \
+    X(ROUND, "round", "barriers of the block for each batch")                       \
+    X(STEP, "step", "barriers of the block for each step")                          \
+    X(POLLS, "polls", "loads, one after the other, until a step has seen its data") \
+    X(FENCES, "fences", "system fences of a step that sends")                       \
+    X(EXPAND, "expand", "bytes in a slot for each byte of data")                    \
+    X(SLICES, "slices", "parts of a chunk that are at different stages at once; 1: none")
+/* What a call does before its first step and after its last. */
+#define PCI_CALL_FIGURES(X)                                                              \
+    X(ENTRY, "entry", "us of the host's side: entry, classification of buffers, driver") \
+    X(HOST_LOADS, "host-loads", "loads from the host's memory, one after the other")     \
+    X(LOADS, "loads", "likewise loads from device memory")                               \
+    X(BARRIERS, "barriers", "barriers of the block")                                     \
+    X(FETCH, "fetch", "us of instructions that no cache has")                            \
+    X(FENCES, "fences", "system fences behind which a block shows its end")
+/* Parts of a time, see struct pci_parts. */
+#define PCI_PARTS(X)        \
+    X(LAUNCH, "launch", "") \
+    X(STEPS, "steps", "")   \
+    X(DATA, "data", "")     \
+    X(END, "end", "")
+/* Collectives, with the factor of their bus bandwidth for n ranks. The size is that of all ranks'
+ * blocks together (of one rank's vector where there are none, as for allreduce and bcast). */
+#define PCI_COLLECTIVES(X)                           \
+    X(ALLREDUCE, "allreduce", 2 * (n - 1) / n)       \
+    X(REDUCE_SCATTER, "reduce_scatter", (n - 1) / n) \
+    X(ALLGATHER, "allgather", (n - 1) / n)           \
+    X(ALLTOALL, "alltoall", (n - 1) / n)             \
+    X(BCAST, "bcast", 1)                             \
+    X(REDUCE, "reduce", 1)                           \
+    X(GATHER, "gather", (n - 1) / n)                 \
+    X(SCATTER, "scatter", (n - 1) / n)
+
 #define PCI_ENUM(id, file, report) PCI_ALGORITHM_##id,
 enum pci_algorithm { PCI_ALGORITHMS(PCI_ENUM) PCI_ALGORITHM_COUNT };
 #undef PCI_ENUM
@@ -74,12 +145,35 @@ enum pci_generation { PCI_GENERATIONS(PCI_ENUM) PCI_GENERATION_COUNT };
 #define PCI_ENUM(id, file, report) PCI_HOST_##id,
 enum pci_host { PCI_HOSTS(PCI_ENUM) PCI_HOST_COUNT };
 #undef PCI_ENUM
+#define PCI_ENUM(id, file, meaning) PCI_CAPABILITY_##id,
+enum pci_capability { PCI_CAPABILITIES(PCI_ENUM) PCI_CAPABILITY_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, meaning) PCI_GPU_##id,
+enum pci_gpu_figure { PCI_GPU_FIGURES(PCI_ENUM) PCI_GPU_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, meaning) PCI_WAY_##id,
+enum pci_way_kind { PCI_WAYS(PCI_ENUM) PCI_WAY_COUNT };
+enum pci_way_figure { PCI_WAY_FIGURES(PCI_ENUM) PCI_WAY_FIGURE_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, meaning) PCI_EXECUTOR_##id,
+enum pci_executor_figure { PCI_EXECUTOR_FIGURES(PCI_ENUM) PCI_EXECUTOR_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, meaning) PCI_CALL_##id,
+enum pci_call_figure { PCI_CALL_FIGURES(PCI_ENUM) PCI_CALL_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, meaning) PCI_PART_##id,
+enum pci_part_kind { PCI_PARTS(PCI_ENUM) PCI_PART_COUNT };
+#undef PCI_ENUM
+#define PCI_ENUM(id, file, factor) PCI_COLLECTIVE_##id,
+enum pci_collective { PCI_COLLECTIVES(PCI_ENUM) PCI_COLLECTIVE_COUNT };
+#undef PCI_ENUM
 
 #define PCI_SIZE_COUNT 40 /* sizes by their binary logarithm */
 
 /* The tables: name in files, member, dimensions from the outermost on, meaning. Dimensions:
  * algorithm, protocol, kind of hop, span, generation, vendor of the host processor, logarithm of
- * the size. */
+ * the size; compute capability, way, part of a time, and the figures of a GPU, a way, the executor
+ * and a call. */
 #define PCI_COST_TABLES(X)                                                                       \
     X("base", base, "AP", "us of a call before anything moves")                                  \
     X("hop", hop, "APH", "us per hop")                                                           \
@@ -91,9 +185,14 @@ enum pci_host { PCI_HOSTS(PCI_ENUM) PCI_HOST_COUNT };
     X("channel_bytes", channel_bytes, "AP", "bytes that a further channel needs")                \
     X("channel_rank_bytes", channel_rank_bytes, "AP", "bytes that it needs for each rank")       \
     X("net_hop", net_hop, "PV", "us: least of a ring's hop inside a node, on several nodes")     \
-    X("block", block, "G", "most GB/s that a thread block loads, direct exchanges; 0: no limit") \
     X("plateau", plateau, "G", "times longer are a Simple ring's hops with data, several nodes") \
-    X("chain_tree", chain_tree, "S", "share of the bandwidth when a tree's chain starts at its NIC")
+    X("chain_tree", chain_tree, "S",                                                             \
+      "share of the bandwidth when a tree's chain starts at its NIC")                            \
+    X("gpu", gpu, "CF", "of a GPU; 0: the executor is not modelled")                             \
+    X("way", way, "WX", "of what lies between two ranks")                                        \
+    X("executor", executor, "PE", "of the executor")                                             \
+    X("call", call, "K", "of a call")                                                            \
+    X("scale", scale, "APT", "times longer than the executor's model, as fitted")
 
 struct pci_costs {
     double base[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
@@ -107,9 +206,13 @@ struct pci_costs {
     double channel_bytes[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
     double channel_rank_bytes[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT];
     double net_hop[PCI_PROTOCOL_COUNT][PCI_HOST_COUNT];
-    double block[PCI_GENERATION_COUNT];
     double plateau[PCI_GENERATION_COUNT];
     double chain_tree[PCI_SPAN_COUNT];
+    double gpu[PCI_CAPABILITY_COUNT][PCI_GPU_COUNT];
+    double way[PCI_WAY_COUNT][PCI_WAY_FIGURE_COUNT];
+    double executor[PCI_PROTOCOL_COUNT][PCI_EXECUTOR_COUNT];
+    double call[PCI_CALL_COUNT];
+    double scale[PCI_ALGORITHM_COUNT][PCI_PROTOCOL_COUNT][PCI_PART_COUNT];
 };
 
 /* What the model must know of a job. Zero channels (or bandwidth) say that an algorithm is not
@@ -124,8 +227,11 @@ struct pci_job_graph {
 };
 
 struct pci_job {
+    enum pci_collective collective; /* that is predicted; 0: allreduce */
     uint32_t nodes;
     uint32_t ranks;
+    uint32_t sharing;  /* ranks of each GPU, beside each other (CUDA MPS); 0, 1: each has its own */
+    int sm;            /* the lowest compute capability; 0: what the generation says */
     uint32_t channels; /* that there are after connecting: the most that a call uses */
     enum pci_generation generation;
     enum pci_host host;
@@ -148,6 +254,9 @@ int pci_job_of_graph(const struct pci_graph *graph, uint32_t nodes, const struct
 
 /* Of two jobs whose ranks work together, what the lesser one has; ranks and channels stay. */
 void pci_job_join(struct pci_job *job, const struct pci_job *other);
+
+/* The same GPUs, each shared by so many ranks; their kernels run beside each other. */
+void pci_job_share(struct pci_job *job, uint32_t sharing);
 
 /* Describe ranks that share memory, on the host device: one channel of this bandwidth between any
  * two of them. The host table's factors are for PCI_JOB_SHARED_GBPS. ranks >= 2, nodes >= 1. */
@@ -181,11 +290,41 @@ bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inte
 /* Fill in a built-in table: for GPUs, or for the host device with jobs of pci_job_shared(). 0
  * (-EINVAL would be a table that does not parse; the tests exclude it). */
 int pci_costs_gpu(struct pci_costs *costs);
+int pci_costs_reference(struct pci_costs *costs); /* NCCL's: GPUs, without our executor */
 int pci_costs_host(struct pci_costs *costs);
 
-/* Microseconds of an allreduce; INFINITY when the job does not offer that. */
+/* "allreduce", or NULL; the other way round: -1. Bus bandwidth by bandwidth of the size. */
+const char *pci_collective_name(enum pci_collective collective);
+int pci_collective_parse(const char *name);
+double pci_collective_bus(enum pci_collective collective, uint32_t ranks);
+
+/* Microseconds of the job's collective; INFINITY when the job does not offer that. */
 double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes);
+
+/*
+ * The parts of that time where the executor is modelled; else false. us: PCI_PART_LAUNCH until a
+ * block has its lane; PCI_PART_STEPS, what steps one after the other wait, without what moves;
+ * PCI_PART_DATA, what moves, by what takes longest; PCI_PART_END, from the last store to the
+ * return.
+ */
+struct pci_parts {
+    double us[PCI_PART_COUNT], total;
+    const char *limit; /* of the data: "blocks", "links" or "memory" */
+    uint32_t channels; /* that the times are of */
+};
+bool pci_predict_parts(const struct pci_costs *costs, const struct pci_job *job,
+                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
+                       struct pci_parts *parts);
+
+/* How many channels a node's plans should have, of which `found` carry `gbps` in all: as many as
+ * their thread blocks need for that (gbps 0: unknown), of `blocks` at most, on GPUs of this compute
+ * capability. */
+uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
+                   double gbps);
+
+/* Multiprocessors of such a GPU, in the table. */
+uint32_t pci_sms(const struct pci_costs *costs, int sm);
 
 /* How many stripes the direct exchanges of so many ranks have where `channels` lanes are wanted: as
  * many as their connections' memory and their lanes (two-shot: 2n - 1 a stripe) allow; at least 1.
@@ -202,7 +341,8 @@ uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_jo
 int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, uint32_t algorithms,
                      uint64_t bytes, struct pci_choice *choice);
 
-/* The best times at sizes of 1 KiB to 1 GiB; INFINITY where the job offers nothing. */
+/* The best times of rings and trees at sizes of 1 KiB to 1 GiB, by the formula for several nodes,
+ * so that nodes and their parts compare; INFINITY where the job offers nothing. */
 #define PCI_CURVE_FIRST 10u
 #define PCI_CURVE_SIZES 21u
 struct pci_curve {
@@ -287,9 +427,10 @@ struct pci_fit {
     bool hops;     /* the samples' numbers of hops differ: base and hop were fitted apart */
 };
 
-/* Fit base, hop and factor of one algorithm and protocol to its samples by least squares of the
- * relative error; corrections and caps of that pair are dropped (the factor replaces them). Samples
- * of other pairs are passed over. When all samples have equally many hops, base and hop keep their
+/* Fit the scales of one algorithm and protocol to its samples by least squares of the relative
+ * error, where the executor is modelled and no sample is of several nodes; else base, hop and
+ * factor, and corrections and caps of that pair are dropped (the factor replaces them). Samples of
+ * other pairs are passed over. When all samples have equally many hops, base and hop keep their
  * proportion. -ENODATA: fewer than three usable sizes; -EDOM: the samples do not determine the
  * constants. */
 int pci_costs_fit(struct pci_costs *costs, enum pci_algorithm algorithm, enum pci_protocol protocol,

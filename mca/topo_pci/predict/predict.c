@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 /* A Simple ring pays the plateau once each channel has this much of each rank. */
 #define PLATEAU_BYTES 64u
@@ -57,6 +58,43 @@ bool pci_ll128_whole(int sm, enum pci_path_class intra, enum pci_path_class inte
     return sm >= 70 && intra <= PCI_PATH_NVB && inter <= (sm >= 90 ? PCI_PATH_PXN : PCI_PATH_PXB);
 }
 
+const char *pci_collective_name(enum pci_collective collective)
+{
+#define NAME(id, file, factor) file,
+    static const char *const names[] = {PCI_COLLECTIVES(NAME)};
+#undef NAME
+
+    return (unsigned) collective < PCI_COLLECTIVE_COUNT ? names[collective] : NULL;
+}
+
+int pci_collective_parse(const char *name)
+{
+    int c = 0;
+
+    while (c < PCI_COLLECTIVE_COUNT &&
+           0 != strcmp(pci_collective_name((enum pci_collective) c), name)) {
+        c++;
+    }
+    return c < PCI_COLLECTIVE_COUNT ? c : -1;
+}
+
+double pci_collective_bus(enum pci_collective collective, uint32_t ranks)
+{
+    double n = ranks;
+
+#define FACTOR(id, file, factor) factor,
+    const double factors[] = {PCI_COLLECTIVES(FACTOR)};
+#undef FACTOR
+
+    return (unsigned) collective < PCI_COLLECTIVE_COUNT ? factors[collective] : 0;
+}
+
+void pci_job_share(struct pci_job *job, uint32_t sharing)
+{
+    job->sharing = sharing;
+    job->ranks *= sharing;
+}
+
 void pci_job_shared(double gbps, uint32_t nodes, uint32_t ranks, struct pci_job *job)
 {
     const struct pci_job_graph one = {
@@ -103,7 +141,7 @@ bool pci_job_offers(const struct pci_job *job, enum pci_algorithm algorithm)
         return job->tree.channels > 0;
     case PCI_ALGORITHM_DIRECT:
     case PCI_ALGORITHM_TWO_SHOT:
-        return 1 == job->nodes && job->direct.algbw > 0;
+        return 1 == job->nodes && (job->direct.algbw > 0 || job->sharing >= job->ranks);
     default:
         return false;
     }
@@ -177,19 +215,6 @@ uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32
     return most > 0 ? most : 1;
 }
 
-/* What the blocks of a direct exchange load: all vectors and the own one once more; with two-shot
- * the owner of a part loads all of that. INFINITY: no limit, or another algorithm. */
-static double blocks_bw(const struct pci_costs *costs, const struct pci_job *job,
-                        enum pci_algorithm a)
-{
-    double block = costs->block[job->generation];
-    uint32_t loads = PCI_ALGORITHM_DIRECT == a ? job->ranks + 1 : 1;
-
-    return block > 0 && (PCI_ALGORITHM_DIRECT == a || PCI_ALGORITHM_TWO_SHOT == a)
-               ? block * pci_direct_stripes(a, job->ranks, job->channels) / loads
-               : INFINITY;
-}
-
 /* The limits are of what the channels carry (bus bandwidth); in terms of the vector they shrink by
  * as much as the links' bandwidth does. */
 static double limited_bw(const struct pci_costs *costs, const struct pci_job *job,
@@ -198,7 +223,7 @@ static double limited_bw(const struct pci_costs *costs, const struct pci_job *jo
     enum pci_span span = pci_job_span(job);
     uint32_t channels = PCI_ALGORITHM_RING == a ? job->ring.channels : job->tree.channels;
     double part = PCI_ALGORITHM_RING == a ? job->ranks / (2.0 * (job->ranks - 1)) : 0.5;
-    double bw = fmin(pci_job_link_bw(job, a), blocks_bw(costs, job, a)) * costs->factor[a][p][span];
+    double bw = pci_job_link_bw(job, a) * costs->factor[a][p][span];
     double cap = PCI_SPAN_ONE == span ? costs->cap[a][p][job->generation]
                                       : costs->net_cap[a][p][job->host][span];
     double channel_cap = costs->channel_cap[a][p][job->generation][span];
@@ -234,13 +259,31 @@ static double latency_us(const struct pci_costs *costs, const struct pci_job *jo
     return us;
 }
 
+bool pci_predict_parts(const struct pci_costs *costs, const struct pci_job *job,
+                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
+                       struct pci_parts *parts)
+{
+    if ((unsigned) algorithm >= PCI_ALGORITHM_COUNT || (unsigned) protocol >= PCI_PROTOCOL_COUNT ||
+        !pci_block_models(costs, job) || !pci_job_offers(job, algorithm) ||
+        !pci_block_offers(job, algorithm) || !protocol_works(job, algorithm, protocol)) {
+        return false;
+    }
+    pci_block_parts(costs, job, algorithm, protocol, bytes, parts);
+    return true;
+}
+
 double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes)
 {
     uint32_t log = floor_log2(bytes);
+    struct pci_parts parts;
     double bw;
 
+    if (pci_predict_parts(costs, job, algorithm, protocol, bytes, &parts)) {
+        return parts.total;
+    }
     if ((unsigned) algorithm >= PCI_ALGORITHM_COUNT || (unsigned) protocol >= PCI_PROTOCOL_COUNT ||
+        pci_block_models(costs, job) || PCI_COLLECTIVE_ALLREDUCE != job->collective ||
         !pci_job_offers(job, algorithm) || !protocol_works(job, algorithm, protocol)) {
         return INFINITY;
     }
@@ -258,7 +301,11 @@ uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_jo
     double each = costs->channel_bytes[algorithm][protocol] +
                   costs->channel_rank_bytes[algorithm][protocol] * job->ranks;
     double most = each > 0 ? (double) bytes / each : job->channels;
+    struct pci_parts parts;
 
+    if (pci_predict_parts(costs, job, algorithm, protocol, bytes, &parts)) {
+        return parts.channels;
+    }
     if (most >= job->channels) {
         return job->channels > 0 ? job->channels : 1;
     }
@@ -269,6 +316,8 @@ int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, u
                      uint64_t bytes, struct pci_choice *choice)
 {
     struct pci_choice best = {.us = INFINITY};
+    /* Of what takes as long by the executor's model, the first: that model is not as exact. */
+    double margin = pci_block_models(costs, job) ? 0.99 : 1;
 
     for (int a = 0; a < PCI_ALGORITHM_COUNT; a++) {
         for (int p = 0; p < PCI_PROTOCOL_COUNT; p++) {
@@ -277,7 +326,7 @@ int pci_predict_best(const struct pci_costs *costs, const struct pci_job *job, u
                                              (enum pci_protocol) p, bytes)
                             : INFINITY;
 
-            if (us < best.us) {
+            if (us < best.us * margin) {
                 best = (struct pci_choice){(enum pci_algorithm) a, (enum pci_protocol) p, 0, us};
             }
         }

@@ -24,4 +24,12 @@ struct pci_path_hops pci_job_hops(const struct pci_job *job, enum pci_algorithm 
 /* GB/s of the vector that the links carry when nothing else limits. */
 double pci_job_link_bw(const struct pci_job *job, enum pci_algorithm algorithm);
 
+/* predict/block.c: does the table model the executor, and the job run on GPUs of one node? */
+bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job);
+bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm);
+/* The least parts of all numbers of channels. The algorithm and protocol are offered. */
+void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
+                     enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
+                     struct pci_parts *parts);
+
 #endif /* TOPO_PCI_PREDICT_PREDICT_H */

@@ -25,6 +25,13 @@ static const char *const hops[] = {PCI_HOPS(NAME)};
 static const char *const spans[] = {PCI_SPANS(NAME)};
 static const char *const generations[] = {PCI_GENERATIONS(NAME)};
 static const char *const hosts[] = {PCI_HOSTS(NAME)};
+static const char *const capabilities[] = {PCI_CAPABILITIES(NAME)};
+static const char *const gpu_figures[] = {PCI_GPU_FIGURES(NAME)};
+static const char *const ways[] = {PCI_WAYS(NAME)};
+static const char *const way_figures[] = {PCI_WAY_FIGURES(NAME)};
+static const char *const executor_figures[] = {PCI_EXECUTOR_FIGURES(NAME)};
+static const char *const call_figures[] = {PCI_CALL_FIGURES(NAME)};
+static const char *const parts[] = {PCI_PARTS(NAME)};
 
 /* A dimension; without names its indices are numbers. */
 struct dimension {
@@ -42,6 +49,13 @@ static const struct dimension dimensions[] = {
     {'G', "generation", generations, PCI_GENERATION_COUNT},
     {'V', "host processor", hosts, PCI_HOST_COUNT},
     {'L', "size", NULL, PCI_SIZE_COUNT},
+    {'C', "compute capability", capabilities, PCI_CAPABILITY_COUNT},
+    {'F', "figure of a GPU", gpu_figures, PCI_GPU_COUNT},
+    {'W', "way", ways, PCI_WAY_COUNT},
+    {'X', "figure of a way", way_figures, PCI_WAY_FIGURE_COUNT},
+    {'E', "figure of the executor", executor_figures, PCI_EXECUTOR_COUNT},
+    {'K', "figure of a call", call_figures, PCI_CALL_COUNT},
+    {'T', "part of a time", parts, PCI_PART_COUNT},
 };
 
 struct table {

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * What our executor takes on the GPUs of one node. A plan's lanes are thread blocks that make the
+ * same steps side by side, so one lane is looked at, step by step:
+ *
+ *     wait  polls that see the data, barriers, the fence, and the way of what was stored
+ *     move  rounds of loads, each a batch of some operands, and all bytes through the
+ *           multiprocessor's port: a thread loads, folds and stores in turn
+ *
+ * Large vectors go in windows of chunks. From the second window on, a step of several slices waits
+ * for one while it moves another. The links and the memory carry all lanes' bytes; what takes
+ * longest of blocks, links and memory sets the pace.
+ */
+#include "mca/topo_pci/predict/pci_predict.h"
+#include "mca/topo_pci/predict/predict.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STEP_KINDS 5
+
+/* Steps of one kind in a window. */
+struct step {
+    double times;
+    double operands, sends, stores;
+    bool waits; /* for data of a peer */
+};
+
+/* A plan's lane, of which there are `lanes`. */
+struct shape {
+    struct step step[STEP_KINDS];
+    unsigned nsteps;
+    double lanes;
+    double lane_bytes;
+    double chunks; /* of a window */
+    double fill;   /* steps before the last rank has its first chunk, besides its own */
+    double links;  /* bytes that leave each GPU for each byte of the vector */
+    double gbps;   /* of these links */
+    double beside; /* bytes of memory that other lanes load and store, likewise */
+};
+
+/* The figures of one call. */
+struct scene {
+    const double *gpu, *way, *executor;
+    enum pci_protocol protocol;
+};
+
+static enum pci_capability capability_of(int sm)
+{
+#define CAPABILITY(id, file, meaning) id,
+    static const int from[] = {PCI_CAPABILITIES(CAPABILITY)};
+#undef CAPABILITY
+    int c = 0;
+
+    while (c + 1 < PCI_CAPABILITY_COUNT && from[c + 1] <= sm) {
+        c++;
+    }
+    return (enum pci_capability) c;
+}
+
+static enum pci_capability job_capability(const struct pci_job *job)
+{
+    static const int lowest[PCI_GENERATION_COUNT] = {70, 80, 90, 100};
+
+    return capability_of(job->sm > 0 ? job->sm : lowest[job->generation]);
+}
+
+static double job_sharing(const struct pci_job *job)
+{
+    return job->sharing > 1 ? job->sharing : 1;
+}
+
+uint32_t pci_sms(const struct pci_costs *costs, int sm)
+{
+    return (uint32_t) costs->gpu[capability_of(sm)][PCI_GPU_SMS];
+}
+
+bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job)
+{
+    return 1 == job->nodes && costs->gpu[job_capability(job)][PCI_GPU_LOAD] > 0;
+}
+
+bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    const uint32_t ring = 1u << PCI_ALGORITHM_RING, tree = 1u << PCI_ALGORITHM_TREE;
+    const uint32_t direct = 1u << PCI_ALGORITHM_DIRECT;
+    const uint32_t offers[PCI_COLLECTIVE_COUNT] = {
+        UINT32_MAX, ring | direct, ring | direct, direct, ring | tree, ring | tree, direct, direct};
+
+    return (offers[job->collective] >> algorithm & 1) != 0;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------
+ */
+
+static void add(struct shape *shape, double times, double operands, double sends, double stores,
+                bool waits)
+{
+    if (times > 0) {
+        shape->step[shape->nsteps++] = (struct step){times, operands, sends, stores, waits};
+    }
+}
+
+/* Rings, and for bcast and reduce the chain that a ring without its last hop is. */
+static void ring_shape(const struct pci_job *job, double bytes, struct shape *shape)
+{
+    double n = job->ranks, part = (n - 1) / n;
+    bool folds = PCI_COLLECTIVE_ALLGATHER != job->collective;
+    bool gathers = PCI_COLLECTIVE_REDUCE_SCATTER != job->collective;
+
+    shape->lane_bytes = bytes / shape->lanes;
+    shape->gbps = job->ring.channels * job->ring.bw_intra;
+    if (PCI_COLLECTIVE_BCAST == job->collective || PCI_COLLECTIVE_REDUCE == job->collective) {
+        folds = PCI_COLLECTIVE_REDUCE == job->collective;
+        add(shape, 1, folds ? 2 : 1, 1, !folds, true);
+        shape->chunks = 1;
+        shape->fill = n - 2;
+        shape->links = 1;
+        return;
+    }
+    shape->chunks = n;
+    shape->links = (folds ? part : 0) + (gathers ? part : 0);
+    add(shape, 1, 1, 1, !folds, false);
+    add(shape, folds ? n - 2 : 0, 2, 1, 0, true);
+    add(shape, folds, 2, gathers, 1, true);
+    add(shape, gathers ? n - 2 : 0, 1, 1, 1, true);
+    add(shape, gathers, 1, 0, 1, true);
+}
+
+/* Two trees a channel, in a node chains from end to end; two lanes a tree for allreduce. */
+static void tree_shape(const struct pci_job *job, double bytes, struct shape *shape)
+{
+    bool both = PCI_COLLECTIVE_ALLREDUCE == job->collective;
+    bool folds = PCI_COLLECTIVE_BCAST != job->collective;
+
+    shape->lanes *= 2;
+    shape->lane_bytes = bytes / shape->lanes;
+    shape->gbps = job->tree.channels * job->tree.bw_intra;
+    if (!both) { /* all begin, or end, at the root, which has the links of a ring */
+        shape->gbps = fmin(shape->gbps, job->ring.channels * job->ring.bw_intra);
+    }
+    shape->chunks = 1;
+    shape->fill = (both ? 2 : 1) * (job->ranks - 1.0) - 1;
+    shape->links = both ? 2 : 1;
+    shape->beside = both ? 3 : 0;
+    add(shape, 1, folds ? 2 : 1, 1, !folds, true);
+}
+
+/* Bytes that leave a GPU when each of its ranks sends `bytes` to each other rank. */
+static void direct_links(const struct pci_job *job, double to_each, struct shape *shape)
+{
+    double sharing = job_sharing(job), gpus = job->ranks / sharing;
+
+    shape->links = to_each * sharing * (job->ranks - sharing);
+    shape->gbps = job->direct.algbw * (gpus - 1);
+}
+
+static void direct_shape(const struct pci_job *job, double bytes, struct shape *shape)
+{
+    double n = job->ranks;
+
+    shape->chunks = 1;
+    shape->lane_bytes = bytes / n / shape->lanes;
+    direct_links(job, 1 / n, shape);
+    switch (job->collective) {
+    case PCI_COLLECTIVE_ALLREDUCE:
+        shape->lane_bytes = bytes / shape->lanes;
+        direct_links(job, 1, shape);
+        add(shape, 1, 1, n - 1, 0, false);
+        add(shape, 1, n, 0, 1, true);
+        break;
+    case PCI_COLLECTIVE_ALLGATHER:
+        add(shape, 1, 1, n - 1, 1, false);
+        add(shape, n - 1, 1, 0, 1, true);
+        break;
+    case PCI_COLLECTIVE_REDUCE_SCATTER:
+        add(shape, n - 1, 1, 1, 0, false);
+        add(shape, 1, n, 0, 1, true);
+        break;
+    default: /* a lane for each peer and direction; of gather and scatter the root's */
+        shape->lanes *= n - 1;
+        shape->fill = 1;
+        shape->beside = 2 * (n - 1) / n;
+        add(shape, 1, 1, 1, 0, true);
+        break;
+    }
+}
+
+static void two_shot_shape(const struct pci_job *job, double bytes, struct shape *shape)
+{
+    double n = job->ranks;
+
+    shape->chunks = 1;
+    shape->lane_bytes = bytes / n / shape->lanes;
+    shape->fill = 2;
+    shape->beside = 4 * (n - 1) / n;
+    direct_links(job, 2 / n, shape);
+    add(shape, 1, n, n - 1, 1, true);
+}
+
+static struct shape shape_of(const struct pci_job *job, enum pci_algorithm algorithm, double lanes,
+                             double bytes)
+{
+    static void (*const fill[PCI_ALGORITHM_COUNT])(const struct pci_job *, double,
+                                                   struct shape *) = {ring_shape, tree_shape,
+                                                                      direct_shape, two_shot_shape};
+    struct shape shape = {.nsteps = 0, .lanes = lanes};
+
+    fill[algorithm](job, bytes, &shape);
+    return shape;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------
+ */
+
+static double step_wait(const struct scene *scene, const struct step *step)
+{
+    const double *executor = scene->executor;
+    double us = executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER];
+
+    if (step->waits) {
+        us += executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2];
+    }
+    if (step->sends > 0) {
+        us += executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] + scene->way[PCI_WAY_STORE];
+    }
+    return us;
+}
+
+static double step_move(const struct scene *scene, const struct step *step, double bytes)
+{
+    const double *executor = scene->executor;
+    double batches = fmax(1, bytes / executor[PCI_EXECUTOR_BATCH]);
+    bool lines = step->waits && PCI_PROTOCOL_SIMPLE != scene->protocol;
+    double round = ceil(step->operands / executor[PCI_EXECUTOR_OPERANDS]) *
+                   scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
+
+    return batches * (round + executor[PCI_EXECUTOR_ROUND] * scene->gpu[PCI_GPU_BARRIER]) +
+           bytes * executor[PCI_EXECUTOR_EXPAND] * (step->operands + step->sends + step->stores) /
+               (scene->gpu[PCI_GPU_PORT] * PCI_BYTES_PER_US);
+}
+
+static struct scene scene_of(const struct pci_costs *costs, const struct pci_job *job,
+                             enum pci_algorithm algorithm, enum pci_protocol protocol)
+{
+    bool nvlink = PCI_ALGORITHM_RING == algorithm   ? job->ring.nvlink
+                  : PCI_ALGORITHM_TREE == algorithm ? job->tree.nvlink
+                                                    : job->direct.nvlink;
+    enum pci_way_kind way = job_sharing(job) >= job->ranks ? PCI_WAY_LOCAL
+                            : nvlink                       ? PCI_WAY_NVLINK
+                                                           : PCI_WAY_PCI;
+
+    return (struct scene){.gpu = costs->gpu[job_capability(job)],
+                          .way = costs->way[way],
+                          .executor = costs->executor[protocol],
+                          .protocol = protocol};
+}
+
+/* us of blocks in a window, and of memory in all. */
+struct sums {
+    double wait, move, later; /* later: of a window after the first */
+    double touched;           /* bytes of memory for each byte of a chunk */
+};
+
+static struct sums sums_of(const struct scene *scene, const struct shape *shape, double chunk)
+{
+    double slices = fmax(1, scene->executor[PCI_EXECUTOR_SLICES]);
+    struct sums sums = {.wait = 0};
+
+    for (unsigned s = 0; s < shape->nsteps; s++) {
+        const struct step *step = &shape->step[s];
+        double wait = step_wait(scene, step), move = step_move(scene, step, chunk);
+
+        sums.wait += step->times * wait;
+        sums.move += step->times * move;
+        sums.later += step->times * (slices > 1 ? fmax(move, (wait + move) / slices) : wait + move);
+        sums.touched += step->times * (step->operands + step->sends + step->stores);
+    }
+    /* All the same before the last rank begins. */
+    sums.wait += shape->fill * step_wait(scene, &shape->step[0]);
+    sums.move += shape->fill * step_move(scene, &shape->step[0], chunk);
+    return sums;
+}
+
+static void data_part(const struct pci_job *job, const struct scene *scene,
+                      const struct shape *shape, const struct sums *sums, double bytes,
+                      struct pci_parts *parts)
+{
+    double expand = scene->executor[PCI_EXECUTOR_EXPAND];
+    double links = shape->gbps > 0 ? bytes * expand * shape->links / shape->gbps : 0;
+    double touched = shape->lanes * shape->lane_bytes / shape->chunks * sums->touched;
+    double memory =
+        (touched + bytes * shape->beside) * expand * job_sharing(job) / scene->gpu[PCI_GPU_MEMORY];
+
+    parts->limit = "blocks";
+    if (links / PCI_BYTES_PER_US > parts->us[PCI_PART_DATA]) {
+        parts->us[PCI_PART_DATA] = links / PCI_BYTES_PER_US;
+        parts->limit = "links";
+    }
+    if (memory / PCI_BYTES_PER_US > parts->us[PCI_PART_DATA]) {
+        parts->us[PCI_PART_DATA] = memory / PCI_BYTES_PER_US;
+        parts->limit = "memory";
+    }
+}
+
+static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
+                     enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
+                     uint32_t channels, struct pci_parts *parts)
+{
+    struct scene scene = scene_of(costs, job, algorithm, protocol);
+    struct shape shape = shape_of(job, algorithm, channels, (double) bytes);
+    double chunk = fmin(scene.executor[PCI_EXECUTOR_CHUNK], shape.lane_bytes / shape.chunks);
+    double windows = chunk > 0 ? fmax(1, shape.lane_bytes / (shape.chunks * chunk))
+                               : 1; /* the last may be short */
+    struct sums sums = sums_of(&scene, &shape, chunk);
+    const double *gpu = scene.gpu, *call = costs->call;
+
+    parts->channels = channels;
+    parts->us[PCI_PART_LAUNCH] =
+        call[PCI_CALL_ENTRY] + gpu[PCI_GPU_LAUNCH] + call[PCI_CALL_HOST_LOADS] * gpu[PCI_GPU_HOST] +
+        call[PCI_CALL_LOADS] * gpu[PCI_GPU_LOAD] + call[PCI_CALL_BARRIERS] * gpu[PCI_GPU_BARRIER] +
+        call[PCI_CALL_FETCH];
+    parts->us[PCI_PART_STEPS] = sums.wait;
+    parts->us[PCI_PART_DATA] = sums.move + (windows - 1) * sums.later;
+    parts->us[PCI_PART_END] = call[PCI_CALL_FENCES] * scene.way[PCI_WAY_FENCE] + gpu[PCI_GPU_SEEN];
+    data_part(job, &scene, &shape, &sums, (double) bytes, parts);
+    parts->total = 0;
+    for (int p = 0; p < PCI_PART_COUNT; p++) {
+        parts->us[p] *= costs->scale[algorithm][protocol][p];
+        parts->total += parts->us[p];
+    }
+}
+
+/* Rings, channels of two trees each, or stripes that a node's plan has; for alltoall, gather and
+ * scatter lanes to each peer, in all as many as rings. */
+static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    uint32_t channels = job->channels > 0 ? job->channels : 1, peers = job->ranks - 1;
+
+    if (PCI_ALGORITHM_TREE == algorithm) {
+        channels /= 4; /* a channel of trees has up to four lanes */
+        return channels > job->tree.channels ? channels : job->tree.channels;
+    }
+    if (PCI_ALGORITHM_DIRECT == algorithm && job->collective > PCI_COLLECTIVE_ALLGATHER) {
+        return (channels + peers - 1) / peers;
+    }
+    return PCI_ALGORITHM_RING == algorithm ? channels
+                                           : pci_direct_stripes(algorithm, job->ranks, channels);
+}
+
+/* As few channels as are not slower than more: each is a block that others cannot use. */
+#define ENOUGH 1.01
+
+void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
+                     enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
+                     struct pci_parts *parts)
+{
+    uint32_t channels = most_channels(job, algorithm);
+    double best;
+
+    parts_of(costs, job, algorithm, protocol, bytes, channels, parts);
+    best = parts->total;
+    while (channels > 1) {
+        struct pci_parts fewer;
+
+        channels -= (channels + 3) / 4; /* 32 24 18 13 9 6 4 3 2 1 */
+        parts_of(costs, job, algorithm, protocol, bytes, channels, &fewer);
+        if (fewer.total > ENOUGH * best) {
+            return;
+        }
+        best = fmin(best, fewer.total);
+        *parts = fewer;
+    }
+}
+
+/* ---- Channels ---------------------------------------------------------------------------------
+ */
+
+#define LANES_MOST    32
+#define LANES_UNKNOWN 16  /* at least, within one GPU or over links that nobody knows */
+#define LANES_SPARE   1.5 /* they do not all wait at once, nor all move */
+
+uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
+                   double gbps)
+{
+    const struct step fold = {1, 2, 1, 0, true};
+    const struct scene scene = {.gpu = costs->gpu[capability_of(sm)],
+                                .way = costs->way[PCI_WAY_NVLINK],
+                                .executor = costs->executor[PCI_PROTOCOL_SIMPLE],
+                                .protocol = PCI_PROTOCOL_SIMPLE};
+    const struct shape shape = {.step = {fold}, .nsteps = 1};
+    double chunk = scene.executor[PCI_EXECUTOR_CHUNK];
+    double needed =
+        LANES_SPARE * gbps * sums_of(&scene, &shape, chunk).later * PCI_BYTES_PER_US / chunk;
+    uint32_t lanes = needed < LANES_MOST ? (uint32_t) needed + 1 : LANES_MOST;
+
+    if (0 >= gbps) {
+        lanes = LANES_UNKNOWN;
+    }
+    lanes = lanes < blocks ? lanes : blocks;
+    return lanes > found ? lanes : found;
+}

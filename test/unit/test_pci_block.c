@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The cost model of our executor: what thread blocks take on the GPUs of one node. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "mca/topo_pci/predict/pci_predict.h"
+
+#define RING     PCI_ALGORITHM_RING
+#define TREE     PCI_ALGORITHM_TREE
+#define DIRECT   PCI_ALGORITHM_DIRECT
+#define TWO_SHOT PCI_ALGORITHM_TWO_SHOT
+#define SIMPLE   PCI_PROTOCOL_SIMPLE
+#define LL       PCI_PROTOCOL_LL
+#define LL128    PCI_PROTOCOL_LL128
+#define MIB      (UINT64_C(1) << 20)
+
+static struct pci_costs costs_gpu(void)
+{
+    struct pci_costs costs;
+
+    assert_int_equal(pci_costs_gpu(&costs), 0);
+    return costs;
+}
+
+static void assert_close(double got, double want, double part)
+{
+    if (!(fabs(got - want) <= part * fabs(want))) {
+        fail_msg("got %.9g, want %.9g", got, want);
+    }
+}
+
+/* Eight H100 behind NVSwitch. */
+static struct pci_job switch_job(void)
+{
+    const struct pci_job_graph all = {
+        .channels = 16, .bw_intra = 22.5, .bw_inter = 22.5, .nvlink = true, .ll128 = true};
+
+    return (struct pci_job){.nodes = 1,
+                            .ranks = 8,
+                            .channels = 32,
+                            .sm = 90,
+                            .generation = PCI_GENERATION_SM90,
+                            .ring = all,
+                            .tree = all,
+                            .direct = {.algbw = 360.0 / 7, .nvlink = true},
+                            .protocols = UINT32_MAX};
+}
+
+static struct pci_parts parts_of(const struct pci_costs *costs, const struct pci_job *job,
+                                 enum pci_algorithm a, enum pci_protocol p, uint64_t bytes)
+{
+    struct pci_parts parts;
+
+    assert_true(pci_predict_parts(costs, job, a, p, bytes, &parts));
+    return parts;
+}
+
+static double us(const struct pci_costs *costs, const struct pci_job *job, enum pci_algorithm a,
+                 enum pci_protocol p, uint64_t bytes)
+{
+    return pci_predict_us(costs, job, a, p, bytes);
+}
+
+/* The shortest call, by hand: a step that sends, and one that folds what eight ranks sent. */
+static void test_shortest(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = switch_job();
+    const double *gpu = costs.gpu[PCI_CAPABILITY_90], *way = costs.way[PCI_WAY_NVLINK];
+    struct pci_parts parts = parts_of(&costs, &job, DIRECT, LL, 8);
+    double port = 8 * 2 * (8 + 9) / (gpu[PCI_GPU_PORT] * 1e3);
+
+    (void) state;
+    assert_close(parts.us[PCI_PART_LAUNCH],
+                 costs.call[PCI_CALL_ENTRY] + costs.call[PCI_CALL_FETCH] + gpu[PCI_GPU_LAUNCH] +
+                     costs.call[PCI_CALL_HOST_LOADS] * gpu[PCI_GPU_HOST] +
+                     costs.call[PCI_CALL_LOADS] * gpu[PCI_GPU_LOAD] +
+                     costs.call[PCI_CALL_BARRIERS] * gpu[PCI_GPU_BARRIER],
+                 1e-9);
+    assert_close(parts.us[PCI_PART_STEPS],
+                 2 * costs.executor[LL][PCI_EXECUTOR_STEP] * gpu[PCI_GPU_BARRIER] +
+                     costs.executor[LL][PCI_EXECUTOR_POLLS] * gpu[PCI_GPU_L2] + way[PCI_WAY_STORE],
+                 1e-9);
+    assert_close(parts.us[PCI_PART_DATA],
+                 gpu[PCI_GPU_LOAD] + 2 * gpu[PCI_GPU_L2] + 2 * gpu[PCI_GPU_BARRIER] + port, 1e-9);
+    assert_close(parts.us[PCI_PART_END], way[PCI_WAY_FENCE] + gpu[PCI_GPU_SEEN], 1e-9);
+    assert_int_equal(parts.channels, 1);
+    assert_close(us(&costs, &job, DIRECT, LL, 8),
+                 parts.us[0] + parts.us[1] + parts.us[2] + parts.us[3], 1e-9);
+    assert_true(us(&costs, &job, DIRECT, SIMPLE, 8) > us(&costs, &job, DIRECT, LL, 8) + 1);
+}
+
+/* A block carries what it has in flight by the latency, some 20 GB/s: one is no link. */
+static void test_blocks(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = switch_job();
+    struct pci_parts parts;
+
+    (void) state;
+    job.channels = 1;
+    parts = parts_of(&costs, &job, RING, SIMPLE, 256 * MIB);
+    assert_string_equal(parts.limit, "blocks");
+    assert_true(us(&costs, &job, RING, SIMPLE, 256 * MIB) > 2.0 * 7 / 8 * 256 * MIB / 40e3);
+    job.channels = 32;
+    parts = parts_of(&costs, &job, RING, SIMPLE, 256 * MIB);
+    assert_string_equal(parts.limit, "links");
+    assert_close(parts.us[PCI_PART_DATA], 2.0 * 7 / 8 * 256 * MIB / 360e3, 1e-9);
+    assert_true(parts.channels > 12 && parts.channels < 32);
+    /* Large vectors are not for direct: eight stripes have memory, and each block loads much. */
+    assert_int_equal(pci_direct_stripes(DIRECT, 8, 32), 8);
+    assert_int_equal(pci_direct_stripes(TWO_SHOT, 8, 32), 2);
+    assert_int_equal(pci_direct_stripes(TWO_SHOT, 16, 1), 1);
+    assert_true(us(&costs, &job, DIRECT, SIMPLE, 256 * MIB) >
+                3 * us(&costs, &job, RING, SIMPLE, 256 * MIB));
+    /* Slices hide waiting, where blocks are the limit. */
+    job.channels = 4;
+    parts = parts_of(&costs, &job, RING, SIMPLE, 256 * MIB);
+    costs.executor[SIMPLE][PCI_EXECUTOR_SLICES] = 2;
+    assert_true(parts_of(&costs, &job, RING, SIMPLE, 256 * MIB).us[PCI_PART_DATA] <
+                0.9 * parts.us[PCI_PART_DATA]);
+}
+
+/* As many channels as the links need on each GPU. */
+static void test_lanes(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    uint32_t h100 = pci_lanes(&costs, 90, 132, 16, 360), a100 = pci_lanes(&costs, 80, 108, 12, 240);
+
+    (void) state;
+    assert_true(h100 >= 20 && h100 <= 32);
+    assert_true(a100 >= 12 && a100 <= 24);
+    assert_int_equal(pci_lanes(&costs, 90, 132, 1, 0), 16);
+    assert_int_equal(pci_lanes(&costs, 90, 8, 1, 360), 8);
+    assert_int_equal(pci_lanes(&costs, 90, 8, 12, 360), 12); /* never fewer than were found */
+    assert_int_equal(pci_sms(&costs, 90), 132);
+    assert_int_equal(pci_sms(&costs, 103), pci_sms(&costs, 100));
+    assert_int_equal(pci_sms(&costs, 60), pci_sms(&costs, 70));
+}
+
+/* Ranks of one GPU have no links: its memory carries everything, each rank's part. */
+static void test_sharing(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = {
+        .nodes = 1, .ranks = 1, .channels = 16, .sm = 90, .protocols = UINT32_MAX};
+    double two, eight;
+
+    (void) state;
+    job.ring.channels = 1;
+    pci_job_share(&job, 2);
+    assert_int_equal(job.ranks, 2);
+    two = us(&costs, &job, RING, SIMPLE, 256 * MIB);
+    pci_job_share(&job, 4);
+    job.sharing = 8;
+    eight = us(&costs, &job, RING, SIMPLE, 256 * MIB);
+    assert_string_equal(parts_of(&costs, &job, RING, SIMPLE, 256 * MIB).limit, "memory");
+    assert_true(eight > 3 * two && isfinite(us(&costs, &job, DIRECT, LL, 8)));
+    assert_true(isinf(us(&costs, &job, DIRECT, LL128, 8))); /* no NVLink */
+}
+
+/* Which collective has which algorithm, and that what moves half as much takes half as long. */
+static void test_collectives(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job job = switch_job();
+    struct pci_choice choice;
+    double allreduce = us(&costs, &job, RING, SIMPLE, 256 * MIB);
+
+    (void) state;
+    for (int c = 0; c < PCI_COLLECTIVE_COUNT; c++) {
+        job.collective = (enum pci_collective) c;
+        assert_int_equal(pci_collective_parse(pci_collective_name(job.collective)), c);
+        assert_int_equal(pci_predict_best(&costs, &job, UINT32_MAX, 256 * MIB, &choice), 0);
+        /* No more than the links carry. */
+        assert_true(256.0 * MIB / choice.us / 1e3 * pci_collective_bus(job.collective, 8) < 361);
+    }
+    assert_int_equal(pci_collective_parse("barrier"), -1);
+    assert_null(pci_collective_name(PCI_COLLECTIVE_COUNT));
+    job.collective = PCI_COLLECTIVE_ALLGATHER;
+    assert_true(us(&costs, &job, RING, SIMPLE, 256 * MIB) < 0.55 * allreduce);
+    assert_true(isinf(us(&costs, &job, TREE, SIMPLE, MIB)));
+    job.collective = PCI_COLLECTIVE_BCAST;
+    assert_true(isinf(us(&costs, &job, DIRECT, SIMPLE, MIB)));
+    assert_true(isfinite(us(&costs, &job, TREE, SIMPLE, MIB)));
+    job.collective = PCI_COLLECTIVE_ALLTOALL;
+    assert_true(isinf(us(&costs, &job, RING, SIMPLE, MIB)));
+    job.nodes = 2; /* there is no formula */
+    assert_true(isinf(us(&costs, &job, DIRECT, SIMPLE, MIB)));
+    assert_close(pci_collective_bus(PCI_COLLECTIVE_ALLREDUCE, 8), 1.75, 1e-9);
+}
+
+/* Scales are found again, and written as lines of a table; the constants stay. */
+static void test_fit(void **state)
+{
+    struct pci_costs truth = costs_gpu(), costs = truth;
+    struct pci_job jobs[2] = {switch_job(), switch_job()};
+    double *scale = truth.scale[RING][SIMPLE];
+    struct pci_sample samples[20];
+    struct pci_fit fit;
+    size_t count = 0;
+
+    (void) state;
+    jobs[1].ranks = 4;
+    scale[PCI_PART_LAUNCH] = scale[PCI_PART_END] = 1.5;
+    scale[PCI_PART_STEPS] = 2;
+    scale[PCI_PART_DATA] = 1.25;
+    for (uint64_t bytes = 8; bytes <= 1024 * MIB; bytes *= 8) {
+        for (int j = 0; j < 2; j++) {
+            samples[count++] = (struct pci_sample){&jobs[j], RING, SIMPLE, bytes,
+                                                   us(&truth, &jobs[j], RING, SIMPLE, bytes)};
+        }
+    }
+    assert_int_equal(pci_costs_fit(&costs, RING, SIMPLE, samples, count, &fit), 0);
+    assert_int_equal(fit.samples, count);
+    /* The number of channels is the table's, so that the fit is no exact one. */
+    assert_true(fit.before > 0.2 && fit.error < 0.02);
+    assert_close(costs.scale[RING][SIMPLE][PCI_PART_LAUNCH], 1.5, 0.05);
+    assert_close(costs.scale[RING][SIMPLE][PCI_PART_STEPS], 2, 0.05);
+    assert_close(costs.scale[RING][SIMPLE][PCI_PART_DATA], 1.25, 0.05);
+    assert_close(costs.scale[RING][LL][PCI_PART_DATA], 1, 1e-9);
+    assert_close(costs.base[RING][SIMPLE], truth.base[RING][SIMPLE], 1e-9);
+}
+
+/* The reference has no executor, which also a table can switch off. */
+static void test_reference(void **state)
+{
+    struct pci_costs costs = costs_gpu(), reference;
+    struct pci_job job = switch_job();
+    struct pci_parts parts;
+    const char *off = "gpu * * 0\n",
+               *more = "executor simple slices,chunk 524288 4\ngpu sm90 load 0.5";
+
+    (void) state;
+    assert_int_equal(pci_costs_reference(&reference), 0);
+    assert_false(pci_predict_parts(&reference, &job, RING, SIMPLE, MIB, &parts));
+    assert_int_equal(pci_costs_parse(off, strlen(off), &costs, NULL, 0), 0);
+    assert_close(us(&costs, &job, RING, SIMPLE, MIB), us(&reference, &job, RING, SIMPLE, MIB), 0);
+    assert_int_equal(pci_costs_parse(more, strlen(more), &costs, NULL, 0), 0);
+    assert_close(costs.executor[SIMPLE][PCI_EXECUTOR_CHUNK], 524288, 0);
+    assert_close(costs.executor[SIMPLE][PCI_EXECUTOR_SLICES], 4, 0);
+    assert_true(pci_predict_parts(&costs, &job, RING, SIMPLE, MIB, &parts));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shortest),    cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_lanes),       cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_collectives), cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_reference),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
