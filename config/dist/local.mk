@@ -35,6 +35,6 @@ EXTRA_DIST += \
     debian/rules \
     debian/source/format \
     debian/tests/allreduce \
-    debian/tests/allreduce.c \
     debian/tests/control \
+    debian/tests/program.c \
     debian/tests/versions

@@ -93,7 +93,7 @@ else
 fi
 
 if command -v shellcheck >/dev/null 2>&1; then
-    files '\.sh$|^\.ci/run$|^test/rdma/(run|prepare|on-host)$' | while IFS= read -r script; do
+    files '\.sh$|^\.ci/run$|^debian/tests/(allreduce|versions)$|^test/rdma/(run|prepare|on-host)$' | while IFS= read -r script; do
         shellcheck -x -S warning -f gcc "$script"
     done >"$found"
     verdict "shellcheck has no warning"
