@@ -84,6 +84,7 @@ enum ptx_op {
     PTX_RET,
     PTX_BAR_SYNC,
     PTX_BAR_RED_AND,
+    PTX_BAR_ARRIVE,
     PTX_SHFL_IDX,
     PTX_VOTE_ALL,
     /* Memory, by ptx_memory.c. */

@@ -399,6 +399,23 @@ static bool need_barrier_zero(struct ptx_parser *parser)
                                      : ptx_refuse(&parser->lex, "a barrier other than 0");
 }
 
+/* bar.sync a [, b]; bar.arrive a, b: the barrier's number, and how many threads it expects */
+static bool read_barrier(struct ptx_parser *parser, struct ptx_inst *inst)
+{
+    struct ptx_lex *lex = &parser->lex;
+
+    inst->op = ptx_is(lex, "bar.sync") ? PTX_BAR_SYNC : PTX_BAR_ARRIVE;
+    inst->type = PTX_b32;
+    ptx_next(lex);
+    if (!read_source(parser, PTX_b32, false, &inst->sources[0])) {
+        return false;
+    }
+    if (ptx_take(lex, ",")) {
+        return read_source(parser, PTX_b32, false, &inst->sources[1]);
+    }
+    return inst->op == PTX_BAR_SYNC || ptx_refuse(lex, "expected a number of threads here");
+}
+
 /* What threads do together, and ret. */
 static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
 {
@@ -423,9 +440,8 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
     if (ptx_take(lex, "call.uni")) {
         return read_call(parser, inst);
     }
-    if (ptx_take(lex, "bar.sync")) {
-        inst->op = PTX_BAR_SYNC;
-        return need_barrier_zero(parser);
+    if (ptx_is(lex, "bar.sync") || ptx_is(lex, "bar.arrive")) {
+        return read_barrier(parser, inst);
     }
     if (ptx_take(lex, "bar.red.and.pred")) {
         inst->op = PTX_BAR_RED_AND;

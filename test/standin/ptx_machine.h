@@ -10,6 +10,15 @@
 #define PTX_RANGES 8
 #define PTX_PAGE   UINT64_C(4096)
 
+#define PTX_BARRIERS 16
+#define PTX_WARPS    32
+
+struct ptx_barrier {
+    uint32_t here, needed; /* threads */
+    uint32_t pc, verdict;  /* of the first that came; and, bar.red: no false so far */
+    uint32_t arrived;      /* warps that have arrived and gone on */
+};
+
 /* Of each byte of a page: who has written and read it last; see ptx_race.c. */
 struct ptx_page {
     uint64_t number;
@@ -30,6 +39,7 @@ struct ptx_warp {
     struct ptx_block *block;
     uint32_t first; /* thread of lane 0 */
     uint32_t runnable, at_barrier, at_sync, exited;
+    uint32_t barrier; /* at which at_barrier wait */
     uint32_t pc[PTX_LANES], depth[PTX_LANES], returns[PTX_DEPTH][PTX_LANES];
     uint64_t (*regs)[PTX_LANES];
     uint32_t *written; /* lanes that have written a register */
@@ -42,13 +52,15 @@ struct ptx_warp {
 
 struct ptx_block {
     struct ptx_machine *machine;
-    uint32_t number, nwarps, waiting, exited; /* threads at the barrier, and gone */
-    uint32_t barrier, verdict;                /* its instruction; and, bar.red: no false so far */
-    uint32_t epoch;                           /* barriers so far, of all launches */
+    uint32_t number, nwarps, exited; /* threads that are gone */
+    struct ptx_barrier barriers[PTX_BARRIERS];
+    /* Order between warps, see ptx_race.c. */
+    uint32_t tick, known[PTX_WARPS][PTX_WARPS], floor[PTX_WARPS], arrived[PTX_WARPS];
     struct ptx_warp *warps;
     uint8_t *shared;
-    struct ptx_shadow shadow; /* of global memory */
-    struct ptx_page *shadow_shared;
+    struct ptx_shadow shadow;              /* of global memory */
+    struct ptx_page *shadow_shared;        /* its writers */
+    uint32_t (*readers_shared)[PTX_WARPS]; /* [PTX_PAGE] */
 };
 
 struct ptx_range {
@@ -99,22 +111,24 @@ bool ptx_unwritten(struct ptx_warp *warp, uint32_t pc, uint32_t lanes);
 bool ptx_sync(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active);
 
 /*
- * ptx_race.c: a thread of the block accesses bytes, 1 to 16, naturally aligned. false: another
- * thread has done so, too, since the last barrier, and one of them has written; *other is it, or
- * PTX_MANY of them.
+ * ptx_race.c: a thread of the block, of this warp, or PTX_MANY of them, accesses bytes, 1 to 16,
+ * naturally aligned. false: another thread has done so, too, with no barrier in between that both
+ * take part in, and one of them has written; *other is it, or PTX_MANY of them.
  */
 #define PTX_MANY 1023
-bool ptx_race_read(struct ptx_block *block, uint64_t address, uint32_t bytes, uint32_t thread,
-                   uint32_t *other);
-bool ptx_race_write(struct ptx_block *block, uint64_t address, uint32_t bytes, uint32_t thread,
-                    uint32_t *other);
+bool ptx_race_read(struct ptx_block *block, uint32_t warp, uint64_t address, uint32_t bytes,
+                   uint32_t thread, uint32_t *other);
+bool ptx_race_write(struct ptx_block *block, uint32_t warp, uint64_t address, uint32_t bytes,
+                    uint32_t thread, uint32_t *other);
 /* The same for shared memory; *unwritten: nobody has written the bytes since the launch. */
-bool ptx_race_read_shared(struct ptx_block *block, uint32_t at, uint32_t bytes, uint32_t thread,
-                          uint32_t *other, bool *unwritten);
-bool ptx_race_write_shared(struct ptx_block *block, uint32_t at, uint32_t bytes, uint32_t thread,
-                           uint32_t *other);
-/* All threads have met. */
-void ptx_race_barrier(struct ptx_block *block);
+bool ptx_race_read_shared(struct ptx_block *block, uint32_t warp, uint32_t at, uint32_t bytes,
+                          uint32_t thread, uint32_t *other, bool *unwritten);
+bool ptx_race_write_shared(struct ptx_block *block, uint32_t warp, uint32_t at, uint32_t bytes,
+                           uint32_t thread, uint32_t *other);
+/* A warp arrives at a barrier and goes on; and a barrier is complete: those of `waited` have
+ * waited, those of `arrived` had arrived. */
+void ptx_race_arrive(struct ptx_block *block, uint32_t warp);
+void ptx_race_barrier(struct ptx_block *block, uint32_t waited, uint32_t arrived);
 /* A new launch: nothing of shared memory is written. */
 void ptx_race_restart(struct ptx_block *block);
 void ptx_race_free(struct ptx_block *block);
@@ -131,8 +145,10 @@ void ptx_count_end(const struct ptx_block *block);
  * *done: instructions run; 0: no lane is runnable. */
 bool ptx_warp_run(struct ptx_warp *warp, uint32_t most, uint32_t *done);
 
-/* ptx_run.c: these lanes have reached a barrier, or the end. */
-bool ptx_barrier_arrive(struct ptx_warp *warp, uint32_t pc, uint32_t lanes, uint32_t verdicts);
+/* ptx_run.c: these lanes have reached a barrier, and wait or, all lanes, go on; or the end. */
+bool ptx_barrier_wait(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
+                      uint32_t lanes, uint32_t verdicts);
+bool ptx_barrier_arrive(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc);
 bool ptx_exit(struct ptx_warp *warp, uint32_t pc, uint32_t lanes);
 
 #endif

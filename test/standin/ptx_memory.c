@@ -140,13 +140,16 @@ static bool check_race_of(const struct access *x, uint32_t lane, uint32_t thread
     bool unwritten = false, good;
 
     if (x->space == PTX_SHARED) {
+        good = x->inst->op == PTX_LD
+                   ? ptx_race_read_shared(block, x->warp->first / PTX_LANES, (uint32_t) at,
+                                          x->bytes, thread, &other, &unwritten)
+                   : ptx_race_write_shared(block, x->warp->first / PTX_LANES, (uint32_t) at,
+                                           x->bytes, thread, &other);
+    } else {
         good =
             x->inst->op == PTX_LD
-                ? ptx_race_read_shared(block, (uint32_t) at, x->bytes, thread, &other, &unwritten)
-                : ptx_race_write_shared(block, (uint32_t) at, x->bytes, thread, &other);
-    } else {
-        good = x->inst->op == PTX_LD ? ptx_race_read(block, at, x->bytes, thread, &other)
-                                     : ptx_race_write(block, at, x->bytes, thread, &other);
+                ? ptx_race_read(block, x->warp->first / PTX_LANES, at, x->bytes, thread, &other)
+                : ptx_race_write(block, x->warp->first / PTX_LANES, at, x->bytes, thread, &other);
     }
     if (!good) {
         return tell_race(x, lane, other);

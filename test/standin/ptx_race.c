@@ -2,33 +2,48 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Races between threads of a block. Each byte has two tags: who wrote it last, and who read it last
- * (or PTX_MANY), each with the block's epoch, the number of barriers before:
+ * (or PTX_MANY), each with the block's tick, which goes on with each barrier:
  *
  *      31                10 9        0
- *     |       epoch        | thread   |
+ *     |       tick         | thread   |
  *
- * Two accesses of one epoch by different threads, one of them a write, are a race. Epochs go on
- * from launch to launch, so that pages need not be cleared. The order in which the interpreter
- * happens to run the threads does not matter, but for threads whose way depends on it.
+ * known[w][v]: what warp v did up to this tick comes before what warp w does now, by barriers that
+ * both took part in, or by others in between. Two accesses by different threads, one of them a
+ * write, are a race if the first does not come before the second. Of shared memory the last reader
+ * of each warp is kept; of global memory one, and of many it is asked that all warps come before.
+ * Ticks go on from launch to launch, so that pages need not be cleared. The order in which the
+ * interpreter happens to run the threads does not matter, but for threads whose way depends on it.
  */
 #include "test/standin/ptx_machine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS    1024u
-#define LAST_EPOCH ((UINT32_C(1) << 22) - 1)
-#define MAX_PAGES  2048 /* of a block between launches */
+#define THREADS   1024u
+#define LAST_TICK ((UINT32_C(1) << 22) - 1)
+#define MAX_PAGES 2048 /* of a block between launches */
 
 static uint32_t tag_of(const struct ptx_block *block, uint32_t thread)
 {
-    return block->epoch * THREADS + thread;
+    return block->tick * THREADS + thread;
 }
 
-/* The same epoch, another thread. */
-static bool conflicts(uint32_t tag, uint32_t mine)
+static uint32_t warp_of(uint32_t tag)
 {
-    return (tag ^ mine) - 1 < THREADS - 1;
+    return tag % THREADS / PTX_LANES;
+}
+
+/* Another thread, and not before all that its warp knows: a look at known is worth while. */
+static uint32_t suspect(uint32_t tag, uint32_t mine, uint32_t floor)
+{
+    return (tag / THREADS > floor) & ((tag ^ mine) % THREADS != 0);
+}
+
+/* Another thread, and not before. */
+static bool conflicts(const struct ptx_block *block, uint32_t warp, uint32_t tag, uint32_t mine)
+{
+    return suspect(tag, mine, block->floor[warp]) != 0 &&
+           (tag % THREADS == PTX_MANY || tag / THREADS > block->known[warp][warp_of(tag)]);
 }
 
 static uint32_t slot_of(const struct ptx_shadow *shadow, uint64_t number)
@@ -87,112 +102,134 @@ static struct ptx_page *page_of(struct ptx_block *block, uint64_t address)
     return shadow->last = shadow->pages[slot];
 }
 
-/* The other thread, of the first byte with one that conflicts. */
-static uint32_t other_of(const uint32_t *tags, uint32_t bytes, uint32_t mine)
+/* The other thread, of the first byte with one that conflicts; mine: none. */
+static uint32_t other_of(const struct ptx_block *block, uint32_t warp, const uint32_t *tags,
+                         uint32_t bytes, uint32_t mine)
 {
-    uint32_t i = 0;
-
-    while (i < bytes - 1 && !conflicts(tags[i], mine)) {
-        i++;
-    }
-    return tags[i] & (THREADS - 1);
-}
-
-static inline bool read_bytes(const uint32_t *restrict writer, uint32_t *restrict reader,
-                              uint32_t bytes, uint32_t mine)
-{
-    uint32_t bad = 0;
-
     for (uint32_t i = 0; i < bytes; i++) {
-        bad |= conflicts(writer[i], mine);
-        reader[i] = conflicts(reader[i], mine) ? mine | PTX_MANY : mine;
-    }
-    return bad == 0;
-}
-
-static inline bool write_bytes(uint32_t *restrict writer, const uint32_t *restrict reader,
-                               uint32_t bytes, uint32_t mine)
-{
-    uint32_t bad = 0;
-
-    for (uint32_t i = 0; i < bytes; i++) {
-        bad |= conflicts(writer[i], mine);
-        bad |= conflicts(reader[i], mine);
-        writer[i] = mine;
-    }
-    return bad == 0;
-}
-
-static bool read_page(struct ptx_page *page, uint32_t at, uint32_t bytes, uint32_t mine,
-                      uint32_t *other)
-{
-    const uint32_t *writer = page->writer + at;
-    uint32_t *reader = page->reader + at;
-    bool good = bytes == 16  ? read_bytes(writer, reader, 16, mine)
-                : bytes == 8 ? read_bytes(writer, reader, 8, mine)
-                : bytes == 4 ? read_bytes(writer, reader, 4, mine)
-                             : read_bytes(writer, reader, bytes, mine);
-
-    if (!good) {
-        *other = other_of(writer, bytes, mine);
-    }
-    return good;
-}
-
-static bool write_page(struct ptx_page *page, uint32_t at, uint32_t bytes, uint32_t mine,
-                       uint32_t *other)
-{
-    uint32_t *writer = page->writer + at;
-    const uint32_t *reader = page->reader + at;
-    uint32_t before[16];
-    bool good;
-
-    memcpy(before, writer, bytes * sizeof *before);
-    good = bytes == 16  ? write_bytes(writer, reader, 16, mine)
-           : bytes == 8 ? write_bytes(writer, reader, 8, mine)
-           : bytes == 4 ? write_bytes(writer, reader, 4, mine)
-                        : write_bytes(writer, reader, bytes, mine);
-    if (!good) {
-        *other = other_of(before, bytes, mine);
-        if (!conflicts(before[0], mine)) {
-            *other = other_of(reader, bytes, mine);
+        if (conflicts(block, warp, tags[i], mine)) {
+            return tags[i] % THREADS;
         }
     }
-    return good;
+    return mine % THREADS;
 }
 
-bool ptx_race_read(struct ptx_block *block, uint64_t address, uint32_t bytes, uint32_t thread,
-                   uint32_t *other)
+static inline uint32_t read_bytes(const uint32_t *restrict writer, uint32_t *restrict reader,
+                                  uint32_t bytes, uint32_t mine, uint32_t floor)
+{
+    uint32_t bad = 0;
+
+    for (uint32_t i = 0; i < bytes; i++) {
+        bad |= suspect(writer[i], mine, floor);
+        reader[i] = suspect(reader[i], mine, floor) != 0 ? mine | PTX_MANY : mine;
+    }
+    return bad;
+}
+
+static inline uint32_t write_bytes(uint32_t *restrict writer, const uint32_t *restrict reader,
+                                   uint32_t *restrict before, uint32_t bytes, uint32_t mine,
+                                   uint32_t floor)
+{
+    uint32_t bad = 0;
+
+    for (uint32_t i = 0; i < bytes; i++) {
+        bad |= suspect(writer[i], mine, floor) | suspect(reader[i], mine, floor);
+        before[i] = writer[i];
+        writer[i] = mine;
+    }
+    return bad;
+}
+
+static bool read_page(const struct ptx_block *block, uint32_t warp, struct ptx_page *page,
+                      uint32_t at, uint32_t bytes, uint32_t mine, uint32_t *other)
+{
+    const uint32_t *writer = page->writer + at;
+    uint32_t *reader = page->reader + at, floor = block->floor[warp];
+    uint32_t bad = bytes == 16  ? read_bytes(writer, reader, 16, mine, floor)
+                   : bytes == 8 ? read_bytes(writer, reader, 8, mine, floor)
+                   : bytes == 4 ? read_bytes(writer, reader, 4, mine, floor)
+                                : read_bytes(writer, reader, bytes, mine, floor);
+
+    *other = bad != 0 ? other_of(block, warp, writer, bytes, mine) : mine % THREADS;
+    return *other == mine % THREADS;
+}
+
+static bool write_page(const struct ptx_block *block, uint32_t warp, struct ptx_page *page,
+                       uint32_t at, uint32_t bytes, uint32_t mine, uint32_t *other)
+{
+    uint32_t *writer = page->writer + at, floor = block->floor[warp], before[16];
+    const uint32_t *reader = page->reader + at;
+    uint32_t bad = bytes == 16  ? write_bytes(writer, reader, before, 16, mine, floor)
+                   : bytes == 8 ? write_bytes(writer, reader, before, 8, mine, floor)
+                   : bytes == 4 ? write_bytes(writer, reader, before, 4, mine, floor)
+                                : write_bytes(writer, reader, before, bytes, mine, floor);
+
+    *other = mine % THREADS;
+    if (bad != 0) {
+        *other = other_of(block, warp, before, bytes, mine);
+        if (*other == mine % THREADS) {
+            *other = other_of(block, warp, reader, bytes, mine);
+        }
+    }
+    return *other == mine % THREADS;
+}
+
+bool ptx_race_read(struct ptx_block *block, uint32_t warp, uint64_t address, uint32_t bytes,
+                   uint32_t thread, uint32_t *other)
 {
     struct ptx_page *page = page_of(block, address);
 
-    return page == NULL ||
-           read_page(page, (uint32_t) (address % PTX_PAGE), bytes, tag_of(block, thread), other);
+    return page == NULL || read_page(block, warp, page, (uint32_t) (address % PTX_PAGE), bytes,
+                                     tag_of(block, thread), other);
 }
 
-bool ptx_race_write(struct ptx_block *block, uint64_t address, uint32_t bytes, uint32_t thread,
-                    uint32_t *other)
+bool ptx_race_write(struct ptx_block *block, uint32_t warp, uint64_t address, uint32_t bytes,
+                    uint32_t thread, uint32_t *other)
 {
     struct ptx_page *page = page_of(block, address);
 
-    return page == NULL ||
-           write_page(page, (uint32_t) (address % PTX_PAGE), bytes, tag_of(block, thread), other);
+    return page == NULL || write_page(block, warp, page, (uint32_t) (address % PTX_PAGE), bytes,
+                                      tag_of(block, thread), other);
 }
 
-bool ptx_race_read_shared(struct ptx_block *block, uint32_t at, uint32_t bytes, uint32_t thread,
-                          uint32_t *other, bool *unwritten)
+bool ptx_race_read_shared(struct ptx_block *block, uint32_t warp, uint32_t at, uint32_t bytes,
+                          uint32_t thread, uint32_t *other, bool *unwritten)
 {
+    const uint32_t *writer = block->shadow_shared->writer + at;
+    uint32_t mine = tag_of(block, thread);
+
     *unwritten = false;
     for (uint32_t i = 0; i < bytes; i++) {
-        *unwritten = *unwritten || block->shadow_shared->writer[at + i] == 0;
+        uint32_t *reader = &block->readers_shared[at + i][warp];
+
+        *unwritten = *unwritten || writer[i] == 0;
+        *reader =
+            thread != PTX_MANY && conflicts(block, warp, *reader, mine) ? mine | PTX_MANY : mine;
     }
-    return read_page(block->shadow_shared, at, bytes, tag_of(block, thread), other);
+    *other = other_of(block, warp, writer, bytes, mine);
+    return *other == thread;
 }
 
-bool ptx_race_write_shared(struct ptx_block *block, uint32_t at, uint32_t bytes, uint32_t thread,
-                           uint32_t *other)
+bool ptx_race_write_shared(struct ptx_block *block, uint32_t warp, uint32_t at, uint32_t bytes,
+                           uint32_t thread, uint32_t *other)
 {
-    return write_page(block->shadow_shared, at, bytes, tag_of(block, thread), other);
+    uint32_t *writer = block->shadow_shared->writer + at;
+    uint32_t mine = tag_of(block, thread);
+
+    *other = other_of(block, warp, writer, bytes, mine);
+    for (uint32_t i = 0; i < bytes; i++) {
+        const uint32_t *readers = block->readers_shared[at + i];
+
+        for (uint32_t v = 0; v < block->nwarps && *other == thread; v++) {
+            uint32_t tag = readers[v];
+
+            if (tag / THREADS > block->known[warp][v] && tag % THREADS != thread) {
+                *other = tag % THREADS;
+            }
+        }
+        writer[i] = mine;
+    }
+    return *other == thread;
 }
 
 static void forget_pages(struct ptx_shadow *shadow)
@@ -204,31 +241,68 @@ static void forget_pages(struct ptx_shadow *shadow)
     *shadow = (struct ptx_shadow){0};
 }
 
-void ptx_race_barrier(struct ptx_block *block)
+static void next_tick(struct ptx_block *block)
 {
-    if (++block->epoch == LAST_EPOCH) {
-        struct ptx_page *page = block->shadow_shared;
+    if (block->tick < LAST_TICK) {
+        block->tick++;
+    } else {
+        block->machine->unchecked = true;
+    }
+}
 
-        forget_pages(&block->shadow);
-        block->epoch = 1;
-        for (uint32_t i = 0; i < PTX_PAGE; i++) {
-            page->writer[i] = page->writer[i] != 0; /* epoch 0 */
-            page->reader[i] = 0;
+void ptx_race_arrive(struct ptx_block *block, uint32_t warp)
+{
+    block->arrived[warp] = block->tick;
+    next_tick(block);
+}
+
+void ptx_race_barrier(struct ptx_block *block, uint32_t waited, uint32_t arrived)
+{
+    uint32_t all[PTX_WARPS] = {0};
+
+    for (uint32_t w = 0; w < block->nwarps; w++) {
+        for (uint32_t v = 0; ((waited | arrived) >> w & 1) != 0 && v < block->nwarps; v++) {
+            all[v] = all[v] > block->known[w][v] ? all[v] : block->known[w][v];
         }
     }
+    for (uint32_t v = 0; v < block->nwarps; v++) {
+        if ((waited >> v & 1) != 0) {
+            all[v] = block->tick;
+        } else if ((arrived >> v & 1) != 0 && block->arrived[v] > all[v]) {
+            all[v] = block->arrived[v];
+        }
+    }
+    for (uint32_t left = waited; left != 0; left &= left - 1) {
+        uint32_t w = (uint32_t) __builtin_ctz(left);
+
+        block->floor[w] = UINT32_MAX;
+        for (uint32_t v = 0; v < block->nwarps; v++) {
+            block->known[w][v] = all[v] > block->known[w][v] ? all[v] : block->known[w][v];
+            block->floor[w] =
+                block->floor[w] < block->known[w][v] ? block->floor[w] : block->known[w][v];
+        }
+    }
+    next_tick(block);
 }
 
 void ptx_race_restart(struct ptx_block *block)
 {
-    ptx_race_barrier(block);
-    if (block->shadow.count > MAX_PAGES) {
+    if (block->shadow.count > MAX_PAGES || block->tick > LAST_TICK / 2) {
         forget_pages(&block->shadow);
     }
+    if (block->tick > LAST_TICK / 2) {
+        block->tick = 0;
+        memset(block->known, 0, sizeof block->known);
+        memset(block->readers_shared, 0, PTX_PAGE * sizeof *block->readers_shared);
+    }
     memset(block->shadow_shared, 0, sizeof *block->shadow_shared);
+    next_tick(block);
+    ptx_race_barrier(block, UINT32_MAX >> (PTX_WARPS - block->nwarps), 0);
 }
 
 void ptx_race_free(struct ptx_block *block)
 {
     forget_pages(&block->shadow);
     free(block->shadow_shared);
+    free(block->readers_shared);
 }

@@ -63,64 +63,153 @@ bool ptx_fail(struct ptx_warp *warp, enum ptx_error error, uint32_t pc, uint32_t
     return false;
 }
 
-static bool all_waited(struct ptx_block *block)
+static uint32_t waiting_at(const struct ptx_block *block, uint32_t number)
 {
-    const struct ptx_inst *inst = &block->machine->program->code[block->barrier];
+    uint32_t warps = 0;
 
     for (uint32_t w = 0; w < block->nwarps; w++) {
-        struct ptx_warp *warp = &block->warps[w];
-
-        if (inst->op == PTX_BAR_RED_AND) {
-            warp->preds[inst->to[0]] = block->verdict != 0 ? UINT32_MAX : 0;
-            warp->preds_written[inst->to[0]] = UINT32_MAX;
-        }
-        warp->runnable = warp->at_barrier;
-        warp->at_barrier = 0;
-        for (uint32_t i = 0; i < PTX_LANES; i++) {
-            warp->pc[i]++;
-        }
+        warps |= block->warps[w].at_barrier != 0 && block->warps[w].barrier == number ? 1u << w : 0;
     }
-    block->waiting = 0;
-    ptx_race_barrier(block);
-    return true;
+    return warps;
 }
 
-bool ptx_barrier_arrive(struct ptx_warp *warp, uint32_t pc, uint32_t lanes, uint32_t verdicts)
+static void complete(struct ptx_block *block, uint32_t number)
+{
+    struct ptx_barrier *barrier = &block->barriers[number];
+    const struct ptx_inst *code = block->machine->program->code;
+    uint32_t waited = waiting_at(block, number);
+
+    for (uint32_t left = waited; left != 0; left &= left - 1) {
+        struct ptx_warp *warp = &block->warps[__builtin_ctz(left)];
+        const struct ptx_inst *inst = &code[warp->pc[__builtin_ctz(warp->at_barrier)]];
+
+        if (inst->op == PTX_BAR_RED_AND) {
+            warp->preds[inst->to[0]] = barrier->verdict != 0 ? UINT32_MAX : 0;
+            warp->preds_written[inst->to[0]] = UINT32_MAX;
+        }
+        warp->runnable |= warp->at_barrier;
+        for (uint32_t i = 0; i < PTX_LANES; i++) {
+            warp->pc[i] += warp->at_barrier >> i & 1;
+        }
+        warp->at_barrier = 0;
+    }
+    ptx_race_barrier(block, waited, barrier->arrived);
+    *barrier = (struct ptx_barrier){0};
+}
+
+/* The barrier that an instruction names, and how many threads it expects; NULL: none such. */
+static struct ptx_barrier *barrier_of(struct ptx_warp *warp, const struct ptx_inst *inst,
+                                      uint32_t pc, uint32_t lane, uint32_t *number)
+{
+    struct ptx_block *block = warp->block;
+    uint32_t all = PTX_LANES * block->nwarps, needed = all;
+    struct ptx_barrier *barrier;
+
+    *number = 0;
+    if (inst->op != PTX_BAR_RED_AND) {
+        *number = (uint32_t) ptx_source(warp, inst->sources[0])[lane];
+        needed = inst->sources[1] == PTX_NO_SOURCE
+                     ? all
+                     : (uint32_t) ptx_source(warp, inst->sources[1])[lane];
+    }
+    barrier = &block->barriers[*number % PTX_BARRIERS];
+    if (*number >= PTX_BARRIERS || needed == 0 || needed > all || needed % PTX_LANES != 0) {
+        (void) ptx_fail(warp, PTX_BARRIER, pc, lane, "names barrier %u for %u threads of %u",
+                        *number, needed, all);
+        return NULL;
+    }
+    if (barrier->here > 0 && barrier->needed != needed) {
+        (void) ptx_fail(warp, PTX_BARRIER, pc, lane,
+                        "names barrier %u for %u threads, while others do for %u", *number, needed,
+                        barrier->needed);
+        return NULL;
+    }
+    if (needed == all && block->exited > 0) {
+        (void) ptx_fail(warp, PTX_BARRIER, pc, lane,
+                        "waits at a barrier that %u threads, which are gone, never reach",
+                        block->exited);
+        return NULL;
+    }
+    if (barrier->here == 0) {
+        *barrier = (struct ptx_barrier){.needed = needed, .pc = pc, .verdict = 1};
+    }
+    return barrier;
+}
+
+bool ptx_barrier_wait(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,
+                      uint32_t lanes, uint32_t verdicts)
 {
     struct ptx_block *block = warp->block;
     const struct ptx_inst *code = block->machine->program->code;
-    uint32_t lane = (uint32_t) __builtin_ctz(lanes);
+    uint32_t lane = (uint32_t) __builtin_ctz(lanes), number = 0;
+    struct ptx_barrier *barrier = barrier_of(warp, inst, pc, lane, &number);
 
-    if (block->exited > 0) {
-        return ptx_fail(warp, PTX_BARRIER, pc, lane,
-                        "waits at a barrier that %u threads, which are gone, never reach",
-                        block->exited);
+    if (barrier == NULL) {
+        return false;
     }
-    if (block->waiting == 0) {
-        block->barrier = pc;
-        block->verdict = 1;
-    } else if (block->barrier != pc) {
+    /* All threads of a warp, and those at __syncthreads, wait at one instruction. */
+    if ((number == 0 && barrier->pc != pc) ||
+        (warp->at_barrier != 0 && ptx_lanes_at(warp, warp->at_barrier, pc) != warp->at_barrier)) {
         return ptx_fail(warp, PTX_BARRIER, pc, lane,
                         "waits at a barrier while other threads wait at that of line %u",
-                        code[block->barrier].line);
+                        code[barrier->pc].line);
     }
-    block->verdict &= (lanes & ~verdicts) == 0;
+    barrier->verdict &= (lanes & ~verdicts) == 0;
     warp->runnable &= ~lanes;
     warp->at_barrier |= lanes;
-    block->waiting += (uint32_t) __builtin_popcount(lanes);
-    return block->waiting < PTX_LANES * block->nwarps || all_waited(block);
+    warp->barrier = number;
+    barrier->here += (uint32_t) __builtin_popcount(lanes);
+    if (barrier->here == barrier->needed) {
+        complete(block, number);
+    }
+    return true;
+}
+
+bool ptx_barrier_arrive(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc)
+{
+    struct ptx_block *block = warp->block;
+    uint32_t number = 0, w = warp->first / PTX_LANES;
+    struct ptx_barrier *barrier = barrier_of(warp, inst, pc, 0, &number);
+
+    if (barrier == NULL) {
+        return false;
+    }
+    if ((barrier->arrived >> w & 1) != 0) {
+        return ptx_fail(warp, PTX_BARRIER, pc, 0,
+                        "arrives at barrier %u again, before the others have come", number);
+    }
+    barrier->arrived |= 1u << w;
+    ptx_race_arrive(block, w);
+    barrier->here += PTX_LANES;
+    if (barrier->here == barrier->needed) {
+        complete(block, number);
+    }
+    return true;
 }
 
 bool ptx_exit(struct ptx_warp *warp, uint32_t pc, uint32_t lanes)
 {
     struct ptx_block *block = warp->block;
+    const struct ptx_barrier *all = &block->barriers[0];
 
     warp->runnable &= ~lanes;
     warp->exited |= lanes;
     block->exited += (uint32_t) __builtin_popcount(lanes);
-    return block->waiting == 0 || ptx_fail(warp, PTX_BARRIER, pc, (uint32_t) __builtin_ctz(lanes),
-                                           "ends while others wait at the barrier of line %u",
-                                           block->machine->program->code[block->barrier].line);
+    return all->here == 0 || ptx_fail(warp, PTX_BARRIER, pc, (uint32_t) __builtin_ctz(lanes),
+                                      "ends while others wait at the barrier of line %u",
+                                      block->machine->program->code[all->pc].line);
+}
+
+/* Does nobody wait for a barrier, nor has arrived at one that was never completed? */
+static bool left_well(struct ptx_block *block)
+{
+    for (uint32_t b = 0; b < PTX_BARRIERS; b++) {
+        if (block->barriers[b].here != 0) {
+            return ptx_fail(&block->warps[0], PTX_BARRIER, block->barriers[b].pc, 0,
+                            "and all others have ended, but barrier %u waits for more", b);
+        }
+    }
+    return true;
 }
 
 static void free_block(struct ptx_block *block, uint32_t nwarps)
@@ -169,7 +258,9 @@ static struct ptx_block *create_block(struct ptx_machine *machine)
         block->warps = calloc(machine->nwarps, sizeof *block->warps);
         block->shared = calloc(1, PTX_PAGE);
         block->shadow_shared = calloc(1, sizeof *block->shadow_shared);
-        good = block->warps != NULL && block->shared != NULL && block->shadow_shared != NULL;
+        block->readers_shared = calloc(PTX_PAGE, sizeof *block->readers_shared);
+        good = block->warps != NULL && block->shared != NULL && block->shadow_shared != NULL &&
+               block->readers_shared != NULL;
     }
     for (uint32_t w = 0; good && w < machine->nwarps; w++) {
         good = create_warp(block, &block->warps[w]);
@@ -240,7 +331,8 @@ static void start_warp(struct ptx_warp *warp)
 static void start_block(struct ptx_block *block, uint32_t number)
 {
     block->number = number;
-    block->waiting = block->exited = 0;
+    block->exited = 0;
+    memset(block->barriers, 0, sizeof block->barriers);
     ptx_race_restart(block);
     memset(block->shared, 0xa5, PTX_PAGE);
     for (uint32_t w = 0; w < block->nwarps; w++) {
@@ -298,6 +390,9 @@ static bool run_blocks(struct ptx_machine *machine)
                             (unsigned long long) launch->limit);
         }
         if (block->exited == PTX_LANES * block->nwarps) {
+            if (!left_well(block)) {
+                return false;
+            }
             ptx_count_end(block);
             machine->blocks[b] = machine->blocks[--left];
             machine->blocks[left] = block;

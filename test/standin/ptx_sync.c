@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Shuffles and votes: lanes wait there until all have come that the instruction names. */
+/* Shuffles and votes: lanes wait there until all have come that the instruction names; and arrivals
+ * at barriers, which a warp makes as a whole. */
 #include "test/standin/ptx_machine.h"
 
 /* The lanes that a shuffle or vote names; all that have come must name the same ones. */
@@ -59,12 +60,12 @@ static bool shuffle(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t
 
 bool ptx_sync(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, uint32_t active)
 {
-    uint32_t here, members = 0;
+    uint32_t here, members = UINT32_MAX;
 
     warp->runnable &= ~active;
     warp->at_sync |= active;
     here = ptx_lanes_at(warp, warp->at_sync, pc);
-    if (!members_of(warp, inst, pc, here, &members)) {
+    if (inst->op != PTX_BAR_ARRIVE && !members_of(warp, inst, pc, here, &members)) {
         return false;
     }
     if ((members & ~here) != 0) {
@@ -72,6 +73,10 @@ bool ptx_sync(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, u
     }
     if (inst->op == PTX_SHFL_IDX) {
         if (!shuffle(warp, inst, pc, members)) {
+            return false;
+        }
+    } else if (inst->op == PTX_BAR_ARRIVE) {
+        if (!ptx_barrier_arrive(warp, inst, pc)) {
             return false;
         }
     } else {

@@ -304,9 +304,12 @@ static bool run_control(struct ptx_warp *warp, const struct ptx_inst *inst, uint
         if (!pred_source(warp, inst, pc, active, &bits)) {
             return false;
         }
-        return ptx_barrier_arrive(warp, pc, active, bits);
+        return ptx_barrier_wait(warp, inst, pc, active, bits);
+    case PTX_BAR_ARRIVE:
+        return check_sources(warp, inst, pc, active) && ptx_sync(warp, inst, pc, active);
     default:
-        return ptx_barrier_arrive(warp, pc, active, bits);
+        return check_sources(warp, inst, pc, active) &&
+               ptx_barrier_wait(warp, inst, pc, active, bits);
     }
 }
 

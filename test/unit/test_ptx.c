@@ -180,6 +180,34 @@ static void test_barriers(void **state)
                   PTX_SYNC, "lanes that never come");
 }
 
+/* The second warp produces, the first one takes it, behind a barrier at which only that one waits;
+ * and the way back. */
+#define PRODUCER(arrive, sync)                                             \
+    "and.b32 %r5, %r0, 31; shl.b32 %r5, %r5, 3; mov.u32 %r6, shared;\n"    \
+    "add.s32 %r5, %r5, %r6; setp.lt.u32 %p1, %r0, 32; @!%p1 bra $first;\n" \
+    "st.shared.u64 [%r5], 4;\n$first:\nbar.sync 0; @%p1 bra $takes;\n"     \
+    "st.shared.u64 [%r5], 5;\n" arrive "\n"                                \
+    "bar.sync 2, 64; st.shared.u64 [%r5], 6;\nbra.uni $end;\n"             \
+    "$takes:\nmov.u32 %r7, 1;\n" sync "\n"                                 \
+    "ld.shared.u64 %rd5, [%r5+0];\nst.u64 [%rd2], %rd5; bar.arrive 2, 64;\n$end:\n"
+
+static void test_named_barriers(void **state)
+{
+    (void) state;
+    ptx_run_well("", PRODUCER("bar.arrive 1, 64;", "bar.sync %r7, 64;"));
+    assert_int_equal(ptx_memory.out[31], 5);
+    ptx_run_badly(PRODUCER("", ""), PTX_RACE, "since the last barrier");
+    ptx_run_badly(PRODUCER("bar.sync 1, 64;", "bar.arrive %r7, 64;"), PTX_RACE,
+                  "since the last barrier");
+    ptx_run_badly(PRODUCER("bar.arrive 1, 64;", "bar.sync %r7, 48;"), PTX_BARRIER,
+                  "for 48 threads");
+    ptx_run_badly(PRODUCER("bar.arrive 1, 64; bar.arrive 1, 64;", "bar.sync %r7, 64;"), PTX_BARRIER,
+                  "barrier");
+    ptx_run_badly("setp.ge.u32 %p1, %r0, 32; @%p1 bra $end;\nbar.arrive 3, 64;\n$end:\n",
+                  PTX_BARRIER, "barrier");
+    ptx_run_badly("mov.u32 %r7, 16; bar.sync %r7, 64;", PTX_BARRIER, "names barrier 16");
+}
+
 static void test_groups(void **state)
 {
     (void) state;
@@ -248,8 +276,7 @@ static void test_refusals(void **state)
         {"add.s32 %rd5, %r1, %r2;", "\"%rd5\""},
         {"add.s32 %r5, %r1, %r99;", "\"%r99\""},
         {"bra.uni $nowhere;", "\"$nowhere\""},
-        {"bar.sync 1;", "\"1\""},
-        {"bar.sync 0, 64;", "\",\""},
+        {"bar.arrive 1;", "a number of threads"},
         {"membar.sys;", "\"membar.sys\""},
         {"mov.u32 %r5, %laneid;", "\"%laneid\""},
         {"call.uni k, (p0);", "\"k\""},
@@ -291,14 +318,15 @@ static void test_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shuffle),   cmocka_unit_test(test_vote),
-        cmocka_unit_test(test_barrier),   cmocka_unit_test(test_module_variable),
-        cmocka_unit_test(test_call),      cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_addresses), cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_groups),    cmocka_unit_test(test_unwritten),
-        cmocka_unit_test(test_races),     cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_shuffle),        cmocka_unit_test(test_vote),
+        cmocka_unit_test(test_barrier),        cmocka_unit_test(test_module_variable),
+        cmocka_unit_test(test_call),           cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_order),          cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_barriers),
+        cmocka_unit_test(test_named_barriers), cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_unwritten),      cmocka_unit_test(test_races),
+        cmocka_unit_test(test_limits),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_ends),
     };
 
     return cmocka_run_group_tests_name("ptx", tests, NULL, NULL);
