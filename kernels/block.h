@@ -123,13 +123,23 @@ BLOCK_FN void block_store(uint8_t *p, struct exec_pack pack, uint64_t bytes)
     }
 }
 
+/* Does the step read its input where it stores nothing? */
+EXEC_FN int block_apart(const EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t input = (uintptr_t) x->work->input + piece->input;
+    uint64_t output = (uintptr_t) x->work->output + piece->output;
+
+    return exec_output(x, piece) == NULL || input + piece->bytes + 4 <= output ||
+           output + piece->bytes + 4 <= input;
+}
+
 /* Pack `at / 16` of an operand; slots have room for whole packs. */
 EXEC_FN struct exec_pack block_operand_pack(const EXEC *x, const struct exec_piece *piece,
                                             uint32_t index, uint64_t at)
 {
     const uint8_t *p = exec_operand(x, piece, index) + at;
     /* In place, the neighbouring bytes are other threads' output. */
-    int interior = x->work->input != x->work->output && at >= 4 && piece->bytes - at >= 20;
+    int interior = block_apart(x, piece) && at >= 4 && piece->bytes - at >= 20;
 
     return piece->operands[index] != GPURING_REF_INPUT ? block_load_pack(p)
                                                        : block_load(p, piece->bytes - at, interior);
@@ -155,62 +165,112 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
     }
 }
 
-/* Whole rounds of BLOCK_PACKS aligned packs for each thread; returns the bytes done. */
-EXEC_FN uint64_t block_simple_aligned(EXEC *x, const struct exec_piece *piece)
+/*
+ * What a thread has in flight of Simple: twice BLOCK_PACKS packs, each `stride` bytes from the
+ * next. This loads those of an operand that lie before `end`; zeros for the others.
+ */
+EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint64_t at, uint64_t end,
+                              struct exec_pack *packs)
 {
-    const uint64_t stride = 16 * (uint64_t) exec_nthreads(x), round = BLOCK_PACKS * stride;
-    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
-    const uint8_t *first = exec_operand(x, piece, 0);
-    const uint8_t *second = noperands > 1 ? exec_operand(x, piece, 1) : first;
-    uint8_t *output = exec_output(x, piece);
-    uint8_t *send = nsends > 0 ? exec_send_slot(x, piece, 0) : NULL;
-    uint64_t base = 0;
+    const uint64_t stride = 16 * (uint64_t) exec_nthreads(x);
 
-    for (; base + round <= piece->bytes; base += round) {
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_PACKS; k++) {
+        const struct exec_pack zero = {{0, 0}};
+
+        packs[k] = at + k * stride < end ? block_load_pack(from + at + k * stride) : zero;
+    }
+}
+
+EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint64_t at, uint64_t end,
+                               const struct exec_pack *packs)
+{
+    const uint64_t stride = 16 * (uint64_t) exec_nthreads(x);
+
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_PACKS; k++) {
+        if (at + k * stride < end) {
+            block_store_pack(to + at + k * stride, packs[k]);
+        }
+    }
+}
+
+/* To the output, if any, and all destinations. */
+EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uint64_t at,
+                              const struct exec_pack *packs)
+{
+    uint8_t *output = exec_output(x, piece);
+    uint32_t nsends = piece->step->nsends;
+
+    for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
+        block_round_store(x, i == 0 ? output : exec_send_slot(x, piece, i - 1), at,
+                          piece->bytes / 16 * 16, packs);
+    }
+}
+
+/* A plain copy of all whole packs: while one half is stored, the other one is on its way. */
+EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
+{
+    const uint64_t half = BLOCK_PACKS * 16 * (uint64_t) exec_nthreads(x);
+    const uint64_t end = piece->bytes / 16 * 16;
+    const uint8_t *from = exec_operand(x, piece, 0);
+    struct exec_pack packs[2][BLOCK_PACKS];
+
+    block_round_load(x, from, 16 * exec_thread(x), end, packs[0]);
+    BLOCK_ROLLED
+    for (uint64_t base = 0; base < end; base += 2 * half) {
         uint64_t at = base + 16 * exec_thread(x);
-        struct exec_pack sum[BLOCK_PACKS], operand[BLOCK_PACKS];
+
+        block_round_load(x, from, at + half, end, packs[1]);
+        block_round_send(x, piece, at, packs[0]);
+        block_round_load(x, from, at + 2 * half, end, packs[0]);
+        block_round_send(x, piece, at + half, packs[1]);
+    }
+}
+
+/* The fold of all whole packs: the loads of the next round come before the stores of this one. */
+EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
+{
+    const uint64_t round = BLOCK_PACKS * 16 * (uint64_t) exec_nthreads(x);
+    const uint64_t end = piece->bytes / 16 * 16;
+    const uint8_t *first = exec_operand(x, piece, 0), *second = exec_operand(x, piece, 1);
+    struct exec_pack sum[BLOCK_PACKS], next[2][BLOCK_PACKS];
+
+    block_round_load(x, first, 16 * exec_thread(x), end, next[0]);
+    block_round_load(x, second, 16 * exec_thread(x), end, next[1]);
+    BLOCK_ROLLED
+    for (uint64_t base = 0; base < end; base += round) {
+        uint64_t at = base + 16 * exec_thread(x);
 
         BLOCK_UNROLL
         for (int k = 0; k < BLOCK_PACKS; k++) {
-            sum[k] = block_load_pack(first + at + k * stride);
+            sum[k] = exec_fold(x, next[0][k], next[1][k]);
         }
-        for (uint32_t i = 1; i < noperands; i++) {
-            const uint8_t *from = i == 1 ? second : exec_operand(x, piece, i);
-
+        for (uint32_t i = 2; i < piece->step->noperands; i++) {
+            block_round_load(x, exec_operand(x, piece, i), at, end, next[0]);
             BLOCK_UNROLL
             for (int k = 0; k < BLOCK_PACKS; k++) {
-                operand[k] = block_load_pack(from + at + k * stride);
-            }
-            BLOCK_UNROLL
-            for (int k = 0; k < BLOCK_PACKS; k++) {
-                sum[k] = exec_fold(x, sum[k], operand[k]);
+                sum[k] = exec_fold(x, sum[k], next[0][k]);
             }
         }
-        if (output != NULL) {
-            BLOCK_UNROLL
-            for (int k = 0; k < BLOCK_PACKS; k++) {
-                block_store_pack(output + at + k * stride, sum[k]);
-            }
-        }
-        for (uint32_t i = 0; i < nsends; i++) {
-            uint8_t *to = i == 0 ? send : exec_send_slot(x, piece, i);
-
-            BLOCK_UNROLL
-            for (int k = 0; k < BLOCK_PACKS; k++) {
-                block_store_pack(to + at + k * stride, sum[k]);
-            }
-        }
+        block_round_load(x, first, at + round, end, next[0]);
+        block_round_load(x, second, at + round, end, next[1]);
+        block_round_send(x, piece, at, sum);
     }
-    return base;
 }
 
 EXEC_FN int block_simple(EXEC *x, const struct exec_piece *piece)
 {
     uint64_t input = (uintptr_t) x->work->input + piece->input;
-    uint64_t output = (uintptr_t) x->work->output + piece->output;
-    uint64_t done = (input | output) % 16 == 0 ? block_simple_aligned(x, piece) : 0;
+    int reads = x->work->parts == 0 || (piece->step->flags & GPURING_STEP_INPUT) != 0;
+    int aligned = ((reads ? input : 0) | (uintptr_t) exec_output(x, piece)) % 16 == 0;
 
-    block_simple_any(x, piece, done);
+    if (aligned && piece->step->noperands == 1) {
+        block_simple_copy(x, piece);
+    } else if (aligned) {
+        block_simple_fold(x, piece);
+    }
+    block_simple_any(x, piece, aligned ? piece->bytes / 16 * 16 : 0);
     return EXEC_OK;
 }
 
@@ -514,6 +574,25 @@ EXEC_FN int block_ll128(EXEC *x, const struct exec_piece *piece)
         block_lines_put(x, piece, &sum);
     }
     return EXEC_OK;
+}
+
+EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece)
+{
+    return exec_overlaps(x) ? exec_overlapped(x, piece) : exec_in_turn(x, piece);
+}
+
+EXEC_FN void exec_begin(EXEC *x)
+{
+    if (exec_overlaps(x)) {
+        exec_overlap_begin(x);
+    }
+}
+
+EXEC_FN void exec_end(EXEC *x)
+{
+    if (exec_overlaps(x)) {
+        exec_overlap_end(x);
+    }
 }
 
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece)

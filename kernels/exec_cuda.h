@@ -47,6 +47,7 @@ struct alignas(16) exec_pack {
 #define BLOCK_REFS  64
 
 struct block_shared {
+    struct exec_list lists[EXEC_LISTS];
     struct gpuring_work work;
     struct gpuring_lane lane;
     struct gpuring_recv recvs[BLOCK_CONNS], *home_recvs; /* NULL: not copied */
@@ -60,28 +61,91 @@ template <class R> struct block {
     const struct gpuring_work *work; /* this and lane: in struct block_shared */
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
+    struct exec_list *lists; /* in struct block_shared, too */
     uint64_t type_size, line_bytes, done, bytes;
     uint32_t deadline, last_cycle; /* until when it may wait: of both clocks */
-    uint32_t step, polls;
+    uint32_t step, slices, polls;
     uint32_t code; /* of the reduction, if R does not know it */
 };
 
 struct exec_piece;
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
+EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
+EXEC_FN void exec_begin(EXEC *x);
+EXEC_FN void exec_end(EXEC *x);
 
 EXEC_FN uint32_t exec_thread(const EXEC *)
 {
     return threadIdx.x;
 }
 
+/* Of those that move data, in whose duty alone it is asked; and thread 0 of them ends a lane. */
 EXEC_FN constexpr uint32_t exec_nthreads(const EXEC *)
 {
-    return GPURING_KERNEL_THREADS;
+    return GPURING_KERNEL_THREADS -
+           (R::protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_KERNEL_CONTROL : 0);
 }
 
 EXEC_FN constexpr uint32_t exec_protocol(const EXEC *)
 {
     return R::protocol;
+}
+
+EXEC_FN constexpr bool exec_overlaps(const EXEC *)
+{
+    return R::protocol == GPURING_PROTOCOL_SIMPLE;
+}
+
+/* Warps that move data, then one that waits, and one that posts. */
+EXEC_FN enum exec_duty exec_duty(const EXEC *)
+{
+    return threadIdx.x < GPURING_KERNEL_THREADS - 64   ? EXEC_MOVES
+           : threadIdx.x < GPURING_KERNEL_THREADS - 32 ? EXEC_WAITS
+                                                       : EXEC_POSTS;
+}
+
+EXEC_FN uint32_t exec_owner(const EXEC *x)
+{
+    return exec_overlaps(x) ? threadIdx.x % 32 : threadIdx.x;
+}
+
+EXEC_FN constexpr uint32_t exec_owners(const EXEC *)
+{
+    return R::protocol == GPURING_PROTOCOL_SIMPLE ? 32 : GPURING_KERNEL_THREADS;
+}
+
+EXEC_FN int exec_agree(const EXEC *x, int ok)
+{
+    return exec_overlaps(x) ? __all_sync(BLOCK_WARP, ok) : __syncthreads_and(ok);
+}
+
+EXEC_FN struct exec_list *exec_list(const EXEC *x, uint32_t k)
+{
+    return &x->lists[k % EXEC_LISTS];
+}
+
+/* Barriers 1 and 2: ready; 3 and 4: moved. Barrier 0 is that of all threads. */
+#define BLOCK_BARRIER(operation, first, threads) \
+    asm volatile("bar." operation " %0, %1;" ::"r"((first) + k % 2), "n"(threads) : "memory")
+
+EXEC_FN void exec_meet_ready(const EXEC *, uint32_t k)
+{
+    BLOCK_BARRIER("sync", 1, GPURING_KERNEL_THREADS);
+}
+
+EXEC_FN void exec_arrive_ready(const EXEC *, uint32_t k)
+{
+    BLOCK_BARRIER("arrive", 1, GPURING_KERNEL_THREADS);
+}
+
+EXEC_FN void exec_meet_moved(const EXEC *, uint32_t k)
+{
+    BLOCK_BARRIER("sync", 3, GPURING_KERNEL_THREADS - 32);
+}
+
+EXEC_FN void exec_arrive_moved(const EXEC *, uint32_t k)
+{
+    BLOCK_BARRIER("arrive", 3, GPURING_KERNEL_THREADS - 32);
 }
 
 EXEC_FN void exec_barrier(const EXEC *)

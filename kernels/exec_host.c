@@ -53,6 +53,15 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
     return ok;
 }
 
+/* The one thread does everything, in turn. */
+#define exec_owner       exec_thread
+#define exec_owners      exec_nthreads
+#define exec_agree       exec_all
+#define exec_overlaps(x) 0
+#define exec_list(x, k)  ((struct exec_list *) NULL)
+#define exec_begin(x)    ((void) (x))
+#define exec_end(x)      ((void) (x))
+
 #include "kernels/exec_memory.h"
 
 EXEC_FN int exec_poll(struct exec *x)
@@ -78,6 +87,7 @@ EXEC_FN void exec_progress(struct exec *x)
 
 struct exec_piece;
 EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece);
+#define exec_run exec_in_turn
 
 #include "kernels/executor.h"
 

@@ -12,9 +12,14 @@
  *       uint64_t type_size, line_bytes (gpuring_line_bytes of it); and the state while it runs:
  *       uint64_t done, bytes; uint32_t step
  *       (In C++ builds a template of the reduction; EXEC_FN then begins with template <...>.)
- *   exec_thread(x), exec_nthreads(x), exec_protocol(x)
+ *   exec_thread(x), exec_nthreads(x), exec_protocol(x)      of the threads that move data
+ *   exec_owner(x), exec_owners(x)   of the threads that wait and post: those of one warp, or all
+ *   exec_agree(x, ok)               nonzero if ok on all of these; all of them call it
+ *   exec_overlaps(x)                nonzero: they are not those that move data, see overlap.h
+ *   exec_begin(x), exec_end(x)      of a lane
+ *   exec_run(x, piece)              exec_in_turn, or what overlap.h has; declared before
  *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
- *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads
+ *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads of the lane
  *   exec_load_acquire(p)            64 bits, ordered system-wide
  *   exec_fence(x), exec_store_counter(p, v)
  *                                   64 bits that are seen after what came before the fence; the
@@ -46,7 +51,7 @@ enum exec_result {
     EXEC_CORRUPT, /* a slot of another size */
 };
 
-/* A step on a chunk of this window. */
+/* A step on a chunk of this window, or on a slice of it. */
 struct exec_piece {
     const struct gpuring_step *step;
     const uint16_t *operands, *sends;
@@ -78,14 +83,21 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
     if (piece->operands[index] == GPURING_REF_INPUT) {
         return (const uint8_t *) x->work->input + piece->input;
     }
+    if (exec_overlaps(x)) {
+        return (const uint8_t *) exec_list(x, x->slices)->at[index];
+    }
     recv = &x->lane->recvs[piece->operands[index]];
     return recv->slots + (recv->step & (recv->nslots - 1)) * recv->slot_bytes;
 }
 
 EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
-    const struct gpuring_send *send = &x->lane->sends[piece->sends[index]];
+    const struct gpuring_send *send;
 
+    if (exec_overlaps(x)) {
+        return (uint8_t *) (uintptr_t) exec_list(x, x->slices)->at[piece->step->noperands + index];
+    }
+    send = &x->lane->sends[piece->sends[index]];
     return send->slots + (send->step & (send->nslots - 1)) * send->slot_bytes;
 }
 
@@ -104,7 +116,7 @@ EXEC_FN uint32_t exec_own(const EXEC *x, const uint16_t *refs, uint32_t first, u
                           uint32_t n)
 {
     while (from < n && (refs[from] == GPURING_REF_INPUT ||
-                        (refs[from] + first) % exec_nthreads(x) != exec_thread(x))) {
+                        (refs[from] + first) % exec_owners(x) != exec_owner(x))) {
         from++;
     }
     return from;
@@ -155,7 +167,7 @@ EXEC_FN void exec_note_wait(EXEC *x, uint32_t wait, uint32_t ref)
     exec_note(&x->home->wait_ref, ref);
 }
 
-/* Waits for all operands and for room at all destinations; the same verdict on all threads. */
+/* Waits for all operands and for room at all destinations; the same verdict on all owners. */
 EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 {
     uint32_t nsends = piece->step->nsends, noperands = piece->step->noperands;
@@ -176,10 +188,10 @@ EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
             exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[i]);
         }
     }
-    if (exec_all(x, result == EXEC_OK)) {
+    if (exec_agree(x, result == EXEC_OK)) {
         return EXEC_OK;
     }
-    return exec_all(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
+    return exec_agree(x, result != EXEC_CORRUPT) ? EXEC_WAIT : EXEC_CORRUPT;
 }
 
 /* Does anybody look at the tail? Flagged lines within a node validate themselves. */
@@ -189,9 +201,9 @@ EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_send *send)
 }
 
 /*
- * The data phase is over on all threads: give the slots on, and back. Tails, and heads of Simple,
- * follow what the block did, by a fence of their owners. Heads of flagged lines need none: every
- * load of the slot has returned its flag before the barrier.
+ * All threads have moved their data, and met: give the slots on, and back. Tails, and heads of
+ * Simple, follow what the block did, by a fence of their owners. Heads of flagged lines need none:
+ * every load of the slot has returned its flag before the barrier.
  */
 EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
 {
@@ -200,12 +212,11 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     uint32_t used = (uint32_t) exec_slot_used(x, piece->bytes);
     int fence = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && recv < noperands;
 
-    exec_barrier(x);
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
         const struct gpuring_send *to = &x->lane->sends[piece->sends[i]];
 
         if (exec_has_tail(x, to)) {
-            exec_store_size(&to->tail->size[to->step & (to->nslots - 1)], used);
+            exec_store_size(&to->tail->size[to->posted & (to->nslots - 1)], used);
             fence = 1;
         }
     }
@@ -215,17 +226,23 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
         struct gpuring_send *to = &x->lane->sends[piece->sends[i]];
 
-        to->step++;
+        to->posted++;
         if (exec_has_tail(x, to)) {
             /* The slot and its size come first; pairs with exec_wait_recv. */
-            exec_store_counter(&to->tail->tail, to->step);
+            exec_store_counter(&to->tail->tail, to->posted);
+        }
+        if (!exec_overlaps(x)) {
+            to->step = to->posted;
         }
     }
     for (uint32_t i = recv; i < noperands; i = exec_own_recv(x, piece, i + 1)) {
         struct gpuring_recv *from = &x->lane->recvs[piece->operands[i]];
 
         /* Our reads of the slot come first; pairs with exec_wait_send. */
-        exec_store_counter(&from->head->head, ++from->step);
+        exec_store_counter(&from->head->head, ++from->posted);
+        if (!exec_overlaps(x)) {
+            from->step = from->posted;
+        }
     }
 }
 
@@ -263,6 +280,50 @@ EXEC_FN uint64_t exec_find_block(const EXEC *x, uint32_t number, uint64_t chunk,
     return count - x->done < chunk ? count - x->done : chunk;
 }
 
+/* Waiting, moving and posting, one after the other, by all threads. */
+EXEC_FN int exec_in_turn(EXEC *x, const struct exec_piece *piece)
+{
+    int result;
+
+    exec_progress(x);
+    result = exec_wait(x, piece);
+    if (result == EXEC_OK) {
+        result = exec_data(x, piece);
+    }
+    if (result == EXEC_OK) {
+        exec_barrier(x);
+        exec_publish(x, piece);
+    }
+    return result;
+}
+
+/* A step on a chunk; with Simple slice by slice, where the first x->bytes are done. */
+EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
+{
+    int cut = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE;
+    uint64_t slice = cut ? gpuring_slice(chunk->count, x->work->slice, x->type_size) : chunk->count;
+    uint64_t bytes = slice * x->type_size, from = cut ? x->bytes : 0;
+
+    for (; from < chunk->bytes; from += bytes) {
+        struct exec_piece piece = *chunk;
+        int result;
+
+        piece.input += from;
+        piece.output += from;
+        if (bytes < chunk->bytes) {
+            piece.bytes = chunk->bytes - from < bytes ? chunk->bytes - from : bytes;
+            piece.count = piece.bytes / x->type_size;
+        }
+        result = exec_run(x, &piece);
+        if (result != EXEC_OK) {
+            x->bytes = cut ? from : x->bytes;
+            return result;
+        }
+    }
+    x->bytes = 0;
+    return EXEC_OK;
+}
+
 /* The steps of one window, from lane.step on. chunk: elements; window: elements in all. */
 EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 {
@@ -281,16 +342,10 @@ EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
         piece.operands = x->lane->refs + piece.step->refs;
         piece.sends = piece.operands + piece.step->noperands;
         piece.bytes = piece.count * x->type_size;
-        exec_progress(x);
-        result = exec_wait(x, &piece);
-        if (result == EXEC_OK) {
-            result = exec_data(x, &piece);
-        }
+        result = exec_step(x, &piece);
         if (result != EXEC_OK) {
             return result;
         }
-        exec_publish(x, &piece);
-        x->bytes = 0;
     }
     return EXEC_OK;
 }
@@ -332,7 +387,9 @@ EXEC_FN uint32_t exec_lane(EXEC *x)
     x->done = x->lane->done;
     x->bytes = x->lane->bytes;
     x->step = x->lane->step;
+    exec_begin(x);
     status = exec_windows(x);
+    exec_end(x);
     if (exec_thread(x) == 0) {
         x->home->done = x->done;
         x->home->bytes = x->bytes;

@@ -4,7 +4,8 @@
  * The FIFO of a connection: layout and counters shared by executors (kernels/), transports and
  * the proxy. Plain C, included by CUDA too.
  *
- * A connection carries chunks from one lane of the sender to one lane of the receiver. For each
+ * A connection carries chunks, or with Simple on GPUs their slices (work.h), from one lane of the
+ * sender to one lane of the receiver; below "chunk" is what fills a slot. For each
  * protocol it has its own ring of `slots` slots and its own counters, so that protocols never mix:
  *
  *   sender                          memory of the receiver
@@ -69,6 +70,7 @@ struct gpuring_send {
     struct gpuring_fifo_tail *tail; /* where to publish */
     struct gpuring_fifo_head *head; /* where credits arrive */
     uint64_t step;                  /* chunks sent so far; persists from operation to operation */
+    uint64_t posted;                /* and published: less than step while a kernel runs */
     uint64_t seen;                  /* the head as last read: spares reading it at every step */
     uint64_t slot_bytes;            /* room of a slot: payload for Simple, lines for LL and LL128 */
     uint32_t nslots;                /* power of two, <= GPURING_FIFO_MAX_SLOTS */
@@ -79,7 +81,7 @@ struct gpuring_recv {
     const uint8_t *slots;
     struct gpuring_fifo_tail *tail; /* where arrivals are published */
     struct gpuring_fifo_head *head; /* where to give slots back */
-    uint64_t step;
+    uint64_t step, posted;
     uint64_t seen; /* the tail as last read */
     uint64_t slot_bytes;
     uint32_t nslots;

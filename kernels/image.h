@@ -18,7 +18,9 @@
 
 #include "kernels/work.h"
 
+/* Threads of a block. Of Simple's the last two warps move no data: one waits, and one posts. */
 #define GPURING_KERNEL_THREADS 512
+#define GPURING_KERNEL_CONTROL 64
 
 /*
  * The parameters of a kernel: a GPU has them at once, where it would have to ask the host for the

@@ -8,6 +8,7 @@
 
 #include "kernels/exec_cuda.h"
 #include "kernels/executor.h"
+#include "kernels/overlap.h"
 #include "kernels/block.h"
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
@@ -71,10 +72,12 @@ static __device__ __forceinline__ void block_counters(const struct block_shared 
 
     if (shared->home_recvs != nullptr && recv < shared->lane.nrecvs) {
         shared->home_recvs[recv].step = shared->recvs[recv].step;
+        shared->home_recvs[recv].posted = shared->recvs[recv].posted;
         shared->home_recvs[recv].seen = shared->recvs[recv].seen;
     }
     if (shared->home_sends != nullptr && send < shared->lane.nsends) {
         shared->home_sends[send].step = shared->sends[send].step;
+        shared->home_sends[send].posted = shared->sends[send].posted;
         shared->home_sends[send].seen = shared->sends[send].seen;
     }
 }
@@ -139,11 +142,15 @@ static __device__ __forceinline__ void block_run(const struct gpuring_launch *la
     __syncthreads();
     x.work = &shared.work;
     x.lane = &shared.lane;
+    x.lists = shared.lists;
     x.home = &shared.work.lanes[blockIdx.x];
     x.type_size = R::size(shared.work.type);
     x.line_bytes = R::line_bytes;
     x.code = reduce_code(shared.work.type, shared.work.op);
     (void) exec_lane(&x);
+    if (exec_overlaps(&x)) {
+        __syncthreads(); /* others have counted */
+    }
     block_counters(&shared);
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -18,6 +18,7 @@ libgpuring_kernels_la_SOURCES = \
     kernels/fold_avx512.c \
     kernels/fold_body.h \
     kernels/kernels.h \
+    kernels/overlap.h \
     kernels/step.h \
     kernels/types.c \
     kernels/types.h \

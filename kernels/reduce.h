@@ -163,7 +163,7 @@ static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct
  * what it keeps in flight (block.h), as much as fits the registers: calls need some, too. */
 template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
-    static constexpr int packs = 4;
+    static constexpr int packs = 5;
     static constexpr unsigned operands = 4;
 
     REDUCE_FN unsigned size(uint32_t)

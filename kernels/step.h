@@ -42,6 +42,9 @@
 #define GPURING_INLINE static inline
 #endif
 
+/* Operands and destinations of a step, at most: what a block keeps the addresses of. */
+#define GPURING_STEP_REFS 32
+
 #define GPURING_REF_INPUT 0xffffu /* operand: this rank's input buffer */
 
 enum {

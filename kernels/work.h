@@ -98,7 +98,7 @@ struct gpuring_lane {
     uint32_t part; /* of all blocks */
 
     uint64_t done;  /* elements of finished windows */
-    uint64_t bytes; /* LL and LL128: of the current chunk, handled so far */
+    uint64_t bytes; /* of the current chunk, handled so far */
     uint32_t step;  /* in the current window */
     uint32_t status;
     uint32_t wait; /* enum gpuring_lane_wait: what it waited for when it returned */
@@ -118,6 +118,7 @@ struct gpuring_work {
     struct gpuring_blocks in, out; /* of input and output, if there are blocks */
     struct gpuring_lane *lanes;
     const volatile uint32_t *abort; /* nonzero: stop at the next wait */
+    uint64_t slice;                 /* elements that fit a slot, if chunks are larger; else 0 */
     uint64_t patience;              /* how long a lane waits before it returns: CUDA: nanoseconds;
                                        host: polls of one lane (1: return at once) */
 };
@@ -131,6 +132,25 @@ struct gpuring_work {
 GPURING_INLINE uint64_t gpuring_chunk_align(uint64_t type_size)
 {
     return GPURING_CHUNK_ALIGN_BYTES / type_size;
+}
+
+/*
+ * A chunk may be larger than a slot: it then goes through its connections slice by slice, so that
+ * waiting for a slice, moving one and posting one overlap. A plan that needs K slots of chunks
+ * needs as many times more as a chunk has slices, GPURING_SLICES at most.
+ */
+#define GPURING_SLICES          4
+#define GPURING_SLICE_MIN_BYTES (32 << 10) /* with less, a slice is moved faster than posted */
+
+/* The elements of each slice of a chunk of `count`, the last one shorter; slot: work.slice. The
+ * same at both ends of a connection, for it depends on the call alone. */
+GPURING_INLINE uint64_t gpuring_slice(uint64_t count, uint64_t slot, uint64_t type_size)
+{
+    uint64_t align = gpuring_chunk_align(type_size), least = GPURING_SLICE_MIN_BYTES / type_size;
+    uint64_t even = ((count + GPURING_SLICES - 1) / GPURING_SLICES + align - 1) / align * align;
+
+    even = even > least ? even : least;
+    return slot == 0 ? count : even < slot ? even : slot;
 }
 
 /* Data bytes of an LL128 line: 120, but no element is split between lines. */
@@ -149,6 +169,16 @@ GPURING_INLINE uint64_t gpuring_chunk_max(enum gpuring_protocol protocol, uint64
 
     return bytes / GPURING_CHUNK_ALIGN_BYTES * gpuring_chunk_align(type_size);
 }
+
+/* With overlap: the result of the wait for a slice, and where its operands and destinations lie. */
+#define EXEC_LISTS 3
+struct exec_list {
+    const void *at[GPURING_STEP_REFS];
+    int result;
+};
+
+/* What a thread does for a lane whose duties overlap. */
+enum exec_duty { EXEC_MOVES, EXEC_WAITS, EXEC_POSTS };
 
 /*
  * The host executor: runs all lanes in the calling thread, round robin, until each is done or has

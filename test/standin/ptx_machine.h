@@ -8,7 +8,7 @@
 
 #define PTX_DEPTH  4 /* of calls; nothing recurs */
 #define PTX_RANGES 8
-#define PTX_PAGE   UINT64_C(4096)
+#define PTX_PAGE   UINT64_C(8192)
 
 #define PTX_BARRIERS 16
 #define PTX_WARPS    32

@@ -26,11 +26,21 @@ struct exec_pack {
     uint64_t w[2];
 } __attribute__((aligned(16)));
 
+/* A barrier at which threads wait, or arrive. */
+struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t complete;
+    uint32_t here;
+    uint64_t times;
+};
+
 /* What the threads of a block share. */
 struct block_shared {
     pthread_barrier_t barrier;
     int votes[2]; /* of exec_all, in turn: how many threads said no */
     gpuring_fold_fn fold;
+    struct meeting ready[2], moved[2];
+    struct exec_list *lists;
 };
 
 struct block_thread {
@@ -38,11 +48,12 @@ struct block_thread {
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
-    uint32_t step;
+    uint32_t step, slices;
 
     struct gpuring_lane copy; /* what lane points to: the kernels' copy in shared memory */
     struct block_shared *shared;
-    uint32_t thread, nthreads;
+    uint32_t thread,
+        nthreads; /* of those that move data; Simple: the next one waits, the last posts */
     uint64_t polls, ballots;
 };
 
@@ -82,6 +93,66 @@ EXEC_FN int exec_all(EXEC *x, int ok)
     exec_barrier(x);
     return against == 0;
 }
+
+static void arrive(struct meeting *meeting, uint32_t needed, int waits)
+{
+    uint64_t times;
+
+    pthread_mutex_lock(&meeting->lock);
+    times = meeting->times;
+    if (++meeting->here == needed) {
+        meeting->here = 0;
+        meeting->times++;
+        pthread_cond_broadcast(&meeting->complete);
+    }
+    while (waits && meeting->times == times) {
+        pthread_cond_wait(&meeting->complete, &meeting->lock);
+    }
+    pthread_mutex_unlock(&meeting->lock);
+}
+
+EXEC_FN int exec_overlaps(const EXEC *x)
+{
+    return x->work->protocol == GPURING_PROTOCOL_SIMPLE;
+}
+
+EXEC_FN uint32_t exec_owner(const EXEC *x)
+{
+    return exec_overlaps(x) ? 0 : x->thread;
+}
+
+EXEC_FN uint32_t exec_owners(const EXEC *x)
+{
+    return exec_overlaps(x) ? 1 : x->nthreads;
+}
+
+EXEC_FN int exec_agree(EXEC *x, int ok)
+{
+    return exec_overlaps(x) ? ok : exec_all(x, ok);
+}
+
+EXEC_FN void exec_meet_ready(const EXEC *x, uint32_t k)
+{
+    arrive(&x->shared->ready[k % 2], x->nthreads + 2, 1);
+}
+
+EXEC_FN void exec_arrive_ready(const EXEC *x, uint32_t k)
+{
+    arrive(&x->shared->ready[k % 2], x->nthreads + 2, 0);
+}
+
+EXEC_FN void exec_meet_moved(const EXEC *x, uint32_t k)
+{
+    arrive(&x->shared->moved[k % 2], x->nthreads + 1, 1);
+}
+
+EXEC_FN void exec_arrive_moved(const EXEC *x, uint32_t k)
+{
+    arrive(&x->shared->moved[k % 2], x->nthreads + 1, 0);
+}
+
+struct exec_list;
+EXEC_FN struct exec_list *exec_list(const EXEC *x, uint32_t k);
 
 #include "kernels/exec_memory.h"
 
@@ -160,8 +231,25 @@ EXEC_FN void block_line_store(const EXEC *x, uint8_t *line, uint64_t flag,
 
 struct exec_piece;
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
+EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
+EXEC_FN void exec_begin(EXEC *x);
+EXEC_FN void exec_end(EXEC *x);
 
 #include "kernels/executor.h"
+
+EXEC_FN enum exec_duty exec_duty(const EXEC *x)
+{
+    return x->thread < x->nthreads    ? EXEC_MOVES
+           : x->thread == x->nthreads ? EXEC_WAITS
+                                      : EXEC_POSTS;
+}
+
+EXEC_FN struct exec_list *exec_list(const EXEC *x, uint32_t k)
+{
+    return &x->shared->lists[k % EXEC_LISTS];
+}
+
+#include "kernels/overlap.h"
 
 #include "kernels/block.h"
 
@@ -173,42 +261,74 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* One lane by nthreads threads, like a thread block. */
+static void meeting_create(struct meeting *meeting)
+{
+    pthread_mutex_init(&meeting->lock, NULL);
+    pthread_cond_init(&meeting->complete, NULL);
+}
+
+static void meeting_destroy(struct meeting *meeting)
+{
+    if (meeting->here != 0) {
+        abort(); /* as a GPU might: somebody has arrived, and nobody came */
+    }
+    pthread_cond_destroy(&meeting->complete);
+    pthread_mutex_destroy(&meeting->lock);
+}
+
+static void start(struct block_thread *threads, uint32_t all, pthread_t *ids)
+{
+    struct block_shared *shared = threads->shared;
+
+    pthread_barrier_init(&shared->barrier, NULL, all);
+    for (int i = 0; i < 2; i++) {
+        meeting_create(&shared->ready[i]);
+        meeting_create(&shared->moved[i]);
+    }
+    for (uint32_t i = 0; i < all; i++) {
+        threads[i].lane = &threads[i].copy;
+        if (pthread_create(&ids[i], NULL, thread_main, &threads[i]) != 0) {
+            abort(); /* the others wait at the barrier: nothing to be saved in a test */
+        }
+    }
+    for (uint32_t i = 0; i < all; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    for (int i = 0; i < 2; i++) {
+        meeting_destroy(&shared->ready[i]);
+        meeting_destroy(&shared->moved[i]);
+    }
+    pthread_barrier_destroy(&shared->barrier);
+}
+
+/* One lane by nthreads threads that move data, like a thread block. */
 static int lane_run(struct gpuring_work *work, struct gpuring_lane *lane, uint32_t nthreads)
 {
     uint64_t size = gpuring_type_info(work->type)->size;
-    struct block_shared shared = {.fold = gpuring_fold_find(work->type, work->op)};
-    struct block_thread *threads = calloc(nthreads, sizeof *threads);
-    pthread_t *ids = calloc(nthreads, sizeof *ids);
-    uint32_t started = 0;
+    struct exec_list lists[EXEC_LISTS];
+    struct block_shared shared = {.fold = gpuring_fold_find(work->type, work->op), .lists = lists};
+    uint32_t all = nthreads + (work->protocol == GPURING_PROTOCOL_SIMPLE ? 2 : 0);
+    struct block_thread *threads = calloc(all, sizeof *threads);
+    pthread_t *ids = calloc(all, sizeof *ids);
+    int status = threads != NULL && ids != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 
-    if (threads != NULL && ids != NULL) {
-        pthread_barrier_init(&shared.barrier, NULL, nthreads);
-        for (; started < nthreads; started++) {
-            threads[started] = (struct block_thread){.work = work,
-                                                     .home = lane,
-                                                     .type_size = size,
-                                                     .line_bytes = gpuring_line_bytes(size),
-                                                     .copy = *lane,
-                                                     .shared = &shared,
-                                                     .thread = started,
-                                                     .nthreads = nthreads,
-                                                     .polls = work->patience};
-            threads[started].lane = &threads[started].copy;
-        }
-        for (started = 0; started < nthreads; started++) {
-            if (pthread_create(&ids[started], NULL, thread_main, &threads[started]) != 0) {
-                abort(); /* the others wait at the barrier: nothing to be saved in a test */
-            }
-        }
-        for (uint32_t i = 0; i < nthreads; i++) {
-            pthread_join(ids[i], NULL);
-        }
-        pthread_barrier_destroy(&shared.barrier);
+    for (uint32_t i = 0; i < all && status == GPURING_OK; i++) {
+        threads[i] = (struct block_thread){.work = work,
+                                           .home = lane,
+                                           .type_size = size,
+                                           .line_bytes = gpuring_line_bytes(size),
+                                           .copy = *lane,
+                                           .shared = &shared,
+                                           .thread = i,
+                                           .nthreads = nthreads,
+                                           .polls = work->patience};
+    }
+    if (status == GPURING_OK) {
+        start(threads, all, ids);
     }
     free(threads);
     free(ids);
-    return started == nthreads ? GPURING_OK : GPURING_ERR_NOMEM;
+    return status;
 }
 
 int block_work_run(struct gpuring_work *work, uint32_t nthreads)

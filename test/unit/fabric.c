@@ -167,12 +167,12 @@ void fabric_start_at(struct fabric *fabric, uint64_t step)
         for (uint32_t i = 0; i < plan->nsends; i++) {
             struct gpuring_send *send = &fabric->ranks[rank].sends[i];
 
-            send->step = send->seen = send->head->head = step;
+            send->step = send->posted = send->seen = send->head->head = step;
         }
         for (uint32_t i = 0; i < plan->nrecvs; i++) {
             struct gpuring_recv *recv = &fabric->ranks[rank].recvs[i];
 
-            recv->step = recv->seen = recv->tail->tail = step;
+            recv->step = recv->posted = recv->seen = recv->tail->tail = step;
         }
     }
 }
@@ -185,6 +185,8 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
     uint64_t size = gpuring_type_info(type)->size;
     const struct gpuring_step *steps = own->steps;
     const uint16_t *refs = own->refs;
+    uint64_t slot = gpuring_chunk_max(fabric->protocol, fabric->slot_bytes, size);
+    bool sliced = fabric->protocol == GPURING_PROTOCOL_SIMPLE && fabric->nslots >= FABRIC_SLICED;
 
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &plan->lanes[i];
@@ -194,7 +196,7 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
             .refs = refs,
             .recvs = own->recvs + lane->first_recv,
             .sends = own->sends + lane->first_send,
-            .chunk = gpuring_chunk_max(fabric->protocol, fabric->slot_bytes, size),
+            .chunk = slot * (sliced ? GPURING_SLICES : 1),
             .nsteps = lane->nsteps,
             .nstored = gpuring_steps_stored(lane->steps, lane->nsteps),
             .nrefs = lane->nrefs,
@@ -215,6 +217,7 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
                                       .nlanes = plan->nlanes,
                                       .lanes = own->lanes,
                                       .abort = fabric->abort,
+                                      .slice = sliced ? slot : 0,
                                       .patience = patience};
 }
 

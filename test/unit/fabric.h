@@ -42,6 +42,9 @@ struct fabric {
     uint32_t *abort;
 };
 
+/* With so many slots the chunks of Simple go in slices, as on GPUs. */
+#define FABRIC_SLICED (2 * GPURING_SLICES)
+
 /* Connect the plans for one protocol; all counters and slots are zero. */
 void fabric_create(struct fabric *fabric, const struct test_plans *plans,
                    enum gpuring_protocol protocol, uint64_t slot_bytes, uint32_t nslots);

@@ -69,7 +69,8 @@ static void test_boundaries(void **state)
 
             test_plans_build(&plans, shapes[shape].algorithm, shapes[shape].nranks,
                              shapes[shape].nchannels);
-            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES, 2);
+            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, SLOT_BYTES,
+                          shape % 2 == 0 ? FABRIC_SLICED : 2);
             for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
                 uint64_t counts[CALL_COUNTS];
                 size_t ncounts = call_counts(&fabric, sizes[t], counts);

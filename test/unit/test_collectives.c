@@ -15,6 +15,7 @@
 
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "test/unit/block_threads.h"
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
@@ -148,8 +149,8 @@ struct run {
     enum gpuring_algorithm algorithm;
     enum gpuring_protocol protocol;
     int nranks, root;
-    bool uneven, in_place;
-    uint64_t count; /* of the vector, or of an even block */
+    bool uneven, in_place, blocks; /* blocks: executed by blocks of threads */
+    uint64_t count;                /* of the vector, or of an even block */
     uint64_t counts[MOST_RANKS][MOST_RANKS];
     struct gpuring_extent in[MOST_RANKS][MOST_RANKS], out[MOST_RANKS][MOST_RANKS];
     uint64_t in_end[MOST_RANKS], out_end[MOST_RANKS]; /* elements of the buffers */
@@ -383,7 +384,8 @@ static void execute(struct run *run, struct fabric *fabric, uint64_t chunk)
     while (running > 0 && looks++ < 100000) {
         running = 0;
         for (int rank = 0; rank < run->nranks; rank++) {
-            int status = gpuring_work_run_host(&fabric->ranks[rank].work);
+            struct gpuring_work *work = &fabric->ranks[rank].work;
+            int status = run->blocks ? block_work_run(work, 2) : gpuring_work_run_host(work);
 
             assert_true(status == GPURING_OK || status == GPURING_AGAIN);
             running += status == GPURING_AGAIN;
@@ -428,7 +430,9 @@ static void run_many(enum gpuring_collective collective, enum gpuring_algorithm 
 
     run.root = (int) draw((uint32_t) nranks);
     test_plans_build_on(&plans, collective, algorithm, nranks, 2, run.root);
-    fabric_create(&fabric, &plans, protocol, 2048, 4);
+    /* Three ranks are blocks of threads, as on a GPU; their chunks have slices. */
+    run.blocks = nranks == 3;
+    fabric_create(&fabric, &plans, protocol, 2048, run.blocks ? FABRIC_SLICED : 4);
     for (int i = 0; i < 10; i++) {
         run.uneven = gpuring_collective_has_blocks(collective) && i % 2 == 1;
         run.count = i == 0 ? 1 : draw(i < 6 ? 700 : 12000);
@@ -441,7 +445,7 @@ static void run_many(enum gpuring_collective collective, enum gpuring_algorithm 
         if (run.in_place && collective == GPURING_COLLECTIVE_ALLGATHER) {
             run.in_place = false; /* its input is one of the blocks: tested through MPI */
         }
-        execute(&run, &fabric, 32 * (1 + draw(20)));
+        execute(&run, &fabric, 32 * (1 + draw(run.blocks ? 64 : 20)));
     }
     fabric_destroy(&fabric);
     test_plans_free(&plans);

@@ -321,7 +321,9 @@ static void chunks_fit_their_slots(void **state)
             gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 100000, size, &choice);
             assert_true(choice.chunk > 0);
             assert_int_equal(choice.chunk % gpuring_chunk_align(size), 0);
-            assert_true(choice.chunk * size <= config.slot_bytes[choice.protocol]);
+            assert_true((choice.slice > 0 ? choice.slice : choice.chunk) * size <=
+                        config.slot_bytes[choice.protocol]);
+            assert_true(choice.slice == 0 || choice.chunk <= GPURING_SLICES * choice.slice);
             assert_true(limit == 0 || choice.chunk * size <= (limit < 128 ? 128 : limit));
         }
     }

@@ -65,7 +65,7 @@ struct gpuring_engine_config {
                         exists; NULL: the other collectives do not run on rings */
 };
 
-#define GPURING_ENGINE_SLOTS 8 /* of each FIFO */
+#define GPURING_ENGINE_SLOTS 8 /* of each FIFO: two chunks, if they have slices */
 
 /* The plan of an algorithm: NULL where the algorithm is not eligible. */
 int gpuring_engine_plan(const struct gpuring_engine_config *config,

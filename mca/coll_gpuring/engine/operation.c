@@ -138,6 +138,7 @@ static int fill_work(struct gpuring_engine *engine, const struct gpuring_call *c
         .out = out,
         .lanes = lanes,
         .abort = gpuring_transport_abort_word(engine->transport),
+        .slice = choice->slice,
         .patience = engine->patience,
     };
     return status;

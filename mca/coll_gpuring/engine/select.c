@@ -252,6 +252,11 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
         known ? choose_channels(config, choice, bytes) : config->channels[choice->algorithm];
     choice->chunk =
         gpuring_chunk_max(choice->protocol, config->slot_bytes[choice->protocol], type_size);
+    choice->slice = 0;
+    if (!config->host && choice->protocol == GPURING_PROTOCOL_SIMPLE) {
+        choice->slice = choice->chunk;
+        choice->chunk *= GPURING_SLICES;
+    }
     limit = config->chunk_bytes / type_size / align * align;
     if (config->chunk_bytes > 0 && limit < choice->chunk) {
         choice->chunk = limit > 0 ? limit : align;

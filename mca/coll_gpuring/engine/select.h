@@ -40,6 +40,7 @@ struct gpuring_selection {
     enum gpuring_protocol protocol;
     uint32_t channels; /* of the plan, for gpuring_plan_first_lanes */
     uint64_t chunk;    /* elements */
+    uint64_t slice;    /* those that fit a slot, if chunks are larger, else 0: see kernels/work.h */
 };
 
 /*

@@ -187,6 +187,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .nslots = fifo->nslots,
             .local = conn->remote,
             .step = step,
+            .posted = step,
             .seen = step,
         };
 
@@ -200,6 +201,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
                                                                      .nslots = end.nslots,
                                                                      .local = end.local,
                                                                      .step = step,
+                                                                     .posted = step,
                                                                      .seen = step};
         }
     }

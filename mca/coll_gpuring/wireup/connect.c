@@ -102,7 +102,7 @@ static int check_algorithm(enum gpuring_algorithm algorithm,
     }
     if (status == GPURING_OK && plans[0] != NULL) {
         status = gpuring_plan_check((const struct gpuring_plan *const *) plans, n,
-                                    GPURING_ENGINE_SLOTS, text, sizeof text);
+                                    GPURING_ENGINE_SLOTS / GPURING_SLICES, text, sizeof text);
         if (status == GPURING_ERR_DATA) {
             gpuring_compat_help("no plan", text);
         } else if (status == GPURING_OK) {
