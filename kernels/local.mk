@@ -53,7 +53,7 @@ kernel_sources = \
 EXTRA_DIST += $(kernel_sources) kernels/report.sh
 
 kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
-    kernels/work.h kernels/step.h kernels/fifo.h
+    kernels/overlap.h kernels/work.h kernels/step.h kernels/fifo.h
 
 if GPURING_HAVE_CUDA
 kernels/kernels.fatbin: $(kernel_sources) $(kernel_headers)
