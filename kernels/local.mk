@@ -50,7 +50,7 @@ kernel_sources = \
     kernels/exec_cuda.h \
     kernels/kernels.cu \
     kernels/reduce.h
-EXTRA_DIST += $(kernel_sources) kernels/report.sh
+EXTRA_DIST += $(kernel_sources) kernels/machine_code.py kernels/report.sh
 
 kernel_headers = kernels/executor.h kernels/image.h kernels/kernels.h kernels/types.h \
     kernels/overlap.h kernels/work.h kernels/step.h kernels/fifo.h

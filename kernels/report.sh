@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# What the CUDA kernels cost: registers, spills and size on each architecture, as Markdown. Fails if
-# a kernel spills registers.
+# What the CUDA kernels cost: registers, spills and size on each architecture, and for the first of
+# 8.x, 9.x and 10.x among them what instructions they have (kernels/machine_code.py), as Markdown.
+# Fails if a kernel spills registers.
 #
 #   kernels/report.sh [NVCC [ARCHITECTURE ...]]     the first part of doc/results/kernels.md
 #
@@ -35,9 +36,8 @@ for arch in "$@"; do
         cat "$work/log" >&2
         exit 1
     }
-    readelf -SW "$work/$arch.cubin" 2> /dev/null | sed 's/^ *\[ *[0-9]*\]//' |
-        awk '$1 ~ /^\.text\.gpuring_/ { sub(/^\.text\./, "", $1); print $1, $5 }' |
-        while read -r kernel hex; do echo "$kernel $((0x$hex))"; done > "$work/sizes"
+    python3 kernels/machine_code.py "$work/$arch.cubin" > "$work/$arch.counts"
+    sed 's/ .* / /' "$work/$arch.counts" > "$work/sizes"
     awk 'FILENAME == ARGV[1] { size[$1] = $2; next }
         /Compiling entry function/ { gsub("\047", "", $7); kernel = $7 }
         /spill stores/ && kernel != "" && !(kernel in spills) {
@@ -57,8 +57,35 @@ cut -d' ' -f1 "$work/$1" | while read -r kernel; do
     echo
 done
 echo
-echo "Both kinds of kernel hold all three protocols; gpuring_any_* call one function with a switch over"
-echo "all reductions."
+echo "gpuring_*_any_* call one function with a switch over all reductions."
+counted=''
+for major in 8 9 10; do
+    for arch in "$@"; do
+        [ $((arch / 10)) -ne $major ] || { counted="$counted $arch"; break; }
+    done
+done
+if [ -n "$counted" ]; then
+    cat <<END
+
+## Instructions
+
+Of the machine code, read by \`kernels/machine_code.py\`: loads and stores of 128 bits in global memory, generic
+accesses (whose address may be shared or global memory), barriers of memory and how many of them are of the
+system, accesses of local memory (spills, and arrays that are no registers).
+
+| kernel |$(for arch in $counted; do
+        printf ' sm_%s loads | stores | generic | fences | system | local |' "$arch"; done)
+|---|$(for arch in $counted; do printf -- '--:|--:|--:|--:|--:|--:|'; done)
+END
+    cut -d' ' -f1 "$work/$1" | while read -r kernel; do
+        printf '| %s |' "$kernel"
+        for arch in $counted; do
+            awk -v kernel="$kernel" '$1 == kernel {
+                printf " %s | %s | %s | %s | %s | %s |", $2, $3, $4, $5, $6, $7 }' "$work/$arch.counts"
+        done
+        echo
+    done
+fi
 for arch in "$@"; do
     awk -v arch="$arch" '$4 > 0 { print "sm_" arch ": " $1 " spills " $4 " bytes"; bad = 1 }
         END { exit bad }' "$work/$arch" >&2

@@ -23,6 +23,7 @@ AM_TESTS_ENVIRONMENT = \
     CMOCKA_LIBS='$(CMOCKA_LIBS)'; export CMOCKA_LIBS; \
     EXPAT_LIBS='$(EXPAT_LIBS)'; export EXPAT_LIBS; \
     GPURING_LDFLAGS='$(GPURING_LDFLAGS)'; export GPURING_LDFLAGS; \
+    NVCC='$(NVCC)'; export NVCC; \
     CC='$(CC)'; export CC;
 
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/config/tap-driver.sh

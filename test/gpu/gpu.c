@@ -73,6 +73,7 @@ void gpu_open(int ordinal)
     need(ops->open(&gpu.device) == GPURING_OK && ops->attach(gpu.device, &pointer) == GPURING_OK,
          "attach to the GPU");
     need(ops->identity(gpu.device, &identity) == GPURING_OK, "identify the GPU");
+    gpu.capability = (int) identity.capability;
     need(driver->device_attribute(&gpu.processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
                                   ordinal) == CUDA_SUCCESS,
          "count the multiprocessors");

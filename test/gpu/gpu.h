@@ -21,6 +21,7 @@
 struct gpu {
     struct gpuring_device *device;
     struct gpuring_stream *streams[GPU_STREAMS];
+    int capability; /* 90 for 9.0 */
     int processors; /* multiprocessors: blocks that run at once */
     bool stands_in; /* this is the stand-in driver */
     char name[160]; /* capability, PCI bus id */

@@ -4,17 +4,19 @@
  * gpu_bench [--gpu N] [--bytes N] [--rounds N]: what the kernels reach on one GPU, in one process,
  * as Markdown for doc/results. Efficiency: the bytes that the kernels of a ring move through device
  * memory in a second (every operand read, every result and slot written), against the same for
- * copies within the device. Latency: an allreduce of 8 bytes, launch and completion included.
+ * copies within the device. Latency: an allreduce of 8 bytes, launch and completion included. Slots
+ * and lanes are those of the component with its defaults, for so many ranks that share the GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 #include "test/gpu/gpu.h"
 
-#define SLOT_BYTES   (512 << 10)
-#define SLOTS        4
 #define PATIENCE_NS  10000000
 #define SMALL_ROUNDS 200
 
@@ -118,20 +120,34 @@ static double time_allreduce(struct fabric *fabric, uint64_t count, int n)
     return result;
 }
 
+/* Rings of ranks that share the GPU. */
+static uint32_t lanes(int nranks)
+{
+    struct pci_costs costs;
+
+    if (pci_costs_gpu(&costs) != 0) {
+        printf("Bail out! the cost model's table is wrong\n");
+        exit(1);
+    }
+    return pci_lanes(&costs, gpu.capability, (uint32_t) (gpu.processors / nranks), 1, 0);
+}
+
 static void efficiency(int nranks, double copies)
 {
-    uint32_t channels = gpu.processors > nranks ? (uint32_t) (gpu.processors / nranks) : 1;
+    uint32_t channels = lanes(nranks);
+    uint64_t slot = gpuring_params.buffer_size / GPURING_ENGINE_SLOTS;
     uint64_t count = bytes / sizeof(float);
     struct test_plans plans;
     struct fabric fabric;
     double seconds, moved;
 
     test_plans_build(&plans, GPURING_ALGORITHM_RING, nranks, channels);
-    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, SLOT_BYTES, SLOTS);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_SIMPLE, slot, GPURING_ENGINE_SLOTS);
     seconds = time_allreduce(&fabric, count, rounds);
     moved = traffic(&plans, (double) bytes);
-    printf("| %d ranks, %u blocks | %.1f | %.1f | %.0f |\n", nranks, channels * (uint32_t) nranks,
-           seconds * 1e3, moved / seconds / 1e9, 100 * moved / seconds / copies);
+    printf("| %d ranks, %u blocks, slots of %u KiB | %.1f | %.1f | %.0f |\n", nranks,
+           channels * (uint32_t) nranks, (uint32_t) (slot >> 10), seconds * 1e3,
+           moved / seconds / 1e9, 100 * moved / seconds / copies);
     fabric_destroy(&fabric);
     test_plans_free(&plans);
 }
@@ -142,7 +158,8 @@ static void latency(int nranks)
     struct fabric fabric;
 
     test_plans_build(&plans, GPURING_ALGORITHM_DIRECT, nranks, 1);
-    fabric_create(&fabric, &plans, GPURING_PROTOCOL_LL, 4096, SLOTS);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_LL, GPURING_ENGINE_FLAGGED_SLOT_BYTES,
+                  GPURING_ENGINE_SLOTS);
     printf("| %d | %.1f |\n", nranks, time_allreduce(&fabric, 2, SMALL_ROUNDS) * 1e6);
     fabric_destroy(&fabric);
     test_plans_free(&plans);

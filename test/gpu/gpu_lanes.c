@@ -284,6 +284,74 @@ static void batches(enum gpuring_protocol protocol)
               protocol_names[protocol], calls - before);
 }
 
+/* What rank `rank` has in element i in a round: nothing that another round or element has. */
+static uint64_t stress_value(uint64_t round, int rank, uint64_t i)
+{
+    return (round * 8191 + (uint64_t) rank * 131 + i) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bool stress_round(struct fabric *fabric, uint64_t round, uint64_t count)
+{
+    uint64_t *values = (uint64_t *) (void *) input_image;
+    const uint64_t *sums = (const uint64_t *) (const void *) output_image;
+    int nranks = fabric->plans->nranks;
+
+    for (uint64_t v = 0; v < (uint64_t) nranks * count; v++) {
+        values[v] = stress_value(round, (int) (v / count), v % count);
+    }
+    gpu_copy(input, input_image, (size_t) nranks * count * sizeof *values);
+    for (int rank = 0; rank < nranks; rank++) {
+        size_t offset = (size_t) rank * count * sizeof *values;
+
+        fabric_work(fabric, rank, GPURING_TYPE_UINT64, GPURING_OP_SUM, count, input + offset,
+                    output + offset, PATIENCE_NS);
+    }
+    if (gpu_run_streams(fabric) != GPURING_OK) {
+        return false;
+    }
+    gpu_copy(output_image, output, (size_t) nranks * count * sizeof *values);
+    for (uint64_t v = 0; v < (uint64_t) nranks * count; v++) {
+        uint64_t expected = 0;
+
+        for (int rank = 0; rank < nranks; rank++) {
+            expected += stress_value(round, rank, v % count);
+        }
+        if (sums[v] != expected) {
+            printf("# round %llu: element %llu of rank %llu is wrong\n", (unsigned long long) round,
+                   (unsigned long long) (v % count), (unsigned long long) (v / count));
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * LL128 lines under stress: kernels of all ranks write and read lines at the same time, with other
+ * values in each round, so that a line whose flag came before its data shows. Within one GPU; lines
+ * between GPUs are those of the tests with MPI.
+ */
+#define STRESS_ROUNDS 2000
+
+static void lines_stress(enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels)
+{
+    unsigned long rounds = 0, wrong = 0;
+    struct test_plans plans;
+    struct fabric fabric;
+
+    test_plans_build(&plans, algorithm, nranks, nchannels);
+    fabric_create(&fabric, &plans, GPURING_PROTOCOL_LL128, SMALL_SLOT, 2);
+    for (uint64_t round = 0; round < STRESS_ROUNDS && wrong == 0; round++) {
+        if (turn++ % parts == part) {
+            wrong += !stress_round(&fabric, round, 500 + round * 37 % 3000);
+            rounds++;
+        }
+    }
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+    gpu_check(wrong == 0, "LL128 lines under stress: %s, %d ranks: %lu calls",
+              algorithm_names[algorithm], nranks, rounds);
+}
+
 static void run_all(void)
 {
     static const struct {
@@ -307,6 +375,8 @@ static void run_all(void)
         }
         batches((enum gpuring_protocol) protocol);
     }
+    lines_stress(GPURING_ALGORITHM_RING, 2, 4);
+    lines_stress(GPURING_ALGORITHM_DIRECT, 4, 2);
 }
 
 int main(int argc, char **argv)

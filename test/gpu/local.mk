@@ -8,16 +8,16 @@ gpu_sources = test/gpu/gpu.c test/gpu/gpu.h test/gpu/plain/cmocka.h $(exec_test_
 gpu_cppflags = -I$(top_srcdir)/test/gpu/plain $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 
 EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh \
-    test/gpu/test_gpu_ptx.sh
+    test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 if GPURING_HAVE_CUDA
-TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh
+TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce
 test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c $(gpu_sources)
 test_gpu_gpu_lanes_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_lanes_LDADD = libgpuring_core.la -lpthread -lm
 test_gpu_gpu_bench_SOURCES = test/gpu/gpu_bench.c $(gpu_sources)
 test_gpu_gpu_bench_CPPFLAGS = $(gpu_cppflags)
-test_gpu_gpu_bench_LDADD = libgpuring_core.la -lpthread -lm
+test_gpu_gpu_bench_LDADD = libgpuring_core.la libpcigraph.la -lpthread -lm
 test_gpu_gpu_allreduce_SOURCES = test/gpu/gpu_allreduce.c $(gpu_sources)
 test_gpu_gpu_allreduce_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
 test_gpu_gpu_allreduce_LDADD = libgpuring_core.la $(mpi_test_libs) -lm

@@ -231,6 +231,10 @@ core_sources() {
             echo "$file"
         done
     done
+    for file in coll_gpuring/params_default topo_pci/predict/block topo_pci/predict/costs \
+        topo_pci/predict/predict topo_pci/predict/table topo_pci/xml/file; do
+        echo "$top/mca/$file.c"
+    done
 }
 
 core_object() { # SOURCE; several folders have files of one name
@@ -315,7 +319,7 @@ built_once() {
 # shellcheck disable=SC2086
 within_one_process() {
     part_begin 1-build
-    sources=$(find "$top/kernels" "$top/mca/coll_gpuring" "$top/test/unit" "$top/test/gpu" \
+    sources=$(find "$top/kernels" "$top/mca/coll_gpuring" "$top/mca/topo_pci" "$top/test/unit" "$top/test/gpu" \
         "$top/test/standin" -name '*.[ch]' -o -name '*.cu' | sort)
     built_once kernels "the kernels are built" "$top"/kernels/*.[ch] "$top"/kernels/*.cu &&
         built_once core "the core is built by $CC alone" $sources \

@@ -188,8 +188,10 @@ static void test_collectives(void **state)
     assert_true(us(&costs, &job, RING, SIMPLE, 256 * MIB) < 0.55 * allreduce);
     assert_true(isinf(us(&costs, &job, TREE, SIMPLE, MIB)));
     job.collective = PCI_COLLECTIVE_BCAST;
-    assert_true(isinf(us(&costs, &job, DIRECT, SIMPLE, MIB)));
-    assert_true(isfinite(us(&costs, &job, TREE, SIMPLE, MIB)));
+    assert_true(isinf(us(&costs, &job, TREE, SIMPLE, MIB)));
+    assert_true(us(&costs, &job, DIRECT, LL, 8) < us(&costs, &job, RING, LL, 8));
+    assert_true(us(&costs, &job, DIRECT, SIMPLE, 256 * MIB) >
+                3 * us(&costs, &job, RING, SIMPLE, 256 * MIB));
     job.collective = PCI_COLLECTIVE_ALLTOALL;
     assert_true(isinf(us(&costs, &job, RING, SIMPLE, MIB)));
     job.nodes = 2; /* there is no formula */

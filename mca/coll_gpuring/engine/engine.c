@@ -9,9 +9,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Slots of the flagged protocols: 16 KiB lines, enough for what they are chosen for. */
-#define FLAGGED_SLOT_BYTES (16 << 10)
-
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
@@ -97,7 +94,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     slots = created->choice_config.slot_bytes;
     slots[GPURING_PROTOCOL_SIMPLE] = config->buffer_bytes / GPURING_ENGINE_SLOTS / 128 * 128;
-    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = FLAGGED_SLOT_BYTES;
+    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 

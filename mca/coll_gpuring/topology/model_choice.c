@@ -6,12 +6,18 @@
 #include <string.h>
 
 #include "kernels/step.h"
+#include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/util/hash.h"
 
 #define SAME(v, name, id, text, help)                                            \
     _Static_assert((int) PCI_ALGORITHM_##name == (int) GPURING_ALGORITHM_##name, \
                    "the model's algorithms are the plans' algorithms");
 GPURING_ALGORITHMS(SAME, )
+#undef SAME
+#define SAME(name, text, blocks, rooted)                                           \
+    _Static_assert((int) PCI_COLLECTIVE_##name == (int) GPURING_COLLECTIVE_##name, \
+                   "the model's collectives are the plans' collectives");
+GPURING_PLAN_COLLECTIVES(SAME)
 #undef SAME
 _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                    (int) PCI_PROTOCOL_LL == (int) GPURING_PROTOCOL_LL &&

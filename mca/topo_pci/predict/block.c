@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What our executor takes on the GPUs of one node. A plan's lanes are thread blocks that make the
- * same steps side by side, so one lane is looked at, step by step:
- *
- *     wait  polls that see the data, barriers, the fence, and the way of what was stored
- *     move  rounds of loads, each a batch of some operands, and all bytes through the
- *           multiprocessor's port: a thread loads, folds and stores in turn
- *
- * Large vectors go in windows of chunks. From the second window on, a step of several slices waits
- * for one while it moves another. The links and the memory carry all lanes' bytes; what takes
- * longest of blocks, links and memory sets the pace.
+ * What our executor takes on the GPUs of one node: doc/cost-model.md has the formula. A plan's
+ * lanes are thread blocks that make the same steps side by side, so one lane is looked at, step by
+ * step; the links and the memory carry all lanes' bytes.
  */
 #include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/predict/predict.h"
@@ -24,15 +17,13 @@
 struct step {
     double times;
     double operands, sends, stores;
-    bool waits; /* for data of a peer */
+    double hops; /* of them wait for what a peer stores only then; 0: no step waits for data */
 };
 
-/* A plan's lane, of which there are `lanes`. */
-struct shape {
+struct shape { /* of a plan */
     struct step step[STEP_KINDS];
     unsigned nsteps;
-    double lanes;
-    double lane_bytes;
+    double lanes, lane_bytes;
     double chunks; /* of a window */
     double fill;   /* steps before the last rank has its first chunk, besides its own */
     double links;  /* bytes that leave each GPU for each byte of the vector */
@@ -40,8 +31,7 @@ struct shape {
     double beside; /* bytes of memory that other lanes load and store, likewise */
 };
 
-/* The figures of one call. */
-struct scene {
+struct scene { /* the figures of a call */
     const double *gpu, *way, *executor;
     enum pci_protocol protocol;
 };
@@ -83,22 +73,23 @@ bool pci_block_models(const struct pci_costs *costs, const struct pci_job *job)
 
 bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm)
 {
-    const uint32_t ring = 1u << PCI_ALGORITHM_RING, tree = 1u << PCI_ALGORITHM_TREE;
-    const uint32_t direct = 1u << PCI_ALGORITHM_DIRECT;
-    const uint32_t offers[PCI_COLLECTIVE_COUNT] = {
-        UINT32_MAX, ring | direct, ring | direct, direct, ring | tree, ring | tree, direct, direct};
+    bool ring = PCI_COLLECTIVE_BCAST == job->collective ||
+                PCI_COLLECTIVE_REDUCE == job->collective ||
+                PCI_COLLECTIVE_ALLGATHER == job->collective ||
+                PCI_COLLECTIVE_REDUCE_SCATTER == job->collective;
 
-    return (offers[job->collective] >> algorithm & 1) != 0;
+    return PCI_COLLECTIVE_ALLREDUCE == job->collective || PCI_ALGORITHM_DIRECT == algorithm ||
+           (ring && PCI_ALGORITHM_RING == algorithm);
 }
 
 /* ---- Plans ------------------------------------------------------------------------------------
  */
 
 static void add(struct shape *shape, double times, double operands, double sends, double stores,
-                bool waits)
+                double hops)
 {
     if (times > 0) {
-        shape->step[shape->nsteps++] = (struct step){times, operands, sends, stores, waits};
+        shape->step[shape->nsteps++] = (struct step){times, operands, sends, stores, hops};
     }
 }
 
@@ -113,7 +104,7 @@ static void ring_shape(const struct pci_job *job, double bytes, struct shape *sh
     shape->gbps = job->ring.channels * job->ring.bw_intra;
     if (PCI_COLLECTIVE_BCAST == job->collective || PCI_COLLECTIVE_REDUCE == job->collective) {
         folds = PCI_COLLECTIVE_REDUCE == job->collective;
-        add(shape, 1, folds ? 2 : 1, 1, !folds, true);
+        add(shape, 1, folds ? 2 : 1, 1, !folds, 1);
         shape->chunks = 1;
         shape->fill = n - 2;
         shape->links = 1;
@@ -121,30 +112,24 @@ static void ring_shape(const struct pci_job *job, double bytes, struct shape *sh
     }
     shape->chunks = n;
     shape->links = (folds ? part : 0) + (gathers ? part : 0);
-    add(shape, 1, 1, 1, !folds, false);
-    add(shape, folds ? n - 2 : 0, 2, 1, 0, true);
-    add(shape, folds, 2, gathers, 1, true);
-    add(shape, gathers ? n - 2 : 0, 1, 1, 1, true);
-    add(shape, gathers, 1, 0, 1, true);
+    add(shape, 1, 1, 1, !folds, 0);
+    add(shape, folds ? n - 2 : 0, 2, 1, 0, n - 2);
+    add(shape, folds, 2, gathers, 1, 1);
+    add(shape, gathers ? n - 2 : 0, 1, 1, 1, n - 2);
+    add(shape, gathers, 1, 0, 1, 1);
 }
 
-/* Two trees a channel, in a node chains from end to end; two lanes a tree for allreduce. */
+/* Two trees a channel, in a node chains from end to end; two lanes a tree. */
 static void tree_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
-    bool both = PCI_COLLECTIVE_ALLREDUCE == job->collective;
-    bool folds = PCI_COLLECTIVE_BCAST != job->collective;
-
     shape->lanes *= 2;
     shape->lane_bytes = bytes / shape->lanes;
     shape->gbps = job->tree.channels * job->tree.bw_intra;
-    if (!both) { /* all begin, or end, at the root, which has the links of a ring */
-        shape->gbps = fmin(shape->gbps, job->ring.channels * job->ring.bw_intra);
-    }
     shape->chunks = 1;
-    shape->fill = (both ? 2 : 1) * (job->ranks - 1.0) - 1;
-    shape->links = both ? 2 : 1;
-    shape->beside = both ? 3 : 0;
-    add(shape, 1, folds ? 2 : 1, 1, !folds, true);
+    shape->fill = 2 * (job->ranks - 1.0) - 1;
+    shape->links = 2;
+    shape->beside = 3;
+    add(shape, 1, 2, 1, 0, 1);
 }
 
 /* Bytes that leave a GPU when each of its ranks sends `bytes` to each other rank. */
@@ -156,35 +141,45 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
     shape->gbps = job->direct.algbw * (gpus - 1);
 }
 
+/* Of rooted collectives the root's lane, and its links. */
 static void direct_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
     double n = job->ranks;
+    bool vectors = false;
 
     shape->chunks = 1;
-    shape->lane_bytes = bytes / n / shape->lanes;
-    direct_links(job, 1 / n, shape);
     switch (job->collective) {
     case PCI_COLLECTIVE_ALLREDUCE:
-        shape->lane_bytes = bytes / shape->lanes;
-        direct_links(job, 1, shape);
-        add(shape, 1, 1, n - 1, 0, false);
-        add(shape, 1, n, 0, 1, true);
+    case PCI_COLLECTIVE_SCAN:
+    case PCI_COLLECTIVE_EXSCAN:
+        vectors = true;
+        add(shape, 1, 1, n - 1, 0, 0);
+        add(shape, 1, n, 0, 1, 1);
+        break;
+    case PCI_COLLECTIVE_BCAST:
+    case PCI_COLLECTIVE_REDUCE:
+        vectors = true;
+        shape->fill = 1;
+        add(shape, PCI_COLLECTIVE_BCAST == job->collective, 1, n - 1, 0, 0);
+        add(shape, PCI_COLLECTIVE_REDUCE == job->collective, n, 0, 1, 1);
         break;
     case PCI_COLLECTIVE_ALLGATHER:
-        add(shape, 1, 1, n - 1, 1, false);
-        add(shape, n - 1, 1, 0, 1, true);
+        add(shape, 1, 1, n - 1, 1, 0);
+        add(shape, n - 1, 1, 0, 1, 1);
         break;
     case PCI_COLLECTIVE_REDUCE_SCATTER:
-        add(shape, n - 1, 1, 1, 0, false);
-        add(shape, 1, n, 0, 1, true);
+        add(shape, n - 1, 1, 1, 0, 0);
+        add(shape, 1, n, 0, 1, 1);
         break;
-    default: /* a lane for each peer and direction; of gather and scatter the root's */
-        shape->lanes *= n - 1;
-        shape->fill = 1;
-        shape->beside = 2 * (n - 1) / n;
-        add(shape, 1, 1, 1, 0, true);
+    default: /* alltoall sends and receives, scatter sends, gather receives */
+        shape->fill = PCI_COLLECTIVE_ALLTOALL != job->collective;
+        add(shape, PCI_COLLECTIVE_GATHER != job->collective ? n - 1 : 0, 1, 1, 0, 0);
+        add(shape, 1, 1, 0, 1, 0);
+        add(shape, PCI_COLLECTIVE_SCATTER != job->collective ? n - 1 : 0, 1, 0, 1, 1);
         break;
     }
+    shape->lane_bytes = bytes / shape->lanes / (vectors ? 1 : n);
+    direct_links(job, vectors ? 1 : 1 / n, shape);
 }
 
 static void two_shot_shape(const struct pci_job *job, double bytes, struct shape *shape)
@@ -196,7 +191,7 @@ static void two_shot_shape(const struct pci_job *job, double bytes, struct shape
     shape->fill = 2;
     shape->beside = 4 * (n - 1) / n;
     direct_links(job, 2 / n, shape);
-    add(shape, 1, n, n - 1, 1, true);
+    add(shape, 1, n, n - 1, 1, 1);
 }
 
 static struct shape shape_of(const struct pci_job *job, enum pci_algorithm algorithm, double lanes,
@@ -214,25 +209,21 @@ static struct shape shape_of(const struct pci_job *job, enum pci_algorithm algor
 /* ---- Steps ------------------------------------------------------------------------------------
  */
 
+/* Without the way from the peer. */
 static double step_wait(const struct scene *scene, const struct step *step)
 {
     const double *executor = scene->executor;
-    double us = executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER];
 
-    if (step->waits) {
-        us += executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2];
-    }
-    if (step->sends > 0) {
-        us += executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] + scene->way[PCI_WAY_STORE];
-    }
-    return us;
+    return executor[PCI_EXECUTOR_STEP] * scene->gpu[PCI_GPU_BARRIER] +
+           (step->hops > 0 ? executor[PCI_EXECUTOR_POLLS] * scene->gpu[PCI_GPU_L2] : 0) +
+           (step->sends > 0 ? executor[PCI_EXECUTOR_FENCES] * scene->way[PCI_WAY_FENCE] : 0);
 }
 
 static double step_move(const struct scene *scene, const struct step *step, double bytes)
 {
     const double *executor = scene->executor;
     double batches = fmax(1, bytes / executor[PCI_EXECUTOR_BATCH]);
-    bool lines = step->waits && PCI_PROTOCOL_SIMPLE != scene->protocol;
+    bool lines = step->hops > 0 && PCI_PROTOCOL_SIMPLE != scene->protocol;
     double round = ceil(step->operands / executor[PCI_EXECUTOR_OPERANDS]) *
                    scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
 
@@ -272,13 +263,15 @@ static struct sums sums_of(const struct scene *scene, const struct shape *shape,
         const struct step *step = &shape->step[s];
         double wait = step_wait(scene, step), move = step_move(scene, step, chunk);
 
-        sums.wait += step->times * wait;
         sums.move += step->times * move;
-        sums.later += step->times * (slices > 1 ? fmax(move, (wait + move) / slices) : wait + move);
+        wait = step->times * wait + step->hops * scene->way[PCI_WAY_STORE];
+        move *= step->times;
+        sums.wait += wait;
+        sums.later += slices > 1 ? fmax(move, (wait + move) / slices) : wait + move;
         sums.touched += step->times * (step->operands + step->sends + step->stores);
     }
     /* All the same before the last rank begins. */
-    sums.wait += shape->fill * step_wait(scene, &shape->step[0]);
+    sums.wait += shape->fill * (step_wait(scene, &shape->step[0]) + scene->way[PCI_WAY_STORE]);
     sums.move += shape->fill * step_move(scene, &shape->step[0], chunk);
     return sums;
 }
@@ -332,18 +325,14 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
     }
 }
 
-/* Rings, channels of two trees each, or stripes that a node's plan has; for alltoall, gather and
- * scatter lanes to each peer, in all as many as rings. */
+/* Rings, channels of two trees each, or stripes that a node's plan has. */
 static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algorithm)
 {
-    uint32_t channels = job->channels > 0 ? job->channels : 1, peers = job->ranks - 1;
+    uint32_t channels = job->channels > 0 ? job->channels : 1;
 
     if (PCI_ALGORITHM_TREE == algorithm) {
         channels /= 4; /* a channel of trees has up to four lanes */
         return channels > job->tree.channels ? channels : job->tree.channels;
-    }
-    if (PCI_ALGORITHM_DIRECT == algorithm && job->collective > PCI_COLLECTIVE_ALLGATHER) {
-        return (channels + peers - 1) / peers;
     }
     return PCI_ALGORITHM_RING == algorithm ? channels
                                            : pci_direct_stripes(algorithm, job->ranks, channels);
@@ -384,7 +373,7 @@ void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
 uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
                    double gbps)
 {
-    const struct step fold = {1, 2, 1, 0, true};
+    const struct step fold = {1, 2, 1, 0, 1};
     const struct scene scene = {.gpu = costs->gpu[capability_of(sm)],
                                 .way = costs->way[PCI_WAY_NVLINK],
                                 .executor = costs->executor[PCI_PROTOCOL_SIMPLE],

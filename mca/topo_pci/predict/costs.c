@@ -99,10 +99,10 @@ static const char executor_table[] =
     "way pci * 0.60 1.20\n"
     /*   chunk batch operands round step polls fences expand slices */
     "executor simple * 131072 32768 2 0 2 2.5 1 1 1\n"
-    "executor ll * 32768 4096 4 1 2 0.5 0 2 1\n"
-    "executor ll128 * 61440 15360 1 1 2 0.5 0 1.0666667 1\n"
+    "executor ll * 8192 4096 4 1 2 0.5 0 2 1\n"
+    "executor ll128 * 15360 15360 1 1 2 0.5 0 1.0666667 1\n"
     /*   entry host-loads loads barriers fetch fences */
-    "call * 0.8 2 2 5 1.0 1\n"
+    "call * 0.8 0 1 3 1.0 1\n"
     "scale * * * 1\n";
 
 /*

@@ -115,15 +115,18 @@
     X(STEPS, "steps", "")   \
     X(DATA, "data", "")     \
     X(END, "end", "")
-/* Collectives, with the factor of their bus bandwidth for n ranks. The size is that of all ranks'
- * blocks together (of one rank's vector where there are none, as for allreduce and bcast). */
+/* Collectives, in the order of the plans', with the factor of their bus bandwidth for n ranks. The
+ * size is that of all ranks' blocks together (of one rank's vector where there are none, as for
+ * allreduce and bcast). */
 #define PCI_COLLECTIVES(X)                           \
     X(ALLREDUCE, "allreduce", 2 * (n - 1) / n)       \
-    X(REDUCE_SCATTER, "reduce_scatter", (n - 1) / n) \
-    X(ALLGATHER, "allgather", (n - 1) / n)           \
-    X(ALLTOALL, "alltoall", (n - 1) / n)             \
     X(BCAST, "bcast", 1)                             \
     X(REDUCE, "reduce", 1)                           \
+    X(SCAN, "scan", 1)                               \
+    X(EXSCAN, "exscan", 1)                           \
+    X(ALLGATHER, "allgather", (n - 1) / n)           \
+    X(REDUCE_SCATTER, "reduce_scatter", (n - 1) / n) \
+    X(ALLTOALL, "alltoall", (n - 1) / n)             \
     X(GATHER, "gather", (n - 1) / n)                 \
     X(SCATTER, "scatter", (n - 1) / n)
 
@@ -302,12 +305,8 @@ double pci_collective_bus(enum pci_collective collective, uint32_t ranks);
 double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
                       enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes);
 
-/*
- * The parts of that time where the executor is modelled; else false. us: PCI_PART_LAUNCH until a
- * block has its lane; PCI_PART_STEPS, what steps one after the other wait, without what moves;
- * PCI_PART_DATA, what moves, by what takes longest; PCI_PART_END, from the last store to the
- * return.
- */
+/* The parts of that time where the executor is modelled; else false. Launch: until a block has its
+ * lane; steps: what they wait; data: what moves; end: from the last store to the return. */
 struct pci_parts {
     double us[PCI_PART_COUNT], total;
     const char *limit; /* of the data: "blocks", "links" or "memory" */

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# What kernels/machine_code.py counts in machine code, tried on code with known instructions, by the
+# nvcc of this build.
+set -u
+: "${top_srcdir:?}" "${NVCC:?}"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-code.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+tool=$top_srcdir/kernels/machine_code.py
+verdict() { # STATUS NUMBER TEXT
+    if [ "$1" -eq 0 ]; then
+        echo "ok $2 - $3"
+    else
+        echo "not ok $2 - $3"
+        sed 's/^/# /' "$work/out"
+    fi
+}
+
+architecture=$("$NVCC" --list-gpu-code | sed -n 's/^sm_\([0-9]*\)$/\1/p' | sort -n |
+    awk '$1 >= 80 { print; exit }')
+python3 "$tool" --prove "$NVCC" "$architecture" >"$work/out" 2>&1
+verdict $? 1 "known instructions of sm_$architecture are counted"
+# That the proof can fail: with another opcode for stores.
+sed 's/0x986: .store./0x187: "store"/' "$tool" >"$work/wrong.py"
+! python3 "$work/wrong.py" --prove "$NVCC" "$architecture" >"$work/out" 2>&1 &&
+    grep -q "store128: found {}" "$work/out"
+verdict $? 2 "a wrong table is noticed"
+python3 "$tool" "$tool" >"$work/out" 2>&1
+[ $? -eq 1 ] && grep -q 'not a cubin' "$work/out"
+verdict $? 3 "a file that is no cubin is refused"
+echo 1..3
