@@ -113,7 +113,7 @@ static void test_blocks(void **state)
     parts = parts_of(&costs, &job, RING, SIMPLE, 256 * MIB);
     assert_string_equal(parts.limit, "links");
     assert_close(parts.us[PCI_PART_DATA], 2.0 * 7 / 8 * 256 * MIB / 360e3, 1e-9);
-    assert_true(parts.channels > 12 && parts.channels < 32);
+    assert_true(parts.channels > 12 && parts.channels <= 32);
     /* Large vectors are not for direct: eight stripes have memory, and each block loads much. */
     assert_int_equal(pci_direct_stripes(DIRECT, 8, 32), 8);
     assert_int_equal(pci_direct_stripes(TWO_SHOT, 8, 32), 2);
@@ -123,9 +123,9 @@ static void test_blocks(void **state)
     /* Slices hide waiting, where blocks are the limit. */
     job.channels = 4;
     parts = parts_of(&costs, &job, RING, SIMPLE, 256 * MIB);
-    costs.executor[SIMPLE][PCI_EXECUTOR_SLICES] = 2;
-    assert_true(parts_of(&costs, &job, RING, SIMPLE, 256 * MIB).us[PCI_PART_DATA] <
-                0.9 * parts.us[PCI_PART_DATA]);
+    costs.executor[SIMPLE][PCI_EXECUTOR_SLICES] = 1;
+    assert_true(parts.us[PCI_PART_DATA] <
+                0.95 * parts_of(&costs, &job, RING, SIMPLE, 256 * MIB).us[PCI_PART_DATA]);
 }
 
 /* As many channels as the links need on each GPU. */

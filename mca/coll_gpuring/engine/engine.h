@@ -67,12 +67,12 @@ struct gpuring_engine_config {
 
 #define GPURING_ENGINE_SLOTS 8 /* of each FIFO: two chunks, if they have slices */
 
-/* Slots of the flagged protocols: 16 KiB lines, enough for what they are chosen for. */
-#define GPURING_ENGINE_FLAGGED_SLOT_BYTES (16 << 10)
-
 /* The plan of an algorithm: NULL where the algorithm is not eligible. */
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan);
+
+/* Slots of the flagged protocols: 16 KiB lines, enough for what they are chosen for. */
+#define GPURING_ENGINE_FLAGGED_SLOT_BYTES (16 << 10)
 
 /* Plans and FIFO sizes; the transport is added by gpuring_engine_transport. */
 int gpuring_engine_create(const struct gpuring_engine_config *config,

@@ -82,9 +82,6 @@ bool pci_block_offers(const struct pci_job *job, enum pci_algorithm algorithm)
            (ring && PCI_ALGORITHM_RING == algorithm);
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------
- */
-
 static void add(struct shape *shape, double times, double operands, double sends, double stores,
                 double hops)
 {
@@ -206,9 +203,6 @@ static struct shape shape_of(const struct pci_job *job, enum pci_algorithm algor
     return shape;
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------
- */
-
 /* Without the way from the peer. */
 static double step_wait(const struct scene *scene, const struct step *step)
 {
@@ -227,9 +221,12 @@ static double step_move(const struct scene *scene, const struct step *step, doub
     double round = ceil(step->operands / executor[PCI_EXECUTOR_OPERANDS]) *
                    scene->gpu[lines ? PCI_GPU_L2 : PCI_GPU_LOAD];
 
-    return batches * (round + executor[PCI_EXECUTOR_ROUND] * scene->gpu[PCI_GPU_BARRIER]) +
-           bytes * executor[PCI_EXECUTOR_EXPAND] * (step->operands + step->sends + step->stores) /
-               (scene->gpu[PCI_GPU_PORT] * PCI_BYTES_PER_US);
+    double loads = batches * (round + executor[PCI_EXECUTOR_ROUND] * scene->gpu[PCI_GPU_BARRIER]);
+    double port = bytes * executor[PCI_EXECUTOR_EXPAND] *
+                  (step->operands + step->sends + step->stores) /
+                  (scene->gpu[PCI_GPU_PORT] * PCI_BYTES_PER_US);
+
+    return executor[PCI_EXECUTOR_AHEAD] > 0 ? fmax(loads, round + port) : loads + port;
 }
 
 static struct scene scene_of(const struct pci_costs *costs, const struct pci_job *job,
@@ -248,31 +245,35 @@ static struct scene scene_of(const struct pci_costs *costs, const struct pci_job
                           .protocol = protocol};
 }
 
-/* us of blocks in a window, and of memory in all. */
+/* us of blocks in a window: wait and move of the first, and what a later one takes. */
 struct sums {
-    double wait, move, later; /* later: of a window after the first */
-    double touched;           /* bytes of memory for each byte of a chunk */
+    double wait, move, later;
+    double touched; /* bytes of memory for each byte of a chunk */
 };
 
+/* A rank's step begins with the first slice of the one before, so that the first window takes the
+ * steps' waits and slices one after the other, if that is not shorter than moving it all. */
 static struct sums sums_of(const struct scene *scene, const struct shape *shape, double chunk)
 {
-    double slices = fmax(1, scene->executor[PCI_EXECUTOR_SLICES]);
+    double slice = scene->executor[PCI_EXECUTOR_CHUNK] / scene->executor[PCI_EXECUTOR_SLICES];
+    double slices = fmax(1, ceil(chunk / slice)), first = 0;
+    double store = scene->way[PCI_WAY_STORE];
     struct sums sums = {.wait = 0};
 
     for (unsigned s = 0; s < shape->nsteps; s++) {
         const struct step *step = &shape->step[s];
-        double wait = step_wait(scene, step), move = step_move(scene, step, chunk);
+        double move = step_move(scene, step, chunk), wait = step_wait(scene, step);
 
-        sums.move += step->times * move;
-        wait = step->times * wait + step->hops * scene->way[PCI_WAY_STORE];
-        move *= step->times;
-        sums.wait += wait;
-        sums.later += slices > 1 ? fmax(move, (wait + move) / slices) : wait + move;
+        sums.wait += step->times * wait + step->hops * store;
+        sums.later += slices > 1 ? step->times * fmax(move, slices * wait)
+                                 : step->times * (wait + move) + step->hops * store;
+        first += step->times * move / slices;
         sums.touched += step->times * (step->operands + step->sends + step->stores);
     }
+    sums.move = fmax(first, sums.later - sums.wait);
     /* All the same before the last rank begins. */
-    sums.wait += shape->fill * (step_wait(scene, &shape->step[0]) + scene->way[PCI_WAY_STORE]);
-    sums.move += shape->fill * step_move(scene, &shape->step[0], chunk);
+    sums.wait += shape->fill * (step_wait(scene, &shape->step[0]) + store);
+    sums.move += shape->fill * step_move(scene, &shape->step[0], chunk) / slices;
     return sums;
 }
 
@@ -315,7 +316,7 @@ static void parts_of(const struct pci_costs *costs, const struct pci_job *job,
         call[PCI_CALL_LOADS] * gpu[PCI_GPU_LOAD] + call[PCI_CALL_BARRIERS] * gpu[PCI_GPU_BARRIER] +
         call[PCI_CALL_FETCH];
     parts->us[PCI_PART_STEPS] = sums.wait;
-    parts->us[PCI_PART_DATA] = sums.move + (windows - 1) * sums.later;
+    parts->us[PCI_PART_DATA] = parts->blocks = sums.move + (windows - 1) * sums.later;
     parts->us[PCI_PART_END] = call[PCI_CALL_FENCES] * scene.way[PCI_WAY_FENCE] + gpu[PCI_GPU_SEEN];
     data_part(job, &scene, &shape, &sums, (double) bytes, parts);
     parts->total = 0;
@@ -338,8 +339,18 @@ static uint32_t most_channels(const struct pci_job *job, enum pci_algorithm algo
                                            : pci_direct_stripes(algorithm, job->ranks, channels);
 }
 
-/* As few channels as are not slower than more: each is a block that others cannot use. */
-#define ENOUGH 1.01
+/* Latencies are those of an idle memory; under load they are two to three times as long. So blocks
+ * may carry this much less than the model says: channels are counted as if they did. */
+#define LANES_SPARE   2.5
+#define LANES_MOST    32
+#define LANES_UNKNOWN 16 /* at least, within one GPU or over links that nobody knows */
+#define LANES_ENOUGH \
+    1.01 /* as few channels as are no slower than more by this: others need blocks */
+
+static double cautious(const struct pci_parts *parts)
+{
+    return parts->total + fmax(0, LANES_SPARE * parts->blocks - parts->us[PCI_PART_DATA]);
+}
 
 void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
                      enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
@@ -349,26 +360,19 @@ void pci_block_parts(const struct pci_costs *costs, const struct pci_job *job,
     double best;
 
     parts_of(costs, job, algorithm, protocol, bytes, channels, parts);
-    best = parts->total;
+    best = cautious(parts);
     while (channels > 1) {
         struct pci_parts fewer;
 
         channels -= (channels + 3) / 4; /* 32 24 18 13 9 6 4 3 2 1 */
         parts_of(costs, job, algorithm, protocol, bytes, channels, &fewer);
-        if (fewer.total > ENOUGH * best) {
+        if (cautious(&fewer) > LANES_ENOUGH * best) {
             return;
         }
-        best = fmin(best, fewer.total);
+        best = fmin(best, cautious(&fewer));
         *parts = fewer;
     }
 }
-
-/* ---- Channels ---------------------------------------------------------------------------------
- */
-
-#define LANES_MOST    32
-#define LANES_UNKNOWN 16  /* at least, within one GPU or over links that nobody knows */
-#define LANES_SPARE   1.5 /* they do not all wait at once, nor all move */
 
 uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
                    double gbps)

@@ -91,16 +91,17 @@
     X(STORE, "store", "us from a store until the peer's L2 cache has it") \
     X(FENCE, "fence", "us of a system fence after such stores")
 /* What the executor does (kernels/), by protocol. */
-#define PCI_EXECUTOR_FIGURES(X)                                                     \
-    X(CHUNK, "chunk", "bytes of data in a slot")                                    \
-    X(BATCH, "batch", "bytes of an operand that a block has in flight")             \
-    X(OPERANDS, "operands", "operands in flight at once")                           \
-    X(ROUND, "round", "barriers of the block for each batch")                       \
-    X(STEP, "step", "barriers of the block for each step")                          \
-    X(POLLS, "polls", "loads, one after the other, until a step has seen its data") \
-    X(FENCES, "fences", "system fences of a step that sends")                       \
-    X(EXPAND, "expand", "bytes in a slot for each byte of data")                    \
-    X(SLICES, "slices", "parts of a chunk that are at different stages at once; 1: none")
+#define PCI_EXECUTOR_FIGURES(X)                                                          \
+    X(CHUNK, "chunk", "bytes of data in a slot")                                         \
+    X(BATCH, "batch", "bytes of an operand that a block has in flight")                  \
+    X(OPERANDS, "operands", "operands in flight at once")                                \
+    X(ROUND, "round", "barriers of the block for each batch")                            \
+    X(STEP, "step", "barriers of the block for each step")                               \
+    X(POLLS, "polls", "loads, one after the other, until a step has seen its data")      \
+    X(FENCES, "fences", "system fences of a step that sends")                            \
+    X(EXPAND, "expand", "bytes in a slot for each byte of data")                         \
+    X(SLICES, "slices", "parts of a chunk; waiting, moving and posting of them overlap") \
+    X(AHEAD, "ahead", "1: a batch is loaded while the one before is stored")
 /* What a call does before its first step and after its last. */
 #define PCI_CALL_FIGURES(X)                                                              \
     X(ENTRY, "entry", "us of the host's side: entry, classification of buffers, driver") \
@@ -308,9 +309,9 @@ double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
 /* The parts of that time where the executor is modelled; else false. Launch: until a block has its
  * lane; steps: what they wait; data: what moves; end: from the last store to the return. */
 struct pci_parts {
-    double us[PCI_PART_COUNT], total;
-    const char *limit; /* of the data: "blocks", "links" or "memory" */
-    uint32_t channels; /* that the times are of */
+    double us[PCI_PART_COUNT], total, blocks; /* blocks: of data, without links and memory */
+    const char *limit;                        /* of the data: "blocks", "links" or "memory" */
+    uint32_t channels;                        /* that the times are of */
 };
 bool pci_predict_parts(const struct pci_costs *costs, const struct pci_job *job,
                        enum pci_algorithm algorithm, enum pci_protocol protocol, uint64_t bytes,
@@ -318,11 +319,9 @@ bool pci_predict_parts(const struct pci_costs *costs, const struct pci_job *job,
 
 /* How many channels a node's plans should have, of which `found` carry `gbps` in all: as many as
  * their thread blocks need for that (gbps 0: unknown), of `blocks` at most, on GPUs of this compute
- * capability. */
+ * capability; and the multiprocessors of such a GPU in the table. */
 uint32_t pci_lanes(const struct pci_costs *costs, int sm, uint32_t blocks, uint32_t found,
                    double gbps);
-
-/* Multiprocessors of such a GPU, in the table. */
 uint32_t pci_sms(const struct pci_costs *costs, int sm);
 
 /* How many stripes the direct exchanges of so many ranks have where `channels` lanes are wanted: as
