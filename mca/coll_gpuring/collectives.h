@@ -32,6 +32,23 @@
     X(neighbor_alltoallv, ALLTOALLV)   \
     X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
 
+/* Those that this component serves, beside allreduce; the others are staged. */
+#define GPURING_SERVED_COLLECTIVES(X)  \
+    X(bcast, BCAST)                    \
+    X(reduce, REDUCE)                  \
+    X(scan, REDUCTION)                 \
+    X(exscan, REDUCTION)               \
+    X(reduce_scatter_block, REDUCTION) \
+    X(reduce_scatter, REDUCE_SCATTER)  \
+    X(allgather, EXCHANGE)             \
+    X(allgatherv, ALLGATHERV)          \
+    X(gather, ROOTED)                  \
+    X(gatherv, GATHERV)                \
+    X(scatter, ROOTED)                 \
+    X(scatterv, SCATTERV)              \
+    X(alltoall, EXCHANGE)              \
+    X(alltoallv, ALLTOALLV)
+
 /* GPURING_ACT(function), which its user defines, for the three forms of a collective. */
 #define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)
 

@@ -61,7 +61,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/slots.c \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \
-    mca/coll_gpuring/transport/transport.h
+    mca/coll_gpuring/transport/transport.h \
+    mca/coll_gpuring/transport/votes.c
 
 # net; the libraries of verbs and UCX are loaded at run time, only their headers are needed here
 libgpuring_core_la_SOURCES += \
@@ -160,6 +161,9 @@ mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/calls/allreduce.c \
+    mca/coll_gpuring/calls/collective.c \
+    mca/coll_gpuring/calls/describe.c \
+    mca/coll_gpuring/calls/describe.h \
     mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
@@ -193,6 +197,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/serve/request.c \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
+    mca/coll_gpuring/serve/vote.c \
     mca/coll_gpuring/serve/watchdog.c \
     mca/coll_gpuring/stage/buffers.c \
     mca/coll_gpuring/stage/buffers.h \
@@ -204,7 +209,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \
-    mca/coll_gpuring/stage/watch.c \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/hello.c \
     mca/coll_gpuring/wireup/net_select.c \

@@ -116,9 +116,13 @@ static void offer(mca_coll_gpuring_module_t *module, bool stages)
         GPURING_ALL_FUNCTIONS
     }
 #undef GPURING_ACT
-#define OFFER(name) module->super.coll_##name = mca_coll_gpuring_##name;
+#define OFFER(name, list)                                  \
+    module->super.coll_##name = mca_coll_gpuring_##name;   \
+    module->super.coll_i##name = mca_coll_gpuring_i##name; \
+    module->super.coll_##name##_init = mca_coll_gpuring_##name##_init;
     if (module->serve != NULL) {
-        GPURING_COLLECTIVES(OFFER)
+        OFFER(allreduce, REDUCTION)
+        GPURING_SERVED_COLLECTIVES(OFFER)
     }
 #undef OFFER
 }

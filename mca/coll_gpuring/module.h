@@ -12,15 +12,14 @@
 #include "mca/coll_gpuring/collectives.h"
 #include "mca/coll_gpuring/module_state.h"
 
-/* The functions that this component serves. All others that get GPU memory are staged. */
-#define GPURING_COLLECTIVES(X) \
-    X(allreduce)               \
-    X(iallreduce)              \
-    X(allreduce_init)
-
-int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING);
-int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOCKING);
-int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PERSISTENT);
+/* The functions that this component serves (calls/). All others that get GPU memory are staged. */
+#define GPURING_DECLARE(name, list)                                                  \
+    int mca_coll_gpuring_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING);     \
+    int mca_coll_gpuring_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING); \
+    int mca_coll_gpuring_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT);
+GPURING_DECLARE(allreduce, REDUCTION)
+GPURING_SERVED_COLLECTIVES(GPURING_DECLARE)
+#undef GPURING_DECLARE
 
 /* The functions that ours replaced, with the modules that they belong to (one reference each);
  * NULL: not replaced. */
@@ -62,7 +61,7 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_engine *engine; /* READY: what runs operations */
     struct gpuring_wireup *wireup; /* UNWIRED and WIRING */
     struct gpuring_oob *oob;
-    struct gpuring_serve *serve; /* GPURING_COLLECTIVES (serve/serve.h); NULL: it serves none, as
+    struct gpuring_serve *serve; /* see serve/serve.h; NULL: it serves no collectives, as
                                   * between groups, and for a single rank */
     struct gpuring_staging staging;
 };

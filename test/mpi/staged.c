@@ -128,6 +128,13 @@ static bool choose(struct choice *choice, unsigned number)
     return number < 2;
 }
 
+static bool agrees(void)
+{
+    const char *agree = getenv("OMPI_MCA_coll_gpuring_agree");
+
+    return agree != NULL && strcmp(agree, "always") == 0;
+}
+
 static bool sensible(const struct choice *choice, const struct collective *what, bool inter)
 {
     bool reduces = (what->flags & REDUCES) != 0;
@@ -135,9 +142,9 @@ static bool sensible(const struct choice *choice, const struct collective *what,
     return (!choice->in_place || ((what->flags & (IN_PLACE | SCATTERS)) != 0 && !inter)) &&
            (!choice->last_root || (what->flags & ROOTED) != 0) &&
            (!choice->predefined || (reduces && choice->type == 0)) &&
-           /* This one the component serves itself, and asks ranks to agree. */
-           !(strcmp(what->name, "allreduce") == 0 && choice->predefined &&
-             choice->kinds == EVEN_RANKS);
+           /* Served: all ranks have a buffer on the GPU, or none has, unless they agree. */
+           !((what->flags & SYMMETRIC) != 0 && (!reduces || choice->predefined) && !inter &&
+             choice->kinds == EVEN_RANKS && !agrees());
 }
 
 static struct call prepare(const struct place *place, const struct choice *choice, enum form form)

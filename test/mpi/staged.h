@@ -48,6 +48,7 @@ enum {
     ONE_GROUP = 16,   /* not between groups */
     NEIGHBORS = 32,   /* needs a topology */
     FIRST_KEEPS = 64, /* leaves rank 0's receive buffer alone */
+    SYMMETRIC = 256,  /* all ranks have GPU buffers, or none has, unless they agree */
     ONE_BLOCK = 128   /* of one vector, not of one for each peer */
 };
 

@@ -108,7 +108,38 @@ static bool reaches(const void *address, size_t bytes)
     return standin_memory_reached(address, bytes, standin_current());
 }
 
-static bool reaches_lane(const struct gpuring_lane *lane)
+/* The part of a buffer that a step reads or writes. */
+static bool reaches_data(const struct gpuring_work *work, const struct gpuring_lane *lane,
+                         uint32_t chunk, const void *buffer, const struct gpuring_blocks *blocks)
+{
+    size_t size = gpuring_type_info(work->type)->size;
+    struct gpuring_extent block = {.count = 0};
+    uint64_t first = lane->first, count = lane->count;
+
+    if (work->parts > 0) {
+        if (blocks->table != NULL && !reaches(&blocks->table[chunk], sizeof block)) {
+            return false;
+        }
+        block = gpuring_block_at(blocks, chunk);
+        gpuring_block_share(block.count, lane->part, work->parts, size, &first, &count);
+    }
+    return count == 0 ||
+           reaches((const uint8_t *) buffer + block.offset + first * size, count * size);
+}
+
+/* Data of a step. Blocks that are read and stored have one size, by the input. */
+static bool reaches_step(const struct gpuring_work *work, const struct gpuring_lane *lane,
+                         const struct gpuring_step *step)
+{
+    bool in = (step->flags & GPURING_STEP_INPUT) != 0;
+    bool out = (step->flags & GPURING_STEP_STORE) != 0;
+
+    return (!in || reaches_data(work, lane, step->chunk, work->input, &work->in)) &&
+           (!out || (work->parts > 0 && in) ||
+            reaches_data(work, lane, step->chunk, work->output, &work->out));
+}
+
+static bool reaches_lane(const struct gpuring_work *work, const struct gpuring_lane *lane)
 {
     bool ok = reaches(lane->steps, sizeof *lane->steps);
     uint32_t nsteps = ok ? gpuring_steps_stored(lane->steps, lane->nsteps) : 0;
@@ -119,7 +150,8 @@ static bool reaches_lane(const struct gpuring_lane *lane)
         const struct gpuring_step *step = &lane->steps[s];
         uint32_t nrefs = step->noperands + step->nsends;
 
-        ok = nrefs == 0 || reaches(lane->refs + step->refs, nrefs * sizeof *lane->refs);
+        ok = (nrefs == 0 || reaches(lane->refs + step->refs, nrefs * sizeof *lane->refs)) &&
+             reaches_step(work, lane, step);
         for (uint32_t i = 0; ok && i < nrefs; i++) {
             uint16_t ref = lane->refs[step->refs + i];
 
@@ -140,10 +172,8 @@ static bool reaches_work(const struct gpuring_work *work)
     standin_memory_open(); /* tables lie on the GPU */
     for (uint32_t i = 0; ok && i < work->nlanes; i++) {
         const struct gpuring_lane *lane = &work->lanes[i];
-        size_t end = (lane->first + lane->count) * gpuring_type_info(work->type)->size;
 
-        ok = lane->count == 0 ||
-             (reaches(work->input, end) && reaches(work->output, end) && reaches_lane(lane));
+        ok = lane->count == 0 || reaches_lane(work, lane);
     }
     standin_memory_close();
     return ok;

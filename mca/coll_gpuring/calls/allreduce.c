@@ -16,33 +16,6 @@ static bool on_host(enum gpuring_reason reason, const struct gpuring_call *call)
            (reason == GPURING_REASON_TUNED && !gpuring_call_on_gpu(call));
 }
 
-/* An eligible blocking call: its outcome. *reason: NONE, or why it is to be delegated. */
-static int allreduce_serve(mca_coll_gpuring_module_t *self, const struct gpuring_call *call,
-                           enum gpuring_reason *reason)
-{
-    struct gpuring_circumstances known = gpuring_serve_look(self, call, GPURING_FORM_BLOCKING);
-    int status = GPURING_OK;
-
-    switch (gpuring_decide(&known, reason)) {
-    case GPURING_RUN:
-        status = gpuring_execute_blocking(self, call);
-        break;
-    case GPURING_WAIT:
-        status = gpuring_progress_call(self, call, GPURING_FORM_BLOCKING, reason);
-        break;
-    case GPURING_REFUSE:
-        status = self->failure;
-        break;
-    default: /* delegated */
-        break;
-    }
-    if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
-        *reason = GPURING_REASON_MIXED; /* the other ranks wait there */
-    }
-    self->serve->all_ready = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE) != NULL;
-    return status;
-}
-
 int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
@@ -56,7 +29,7 @@ int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING
         gpuring_buffer_mismatch_note(self, reason, &call);
     }
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
-        status = allreduce_serve(self, &call, &reason);
+        status = gpuring_serve_blocking(self, &call, &reason);
         if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
             return OPAL_LIKELY(status == GPURING_OK) ? MPI_SUCCESS : gpuring_compat_error(status);
         }

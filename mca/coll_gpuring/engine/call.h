@@ -23,7 +23,13 @@ struct gpuring_call_buffer {
                                      between; 0: it is not used */
     struct gpuring_blocks blocks; /* of collectives that have blocks; offsets within these bytes */
     struct gpuring_runs *runs;    /* NULL; or its data lies in these pieces, and the call works on a
-                                     packed copy of `bytes` bytes. Of the caller, until the end */
+                                     packed copy of `bytes` bytes */
+};
+
+/* What a call may need beside the user's memory; freed with the call. */
+struct gpuring_call_memory {
+    struct gpuring_runs in_runs, out_runs;
+    struct gpuring_extent extents[]; /* those of the input, then those of the output */
 };
 
 /* A collective as the engine runs it. */
@@ -39,7 +45,8 @@ struct gpuring_call {
     uint32_t op;    /* enum gpuring_op */
     uint32_t element_size; /* bytes */
     struct gpuring_call_buffer in, out;
-    bool agree;      /* the ranks have to agree first (coll_gpuring_agree) */
+    struct gpuring_call_memory *memory; /* NULL: it needs none */
+    bool agree;                         /* the ranks have to agree first (coll_gpuring_agree) */
     uint64_t number; /* of the call on its communicator, see buffer_mismatch.c; 0: not counted */
 };
 

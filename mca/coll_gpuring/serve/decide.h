@@ -18,19 +18,26 @@
 #include "mca/coll_gpuring/module_state.h"
 
 /* Why a call is not served: X(NAME, code and text for the log). */
-#define GPURING_REASONS(X)                                                                       \
-    X(NONE, "[served] served")                                                                   \
-    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")               \
-    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "        \
-          "datatype")                                                                            \
-    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "     \
-              "host")                                                                            \
-    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "     \
-                 "host memory")                                                                  \
-    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                              \
-    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype") \
-    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")              \
-    X(TUNED, "[tuned] the tuning file, or coll_gpuring_algorithm, delegates calls of this size")
+#define GPURING_REASONS(X)                                                                        \
+    X(NONE, "[served] served")                                                                    \
+    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")                \
+    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "         \
+          "datatype")                                                                             \
+    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "      \
+              "host")                                                                             \
+    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "      \
+                 "host memory")                                                                   \
+    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                               \
+    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype")  \
+    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")               \
+    X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                   \
+             "coll_gpuring_algorithm, or because they pass too many ranks")                       \
+    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and the ranks cannot "   \
+               "see all others' (on one node they can, after the first call without a root); "    \
+               "coll_gpuring_agree=always lets them agree by messages")                           \
+    X(EARLY, "[early] non-blocking and persistent calls are served after a blocking one was, on " \
+             "the same communicator; where each rank may have its buffer on a GPU or not, and "   \
+             "with coll_gpuring_agree=always, they are not")
 
 enum gpuring_reason {
 #define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,

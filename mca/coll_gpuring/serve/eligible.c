@@ -185,8 +185,8 @@ static bool find_named(const struct ompi_datatype_t *dtype, struct gpuring_call 
 }
 
 /* Type and operation of ours. */
-static enum gpuring_reason find_reduction(const struct ompi_datatype_t *dtype, MPI_Op op,
-                                          struct gpuring_call *call)
+enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype, MPI_Op op,
+                                           struct gpuring_call *call)
 {
     size_t slot = slot_of(dtype);
     int found = find_op(op);
@@ -219,12 +219,41 @@ bool gpuring_eligible_any(void)
     return on_hosts() || agrees() || gpuring_memory_possible();
 }
 
+/* Without data there is nothing to look at. */
+static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer)
+{
+    return buffer->bytes > 0
+               ? gpuring_memory_of(buffer->sample)
+               : (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
+}
+
+enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
+{
+    call->in.at = call->out.at =
+        (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
+    call->agree = false;
+    if (on_hosts()) {
+        return GPURING_REASON_NONE;
+    }
+    call->out.at = memory_of(&call->out);
+    call->in.at = call->in.sample == call->out.sample && call->out.bytes > 0 ? call->out.at
+                                                                             : memory_of(&call->in);
+    /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
+    if (!agrees() && !gpuring_call_on_gpu(call)) {
+        return GPURING_REASON_MEMORY;
+    }
+    if (!gpuring_type_info(call->type)->device) {
+        return GPURING_REASON_HOST_TYPE;
+    }
+    call->agree = agrees();
+    return GPURING_REASON_NONE;
+}
+
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call)
 {
-    bool host = on_hosts(), agree = !host && agrees();
-    enum gpuring_reason reason = find_reduction(dtype, op, call);
+    enum gpuring_reason reason = gpuring_eligible_types(dtype, op, call);
 
     if (reason != GPURING_REASON_NONE) {
         return reason;
@@ -235,31 +264,15 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     call->input = sbuf == MPI_IN_PLACE ? rbuf : sbuf;
     call->output = rbuf;
     call->count = (uint64_t) count;
-    call->in = (struct gpuring_call_buffer){
-        .at = {.kind = GPURING_POINTER_HOST, .ordinal = -1},
-        .sample = call->input,
-        .bytes = call->count * call->element_size,
-    };
+    call->in = (struct gpuring_call_buffer){.sample = call->input,
+                                            .bytes = call->count * call->element_size};
     call->out = call->in;
     call->out.sample = rbuf;
-    call->agree = false;
+    call->memory = NULL;
     call->number = 0;
-    if (host) {
-        return GPURING_REASON_NONE;
-    }
     /* Buffers of no elements may lie anywhere, and elsewhere on each rank. */
-    if (count == 0) {
+    if (count == 0 && !on_hosts()) {
         return GPURING_REASON_MEMORY;
     }
-    call->out.at = gpuring_memory_of(call->output);
-    call->in.at = call->input == call->output ? call->out.at : gpuring_memory_of(call->input);
-    /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
-    if (!agree && !gpuring_call_on_gpu(call)) {
-        return GPURING_REASON_MEMORY;
-    }
-    if (!gpuring_type_info(call->type)->device) {
-        return GPURING_REASON_HOST_TYPE;
-    }
-    call->agree = agree;
-    return GPURING_REASON_NONE;
+    return gpuring_eligible_memory(call);
 }

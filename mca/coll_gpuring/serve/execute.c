@@ -209,7 +209,8 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
     int status = GPURING_OK;
 
     gpuring_item_enter(item, GPURING_PHASE_RUNNING);
-    if (gpuring_params.check == GPURING_PARAM_CHECK_DATA) {
+    if (gpuring_params.check == GPURING_PARAM_CHECK_DATA &&
+        item->call.collective == GPURING_COLLECTIVE_ALLREDUCE) {
         status = check_prepare(item);
         if (status != GPURING_OK) {
             gpuring_execute_fail(module, status);

@@ -18,6 +18,7 @@ static int request_free(ompi_request_t **request)
 
     if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
         gpuring_persistent_free(&self->item.module->serve->queue);
+        gpuring_call_release(&self->item.call);
     }
     return gpuring_request_free(request);
 }
@@ -29,6 +30,9 @@ static void request_complete(struct gpuring_item *item)
     struct ompi_communicator_t *comm = item->module->comm;
 
     self->super.super.req_status.MPI_ERROR = gpuring_compat_error(item->status);
+    if (!self->super.super.req_persistent) {
+        gpuring_call_release(&item->call);
+    }
     ompi_request_complete(&self->super.super, true);
     OBJ_RELEASE(comm);
 }

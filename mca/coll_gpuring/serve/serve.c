@@ -38,6 +38,32 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
     module->serve = NULL;
 }
 
+int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, const struct gpuring_call *call,
+                           enum gpuring_reason *reason)
+{
+    struct gpuring_circumstances known = gpuring_serve_look(self, call, GPURING_FORM_BLOCKING);
+    int status = GPURING_OK;
+
+    switch (gpuring_decide(&known, reason)) {
+    case GPURING_RUN:
+        status = gpuring_execute_blocking(self, call);
+        break;
+    case GPURING_WAIT:
+        status = gpuring_progress_call(self, call, GPURING_FORM_BLOCKING, reason);
+        break;
+    case GPURING_REFUSE:
+        status = self->failure;
+        break;
+    default: /* delegated */
+        break;
+    }
+    if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
+        *reason = GPURING_REASON_MIXED; /* the other ranks wait there */
+    }
+    self->serve->all_ready = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE) != NULL;
+    return status;
+}
+
 void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_reason reason)
 {
     char text[256];
@@ -47,5 +73,15 @@ void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_re
         gpuring_module_text(module, text, sizeof text);
         gpuring_info("%s: calls are delegated to other components: %s", text,
                      gpuring_reason_text(reason));
+    }
+}
+
+void gpuring_call_release(struct gpuring_call *call)
+{
+    if (call->memory != NULL) {
+        gpuring_runs_free(&call->memory->in_runs);
+        gpuring_runs_free(&call->memory->out_runs);
+        free(call->memory);
+        call->memory = NULL;
     }
 }

@@ -40,8 +40,11 @@ struct gpuring_serve {
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
     struct gpuring_fallback_allreduce fallback; /* of the item that uses it */
-    uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.c */
-    bool all_ready;  /* a blocking call has passed after which all ranks are READY */
+    uint64_t on_gpu;    /* the number of the last call on a GPU, see buffer_mismatch.c */
+    bool all_ready;     /* a blocking call has passed after which all ranks are READY */
+    uint64_t votes;     /* calls so far in which the ranks vote, see vote.c */
+    const char *voting; /* the call whose votes are awaited; NULL: none */
+    int missing;        /* a rank that has not voted */
 };
 
 /*
@@ -88,6 +91,23 @@ void gpuring_progress_close(void);
 int gpuring_serve_request(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           bool persistent, ompi_request_t **request);
 
+/* A call's memory beside the user's, see engine/call.h; goes with the last use of the call. */
+void gpuring_call_release(struct gpuring_call *call);
+
+/* ---- vote.c ---- */
+
+/* Is it known that all ranks can vote in a call now? The same on all ranks. */
+bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
+
+/*
+ * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes.
+ * NONE: all that have data in it have GPU buffers; MEMORY or MIXED: it is to be delegated. Waits
+ * for the other ranks, unless this rank's data is in host memory. *status: 0 or the error of the
+ * wait.
+ */
+enum gpuring_reason gpuring_vote_call(struct mca_coll_gpuring_module_t *module,
+                                      const struct gpuring_call *call, int *status);
+
 /* ---- eligible.c ---- */
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */
@@ -98,6 +118,14 @@ void gpuring_eligible_init(void);
  * of an entry: the only one that an idle component costs a call.
  */
 bool gpuring_eligible_any(void);
+
+/* Type and operation of a reduction, in *call: NONE, TYPE or OP. */
+enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype,
+                                           struct ompi_op_t *op, struct gpuring_call *call);
+
+/* By where the samples of the call's buffers are, which is found out and kept in the call; agree is
+ * set. NONE, MEMORY or HOST_TYPE. */
+enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call);
 
 /* NONE and a filled call, or the reason; *call is then undefined. */
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
@@ -148,6 +176,10 @@ uint64_t gpuring_watchdog_progress(const struct mca_coll_gpuring_module_t *modul
 void gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int status);
 
 /* ---- serve.c ---- */
+
+/* An eligible blocking call: its outcome. *reason: NONE, or why it is to be delegated. */
+int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module,
+                           const struct gpuring_call *call, enum gpuring_reason *reason);
 
 /* Log a reason of delegated calls that was not logged before. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);

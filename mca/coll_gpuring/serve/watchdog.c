@@ -83,7 +83,13 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
-    if (messages != NULL) {
+    if (module->serve->voting != NULL) {
+        snprintf(report->call, sizeof report->call, "%s, before it starts", module->serve->voting);
+        snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
+                 module->serve->missing);
+        gpuring_transport_peer_state(module->engine->transport, module->serve->missing,
+                                     report->seen, sizeof report->seen);
+    } else if (messages != NULL) {
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,
                  gpuring_oob_awaits(module->oob));
     } else if (module->state == GPURING_STATE_READY) {

@@ -7,7 +7,7 @@
  *     is_on_gpu     where these lie: if none is on a GPU, that was all   call.c, as what follows
  *     reserve       bounce buffers
  *     copy in
- *     the call of the previous module, on the bounce buffers
+ *     the call of the previous module, on the bounce buffers             entries.c
  *     copy out
  *     release
  *
@@ -61,6 +61,8 @@ struct gpuring_stage_buffer {
     struct gpuring_runs in_runs, out_runs;
 };
 
+struct gpuring_stage_request;
+
 struct gpuring_stage {
     mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
@@ -68,13 +70,11 @@ struct gpuring_stage {
     struct gpuring_stream *stream;
     int failed; /* 0, or why this rank's data could not be copied */
 
-    /* While the previous module may wait for other ranks, see watch.c: */
+    /* While the previous module may wait for other ranks, see request.c: */
     struct gpuring_list node;
     uint64_t since;
-    bool reported; /* that it waits long */
-    /* Of a call with a request: move it on (true: it is done), and complete it. NULL: blocking. */
-    bool (*advance)(struct gpuring_stage *stage);
-    void (*complete)(struct gpuring_stage *stage);
+    bool reported;                         /* that it waits long */
+    struct gpuring_stage_request *request; /* NULL: of a blocking call */
 };
 
 void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
@@ -107,7 +107,7 @@ int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_wait_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
-/* Watch it while the previous module may wait for other ranks: a wait of 300 seconds, or of
+/* While the previous module may wait for other ranks: a wait of 300 seconds, or of
  * coll_gpuring_timeout, is reported. */
 void gpuring_stage_wait_begin(struct gpuring_stage *stage);
 void gpuring_stage_wait_end(struct gpuring_stage *stage);
@@ -135,16 +135,22 @@ const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpu
                                char text[320]);
 
 /* The previous module's function in a form, which uses the request and info that it needs. */
-enum gpuring_form { GPURING_BLOCKING, GPURING_NONBLOCKING, GPURING_PERSISTENT, GPURING_FORM_COUNT };
+enum gpuring_stage_form {
+    GPURING_BLOCKING,
+    GPURING_NONBLOCKING,
+    GPURING_PERSISTENT,
+    GPURING_STAGE_FORM_COUNT
+};
 int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                enum gpuring_form form, const struct gpuring_arguments *arguments,
-                                struct ompi_info_t *info, ompi_request_t **request);
+                                enum gpuring_stage_form form,
+                                const struct gpuring_arguments *arguments, struct ompi_info_t *info,
+                                ompi_request_t **request);
 
 /* The forms. MPI error codes. */
 int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                            struct gpuring_arguments *arguments);
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                          enum gpuring_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                           struct ompi_info_t *info, ompi_request_t **request);
 
 /* A blocking call that may be cut into chunks, as all ranks know; on_host: no buffer of this rank

@@ -45,8 +45,8 @@ struct gpuring_block {
  * The status page: one per rank and communicator, in host memory that the ranks of the node map.
  * A peer reads there what this rank is doing, and stops it through the abort word.
  *
- *   0         16      20         24          32         40       48     52         56
- *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings |
+ *   0         16      20         24          32         40       48     52         56         80
+ *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings | votes[3] |
  */
 struct gpuring_status_page {
     uint64_t id[2];     /* of the wire-up; constant after creation */
@@ -58,8 +58,9 @@ struct gpuring_status_page {
     uint64_t on_hosts, on_gpu;
     uint32_t core;     /* of the owner when it last entered an operation, + 1; 0: not known */
     uint32_t mappings; /* peers that have the owner's device memory mapped; see region.c */
+    uint64_t vote_on_hosts, vote, vote_before; /* of the owner; see votes.c */
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 56, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 80, "shared between processes");
 
 /* One end of one connection. */
 struct gpuring_conn {

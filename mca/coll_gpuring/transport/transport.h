@@ -169,6 +169,30 @@ void gpuring_transport_note_call(struct gpuring_transport *transport, uint64_t c
 /* A rank of this node that gave host buffers to this call; -1: none that is known. */
 int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64_t call);
 
+/*
+ * ---- votes.c: where are the buffers of a call, which each rank may have where it likes ----
+ * Each rank that makes such a call votes; ranks with host buffers do not wait for the others.
+ */
+enum gpuring_vote {
+    GPURING_VOTE_UNKNOWN, /* not yet given */
+    GPURING_VOTE_HOST,
+    GPURING_VOTE_NONE, /* this rank has no data in the call */
+    GPURING_VOTE_GPU,
+};
+
+/* Can the ranks vote? Each must see all others, on one node. The same on all ranks. */
+bool gpuring_transport_votes(const struct gpuring_transport *transport);
+
+/* Vote in call `number`, which counts such calls from 1. Only who votes HOST may go on without the
+ * result. */
+void gpuring_transport_vote(struct gpuring_transport *transport, uint64_t number,
+                            enum gpuring_vote vote);
+
+/* The result: HOST if a rank has voted so, or all NONE; GPU; or UNKNOWN, *missing: a rank whose
+ * vote is awaited. */
+enum gpuring_vote gpuring_transport_voted(const struct gpuring_transport *transport,
+                                          uint64_t number, enum gpuring_vote own, int *missing);
+
 /* Was a peer last seen on this thread's core? Who waits for it should yield at once. So it is when
  * processes have just started, until the scheduler spreads them. */
 bool gpuring_transport_shares_core(const struct gpuring_transport *transport);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The collectives that this component serves, beside allreduce (allreduce.c), in all forms:
+ * describe the call, decide what becomes of it, and run it, queue it, or delegate it.
+ *
+ * A blocking call may find out whether it can be served while it waits. A non-blocking or
+ * persistent one cannot: it is served once it is known that all ranks can, which is after a
+ * blocking call on the communicator, and only if no rank can have its buffers elsewhere.
+ */
+#include "mca/coll_gpuring/calls/describe.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/util/status.h"
+
+#define FIELD(argument) .argument = argument
+
+typedef mca_coll_gpuring_module_t module_t;
+
+static bool decides_by_vote(enum gpuring_staged what)
+{
+    return gpuring_served_of(what)->votes && gpuring_buffers_decide();
+}
+
+/* An eligible call in which ranks may have their buffers where they like: NONE, or why it is to be
+ * delegated. The ranks vote in all calls in which all of them can. */
+static enum gpuring_reason vote(module_t *self, const struct gpuring_call *call,
+                                enum gpuring_reason reason, int *status)
+{
+    bool votes = gpuring_vote_possible(self) && call->count != 0 &&
+                 gpuring_type_info(call->type)->device &&
+                 !gpuring_select_delegates(&self->engine->choice_config, call->collective,
+                                           gpuring_call_bytes(call));
+
+    if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
+        return reason;
+    }
+    if (votes) {
+        return gpuring_vote_call(self, call, status);
+    }
+    return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
+}
+
+static int delegate(module_t *self, enum gpuring_staged what, enum gpuring_reason reason,
+                    struct gpuring_arguments *a)
+{
+    bool on_host = gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
+                   reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER;
+
+    gpuring_serve_delegated(self, reason);
+    return on_host ? gpuring_stage_call_previous(self, what, GPURING_BLOCKING, a, NULL, NULL)
+                   : gpuring_stage_blocking(self, what, a);
+}
+
+static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arguments *a)
+{
+    struct gpuring_call call;
+    int status, delegated;
+    enum gpuring_reason reason = gpuring_call_describe(self, what, a, &call, &status);
+
+    if (decides_by_vote(what)) {
+        reason = status == GPURING_OK ? vote(self, &call, reason, &status) : reason;
+    } else {
+        gpuring_buffer_mismatch_note(self, reason, &call);
+    }
+    if (reason == GPURING_REASON_NONE && status == GPURING_OK) {
+        status = gpuring_serve_blocking(self, &call, &reason);
+    }
+    gpuring_call_release(&call);
+    if (reason == GPURING_REASON_NONE) {
+        return OPAL_LIKELY(status == GPURING_OK) ? MPI_SUCCESS : gpuring_compat_error(status);
+    }
+    delegated = delegate(self, what, reason, a);
+    return status == GPURING_OK ? delegated : gpuring_compat_error(status);
+}
+
+/* Is it known that all ranks can serve calls of a collective that have a request? */
+static bool serves_requests(const module_t *self, enum gpuring_staged what)
+{
+    return self->serve->all_ready && !decides_by_vote(what) &&
+           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
+}
+
+/* A non-blocking or persistent call. */
+static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_stage_form form,
+                        struct gpuring_arguments *a, struct ompi_info_t *info,
+                        ompi_request_t **request)
+{
+    bool persistent = form == GPURING_PERSISTENT;
+    enum gpuring_reason reason = GPURING_REASON_EARLY;
+    struct gpuring_call call = {.memory = NULL};
+    struct gpuring_circumstances known;
+    int status = GPURING_OK;
+
+    if (serves_requests(self, what)) {
+        reason = gpuring_call_describe(self, what, a, &call, &status);
+        if (!persistent) {
+            gpuring_buffer_mismatch_note(self, reason, &call);
+        }
+    }
+    if (status != GPURING_OK) {
+        return gpuring_compat_error(status);
+    }
+    if (reason == GPURING_REASON_NONE) {
+        known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
+        switch (gpuring_decide(&known, &reason)) {
+        case GPURING_DELEGATE:
+            break;
+        case GPURING_REFUSE:
+            gpuring_call_release(&call);
+            return gpuring_compat_error(self->failure);
+        default:
+            return gpuring_serve_request(self, &call, persistent, request);
+        }
+    }
+    gpuring_call_release(&call);
+    gpuring_serve_delegated(self, reason);
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
+                   reason == GPURING_REASON_MEMORY
+               ? gpuring_stage_call_previous(self, what, form, a, info, request)
+               : gpuring_stage_request(self, what, form, a, info, request);
+}
+
+/* The entries. What no GPU can have a part in goes to the previous module at once. */
+#define DEFINE(name, list)                                                                         \
+    int mca_coll_gpuring_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING)                    \
+    {                                                                                              \
+        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                    \
+                                                                                                   \
+        self->calls++;                                                                             \
+        if (gpuring_eligible_any()) {                                                              \
+            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};              \
+                                                                                                   \
+            return blocking(self, GPURING_STAGED_##name, &a);                                      \
+        }                                                                                          \
+        return GPURING_CALL_PREVIOUS(self, name, GPURING_NAMES_##list(GPURING_VALUE), comm);       \
+    }                                                                                              \
+    int mca_coll_gpuring_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING)                \
+    {                                                                                              \
+        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                    \
+                                                                                                   \
+        self->calls++;                                                                             \
+        if (gpuring_eligible_any()) {                                                              \
+            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};              \
+                                                                                                   \
+            return request_call(self, GPURING_STAGED_##name, GPURING_NONBLOCKING, &a, NULL,        \
+                                request);                                                          \
+        }                                                                                          \
+        return GPURING_CALL_PREVIOUS(self, i##name, GPURING_NAMES_##list(GPURING_VALUE), comm,     \
+                                     request);                                                     \
+    }                                                                                              \
+    int mca_coll_gpuring_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT)           \
+    {                                                                                              \
+        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                    \
+                                                                                                   \
+        if (gpuring_eligible_any()) {                                                              \
+            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};              \
+                                                                                                   \
+            return request_call(self, GPURING_STAGED_##name, GPURING_PERSISTENT, &a, info,         \
+                                request);                                                          \
+        }                                                                                          \
+        return GPURING_CALL_PREVIOUS(self, name##_init, GPURING_NAMES_##list(GPURING_VALUE), comm, \
+                                     info, request);                                               \
+    }
+GPURING_SERVED_COLLECTIVES(DEFINE)

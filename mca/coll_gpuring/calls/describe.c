@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Which blocks a collective reads and writes is found by stage/describe.c, from the arguments; here
+ * they become addresses and extents. Data that does not lie in one piece, or that would be
+ * overwritten before it is read, is packed: a matter of this rank alone.
+ */
+#include "mca/coll_gpuring/calls/describe.h"
+
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/memory_kind.h"
+#include "mca/coll_gpuring/util/status.h"
+
+const struct gpuring_served *gpuring_served_of(enum gpuring_staged what)
+{
+#define ROW(name, collective, text, reduces, votes, sizes) \
+    [GPURING_STAGED_##                                     \
+        name] = {GPURING_COLLECTIVE_##collective, text, reduces, votes, GPURING_SIZES_##sizes},
+    static const struct gpuring_served rows[GPURING_STAGED_COUNT] = {
+        ROW(bcast, BCAST, "MPI_Bcast", false, true,
+            VECTOR) ROW(reduce, REDUCE, "MPI_Reduce", true, true,
+                        VECTOR) ROW(scan, SCAN, "MPI_Scan", true, false,
+                                    VECTOR) ROW(exscan, EXSCAN, "MPI_Exscan", true, false, VECTOR)
+            ROW(allgather, ALLGATHER, "MPI_Allgather", false, false,
+                EVEN) ROW(allgatherv, ALLGATHER, "MPI_Allgatherv", false, false, COUNTS)
+                ROW(reduce_scatter_block, REDUCE_SCATTER, "MPI_Reduce_scatter_block", true, false,
+                    EVEN) ROW(reduce_scatter, REDUCE_SCATTER, "MPI_Reduce_scatter", true, false,
+                              COUNTS) ROW(alltoall, ALLTOALL, "MPI_Alltoall", false, false, EVEN)
+                    ROW(alltoallv, ALLTOALL, "MPI_Alltoallv", false, true, UNKNOWN)
+                        ROW(gather, GATHER, "MPI_Gather", false, true, EVEN)
+                            ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN)
+                                ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN)
+                                    ROW(scatterv, SCATTER, "MPI_Scatterv", false, true, UNKNOWN)};
+#undef ROW
+
+    return &rows[what];
+}
+
+/* Of what all ranks know: elements of the vector, or of the longest block. */
+static uint64_t known_count(const struct gpuring_served *served,
+                            const mca_coll_gpuring_module_t *module,
+                            const struct gpuring_arguments *a)
+{
+    bool at_root = a->root == module->rank;
+    bool sends = served->collective == GPURING_COLLECTIVE_GATHER    ? !at_root
+                 : served->collective == GPURING_COLLECTIVE_SCATTER ? at_root
+                                                                    : false;
+    const struct ompi_datatype_t *type = sends ? a->stype : a->rtype;
+    uint64_t count = (uint64_t) (sends ? a->scount : a->rcount);
+
+    if (served->sizes == GPURING_SIZES_UNKNOWN) {
+        return GPURING_COUNT_UNKNOWN;
+    }
+    for (int i = 0; served->sizes == GPURING_SIZES_COUNTS && i < module->nranks; i++) {
+        uint64_t other = GPURING_COUNT_AT(a->rcounts, i);
+
+        count = i == 0 || other > count ? other : count;
+    }
+    return served->reduces ? count : count * type->super.size;
+}
+
+/* One buffer of a call. */
+struct source {
+    const char *user;
+    const struct gpuring_part *part;
+    size_t element; /* bytes of an element of a reduction; 0: data is only moved */
+    int without;    /* a block that counts as empty; -1: none */
+    bool pack;      /* the engine works on a packed copy */
+};
+
+static bool is_many(const struct source *source)
+{
+    return source->part->end - source->part->first > 1;
+}
+
+static ptrdiff_t begin_of(const struct source *source, const struct gpuring_block *block)
+{
+    return block->offset + (source->element > 0 ? 0 : block->type->super.true_lb);
+}
+
+/* Bytes of a block. */
+static size_t length_of(const struct source *source, const struct gpuring_block *block)
+{
+    if (block->next <= source->part->first || block->count == 0) {
+        return 0;
+    }
+    return block->count * (source->element > 0 ? source->element : block->type->super.size);
+}
+
+static struct gpuring_span span_of(const struct source *source)
+{
+    struct gpuring_span span = {.bytes = 0};
+    struct gpuring_block block = {.next = 0};
+
+    while (gpuring_part_next(source->part, &block)) {
+        size_t bytes = length_of(source, &block);
+        ptrdiff_t begin = bytes > 0 ? begin_of(source, &block) : 0;
+
+        if (bytes > 0) {
+            span.low = span.bytes == 0 || begin < span.low ? begin : span.low;
+            span.high = span.bytes == 0 || begin + (ptrdiff_t) bytes > span.high
+                            ? begin + (ptrdiff_t) bytes
+                            : span.high;
+            span.bytes += bytes;
+        }
+    }
+    return span;
+}
+
+/* Where the blocks are, from the address `low` on, or packed. */
+static struct gpuring_blocks table_of(const struct source *source, const struct gpuring_span *span,
+                                      bool packed, struct gpuring_extent *extents)
+{
+    size_t element = source->element > 0 ? source->element : 1;
+    struct gpuring_block block = {.next = 0};
+    uint64_t before = 0;
+
+    while (gpuring_part_next(source->part, &block)) {
+        size_t bytes = length_of(source, &block);
+        struct gpuring_extent *extent = &extents[block.next - 1];
+
+        extent->offset = packed      ? before
+                         : bytes > 0 ? (uint64_t) (begin_of(source, &block) - span->low)
+                                     : 0;
+        extent->count = block.next - 1 == source->without ? 0 : bytes / element;
+        before += bytes;
+    }
+    return (struct gpuring_blocks){.table = extents};
+}
+
+/* The same of blocks that are all alike, or of a single one. */
+static struct gpuring_blocks stride_of(const struct source *source, bool packed)
+{
+    size_t element = source->element > 0 ? source->element : 1;
+    struct gpuring_block block = {.next = 0};
+    struct gpuring_blocks blocks = {.stride = 0};
+    uint64_t last = (uint64_t) (source->part->end - source->part->first) - 1;
+
+    while (gpuring_part_next(source->part, &block)) {
+        blocks.count = length_of(source, &block) / element;
+    }
+    if (is_many(source)) {
+        blocks.stride = packed ? blocks.count * element : (uint64_t) block.offset / last;
+    }
+    return blocks;
+}
+
+/* Does the GPU that this process works with reach this memory? */
+static bool reached(const struct gpuring_pointer *at)
+{
+    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
+
+    return ops->kind == GPURING_DEVICE_HOST ||
+           (gpuring_process.gpu >= 0 &&
+            (ops->reaches == NULL || ops->reaches(gpuring_process.device, at)));
+}
+
+/* A sample of a buffer's data; with MPI_BOTTOM it may be anywhere, and a part on a GPU counts. */
+static const void *sample_of(const struct source *source, const struct gpuring_span *span)
+{
+    const void *found = source->user == MPI_BOTTOM && gpuring_memory_possible()
+                            ? gpuring_stage_find_on_gpu(source->user, source->part)
+                            : NULL;
+
+    return found != NULL ? found : gpuring_stage_address(source->user, span->low);
+}
+
+static void locate(const struct source *source, struct gpuring_call_buffer *buffer)
+{
+    struct gpuring_span span = span_of(source);
+
+    *buffer = (struct gpuring_call_buffer){.bytes = span.bytes};
+    if (span.bytes > 0) {
+        buffer->sample = sample_of(source, &span);
+    }
+}
+
+/* Must this buffer be packed? It is known where it is. */
+static bool must_pack(const struct source *source, const struct gpuring_call_buffer *buffer)
+{
+    struct gpuring_span span = span_of(source);
+
+    if (source->pack || span.bytes == 0) {
+        return source->pack;
+    }
+    if (source->element == 0 &&
+        (source->user == MPI_BOTTOM || !gpuring_part_contiguous(source->part))) {
+        return true;
+    }
+    return span.bytes < (size_t) (span.high - span.low) && !reached(&buffer->at);
+}
+
+/* The address that the engine works from, and the blocks. 0 or GPURING_ERR_NOMEM. */
+static int lay_out(const struct source *source, struct gpuring_extent *extents,
+                   struct gpuring_runs *runs, struct gpuring_call_buffer *buffer,
+                   const void **address)
+{
+    struct gpuring_span span = span_of(source);
+    int status = GPURING_OK;
+
+    if (source->pack) {
+        status = gpuring_part_runs(source->part, runs);
+        buffer->runs = runs;
+        *address = source->user;
+    } else {
+        buffer->bytes = (uint64_t) (span.high - span.low);
+        *address = span.bytes > 0 ? gpuring_stage_address(source->user, span.low) : NULL;
+    }
+    buffer->blocks = extents != NULL && is_many(source)
+                         ? table_of(source, &span, source->pack, extents)
+                         : stride_of(source, source->pack);
+    return status;
+}
+
+/* A call's buffers, as its description has them. */
+struct sources {
+    struct gpuring_stage stage;
+    struct source in, out;
+    bool tables; /* of extents */
+};
+
+static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                         const struct gpuring_arguments *a, const struct gpuring_call *call,
+                         struct sources *found)
+{
+    const struct gpuring_served *served = gpuring_served_of(what);
+    size_t element = served->reduces ? call->element_size : 0;
+    struct gpuring_stage *stage = &found->stage;
+    bool in_place, at_root = a->root == module->rank;
+
+    gpuring_stage_describe(stage, module, what, a);
+    in_place =
+        stage->receive.in.end > 0 && stage->receive.out.end > 0 && stage->send.user == MPI_IN_PLACE;
+    found->in = (struct source){
+        .user = stage->send.user, .part = &stage->send.in, .element = element, .without = -1};
+    if (stage->send.in.end == 0) {
+        found->in.user = stage->receive.user;
+        found->in.part = &stage->receive.in;
+    }
+    found->out = (struct source){.user = stage->receive.user,
+                                 .part = &stage->receive.out,
+                                 .element = element,
+                                 .without = -1};
+    found->tables = served->sizes >= GPURING_SIZES_COUNTS;
+    /* In place, a root's own block stays where it is. */
+    if (served->collective == GPURING_COLLECTIVE_GATHER && in_place) {
+        stage->receive.in.end = 0;
+    }
+    if (served->collective == GPURING_COLLECTIVE_SCATTER && at_root &&
+        stage->receive.out.end == 0) {
+        found->in.without = module->rank;
+        found->tables = true;
+    }
+    /* In place, a result overwrites blocks of others. */
+    found->in.pack = what == GPURING_STAGED_reduce_scatter && in_place;
+    if (served->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
+        stage->receive.out.end = 0; /* nothing is stored there */
+    }
+}
+
+static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                 struct sources *sources, struct gpuring_call *call)
+{
+    size_t bytes =
+        sizeof *call->memory + 2 * (size_t) module->nranks * sizeof *call->memory->extents;
+    struct gpuring_extent *extents = NULL;
+    struct gpuring_runs *in_runs = NULL, *out_runs = NULL;
+    const void *output;
+    int status;
+
+    sources->in.pack = must_pack(&sources->in, &call->in);
+    sources->out.pack = must_pack(&sources->out, &call->out);
+    if (sources->tables || sources->in.pack || sources->out.pack) {
+        call->memory = calloc(1, bytes);
+        if (call->memory == NULL) {
+            return gpuring_stage_log_memory(module, what, bytes);
+        }
+        extents = sources->tables ? call->memory->extents : NULL;
+        in_runs = &call->memory->in_runs;
+        out_runs = &call->memory->out_runs;
+    }
+    status = lay_out(&sources->in, extents, in_runs, &call->in, &call->input);
+    if (status == GPURING_OK) {
+        status = lay_out(&sources->out, extents != NULL ? extents + module->nranks : NULL, out_runs,
+                         &call->out, &output);
+        call->output = (void *) (uintptr_t) output;
+    }
+    return status == GPURING_OK
+               ? status
+               : gpuring_stage_log_memory(module, what, call->in.bytes + call->out.bytes);
+}
+
+enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
+                                          enum gpuring_staged what,
+                                          const struct gpuring_arguments *arguments,
+                                          struct gpuring_call *call, int *status)
+{
+    const struct gpuring_served *served = gpuring_served_of(what);
+    bool rooted = gpuring_collective_is_rooted(served->collective);
+    enum gpuring_reason reason = GPURING_REASON_NONE;
+    struct sources sources;
+
+    *status = GPURING_OK;
+    *call = (struct gpuring_call){.collective = served->collective,
+                                  .name = served->name,
+                                  .root = rooted ? arguments->root : 0,
+                                  .type = GPURING_TYPE_BYTE,
+                                  .op = GPURING_OP_BOR,
+                                  .element_size = 1};
+    if (served->reduces) {
+        reason = gpuring_eligible_types(arguments->rtype, arguments->op, call);
+    }
+    if (reason == GPURING_REASON_NONE) {
+        call->count = known_count(served, module, arguments);
+        find_sources(module, what, arguments, call, &sources);
+        locate(&sources.in, &call->in);
+        locate(&sources.out, &call->out);
+        reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
+    }
+    if (reason == GPURING_REASON_NONE) {
+        *status = adapt(module, what, &sources, call);
+    }
+    return reason;
+}
