@@ -123,6 +123,11 @@ test_mpi_p2p_soak_SOURCES = test/mpi/p2p_soak.c test/mpi/p2p_data.c test/mpi/p2p
 test_mpi_p2p_soak_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_p2p_soak_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/p2p_faults
+test_mpi_p2p_faults_SOURCES = test/mpi/p2p_faults.c test/mpi/memory_faults.h
+test_mpi_p2p_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_p2p_faults_LDADD = $(mpi_test_libs) -ldl
+
 mpi_test_programs += test/mpi/p2p_cases
 test_mpi_p2p_cases_SOURCES = test/mpi/p2p_cases.c
 test_mpi_p2p_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

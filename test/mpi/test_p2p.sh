@@ -101,6 +101,22 @@ adopt_as_one "no pinned memory"
 check "no pinned memory: the log warns" says 'gpuring WARN \[pin-limit\] '
 nothing_held "nor does pageable memory"
 
+# Memory lacks, at each call for it in turn; a rank that is killed; processes that are spawned.
+LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" mpi 120 1 p2p_faults memory
+adopt "one rank runs out of memory"
+check "the log says that memory lacks" says 'gpuring ERROR \[p2p-no-memory\] '
+nothing_held "calls without memory leave nothing behind"
+OMPI_MCA_coll_gpuring_priority=90 OMPI_MCA_coll_gpuring_device=cuda \
+    LD_LIBRARY_PATH="$GPURING_TEST_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    run 60 "$MPIRUN" -n 2 "$programs/p2p_faults" spawn
+adopt "spawned processes"
+nothing_held "spawned processes give all memory back"
+run 60 "$MPIRUN" -n 3 --enable-recovery --mca coll_gpuring_priority 90 \
+    --mca coll_gpuring_device cuda "$top_srcdir/test/mpi/as_nodes.sh" 1 3 "$programs/p2p_faults" killed
+check "a killed rank: the 2 others go on" test "$(grep -c '^ok - rank [01] ' "$work/out")" -eq 4
+check "a killed rank: MPI_Abort ends the job in time" test "$status" -ne 124
+rm -f "$GPURING_STANDIN_REPORT" # the killed rank kept its memory
+
 # Without it a GPU buffer is what it always was to this Open MPI.
 OMPI_MCA_coll_gpuring_p2p=off mpi 60 1 p2p_cases
 check "coll_gpuring_p2p=off: the PML gets GPU memory" test "$status" -ne 0

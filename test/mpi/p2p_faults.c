@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Point-to-point calls on GPU memory where something lacks, and between processes that come and go.
+ *
+ *   p2p_faults memory   one rank: one call for memory of the component fails, each in turn: a call
+ *                       returns an error and can be made again. Needs memory_faults.la preloaded.
+ *   p2p_faults killed   the last rank kills itself with messages under way: the others go on
+ *   p2p_faults spawn    messages between parents and children
+ */
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "memory_faults.h"
+
+#define COUNT 1000
+#define LARGE 100000 /* ints: such a send returns before its data is copied */
+#define STEP                                                                                   \
+    600000       /* ints by which messages grow: no bounce buffer that is kept is large enough \
+                  */
+#define LIMIT 24 /* calls for memory: more than there are */
+
+static int errors;
+
+static bool holds(const int *from, int n, int step, int seed)
+{
+    int *to = malloc((size_t) n * sizeof *to);
+    bool good = true;
+
+    harness_read(to, from, (size_t) n * sizeof *to);
+    for (int i = 0; i < n; i += step) {
+        good = good && to[i] == seed + i;
+    }
+    free(to);
+    return good;
+}
+
+static void fill(int *to, int n, int seed)
+{
+    int *from = malloc((size_t) n * sizeof *from);
+
+    for (int i = 0; i < n; i++) {
+        from[i] = seed + i;
+    }
+    harness_write(to, from, (size_t) n * sizeof *from);
+    free(from);
+}
+
+/* Make a call; again, if it returns an error. */
+#define AGAIN(call) ((call) == MPI_SUCCESS || (errors++, (call) == MPI_SUCCESS))
+
+/* The end of a receive; if its copy fails the message is lost. */
+static bool received(MPI_Request *request, const int *from, int n, int step, int seed)
+{
+    if (MPI_Wait(request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        errors++;
+        return true;
+    }
+    return holds(from, n, step, seed);
+}
+
+/* To itself, in several forms. */
+static bool messages(int *from, int *to, int large, MPI_Datatype gaps)
+{
+    MPI_Request requests[2];
+    MPI_Message matched;
+    bool good = true;
+
+    fill(from, large, large);
+    good = AGAIN(MPI_Irecv(to, large, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[0])) &&
+           AGAIN(MPI_Isend(from, large, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[1])) &&
+           received(&requests[0], to, large, 1, large) &&
+           MPI_Wait(&requests[1], MPI_STATUS_IGNORE) == MPI_SUCCESS;
+
+    fill(from, COUNT, 7);
+    good = good && AGAIN(MPI_Irecv(to, COUNT / 2, gaps, 0, 2, MPI_COMM_WORLD, &requests[0])) &&
+           AGAIN(MPI_Send(from, COUNT / 2, gaps, 0, 2, MPI_COMM_WORLD)) &&
+           received(&requests[0], to, COUNT, 2, 7);
+
+    fill(from, COUNT, 8);
+    good = good && AGAIN(MPI_Recv_init(to, COUNT, MPI_INT, 0, 3, MPI_COMM_WORLD, &requests[0])) &&
+           AGAIN(MPI_Send_init(from, COUNT, MPI_INT, 0, 3, MPI_COMM_WORLD, &requests[1])) &&
+           AGAIN(MPI_Start(&requests[0])) && AGAIN(MPI_Start(&requests[1])) &&
+           received(&requests[0], to, COUNT, 1, 8) &&
+           MPI_Wait(&requests[1], MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           MPI_Request_free(&requests[0]) == MPI_SUCCESS &&
+           MPI_Request_free(&requests[1]) == MPI_SUCCESS;
+
+    fill(from, COUNT, 9);
+    good = good && AGAIN(MPI_Isend(from, COUNT, MPI_INT, 0, 4, MPI_COMM_WORLD, &requests[1])) &&
+           MPI_Mprobe(0, 4, MPI_COMM_WORLD, &matched, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           AGAIN(MPI_Imrecv(to, COUNT, MPI_INT, &matched, &requests[0])) &&
+           received(&requests[0], to, COUNT, 1, 9) &&
+           MPI_Wait(&requests[1], MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    return good;
+}
+
+static void memory(void)
+{
+    void (*arm)(long);
+    long (*disarm)(void);
+    void *symbols[] = {dlsym(RTLD_DEFAULT, "memory_faults_arm"),
+                       dlsym(RTLD_DEFAULT, "memory_faults_disarm")};
+    int *from = harness_alloc((size_t) LIMIT * STEP * sizeof *from);
+    int *to = harness_alloc((size_t) LIMIT * STEP * sizeof *to);
+    MPI_Datatype gaps;
+    long counted = LIMIT;
+    bool good = symbols[0] != NULL && symbols[1] != NULL;
+    int rounds = 0;
+
+    memcpy(&arm, &symbols[0], sizeof arm);
+    memcpy(&disarm, &symbols[1], sizeof disarm);
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gaps);
+    MPI_Type_commit(&gaps);
+    while (good && rounds < LIMIT && counted > rounds) {
+        arm(++rounds);
+        good = messages(from, to, rounds * STEP, gaps);
+        counted = disarm();
+    }
+    harness_check(good && counted < rounds && errors >= rounds / 2,
+                  "each of %d calls for memory fails: %d MPI errors, all else is right", rounds - 1,
+                  errors);
+    MPI_Type_free(&gaps);
+    harness_free(from);
+    harness_free(to);
+}
+
+static void killed(void)
+{
+    int *from = harness_alloc(LARGE * sizeof *from), *to = harness_alloc(LARGE * sizeof *to);
+    int *lost = harness_alloc(LARGE * sizeof *lost), flag = 0;
+    int last = harness_size - 1, other = last - 1 - harness_rank;
+    MPI_Request requests[2];
+    bool good = true;
+    MPI_Status status;
+
+    fill(from, LARGE, harness_rank);
+    if (harness_rank == last) {
+        MPI_Irecv(to, LARGE, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(from, LARGE, MPI_INT, 0, 2, MPI_COMM_WORLD, &requests[1]);
+        MPI_Barrier(MPI_COMM_WORLD);
+        raise(SIGKILL);
+    }
+    MPI_Irecv(lost, LARGE, MPI_INT, last, 3, MPI_COMM_WORLD, &requests[0]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    sleep(1); /* it is gone */
+    MPI_Isend(from, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, &requests[1]);
+    for (int i = 0; i < 3; i++) {
+        MPI_Sendrecv(from, LARGE, MPI_INT, other, 4, to, LARGE, MPI_INT, other, 4, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        good = good && holds(to, LARGE, 1, other);
+    }
+    printf("%s - rank %d still sends to others and receives\n", good ? "ok" : "not ok",
+           harness_rank);
+    MPI_Cancel(&requests[0]);
+    MPI_Wait(&requests[0], &status);
+    MPI_Test_cancelled(&status, &flag);
+    printf("%s - rank %d cancels a receive from the killed rank\n", flag ? "ok" : "not ok",
+           harness_rank);
+    fflush(stdout);
+    MPI_Sendrecv(NULL, 0, MPI_INT, other, 5, NULL, 0, MPI_INT, other, 5, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    if (harness_rank == 0) {
+        MPI_Abort(MPI_COMM_WORLD, 42);
+    }
+    sleep(5);
+    _exit(1); /* under --enable-recovery, mpirun 4.1 leaves them alive */
+}
+
+/* A child sends back what it gets. */
+static void child(MPI_Comm parents)
+{
+    int *buffer = harness_alloc(LARGE * sizeof *buffer), count;
+    MPI_Status status;
+
+    for (int i = 0; i < 2; i++) {
+        MPI_Recv(buffer, LARGE, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, parents, &status);
+        MPI_Get_count(&status, MPI_INT, &count);
+        MPI_Send(buffer, count, MPI_INT, status.MPI_SOURCE, status.MPI_TAG, parents);
+    }
+    harness_free(buffer);
+    MPI_Comm_disconnect(&parents);
+    harness_buffers_close();
+    MPI_Finalize();
+}
+
+static void spawn(char *self)
+{
+    char *arguments[] = {"child", NULL};
+    int *from = harness_alloc(LARGE * sizeof *from), *to = harness_alloc(LARGE * sizeof *to);
+    int sizes[] = {10, LARGE};
+    MPI_Comm children;
+    bool good = true;
+
+    fill(from, LARGE, harness_rank);
+    MPI_Comm_spawn(self, arguments, harness_size, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                   MPI_ERRCODES_IGNORE);
+    for (int i = 0; i < 2; i++) {
+        fill(to, LARGE, -1000000);
+        MPI_Sendrecv(from, sizes[i], MPI_INT, harness_rank, i, to, LARGE, MPI_INT, harness_rank, i,
+                     children, MPI_STATUS_IGNORE);
+        good = good && holds(to, sizes[i], 1, harness_rank);
+    }
+    MPI_Comm_disconnect(&children);
+    harness_check(good, "messages between parents and children");
+    harness_free(from);
+    harness_free(to);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    MPI_Comm parents;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    MPI_Comm_get_parent(&parents);
+    if (parents != MPI_COMM_NULL) {
+        child(parents);
+        return 0;
+    }
+    if (strcmp(what, "memory") == 0) {
+        memory();
+    } else if (strcmp(what, "killed") == 0) {
+        killed();
+    } else {
+        spawn(argv[0]);
+    }
+    return harness_finish();
+}
