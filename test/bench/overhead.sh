@@ -30,12 +30,12 @@ while [ "$round" -lt "$ROUNDS" ]; do
         --mca coll_gpuring_priority 90 --mca coll_gpuring_device auto "$program" "$collective" >>"$work/idle"
     OMPI_MCA_mca_base_component_path=$ours "$MPIRUN" -n "$ranks" \
         --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
-        --mca coll_gpuring_algorithm previous "$program" "$collective" >>"$work/left"
+        --mca coll_gpuring_algorithm previous "$program" "$collective" >>"$work/delegated"
     round=$((round + 1))
 done
 median() { sort -n "$1" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 absent=$(median "$work/absent")
-for case in off idle left; do
+for case in off idle delegated; do
     awk -v name="$case" -v a="$absent" -v b="$(median "$work/$case")" \
-        'BEGIN {printf "%-4s  %.1f ns a call, %+.1f ns against %.1f ns without the component\n", name, b, b - a, a}'
+        'BEGIN {printf "%-9s  %.1f ns a call, %+.1f ns against %.1f ns without the component\n", name, b, b - a, a}'
 done
