@@ -38,17 +38,16 @@ static inline bool letters_post(struct letters *letters, int rank,
 static inline int letters_connect(const struct letters *letters, int rank,
                                   struct gpuring_transport *transport)
 {
-    const void *text[LETTERS_RANKS];
-    size_t bytes[LETTERS_RANKS];
+    int status = GPURING_OK;
 
-    for (int i = 0; i < gpuring_transport_neighbours(transport); i++) {
+    for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
         struct gpuring_transport_letter letter;
 
         gpuring_transport_letter(transport, i, &letter);
-        text[i] = letters->text[letter.peer][rank];
-        bytes[i] = letters->bytes[letter.peer][rank];
+        status = gpuring_transport_connect(transport, i, letters->text[letter.peer][rank],
+                                           letters->bytes[letter.peer][rank]);
     }
-    return gpuring_transport_connect(transport, text, bytes);
+    return status == GPURING_OK ? gpuring_transport_connected(transport) : status;
 }
 
 #endif

@@ -222,7 +222,6 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
     for (size_t cut = 0; rank == 0 && cut <= whole; cut += 8) {
         struct rank fresh;
         uint8_t *copy = malloc(cut + 8); /* of its own size: so that reading beyond is noticed */
-        const void *letter = copy;
 
         REQUIRE(copy != NULL);
         memcpy(copy, exchange->letters.text[1][0], cut);
@@ -230,7 +229,7 @@ static void garbage_body(int rank, int nranks, struct exchange *exchange)
             copy[0] ^= 0xff; /* whole, but not ours */
         }
         rank_create(&fresh, rank, nranks);
-        REQUIRE(gpuring_transport_connect(fresh.transport, &letter, &cut) == GPURING_ERR_PEER);
+        REQUIRE(gpuring_transport_connect(fresh.transport, 0, copy, cut) == GPURING_ERR_PEER);
         free(copy);
         rank_destroy(&fresh);
     }

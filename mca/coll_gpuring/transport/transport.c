@@ -241,26 +241,24 @@ void gpuring_transport_letter(const struct gpuring_transport *transport, int nei
                                                 .room = peer->letter_room};
 }
 
-int gpuring_transport_connect(struct gpuring_transport *transport, const void *const *letters,
-                              const size_t *bytes)
+int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour,
+                              const void *letter, size_t bytes)
 {
+    struct gpuring_peer *peer = &transport->peers[neighbour];
     struct gpuring_blob blob;
-    int status = GPURING_OK;
+    int status = gpuring_blob_open(transport, peer, letter, bytes, &blob);
 
-    for (int i = 0; status == GPURING_OK && i < transport->npeers; i++) {
-        struct gpuring_peer *peer = &transport->peers[i];
-
-        status = gpuring_blob_open(transport, peer, letters[i], bytes[i], &blob);
-        if (status == GPURING_OK) {
-            status = peer->remote ? gpuring_remote_connect(transport, peer, &blob)
-                                  : gpuring_peer_connect(transport, peer, &blob);
-        }
-        free(peer->letter);
-        peer->letter = NULL;
-    }
+    free(peer->letter);
+    peer->letter = NULL;
     if (status != GPURING_OK) {
         return status;
     }
+    return peer->remote ? gpuring_remote_connect(transport, peer, &blob)
+                        : gpuring_peer_connect(transport, peer, &blob);
+}
+
+int gpuring_transport_connected(struct gpuring_transport *transport)
+{
     if (transport->probes) {
         return gpuring_probe_write(transport);
     }

@@ -84,9 +84,10 @@ void gpuring_transport_letter(const struct gpuring_transport *transport, int nei
 /* The most that a letter to a rank has that so many connections go to. */
 size_t gpuring_transport_letter_room(uint32_t nconns, bool remote);
 
-/* Connect with every neighbour: letters[i] of bytes[i] bytes came from neighbour i. */
-int gpuring_transport_connect(struct gpuring_transport *transport, const void *const *letters,
-                              const size_t *bytes);
+/* Connect with a neighbour, by the letter that came from it; then, once with all of them. */
+int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour,
+                              const void *letter, size_t bytes);
+int gpuring_transport_connected(struct gpuring_transport *transport);
 
 /*
  * The probe: memory of other GPUs is used only after a pattern, written by a kernel as all data

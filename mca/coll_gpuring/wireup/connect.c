@@ -251,21 +251,12 @@ int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wir
 {
     struct gpuring_transport *transport = wireup->engine->transport;
     const struct gpuring_letter *letter = wireup->letters.letter;
-    int count = gpuring_transport_neighbours(transport), status = GPURING_ERR_NOMEM;
-    const void **texts = malloc(((size_t) count + 1) * sizeof *texts);
-    size_t *bytes = malloc(((size_t) count + 1) * sizeof *bytes);
+    int status = GPURING_OK;
 
     (void) module;
-    if (texts == NULL || bytes == NULL) {
-        gpuring_error("out of memory to connect with %d ranks", count);
-    } else {
-        for (int i = 0; i < count; i++) { /* each pair begins with the one that came */
-            texts[i] = letter[2 * i].data;
-            bytes[i] = letter[2 * i].bytes;
-        }
-        status = gpuring_transport_connect(transport, texts, bytes);
+    for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
+        /* each pair begins with the one that came */
+        status = gpuring_transport_connect(transport, i, letter[2 * i].data, letter[2 * i].bytes);
     }
-    free(texts);
-    free(bytes);
-    return status;
+    return status == GPURING_OK ? gpuring_transport_connected(transport) : status;
 }
