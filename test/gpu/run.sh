@@ -19,6 +19,9 @@
 #   --work DIR      where to build (default: gpu-suite in the current folder)
 #   --report FILE   the report (default: report.md in the work folder)
 #   --quick         a part of the correctness tests, small measurements
+#   --first         what says most within 10 minutes, for the first command on a new machine: a quarter
+#                   of the kernels' tests, and with two ranks MPI's types and operations, 8 bytes and
+#                   256 MiB (as --only lanes,mpi,measure --lanes 0/4 --seconds 570, with less of each)
 #   --only PARTS    some of: lanes,sanitizer,bench,mpi,measure,mps (default: all); what was built
 #                   before below the work folder is used again, and the report keeps the other parts
 #   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
@@ -34,7 +37,7 @@ export LC_ALL=C
 begun=$(date +%s)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 debs='' mpi='' with_mpi=yes build='' work=$PWD/gpu-suite report='' quick='' dry='' built=''
-only='' lanes='' seconds=''
+only='' lanes='' seconds='' first='' lanes_limit=3000 numbers='2 4 8'
 while [ $# -gt 0 ]; do
     case $1 in
     --debs | --mpi | --build | --work | --report | --only | --lanes | --seconds)
@@ -52,11 +55,13 @@ while [ $# -gt 0 ]; do
         shift ;;
     --no-mpi) with_mpi=no ;;
     --quick) quick=yes ;;
+    --first) first=yes only=,lanes,mpi,measure, seconds=570 lanes_limit=240 numbers=2 ;;
     --dry-run) dry=yes quick=yes ;;
     *) sed -n '/^#   test.gpu/,/^$/{/^#/s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
     esac
     shift
 done
+[ -z "$first" ] || [ -n "$dry$lanes" ] || lanes=0/4
 mkdir -p "$work/bin" "$work/log" || exit 2
 work=$(cd "$work" && pwd)
 report=${report:-$work/report.md}
@@ -329,7 +334,7 @@ within_one_process() {
     built=yes
     if wanted lanes; then
         part_begin 2-lanes
-        gpu_step gpu_lanes 3000 \
+        gpu_step gpu_lanes $lanes_limit \
             "kernels: many ranks on one GPU in one process (gpu_lanes --part $part)" \
             "$plain/gpu_lanes" --part "$part"
     fi
@@ -406,11 +411,12 @@ correctness() {
     fraction='-f 1'
     [ -z "$quick" ] || fraction='-f 40'
     [ -z "$dry" ] || fraction='-f 300'
-    for ranks in 2 4 8; do
+    for ranks in $numbers; do
         # shellcheck disable=SC2086
         mpi_step "matrix-$ranks" 1800 "$ranks ranks on one GPU by IPC: types, operations, sizes" \
             "$ranks" test/mpi/matrix -n 1,1000,100003 $fraction -s
     done
+    [ -z "$first" ] || return
     # shellcheck disable=SC2086
     OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step matrix-host 900 \
         "3 ranks on one GPU through host memory (p2p_level=LOC): types, operations, sizes" 3 \
@@ -439,7 +445,7 @@ correctness() {
 measure() {
     what=$1 what_text=$2
     shift 2
-    for ranks in 2 4 8; do
+    for ranks in $numbers; do
         mpi_step "$what-$ranks" 900 "$what_text, $ranks ranks on one GPU" "$ranks" \
             test/gpu/gpu_allreduce "$@"
     done
@@ -447,7 +453,7 @@ measure() {
 
 rows() { # NAME: the table of a measurement
     printf '\n| ranks | bytes | gpuring us | by hand us | by hand / gpuring |\n|--:|--:|--:|--:|--:|\n'
-    for ranks in 2 4 8; do
+    for ranks in $numbers; do
         [ ! -e "$work/log/$1-$ranks" ] || grep -h '^| ' "$work/log/$1-$ranks"
     done
 }
@@ -504,7 +510,7 @@ with_mpi() {
         correctness
     fi
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
-    if [ -n "$dry" ]; then large="65536"; else large="1048576 4194304 16777216 67108864 268435456"; fi
+    if [ -n "$dry" ]; then large="65536"; elif [ -n "$first" ]; then large="268435456"; else large="1048576 4194304 16777216 67108864 268435456"; fi
     if wanted measure; then
         part_begin 7-measure
         measure small "8 bytes" 8

@@ -35,6 +35,10 @@ sh "$top_srcdir/test/gpu/run.sh" --dry-run --work "$work" --only lanes --seconds
 grep -q '^ok 4 - kernels: many ranks .* # SKIP the time of --seconds 5 is over' "$work/late" &&
     grep -q '^- not run: kernels: many ranks' "$work/report.md"
 verdict $? "without time a part is not run, and the report says so"
+sh "$top_srcdir/test/gpu/run.sh" --dry-run --build "$top_builddir" --work "$work" --first \
+    >"$work/first.out" 2>&1 && grep -q '^ok .* 2 ranks on one GPU by IPC' "$work/first.out" &&
+    ! grep -q '[48] ranks on one GPU' "$work/first.out" && [ -s "$work/report-logs.tar.gz" ]
+verdict $? "the first command runs with two ranks, and packs its logs"
 sh "$top_srcdir/test/gpu/run.sh" --frobnicate 2>"$work/usage"
 [ $? -eq 2 ] && grep -q -- '--debs' "$work/usage"
 verdict $? "an unknown option is answered with what there is"
