@@ -131,8 +131,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/serve/queue.h \
     mca/coll_gpuring/serve/verify.c \
     mca/coll_gpuring/serve/verify.h \
-    mca/coll_gpuring/stage/cut.c \
-    mca/coll_gpuring/stage/cut.h \
     mca/coll_gpuring/topology/channels.c \
     mca/coll_gpuring/topology/channels.h \
     mca/coll_gpuring/topology/format.h \
@@ -205,7 +203,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/call.h \
     mca/coll_gpuring/stage/describe.c \
     mca/coll_gpuring/stage/entries.c \
-    mca/coll_gpuring/stage/large.c \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \

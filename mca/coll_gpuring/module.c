@@ -28,7 +28,6 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     __atomic_fetch_sub(&gpuring_process.modules, 1, __ATOMIC_RELAXED);
     gpuring_progress_forget(module->serve);
     gpuring_serve_close(module);
-    gpuring_oob_free(module->staging.oob);
     gpuring_engine_destroy(module->engine);
 #define GPURING_ACT(name)                                  \
     if (module->previous.name##_module != NULL) {          \
@@ -84,8 +83,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 }
 
 /* NULL: no memory. */
-static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, bool serves,
-                                             bool stages)
+static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, bool serves)
 {
     mca_coll_gpuring_module_t *module = OBJ_NEW(mca_coll_gpuring_module_t);
 
@@ -97,11 +95,7 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     module->nranks = ompi_comm_size(comm);
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
-    if (stages && serves) { /* several ranks of one group: large calls may be cut */
-        module->staging.oob = gpuring_oob_create(comm, GPURING_TAG_STAGED);
-    }
-    if ((stages && serves && module->staging.oob == NULL) ||
-        (serves && gpuring_serve_open(module) != GPURING_OK)) {
+    if (serves && gpuring_serve_open(module) != GPURING_OK) {
         OBJ_RELEASE(module);
         return NULL;
     }
@@ -143,7 +137,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
     if (!serves && !stages) {
         return NULL;
     }
-    module = module_new(comm, serves, stages);
+    module = module_new(comm, serves);
     if (module == NULL) {
         gpuring_error("[no-module] out of memory for a communicator: this rank delegates its calls "
                       "to other components; other ranks wait for this one in their first call "

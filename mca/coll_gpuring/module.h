@@ -42,9 +42,8 @@ struct gpuring_wireup;
 
 /* Of staged calls on a communicator. */
 struct gpuring_staging {
-    struct gpuring_oob *oob; /* for large blocking calls; NULL: none are cut */
-    uint32_t logged;         /* bits of the collectives that were logged */
-    bool failed;             /* a failure of this rank was logged */
+    uint32_t logged; /* bits of the collectives that were logged */
+    bool failed;     /* a failure of this rank was logged */
 };
 
 struct mca_coll_gpuring_module_t {

@@ -95,9 +95,6 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Microseconds that a kernel waits for other ranks, without progress, before it makes "     \
         "room for their kernels; 0: 50 where ranks share the GPU, 1000 where they do under MPS, "  \
         "else 20000")                                                                              \
-    SIZE(stage_size, 16777216, 4, SHARED, 4096, 1073741824,                                        \
-         "Bytes of the chunks, all ranks' blocks together, in which large blocking collectives "   \
-         "on GPU memory are staged through host memory, if they do not run on the GPU")            \
     CHOICE(p2p, 0, 2, LOCAL, p2p,                                                                  \
            "Take GPU buffers in point-to-point calls, too, through pinned host memory: on or off") \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \

@@ -19,7 +19,6 @@
     X(calls, "Collective operations that coll/gpuring ran")                                      \
     X(fallbacks, "Collective calls delegated to another component, or run by the fallback")      \
     X(staged, "Collective calls on GPU memory that were staged through host memory")             \
-    X(staged_chunks, "Chunks in which large calls of these were staged")                         \
     X(staged_messages, "Point-to-point sends and receives that were staged through host memory") \
     X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \
     GPURING_ALGORITHMS(GPURING_PVAR_OF_ALGORITHM, X)                                             \

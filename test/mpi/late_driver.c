@@ -2,9 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * late_driver LARGE: a process that loads the CUDA driver late. Calls on host buffers before, which
- * are handed on without another look, and after; then calls on a GPU's. Right results, and each
- * call is counted once. LARGE: ints of a call that is more than twice coll_gpuring_stage_size: the
- * ranks agree on those, whoever has a driver.
+ * are delegated without another look, and after; then calls on a GPU's. Right results, and each
+ * call is counted once. LARGE: ints of a large call.
  */
 #include "harness.h"
 

@@ -66,14 +66,6 @@ test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_cases_LDADD = $(mpi_test_libs)
 
-mpi_test_programs += test/mpi/staged_large
-test_mpi_staged_large_SOURCES = \
-    test/mpi/staged_large.c test/mpi/staged_large.h test/mpi/staged_large_calls.c \
-    test/mpi/staged.h test/mpi/staged_calls.c test/mpi/staged_data.c test/mpi/staged_data.h \
-    test/mpi/standin_find.c test/mpi/standin_find.h
-test_mpi_staged_large_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_staged_large_LDADD = $(mpi_test_libs)
-
 mpi_test_programs += test/mpi/staged_failures
 test_mpi_staged_failures_SOURCES = \
     test/mpi/staged_failures.c test/mpi/standin_find.c test/mpi/standin_find.h
@@ -201,7 +193,6 @@ mpi_test_scripts += \
     test/mpi/test_soak_staged.sh \
     test/mpi/test_staged.sh \
     test/mpi/test_staged_failures.sh \
-    test/mpi/test_staged_large.sh \
     test/mpi/test_standin_faults.sh \
     test/mpi/test_topo_pci.sh \
     test/mpi/test_topology.sh \

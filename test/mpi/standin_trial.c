@@ -144,7 +144,7 @@ static int call_staged(int round, MPI_Comm comm)
     int status, waited;
 
     switch (round) {
-    case 0: /* in chunks */
+    case 0:
         return MPI_Bcast(harness_rank == harness_size - 1 ? input[0] : output[0], counts[0],
                          MPI_FLOAT, harness_size - 1, comm);
     case 1:
@@ -155,7 +155,7 @@ static int call_staged(int round, MPI_Comm comm)
         return waited;
     case 4:
         return MPI_Bcast(harness_rank == 0 ? input[4] : output[4], 1, blocks, 0, comm);
-    default: /* in chunks */
+    default:
         return MPI_Reduce(input[3], output[3], counts[3], MPI_FLOAT, MPI_SUM, 0, comm);
     }
 }

@@ -201,7 +201,7 @@ mpi 120 3 semantics
 adopt_as_one "3 ranks: communicators, operations and types around it"
 device=auto
 for ranks in 2 3; do
-    GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_stage_size=16k OMPI_MCA_coll_gpuring_verbose=1 \
+    GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=1 \
         mpi 120 "$ranks" late_driver 16384
     adopt "$ranks ranks, device auto"
 done

@@ -24,7 +24,7 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
 fi
 
 use_gpus 2
-export OMPI_MCA_coll_gpuring_buffer_size=64k OMPI_MCA_coll_gpuring_stage_size=16384
+export OMPI_MCA_coll_gpuring_buffer_size=64k
 export GPURING_STANDIN_REPORT="$work/report"
 
 soak() { # SEED RANKS NODES TEXT

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# Collectives on device memory that do not run on the GPU, on the stand-in driver (test/standin),
-# which faults where a host follows device memory: every one of them, in every form, against the
-# same call on host memory.
+# Collectives on device memory, served or staged, on the stand-in driver (test/standin), which faults
+# where a host follows device memory: every one of them, in every form, against the same call on host
+# memory.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
@@ -28,23 +28,26 @@ adopt_as_one "1 rank: every 3rd combination"
 for ranks in 2 3 4; do
     mpi 240 "$ranks" staged -f $((ranks * ranks * 3 - 1))
     adopt_as_one "$ranks ranks: combinations of collectives, forms, types, buffers, in place, roots"
+    OMPI_MCA_coll_gpuring_agree=always mpi 240 "$ranks" staged -f $((ranks * ranks * 7 - 1))
+    adopt_as_one "$ranks ranks: the same with agree=always, any mixture of buffers"
 done
 nothing_held "all memory of staging is given back"
 
 for ranks in 1 2 4; do
-    OMPI_MCA_coll_gpuring_stage_size=4096 OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" staged_cases
+    OMPI_MCA_coll_gpuring_verbose=1 mpi 240 "$ranks" staged_cases
     adopt "$ranks ranks"
 done
 check "the log names what is staged" \
     says 'gpuring INFO \[staged\] .*: MPI_Bcast'
 nothing_held "all memory of the cases is given back"
-mpi 240 3 staged_cases
-adopt_as_one "3 ranks, vectors in one piece"
+OMPI_MCA_coll_gpuring_algorithm=previous mpi 240 3 staged_cases
+adopt_as_one "3 ranks, nothing is served"
 mpi 240 2 staged_cases -t
 adopt "2 ranks"
 nothing_held "all memory of threads is given back"
 
 # Faults. Rows are copied by staging alone: before a call the first, after it the second.
+export OMPI_MCA_coll_gpuring_algorithm=previous
 for fault in cuMemcpy2DAsync_v2=1 cuMemcpy2DAsync_v2=2 cuMemcpy2DAsync_v2=3 cuMemcpy2DAsync_v2=4; do
     GPURING_STANDIN_FAULTS=$fault:700 mpi 240 1 staged_cases -e
     adopt "$fault"

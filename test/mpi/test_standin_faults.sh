@@ -38,13 +38,14 @@ faults() {
 GPURING_TEST_SORT=pool faults 9 1 once
 faults 2 1 calls
 faults 3 2 -0 calls paths all
-export OMPI_MCA_coll_gpuring_stage_size=16k
+export OMPI_MCA_coll_gpuring_algorithm=previous # staged
 faults 2 1 -s calls
 faults 3 1 -s cuMemcpyAsync cuStreamQuery
+unset OMPI_MCA_coll_gpuring_algorithm
 # A driver that does not answer any more: device memory is told by being out of the host's reach.
 unset GPURING_STANDIN_PROTECT
-faults 2 2 -s contexts cuPointerGetAttributes cuCtxPushCurrent_v2
-unset OMPI_MCA_coll_gpuring_stage_size
+OMPI_MCA_coll_gpuring_algorithm=previous \
+    faults 2 2 -s contexts cuPointerGetAttributes cuCtxPushCurrent_v2
 faults 2 2 contexts
 faults 2 2 -0 contexts
 

@@ -123,8 +123,8 @@ mpi 120 2 tuning
 adopt "GPU buffers on the stand-in, 2 ranks"
 mpi 120 4 n2 tuning
 adopt_as_one "GPU buffers on the stand-in, 4 ranks on 2 nodes"
-OMPI_MCA_coll_gpuring_stage_size=64k OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 3 tuning -p
-adopt_as_one "GPU buffers on the stand-in, all left, large ones in chunks"
+OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 3 tuning -p
+adopt_as_one "GPU buffers on the stand-in, all delegated"
 OMPI_MCA_coll_gpuring_agree=always mpi 120 3 tuning -a
 adopt_as_one "GPU buffers on the stand-in, coll_gpuring_agree=always"
 OMPI_MCA_coll_gpuring_agree=always mpi 120 3 mixed -a

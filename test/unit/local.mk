@@ -24,9 +24,6 @@ unit_tests += test/unit/test_oob
 test_unit_test_oob_SOURCES = test/unit/test_oob.c
 test_unit_test_oob_LDADD = $(core_test_libs)
 
-unit_tests += test/unit/test_cut
-test_unit_test_cut_SOURCES = test/unit/test_cut.c
-test_unit_test_cut_LDADD = $(core_test_libs)
 
 unit_tests += test/unit/test_runs
 test_unit_test_runs_SOURCES = test/unit/test_runs.c

@@ -36,7 +36,7 @@ int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING
     }
     gpuring_serve_delegated(self, reason);
     if (on_host(reason, &call)) {
-        return gpuring_stage_allreduce_on_host(GPURING_VALUES_REDUCTION, comm, module);
+        return GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm);
     }
     delegated = gpuring_stage_allreduce(GPURING_VALUES_REDUCTION, comm, module);
     return status == GPURING_OK ? delegated : gpuring_compat_error(status);

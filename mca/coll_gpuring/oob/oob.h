@@ -57,7 +57,6 @@ void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 enum gpuring_message_tag {
     GPURING_TAG_GATHER = -9,
     GPURING_TAG_LETTER = -8,
-    GPURING_TAG_STAGED = -7, /* before large blocking calls that may be staged */
 };
 
 struct gpuring_message_ops {

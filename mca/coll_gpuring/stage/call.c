@@ -87,7 +87,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
     gpuring_error("[stage-no-memory] %s returns MPI_ERR_NO_MEM on this rank, which cannot take "
                   "part in it: there are no %zu bytes of host memory to stage it through; other "
                   "ranks may wait for it; free host memory, raise its limits (ulimit -v, "
-                  "vm.overcommit_memory), or lower coll_gpuring_stage_size",
+                  "vm.overcommit_memory)",
                   gpuring_stage_text(module, what, text), bytes);
     return GPURING_ERR_NOMEM;
 }
@@ -164,16 +164,16 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
 }
 
 int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
-                       const struct gpuring_runs *runs, bool in, bool packed)
+                       const struct gpuring_runs *runs, bool in)
 {
     return gpuring_runs_copy(stream != NULL ? gpuring_process.device_ops : NULL, stream, user,
-                             bounce, runs, in, packed);
+                             bounce, runs, in, false);
 }
 
 static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)
 {
     return buffer->on_gpu ? gpuring_stage_copy(stage->stream, buffer->user, buffer->address,
-                                               &buffer->in_runs, true, false)
+                                               &buffer->in_runs, true)
                           : GPURING_OK;
 }
 
@@ -227,7 +227,7 @@ int gpuring_stage_start_out(struct gpuring_stage *stage)
 
     if (status == GPURING_OK && stage->receive.on_gpu) {
         status = gpuring_stage_copy(stage->stream, stage->receive.user, stage->receive.address,
-                                    &stage->receive.out_runs, false, false);
+                                    &stage->receive.out_runs, false);
         if (status != GPURING_OK) {
             (void) gpuring_process.device_ops->synchronize(stage->stream);
             (void) gpuring_stage_log_failure(stage->module, stage->what, status);

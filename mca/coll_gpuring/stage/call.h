@@ -11,7 +11,7 @@
  *     copy out
  *     release
  *
- * gpuring_stage_blocking and request.c make these steps in each form, large.c does so in chunks.
+ * gpuring_stage_blocking and request.c make these steps in each form.
  * Functions return 0 or a gpuring_status.
  */
 #ifndef GPURING_STAGE_CALL_H
@@ -92,9 +92,9 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
 void gpuring_stage_copy_in(struct gpuring_stage *stage);
 
 /* Start to copy runs of the user's buffer in or out, by a stream; NULL: both buffers are in host
- * memory. In the bounce buffer they lie at the same offsets, or packed, one behind the other. */
+ * memory. In the bounce buffer they lie at the same offsets. */
 int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
-                       const struct gpuring_runs *runs, bool in, bool packed);
+                       const struct gpuring_runs *runs, bool in);
 
 /* Why the call is an error at this rank although the previous module does its part; 0: it is none.
  * Also if the wire-up found a GPU that does not even copy. */
@@ -152,10 +152,5 @@ int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_stage
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                           enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                           struct ompi_info_t *info, ompi_request_t **request);
-
-/* A blocking call that may be cut into chunks, as all ranks know; on_host: no buffer of this rank
- * is on a GPU. */
-int gpuring_stage_large(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                        struct gpuring_arguments *arguments, bool on_host);
 
 #endif

@@ -42,9 +42,6 @@ GPURING_STAGED_COLLECTIVES(GPURING_STAGE_DECLARE)
 
 int gpuring_stage_reduce_local(GPURING_ARGUMENTS_REDUCTION, mca_coll_base_module_t *module);
 
-/* MPI_Allreduce where no buffer of this rank is on a GPU: without another look at them. */
-int gpuring_stage_allreduce_on_host(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING);
-
 /* At the end of the process: no progress callback any more. */
 void gpuring_stage_close(void);
 
