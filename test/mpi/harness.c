@@ -22,8 +22,8 @@ static MPI_T_pvar_session session;
 
 static void open_pvars(void)
 {
-    static const char *const names[] = {"calls",      "fallbacks",  "staged",       "bytes",
-                                        "calls_ring", "calls_tree", "calls_direct", "net_bytes",
+    static const char *const names[] = {"calls",       "fallbacks",  "staged",       "bytes",
+                                        "calls_ring",  "calls_tree", "calls_direct", "net_bytes",
                                         "net_retries", "wireups"};
     int provided, index, count;
 
