@@ -4,7 +4,8 @@
  * Linked into a copy of the component in place of the host executor's entry (ld --wrap): it runs
  * the executor, and then changes the lowest bit of one byte of the result. Which byte is the
  * environment variable GPURING_MUTATION: `first`, `last` (the first of the last element) or
- * `beyond` (one past 64 KiB of vectors that are so long); without it the results stay right.
+ * `beyond` (one past 64 KiB of results that are so long); without it the results stay right. A
+ * result of several blocks counts as one vector, block after block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 int __real_gpuring_work_run_host(struct gpuring_work *work);
 int __wrap_gpuring_work_run_host(struct gpuring_work *work);
 
-static uint64_t result_bytes(const struct gpuring_work *work, uint64_t element)
+static uint64_t vector_bytes(const struct gpuring_work *work, uint64_t element)
 {
     uint64_t bytes = 0;
 
@@ -27,13 +28,49 @@ static uint64_t result_bytes(const struct gpuring_work *work, uint64_t element)
     return bytes;
 }
 
+/* One for each rank, or one. */
+static uint32_t blocks_of(const struct gpuring_work *work)
+{
+    const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
+
+    return (work->out.table == NULL && work->out.stride == 0) || ranks == NULL
+               ? 1
+               : (uint32_t) atoi(ranks);
+}
+
+static uint64_t result_bytes(const struct gpuring_work *work, uint64_t element)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t b = 0; work->parts > 0 && b < blocks_of(work); b++) {
+        bytes += gpuring_block_at(&work->out, b).count * element;
+    }
+    return work->parts > 0 ? bytes : vector_bytes(work, element);
+}
+
+static void change(const struct gpuring_work *work, uint64_t element, uint64_t at)
+{
+    uint64_t offset = at;
+
+    for (uint32_t b = 0; work->parts > 0; b++) {
+        struct gpuring_extent block = gpuring_block_at(&work->out, b);
+
+        if (at < block.count * element) {
+            offset = block.offset + at;
+            break;
+        }
+        at -= block.count * element;
+    }
+    ((uint8_t *) work->output)[offset] ^= 1;
+}
+
 int __wrap_gpuring_work_run_host(struct gpuring_work *work)
 {
     const char *mutation = getenv("GPURING_MUTATION");
     uint64_t element = gpuring_type_info(work->type)->size, bytes, at = UINT64_MAX;
     int status = __real_gpuring_work_run_host(work);
 
-    if (mutation == NULL || status != GPURING_OK) {
+    if (mutation == NULL || status != GPURING_OK || work->output == NULL) {
         return status;
     }
     bytes = result_bytes(work, element);
@@ -45,7 +82,7 @@ int __wrap_gpuring_work_run_host(struct gpuring_work *work)
         at = 65544;
     }
     if (at < bytes) {
-        ((uint8_t *) work->output)[at] ^= 1;
+        change(work, element, at);
     }
     return status;
 }

@@ -14,16 +14,22 @@ top_builddir=$(cd "${1:?mutation.sh BUILD}" && pwd) || exit 1
 mutated=$top_builddir/test/mutation/.libs
 perf=$top_builddir/tools/gpuring-perf
 make -C "$top_builddir" -j "$(nproc)" test/mutation/mca_coll_gpuring.la tools/gpuring-perf \
-    test/mpi/matrix >"$work/out" 2>&1 || { tail "$work/out" && exit 1; }
+    test/mpi/matrix test/mpi/native >"$work/out" 2>&1 || { tail "$work/out" && exit 1; }
 export OMPI_MCA_mca_base_component_path="$mutated:SYSTEM_DEFAULT:USER_DEFAULT"
 
-# A test of each served collective, as "NAME: COMMAND": seconds long, and past 64 KiB. None of them may
+# Tests of each served collective, as "NAME: COMMAND": seconds long, and past 64 KiB. None of them may
 # create a communicator: that takes an allreduce, and a spoiled one makes Open MPI itself hang.
+served="bcast reduce scan exscan reduce_scatter_block reduce_scatter allgather allgatherv gather gatherv
+    scatter scatterv alltoall alltoallv"
 cases() {
     echo "MPI_Allreduce, test/mpi/matrix: $programs/matrix -n 1025,40000 -t MPI_INT -s"
-    echo "MPI_Allreduce, gpuring-perf: $perf -c allreduce -b 1K -e 1M -f 16 -n 2"
-    echo "MPI_Iallreduce, gpuring-perf: $perf -c iallreduce -b 1K -e 1M -f 16 -n 2"
-    echo "persistent allreduce, gpuring-perf: $perf -c allreduce_init -b 1K -e 1M -f 16 -n 2"
+    for collective in allreduce iallreduce allreduce_init; do
+        echo "$collective, gpuring-perf: $perf -c $collective -b 1K -e 1M -f 16 -n 2"
+    done
+    [ "${GPURING_MUTATION:-first}" = first ] || return
+    for collective in $served; do
+        echo "$collective, gpuring-perf: $perf -c $collective -b 1K -e 4K -n 2 -r 1 --settle 0"
+    done
 }
 
 # try TEXT WANTED(pass or fail): all cases on two ranks.
@@ -46,9 +52,23 @@ try() {
     done 3<"$work/cases"
 }
 
+# All forms of all of them: a run of test/mpi/native, each of whose lines must fail. A single call may be
+# too small for "beyond".
+try_forms() { # TEXT
+    run 120 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        "$programs/native"
+    for collective in allreduce $served; do
+        for form in blocking non-blocking persistent; do
+            check "$1: $form $collective, test/mpi/native, must fail" \
+                grep -q "^not ok [0-9]* - $form $collective: [0-9]* combinations" "$work/out"
+        done
+    done
+}
+
 try "no mutation" pass
 for mutation in first last beyond; do
     export GPURING_MUTATION=$mutation
     try "wrong element ($mutation)" fail
+    try_forms "wrong element ($mutation)"
 done
 finish

@@ -61,6 +61,13 @@ test_mpi_staged_SOURCES = \
 test_mpi_staged_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_staged_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/native
+test_mpi_native_SOURCES = \
+    test/mpi/native.c test/mpi/native_expect.c test/mpi/native_expect.h test/mpi/staged.h \
+    test/mpi/staged_calls.c test/mpi/staged_places.c test/mpi/staged_places.h
+test_mpi_native_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_native_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/staged_cases
 test_mpi_staged_cases_SOURCES = test/mpi/staged_cases.c
 test_mpi_staged_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
@@ -185,6 +192,7 @@ mpi_test_scripts += \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \
     test/mpi/test_mpi4py.sh \
+    test/mpi/test_native.sh \
     test/mpi/test_numba.sh \
     test/mpi/test_p2p.sh \
     test/mpi/test_params.sh \

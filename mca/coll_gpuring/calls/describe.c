@@ -218,6 +218,7 @@ struct sources {
     struct gpuring_stage stage;
     struct source in, out;
     bool tables; /* of extents */
+    bool keeps;  /* a root's own block stays where it is, in place */
 };
 
 static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
@@ -243,10 +244,7 @@ static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged 
                                  .element = element,
                                  .without = -1};
     found->tables = served->sizes >= GPURING_SIZES_COUNTS;
-    /* In place, a root's own block stays where it is. */
-    if (served->collective == GPURING_COLLECTIVE_GATHER && in_place) {
-        stage->receive.in.end = 0;
-    }
+    found->keeps = served->collective == GPURING_COLLECTIVE_GATHER && in_place;
     if (served->collective == GPURING_COLLECTIVE_SCATTER && at_root &&
         stage->receive.out.end == 0) {
         found->in.without = module->rank;
@@ -271,6 +269,9 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
 
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
+    if (sources->keeps && !sources->out.pack) { /* a packed copy must have it, too */
+        sources->stage.receive.in.end = 0;
+    }
     if (sources->tables || sources->in.pack || sources->out.pack) {
         call->memory = calloc(1, bytes);
         if (call->memory == NULL) {

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What collectives must do, computed by each rank alone; see native.c. */
+#ifndef GPURING_TEST_NATIVE_EXPECT_H
+#define GPURING_TEST_NATIVE_EXPECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "staged.h"
+
+#define NATIVE_ORIGIN 64 /* bytes in front of the buffers, and behind them */
+
+/* The bytes of an element: some pieces; numbers of bytes. */
+struct native_type {
+    const char *name;
+    MPI_Datatype handle;
+    int pieces, at[3], length[3];
+    size_t extent, packed; /* packed: of the pieces */
+};
+
+#define NATIVE_TYPES 5
+extern struct native_type native_types[NATIVE_TYPES]; /* the first two reduce */
+
+/* Blocks that may differ: all equal; none for some ranks; all for the last one. */
+enum native_blocks { NATIVE_EQUAL, NATIVE_SOME, NATIVE_ONE, NATIVE_BLOCKS };
+
+/* One call with all its data, that of all ranks. */
+struct native {
+    const struct native_type *type;
+    struct call calls[PEERS];           /* of each rank */
+    size_t bytes;                       /* of a buffer with what is in front of it and behind it */
+    char *send[PEERS], *receive[PEERS]; /* before the call */
+    char *expected;                     /* this rank's receive buffer behind it */
+};
+
+/* Returns the bytes that a buffer needs at most. */
+size_t native_open(struct native *native);
+void native_close(struct native *native);
+
+bool native_knows(const struct collective *what);
+bool native_reduces(const struct native_type *type);
+bool native_has_lengths(const struct collective *what); /* blocks may differ */
+
+/* A call of `count` elements, or blocks of so many, but for form, communicator and buffers. */
+void native_describe(struct native *native, const struct native_type *type, int count, int root,
+                     enum native_blocks blocks, MPI_Op op);
+/* New data for all ranks. */
+void native_fill(struct native *native, uint64_t seed);
+/* What this rank's receive buffer must be. seen: what it is, for bytes that the call may use as it
+ * likes. */
+void native_expect(struct native *native, const struct collective *what, const char *seen);
+
+#endif

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# Every collective in every form, against results that each rank computes: with the host device, and on
+# device memory of the stand-in driver (test/standin), where nothing of it may be staged.
+# GPURING_NATIVE_SEED repeats a run (the seed is printed), GPURING_NATIVE_EVERY=1 tries all combinations.
+# shellcheck source=test/mpi/lib.sh
+. "${top_srcdir:-.}/test/mpi/lib.sh"
+seed=${GPURING_NATIVE_SEED:-$(date +%s)}
+echo "# GPURING_NATIVE_SEED=$seed repeats this run"
+export OMPI_MCA_coll_gpuring_buffer_size=16k # so that vectors have several windows
+
+native() { # RANKS EVERY TEXT
+    mpi 240 "$1" native -s "$seed" -f "${GPURING_NATIVE_EVERY:-$2}"
+    adopt_as_one "$1 ranks, $3"
+}
+
+# The test itself: with the stock components alone.
+run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/native" -s "$seed" -f 23
+adopt_as_one "3 ranks without the component"
+
+native 1 11 "host device"
+native 2 5 "host device"
+native 3 11 "host device"
+native 4 17 "host device"
+native 5 23 "host device"
+native 8 61 "host device"
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "collectives on device memory"
+    finish
+fi
+use_gpus 2
+native 1 11 "device memory"
+native 2 5 "device memory"
+native 4 29 "device memory"
+finish
