@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The collectives: one line of a table each. */
+/* The collectives: a row of a table each, for all three forms of its calls. */
 #include "gpuring-perf.h"
 
 #include <string.h>
@@ -9,45 +9,80 @@
 #include <mpi-ext.h>
 #endif
 
+/* Persistent calls: MPIX_ in Open MPI 4.1. 5.0 has these of MPI 4.0, as it has sessions, though it
+ * says MPI 3.1. */
+#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#define INIT_CALL(name) MPIX_##name##_init
+#elif MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
+#define INIT_CALL(name) MPI_##name##_init
+#endif
+#if defined(INIT_CALL)
+#define PERSISTENT(...) __VA_ARGS__
+#else
+#define PERSISTENT(...)
+#endif
+
 static MPI_Op op_of(const struct perf_call *call)
 {
     return call->op != NULL ? call->op->mpi : MPI_OP_NULL;
 }
 
-static int run_allreduce(struct perf_call *call)
-{
-    return MPI_Allreduce(call->send, call->recv, call->count, call->type->mpi, op_of(call),
-                         call->comm);
-}
+/* Arguments that several have. */
+#define SENT_TO    call->send, call->recv
+#define SENT       call->send, call->count, call->type->mpi
+#define SENT_V     call->send, call->counts, call->displs, call->type->mpi
+#define RECEIVED   call->recv, call->count, call->type->mpi
+#define RECEIVED_V call->recv, call->counts, call->displs, call->type->mpi
+#define TYPE_OP    call->type->mpi, op_of(call)
+#define ROOT       call->root, call->comm
 
-static int run_iallreduce(struct perf_call *call)
-{
-    int status = MPI_Iallreduce(call->send, call->recv, call->count, call->type->mpi, op_of(call),
-                                call->comm, &call->request);
+/* X(name, Name, shape, arguments): MPI_Name, MPI_Iname and MPI_Name_init. */
+#define COLLECTIVES(X)                                                                          \
+    X(allreduce, Allreduce, REDUCE_ALL, SENT_TO, call->count, TYPE_OP, call->comm)              \
+    X(bcast, Bcast, BCAST, RECEIVED, ROOT)                                                      \
+    X(reduce, Reduce, REDUCE_ROOT, SENT_TO, call->count, TYPE_OP, ROOT)                         \
+    X(scan, Scan, SCAN, SENT_TO, call->count, TYPE_OP, call->comm)                              \
+    X(exscan, Exscan, EXSCAN, SENT_TO, call->count, TYPE_OP, call->comm)                        \
+    X(reduce_scatter_block, Reduce_scatter_block, REDUCE_BLOCK, SENT_TO, call->count, TYPE_OP,  \
+      call->comm)                                                                               \
+    X(reduce_scatter, Reduce_scatter, REDUCE_BLOCK, SENT_TO, call->counts, TYPE_OP, call->comm) \
+    X(allgather, Allgather, GATHER_ALL, SENT, RECEIVED, call->comm)                             \
+    X(allgatherv, Allgatherv, GATHER_ALL, SENT, RECEIVED_V, call->comm)                         \
+    X(gather, Gather, GATHER, SENT, RECEIVED, ROOT)                                             \
+    X(gatherv, Gatherv, GATHER, SENT, RECEIVED_V, ROOT)                                         \
+    X(scatter, Scatter, SCATTER, SENT, RECEIVED, ROOT)                                          \
+    X(scatterv, Scatterv, SCATTER, SENT_V, RECEIVED, ROOT)                                      \
+    X(alltoall, Alltoall, ALLTOALL, SENT, RECEIVED, call->comm)                                 \
+    X(alltoallv, Alltoallv, ALLTOALL, SENT_V, RECEIVED_V, call->comm)                           \
+    X(barrier, Barrier, NO_DATA, call->comm)
 
+static int wait(struct perf_call *call, int status)
+{
     return status == MPI_SUCCESS ? MPI_Wait(&call->request, MPI_STATUS_IGNORE) : status;
 }
 
-/* MPIX_ in Open MPI 4.1. 5.0 has this call of MPI 4.0, as it has sessions, though it says MPI 3.1.
- */
-#if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
-#define ALLREDUCE_INIT MPIX_Allreduce_init
-#elif MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
-#define ALLREDUCE_INIT MPI_Allreduce_init
-#endif
+#define FUNCTIONS(name, Name, shape, ...)                            \
+    static int run_##name(struct perf_call *call)                    \
+    {                                                                \
+        return MPI_##Name(__VA_ARGS__);                              \
+    }                                                                \
+    static int run_i##name(struct perf_call *call)                   \
+    {                                                                \
+        return wait(call, MPI_I##name(__VA_ARGS__, &call->request)); \
+    }
+COLLECTIVES(FUNCTIONS)
 
-#if defined(ALLREDUCE_INIT)
-static int prepare_persistent(struct perf_call *call)
-{
-    return ALLREDUCE_INIT(call->send, call->recv, call->count, call->type->mpi, op_of(call),
-                          call->comm, MPI_INFO_NULL, &call->request);
-}
+#if defined(INIT_CALL)
+#define PREPARE(name, Name, shape, ...)                                     \
+    static int prepare_##name(struct perf_call *call)                       \
+    {                                                                       \
+        return INIT_CALL(Name)(__VA_ARGS__, MPI_INFO_NULL, &call->request); \
+    }
+COLLECTIVES(PREPARE)
 
 static int run_persistent(struct perf_call *call)
 {
-    int status = MPI_Start(&call->request);
-
-    return status == MPI_SUCCESS ? MPI_Wait(&call->request, MPI_STATUS_IGNORE) : status;
+    return wait(call, MPI_Start(&call->request));
 }
 
 static int finish_persistent(struct perf_call *call)
@@ -56,51 +91,12 @@ static int finish_persistent(struct perf_call *call)
 }
 #endif
 
-static int run_bcast(struct perf_call *call)
-{
-    return MPI_Bcast(call->recv, call->count, call->type->mpi, call->root, call->comm);
-}
-
-static int run_reduce(struct perf_call *call)
-{
-    return MPI_Reduce(call->send, call->recv, call->count, call->type->mpi, op_of(call), call->root,
-                      call->comm);
-}
-
-static int run_allgather(struct perf_call *call)
-{
-    return MPI_Allgather(call->send, call->count, call->type->mpi, call->recv, call->count,
-                         call->type->mpi, call->comm);
-}
-
-static int run_reduce_scatter_block(struct perf_call *call)
-{
-    return MPI_Reduce_scatter_block(call->send, call->recv, call->count, call->type->mpi,
-                                    op_of(call), call->comm);
-}
-
-static int run_alltoall(struct perf_call *call)
-{
-    return MPI_Alltoall(call->send, call->count, call->type->mpi, call->recv, call->count,
-                        call->type->mpi, call->comm);
-}
-
-static const struct perf_collective collectives[] = {
-    {"allreduce", PERF_REDUCE_ALL, "MPI_Allreduce", NULL, run_allreduce, NULL},
-    {"iallreduce", PERF_REDUCE_ALL, "MPI_Iallreduce and MPI_Wait", NULL, run_iallreduce, NULL},
-#if defined(ALLREDUCE_INIT)
-    {"allreduce_init", PERF_REDUCE_ALL, "persistent allreduce: MPI_Start and MPI_Wait",
-     prepare_persistent, run_persistent, finish_persistent},
-#endif
-    {"bcast", PERF_BCAST, "MPI_Bcast", NULL, run_bcast, NULL},
-    {"reduce", PERF_REDUCE_ROOT, "MPI_Reduce", NULL, run_reduce, NULL},
-    {"allgather", PERF_GATHER_ALL, "MPI_Allgather; size: what a rank receives", NULL, run_allgather,
-     NULL},
-    {"reduce_scatter_block", PERF_REDUCE_BLOCK,
-     "MPI_Reduce_scatter_block; size: what a rank contributes", NULL, run_reduce_scatter_block,
-     NULL},
-    {"alltoall", PERF_ALLTOALL, "MPI_Alltoall; size: what a rank sends", NULL, run_alltoall, NULL},
-};
+#define ROWS(name, Name, shape, ...)                                                         \
+    {#name, PERF_##shape, run_##name, NULL, run_##name, NULL},                               \
+        {"i" #name, PERF_##shape, run_##name, NULL, run_i##name, NULL},                      \
+        PERSISTENT({#name "_init", PERF_##shape, run_##name, prepare_##name, run_persistent, \
+                    finish_persistent}, )
+static const struct perf_collective collectives[] = {COLLECTIVES(ROWS)};
 
 const struct perf_collective *perf_collective_at(size_t index)
 {
@@ -119,34 +115,61 @@ const struct perf_collective *perf_collective_find(const char *name)
     return NULL;
 }
 
+/* ---- Shapes ---- */
+
+enum factor { ONE, OTHERS, TWICE_OTHERS };
+
+/* Does it reduce; does it send and receive a block for each rank; the bus bandwidth; the size. */
+static const struct {
+    bool reduces, sends_blocks, receives_blocks;
+    enum factor factor;
+    const char *size;
+} shapes[] = {
+    [PERF_REDUCE_ALL] = {true, false, false, TWICE_OTHERS, "of the vector"},
+    [PERF_REDUCE_ROOT] = {true, false, false, ONE, "of the vector"},
+    [PERF_REDUCE_BLOCK] = {true, true, false, OTHERS, "what a rank contributes"},
+    [PERF_SCAN] = {true, false, false, ONE, "of the vector"},
+    [PERF_EXSCAN] = {true, false, false, ONE, "of the vector"},
+    [PERF_BCAST] = {false, false, false, ONE, "of the vector"},
+    [PERF_GATHER_ALL] = {false, false, true, OTHERS, "what a rank receives"},
+    [PERF_GATHER] = {false, false, true, OTHERS, "what the root receives"},
+    [PERF_SCATTER] = {false, true, false, OTHERS, "what the root sends"},
+    [PERF_ALLTOALL] = {false, true, true, OTHERS, "what a rank sends"},
+    [PERF_NO_DATA] = {false, false, false, ONE, "0"},
+};
+
 bool perf_collective_reduces(const struct perf_collective *collective)
 {
-    return collective->shape == PERF_REDUCE_ALL || collective->shape == PERF_REDUCE_ROOT ||
-           collective->shape == PERF_REDUCE_BLOCK;
+    return shapes[collective->shape].reduces;
 }
 
 size_t perf_collective_send_blocks(const struct perf_collective *collective, size_t nranks)
 {
-    return collective->shape == PERF_REDUCE_BLOCK || collective->shape == PERF_ALLTOALL ? nranks
-                                                                                        : 1;
+    return shapes[collective->shape].sends_blocks ? nranks : 1;
 }
 
 size_t perf_collective_recv_blocks(const struct perf_collective *collective, size_t nranks)
 {
-    return collective->shape == PERF_GATHER_ALL || collective->shape == PERF_ALLTOALL ? nranks : 1;
+    return shapes[collective->shape].receives_blocks ? nranks : 1;
+}
+
+const char *perf_collective_size(const struct perf_collective *collective)
+{
+    return shapes[collective->shape].size;
+}
+
+const char *perf_collective_bus_text(const struct perf_collective *collective)
+{
+    static const char *const texts[] = {
+        [ONE] = "1", [OTHERS] = "(n-1)/n", [TWICE_OTHERS] = "2(n-1)/n"};
+
+    return texts[shapes[collective->shape].factor];
 }
 
 double perf_collective_bus_factor(const struct perf_collective *collective, size_t nranks)
 {
     double n = (double) nranks;
+    const double factors[] = {[ONE] = 1, [OTHERS] = (n - 1) / n, [TWICE_OTHERS] = 2 * (n - 1) / n};
 
-    switch (collective->shape) {
-    case PERF_REDUCE_ALL:
-        return 2 * (n - 1) / n;
-    case PERF_REDUCE_ROOT:
-    case PERF_BCAST:
-        return 1;
-    default:
-        return (n - 1) / n;
-    }
+    return factors[shapes[collective->shape].factor];
 }

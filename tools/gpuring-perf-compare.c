@@ -43,8 +43,8 @@ static void print_header(const struct perf_bench *bench)
 {
     int rounds = bench->options->rounds;
 
-    printf("# gpuring-perf --compare: allreduce of %s memory, %d ranks, %d rounds\n",
-           perf_memory_name(), bench->nranks, rounds);
+    printf("# gpuring-perf --compare: %s of %s memory, %d ranks, %d rounds\n",
+           bench->options->collective->name, perf_memory_name(), bench->nranks, rounds);
     printf("# ratio: median over the rounds of previous / as set; above 1, as set is faster\n");
     if (2 * pow(0.5, rounds) <= 1 - PERF_CONFIDENCE) {
         printf("# from .. to: where that lies with %.0f %% confidence, as the rounds differ\n",
@@ -61,7 +61,7 @@ static const char *why_not(int status)
     if (!perf_counters_present()) {
         return "coll/gpuring is not loaded; run with --mca coll_gpuring_priority 90";
     }
-    return status > 0 ? "coll/gpuring does not serve this memory, so there is nothing to compare; "
+    return status > 0 ? "coll/gpuring does not serve this, so there is nothing to compare; "
                         "host memory needs --mca coll_gpuring_priority 90 --mca "
                         "coll_gpuring_device host, GPU memory --memory cuda, and two ranks"
                       : NULL;

@@ -213,11 +213,13 @@ static int64_t fold(enum perf_op_kind kind, int64_t a, int64_t b)
     }
 }
 
-static int64_t reduced(const struct perf_case *what, const struct limits *limits, size_t at)
+/* .. of the first ranks */
+static int64_t reduced(const struct perf_case *what, const struct limits *limits, int ranks,
+                       size_t at)
 {
     int64_t value = contribution(what->op, limits, 0, what->nranks, at);
 
-    for (int rank = 1; rank < what->nranks; rank++) {
+    for (int rank = 1; rank < ranks; rank++) {
         value = fold(what->op->kind, value, contribution(what->op, limits, rank, what->nranks, at));
     }
     return value;
@@ -244,7 +246,10 @@ void perf_data_fill(const struct perf_case *what, void *buffer)
     size_t blocks = perf_collective_send_blocks(what->collective, (size_t) what->nranks);
     size_t first = 0;
 
-    if (what->collective->shape == PERF_GATHER_ALL && what->in_place) {
+    enum perf_shape shape = what->collective->shape;
+
+    if (what->in_place &&
+        (shape == PERF_GATHER_ALL || (shape == PERF_GATHER && what->rank == what->root))) {
         first = what->count * (size_t) what->rank; /* the own block of the receive buffer */
     }
     for (size_t block = 0; block < blocks; block++) {
@@ -255,8 +260,9 @@ void perf_data_fill(const struct perf_case *what, void *buffer)
             if (what->op != NULL) {
                 value = contribution(what->op, &limits, what->rank, what->nranks, at);
             } else {
-                value = moved(what, what->rank,
-                              what->collective->shape == PERF_ALLTOALL ? (int) block : 0, i);
+                bool differ = shape == PERF_ALLTOALL || shape == PERF_SCATTER;
+
+                value = moved(what, what->rank, differ ? (int) block : 0, i);
             }
             what->type->store(buffer, first + at, value);
         }
@@ -276,15 +282,38 @@ static int64_t expected(const struct perf_case *what, const struct limits *limit
     switch (what->collective->shape) {
     case PERF_REDUCE_ALL:
     case PERF_REDUCE_ROOT:
-        return reduced(what, limits, at);
+        return reduced(what, limits, what->nranks, at);
     case PERF_REDUCE_BLOCK:
-        return reduced(what, limits, (size_t) what->rank * what->count + at);
+        return reduced(what, limits, what->nranks, (size_t) what->rank * what->count + at);
+    case PERF_SCAN:
+        return reduced(what, limits, what->rank + 1, at);
+    case PERF_EXSCAN:
+        return reduced(what, limits, what->rank, at);
     case PERF_BCAST:
         return moved(what, what->root, 0, at);
+    case PERF_SCATTER:
+        return moved(what, what->root, what->rank, at);
+    case PERF_GATHER:
     case PERF_GATHER_ALL:
         return moved(what, (int) block, 0, i);
     default:
         return moved(what, (int) block, what->rank, i);
+    }
+}
+
+/* Does this rank's receive buffer get a result? */
+static bool receives(const struct perf_case *what)
+{
+    switch (what->collective->shape) {
+    case PERF_REDUCE_ROOT:
+    case PERF_GATHER:
+        return what->rank == what->root;
+    case PERF_SCATTER:
+        return what->rank != what->root || !what->in_place;
+    case PERF_EXSCAN:
+        return what->rank > 0;
+    default:
+        return true;
     }
 }
 
@@ -295,7 +324,7 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
         what->count * perf_collective_recv_blocks(what->collective, (size_t) what->nranks);
     size_t wrong = 0;
 
-    if (what->collective->shape == PERF_REDUCE_ROOT && what->rank != what->root) {
+    if (!receives(what)) {
         return 0;
     }
     for (size_t at = 0; at < elements; at++) {

@@ -38,7 +38,7 @@ static const char usage[] =
     "  -i, --step BYTES        from size to size, add BYTES instead\n"
     "  -d, --type LIST         types, comma separated, or all (default: float)\n"
     "  -o, --op LIST           operations, comma separated, or all (default: sum)\n"
-    "  -r, --root RANK         root of bcast and reduce (default: 0)\n"
+    "  -r, --root RANK         root of collectives that have one (default: 0)\n"
     "  -n, --iterations N      timed calls per size (default: 10 to 1000 by size)\n"
     "  -w, --warmup N          calls before them (default: 5)\n"
     "      --settle MS         calls for so long before the first size (default: 200)\n"
@@ -57,7 +57,7 @@ static const char usage[] =
     "  -h, --help              this text\n"
     "  -V, --version           the version\n"
     "\n"
-    "Collectives:\n";
+    "Collectives, the size, and the factor from algbw to busbw for n ranks:\n";
 
 static void print_help(void)
 {
@@ -67,9 +67,15 @@ static void print_help(void)
 
     fputs(usage, stdout);
     for (size_t i = 0; (collective = perf_collective_at(i)) != NULL; i++) {
-        printf("  %-22s  %s\n", collective->name, collective->what);
+        if (collective->run == collective->blocking) {
+            printf("  %-22s  %-24s  %s\n", collective->name, perf_collective_size(collective),
+                   perf_collective_bus_text(collective));
+        }
     }
-    fputs("Types:", stdout);
+    fputs("and non-blocking ones (iallreduce, ...) and persistent ones (allreduce_init, ...) of "
+          "all.\n"
+          "Types:",
+          stdout);
     for (size_t i = 0; (type = perf_type_at(i)) != NULL; i++) {
         printf(" %s", type->name);
     }
@@ -353,14 +359,17 @@ static int check_together(const struct perf_options *options)
         perf_message("[bad-option] --begin is above --end");
         return -1;
     }
-    if (options->in_place && options->collective->shape == PERF_BCAST) {
-        perf_message("[bad-option] --in-place: MPI_Bcast has one buffer anyway");
+    if (options->in_place &&
+        (options->collective->shape == PERF_BCAST || options->collective->shape == PERF_NO_DATA)) {
+        perf_message("[bad-option] --in-place: %s does not have it", options->collective->name);
         return -1;
     }
-    if (turns != NULL && (strcmp(options->collective->name, "allreduce") != 0 ||
-                          options->ntypes != 1 || options->nops != 1)) {
-        perf_message("[option-conflict] %s measures allreduce, with one type and one operation",
-                     turns);
+    if (turns != NULL && (options->ntypes != 1 || options->nops != 1)) {
+        perf_message("[option-conflict] %s measures one type and one operation", turns);
+        return -1;
+    }
+    if (options->tune != NULL && strcmp(options->collective->name, "allreduce") != 0) {
+        perf_message("[option-conflict] --tuning measures allreduce");
         return -1;
     }
     if (options->rounds > PERF_MAX_ROUNDS) {
@@ -413,6 +422,9 @@ int perf_options_parse(int argc, char **argv, bool speaker, struct perf_options 
     if (status == 0 && optind < argc) {
         perf_message("[bad-option] '%s' is not an option (see --help)", argv[optind]);
         status = -1;
+    }
+    if (status == 0 && options->collective->shape == PERF_NO_DATA) {
+        options->min_bytes = options->max_bytes = 0;
     }
     if (status == 0) {
         status = check_together(options);

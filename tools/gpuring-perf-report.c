@@ -58,7 +58,10 @@ void perf_report_served(const struct perf_counts *counts, char *text, size_t roo
     uint64_t fallbacks = count_of(counts, PERF_COUNTER_fallbacks);
 
     if (calls == 0) {
-        snprintf(text, room, "%s", fallbacks > 0 ? "other (fallback)" : "other");
+        snprintf(text, room, "other%s",
+                 count_of(counts, PERF_COUNTER_staged) > 0 ? " (staged)"
+                 : fallbacks > 0                           ? " (fallback)"
+                                                           : "");
         return;
     }
     list_served(counts, algorithms, algorithm_names, GPURING_ALGORITHM_COUNT, algorithm,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Variants of MPI_Allreduce, measured in turns in one job.
+ * Variants of serving a collective, measured in turns in one job.
  *
  * A copy of the world for each variant: parameters count when a communicator is wired up, so it is
  * made while coll_gpuring_algorithm and _protocol are set to the variant's. At each size all take
@@ -9,7 +9,6 @@
  */
 #include "gpuring-perf.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,8 @@ static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
     return (struct perf_case){
         .collective = options->collective,
         .type = options->types[0],
-        .op = options->ops[0],
+        .op = perf_collective_reduces(options->collective) ? options->ops[0] : NULL,
+        .root = options->root,
         .count = perf_bench_count(bench, options->types[0], bytes),
         .rank = bench->rank,
         .nranks = bench->nranks,
@@ -58,15 +58,26 @@ static bool served(const struct perf_variant *variant)
            counts[by_protocol[variant->protocol - 1]] == 1;
 }
 
-/* A call whose result is checked, on the variant's communicator. */
-static int call_checked(struct perf_bench *bench, struct perf_variant *variant,
-                        const struct perf_case *what, long long *wrong)
+static int call_end(struct perf_variant *variant, const struct perf_case *what)
 {
-    struct perf_call call = perf_bench_call(bench, what);
+    return what->collective->finish == NULL ||
+                   what->collective->finish(&variant->call) == MPI_SUCCESS
+               ? 0
+               : -1;
+}
+
+/* Prepare calls on the variant's communicator, and one whose result is checked. */
+static int call_begin(struct perf_bench *bench, struct perf_variant *variant,
+                      const struct perf_case *what, long long *wrong)
+{
     struct perf_counts before, after;
 
-    call.comm = variant->comm;
-    if (perf_counters_read(&before) != 0 || perf_bench_checked(bench, what, &call, wrong) != 0 ||
+    variant->call = perf_bench_call(bench, what);
+    variant->call.comm = variant->comm;
+    if (perf_counters_read(&before) != 0 ||
+        (what->collective->prepare != NULL &&
+         what->collective->prepare(&variant->call) != MPI_SUCCESS) ||
+        perf_bench_checked(bench, what, &variant->call, wrong) != 0 ||
         perf_counters_read(&after) != 0) {
         return -1;
     }
@@ -89,6 +100,7 @@ static int set_parameters(const struct perf_variant *variant)
 static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
 {
     struct perf_case what = case_of(bench, 1);
+    struct perf_call first = perf_bench_call(bench, &what);
     long long wrong = 0;
 
     if (!perf_all_well(set_parameters(variant) == 0) ||
@@ -96,7 +108,9 @@ static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
         return -1;
     }
     MPI_Comm_set_errhandler(variant->comm, MPI_ERRORS_RETURN);
-    if (call_checked(bench, variant, &what, &wrong) != 0) {
+    first.comm = variant->comm;
+    if (perf_bench_connect(&what, &first) != 0 || call_begin(bench, variant, &what, &wrong) != 0 ||
+        call_end(variant, &what) != 0) {
         return -1;
     }
     if (perf_all_well(wrong == 0 && served(variant))) {
@@ -141,19 +155,17 @@ void perf_variants_close(struct perf_variants *set)
 /* ---- Measuring ---- */
 
 /* Calls of a variant: the slowest rank's microseconds a call, on rank 0. */
-static int time_calls(const struct perf_variant *variant, struct perf_call *call, int calls,
-                      double *time)
+static int time_calls(const struct perf_collective *collective, struct perf_variant *variant,
+                      int calls, double *time)
 {
     double start, mean;
 
-    call->comm = variant->comm;
     if (MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS) {
         return -1;
     }
     start = MPI_Wtime();
     for (int i = 0; i < calls; i++) {
-        if (MPI_Allreduce(call->send, call->recv, call->count, call->type->mpi, call->op->mpi,
-                          call->comm) != MPI_SUCCESS) {
+        if (collective->run(&variant->call) != MPI_SUCCESS) {
             return -1;
         }
     }
@@ -162,19 +174,19 @@ static int time_calls(const struct perf_variant *variant, struct perf_call *call
                                                                                              : -1;
 }
 
-/* Check each variant's results, and find how many calls fill its time. */
-static int check_all(struct perf_variants *set, const struct perf_case *what,
-                     struct perf_call *call, int *calls)
+/* Prepare each variant, check its results, and find how many calls fill its time. */
+static int begin_all(struct perf_variants *set, const struct perf_case *what, int *calls)
 {
-    int most = perf_iterations(set->bench->options, what->count * what->type->bytes);
+    int most = perf_iterations(set->bench->options,
+                               what->count * what->type->bytes * perf_bench_blocks(set->bench));
 
     for (int v = 0; v < set->count; v++) {
         long long wrong = 0, all = 0;
         double once = 0;
 
-        if (call_checked(set->bench, &set->at[v], what, &wrong) != 0 ||
+        if (call_begin(set->bench, &set->at[v], what, &wrong) != 0 ||
             MPI_Allreduce(&wrong, &all, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS ||
-            time_calls(&set->at[v], call, 1, &once) != 0) {
+            time_calls(what->collective, &set->at[v], 1, &once) != 0) {
             return -1;
         }
         set->bench->wrong += all;
@@ -206,10 +218,10 @@ static int leave_out(struct perf_variants *set)
 
 static int measure_rounds(struct perf_variants *set, const struct perf_case *what)
 {
-    struct perf_call call = perf_bench_call(set->bench, what);
+    const struct perf_collective *collective = what->collective;
     int calls[PERF_MAX_VARIANTS], n = set->count;
 
-    if (check_all(set, what, &call, calls) != 0) {
+    if (begin_all(set, what, calls) != 0) {
         return -1;
     }
     for (int v = 0; v < n; v++) {
@@ -222,12 +234,17 @@ static int measure_rounds(struct perf_variants *set, const struct perf_case *wha
             double warm;
 
             if (variant->active &&
-                (time_calls(variant, &call, 1 + calls[v] / 10, &warm) != 0 ||
-                 time_calls(variant, &call, calls[v], &variant->times[round]) != 0)) {
+                (time_calls(collective, variant, 1 + calls[v] / 10, &warm) != 0 ||
+                 time_calls(collective, variant, calls[v], &variant->times[round]) != 0)) {
                 return -1;
             }
         }
         if (round == 0 && leave_out(set) != 0) {
+            return -1;
+        }
+    }
+    for (int v = 0; v < n; v++) {
+        if (call_end(&set->at[v], what) != 0) {
             return -1;
         }
     }
@@ -246,14 +263,14 @@ int perf_variants_sweep(struct perf_variants *set, perf_variants_fn *report, voi
     for (size_t size = options->min_bytes; size <= options->max_bytes && sizes < PERF_MAX_SIZES;
          size = perf_next_size(options, size)) {
         struct perf_case what = case_of(set->bench, size);
-        size_t bytes = what.count * what.type->bytes;
+        size_t bytes = what.count * what.type->bytes * perf_bench_blocks(set->bench);
 
         if (bytes == before) { /* less than an element more */
             continue;
         }
         before = bytes;
         sizes++;
-        if (what.count > INT_MAX || measure_rounds(set, &what) != 0) {
+        if (!perf_bench_countable(set->bench, what.count) || measure_rounds(set, &what) != 0) {
             perf_message("rank %d: a call of %zu bytes failed", set->bench->rank, size);
             return -1;
         }

@@ -33,19 +33,7 @@ int perf_iterations(const struct perf_options *options, size_t bytes)
     return bytes <= 4096 ? 1000 : bytes <= 262144 ? 200 : bytes <= 4194304 ? 50 : 10;
 }
 
-/* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
-size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes)
-{
-    const struct perf_collective *collective = bench->options->collective;
-    size_t nranks = (size_t) bench->nranks;
-    size_t send = perf_collective_send_blocks(collective, nranks);
-    size_t recv = perf_collective_recv_blocks(collective, nranks);
-    size_t count = bytes / type->bytes / (send > recv ? send : recv);
-
-    return count == 0 && bytes > 0 ? 1 : count;
-}
-
-static size_t blocks(const struct perf_bench *bench)
+size_t perf_bench_blocks(const struct perf_bench *bench)
 {
     size_t send = perf_collective_send_blocks(bench->options->collective, (size_t) bench->nranks);
     size_t recv = perf_collective_recv_blocks(bench->options->collective, (size_t) bench->nranks);
@@ -53,20 +41,40 @@ static size_t blocks(const struct perf_bench *bench)
     return send > recv ? send : recv;
 }
 
+bool perf_bench_countable(const struct perf_bench *bench, size_t count)
+{
+    size_t all = count * perf_bench_blocks(bench);
+
+    if (all > INT_MAX) {
+        perf_message("%zu elements are more than an int counts: MPI takes no larger size", all);
+    }
+    return all <= INT_MAX;
+}
+
+/* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
+size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes)
+{
+    size_t count = bytes / type->bytes / perf_bench_blocks(bench);
+
+    return count == 0 && bytes > 0 ? 1 : count;
+}
+
 /* Where the call takes its input from, and its arguments. */
 static const void *input_of(const struct perf_bench *bench, const struct perf_case *what)
 {
-    bool one_buffer = what->collective->shape == PERF_BCAST ||
-                      (what->in_place &&
-                       (what->collective->shape != PERF_REDUCE_ROOT || bench->rank == what->root));
+    enum perf_shape shape = what->collective->shape;
+    bool root_alone = shape == PERF_REDUCE_ROOT || shape == PERF_GATHER;
+    bool one_buffer = shape == PERF_BCAST || (what->in_place && shape != PERF_SCATTER &&
+                                              (!root_alone || bench->rank == what->root));
 
     return one_buffer ? bench->recv : bench->send;
 }
 
 static int fill(struct perf_bench *bench, const struct perf_case *what)
 {
-    size_t bytes = what->count * what->type->bytes * blocks(bench);
-    bool contributes = what->collective->shape != PERF_BCAST || bench->rank == what->root;
+    size_t bytes = what->count * what->type->bytes * perf_bench_blocks(bench);
+    enum perf_shape shape = what->collective->shape;
+    bool contributes = (shape != PERF_BCAST && shape != PERF_SCATTER) || bench->rank == what->root;
     int status;
 
     perf_data_poison(bench->host, bytes);
@@ -181,17 +189,30 @@ static int gather(struct perf_bench *bench, struct perf_row *row, double mean, l
 struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_case *what)
 {
     bool one_buffer = input_of(bench, what) == bench->recv;
+    bool keeps =
+        what->in_place && what->collective->shape == PERF_SCATTER && bench->rank == what->root;
 
+    for (int r = 0; r < bench->nranks; r++) {
+        bench->counts[r] = (int) what->count;
+        bench->displs[r] = r * (int) what->count;
+    }
     return (struct perf_call){
         .send = one_buffer ? MPI_IN_PLACE : bench->send,
-        .recv = bench->recv,
+        .recv = keeps ? MPI_IN_PLACE : bench->recv,
         .count = (int) what->count,
+        .counts = bench->counts,
+        .displs = bench->displs,
         .type = what->type,
         .op = what->op,
         .root = what->root,
         .comm = MPI_COMM_WORLD,
         .request = MPI_REQUEST_NULL,
     };
+}
+
+int perf_bench_connect(const struct perf_case *what, struct perf_call *call)
+{
+    return what->collective->blocking(call) == MPI_SUCCESS ? 0 : -1;
 }
 
 /*
@@ -227,6 +248,9 @@ static int measure(struct perf_bench *bench, const struct perf_case *what, size_
     double mean = 0;
     int status = 0;
 
+    if (!bench->settled && perf_bench_connect(what, &call) != 0) {
+        return -1;
+    }
     if (what->collective->prepare != NULL && what->collective->prepare(&call) != MPI_SUCCESS) {
         perf_message("%s cannot be prepared", what->collective->name);
         return -1;
@@ -289,12 +313,8 @@ static int sweep(struct perf_bench *bench, const struct perf_type *type, const s
             .in_place = options->in_place,
         };
 
-        if (what.count > INT_MAX) {
-            perf_message("%zu elements are more than an int counts: MPI takes no larger size",
-                         what.count);
-            return -1;
-        }
-        if (measure(bench, &what, what.count * type->bytes * blocks(bench)) != 0) {
+        if (!perf_bench_countable(bench, what.count) ||
+            measure(bench, &what, what.count * type->bytes * perf_bench_blocks(bench)) != 0) {
             return -1;
         }
     }
@@ -346,7 +366,7 @@ static bool bench_open(struct perf_bench *bench)
     for (size_t t = 0; t < options->ntypes; t++) { /* the smallest size has an element a block */
         least = options->types[t]->bytes > least ? options->types[t]->bytes : least;
     }
-    least *= blocks(bench);
+    least *= perf_bench_blocks(bench);
     size_t room = options->max_bytes > least ? options->max_bytes : least;
 
     bench->max_iterations = perf_iterations(options, 0);
@@ -356,9 +376,12 @@ static bool bench_open(struct perf_bench *bench)
     bench->send = perf_memory_alloc(room);
     bench->recv = perf_memory_alloc(room);
     bench->host = malloc(room);
+    bench->counts = calloc((size_t) bench->nranks, sizeof *bench->counts);
+    bench->displs = calloc((size_t) bench->nranks, sizeof *bench->displs);
     bench->times = calloc((size_t) bench->max_iterations, sizeof *bench->times);
     bench->slowest = calloc((size_t) bench->max_iterations, sizeof *bench->slowest);
-    if (bench->send == NULL || bench->recv == NULL || bench->host == NULL || bench->times == NULL ||
+    if (bench->send == NULL || bench->recv == NULL || bench->host == NULL ||
+        bench->counts == NULL || bench->displs == NULL || bench->times == NULL ||
         bench->slowest == NULL) {
         perf_message(
             "[no-memory] rank %d: out of memory for buffers of %zu bytes; try a smaller --end",
@@ -383,6 +406,8 @@ static int bench_close(struct perf_bench *bench)
     perf_memory_free(bench->send);
     perf_memory_free(bench->recv);
     free(bench->host);
+    free(bench->counts);
+    free(bench->displs);
     free(bench->times);
     free(bench->slowest);
     perf_memory_close();

@@ -74,9 +74,14 @@ enum perf_shape {
     PERF_REDUCE_ALL, /* every rank: fold of all ranks' vectors */
     PERF_REDUCE_ROOT,
     PERF_REDUCE_BLOCK, /* rank r: block r of the fold */
+    PERF_SCAN,         /* rank r: fold of the vectors of ranks 0 to r */
+    PERF_EXSCAN,       /* .. to r - 1 */
     PERF_BCAST,
     PERF_GATHER_ALL,
+    PERF_GATHER,
+    PERF_SCATTER,
     PERF_ALLTOALL,
+    PERF_NO_DATA,
 };
 
 /* One call, prepared. With several ranks in a block-wise collective, count is that of a block. */
@@ -84,6 +89,7 @@ struct perf_call {
     const void *send; /* MPI_IN_PLACE where asked */
     void *recv;
     int count;
+    const int *counts, *displs; /* the same of each block, and where they begin */
     const struct perf_type *type;
     const struct perf_op *op; /* NULL: the collective does not reduce */
     int root;
@@ -94,8 +100,8 @@ struct perf_call {
 struct perf_collective {
     const char *name;
     enum perf_shape shape;
-    const char *what;                       /* for --help */
-    int (*prepare)(struct perf_call *call); /* NULL: nothing to do */
+    int (*blocking)(struct perf_call *call); /* the blocking form of this collective */
+    int (*prepare)(struct perf_call *call);  /* NULL: nothing to do */
     int (*run)(struct perf_call *call);
     int (*finish)(struct perf_call *call);
 };
@@ -108,8 +114,13 @@ bool perf_collective_reduces(const struct perf_collective *collective);
 size_t perf_collective_send_blocks(const struct perf_collective *collective, size_t nranks);
 size_t perf_collective_recv_blocks(const struct perf_collective *collective, size_t nranks);
 
+/* What the size column counts. */
+const char *perf_collective_size(const struct perf_collective *collective);
+
 /* busbw / algbw. Source: the bytes that the busiest link must carry, per byte of the size column;
- * the formulas are those of nccl-tests, so that figures can be compared. */
+ * the formulas are those of nccl-tests, so that figures can be compared; scans, which it does not
+ * have, count as a chain. */
+const char *perf_collective_bus_text(const struct perf_collective *collective);
 double perf_collective_bus_factor(const struct perf_collective *collective, size_t nranks);
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -181,6 +192,7 @@ size_t perf_data_check(const struct perf_case *what, const void *buffer, size_t 
 #define PERF_COUNTERS(X)                             \
     X(calls)                                         \
     X(fallbacks)                                     \
+    X(staged)                                        \
     X(bytes)                                         \
     GPURING_ALGORITHMS(PERF_COUNTER_OF_ALGORITHM, X) \
     X(calls_simple)                                  \
@@ -246,7 +258,8 @@ struct perf_bench {
     struct perf_report *report; /* rank 0, without --tuning and --compare */
     int rank, nranks, local_rank;
     void *send, *recv; /* of options->memory */
-    void *host;        /* staging: the larger of both */
+    int *counts, *displs;
+    void *host; /* staging: the larger of both */
     double *times, *slowest;
     int max_iterations;
     bool settled; /* the calls before the first size are done */
@@ -255,11 +268,17 @@ struct perf_bench {
 
 /* Everyone learns whether someone failed. */
 bool perf_all_well(bool well);
+/* Blocks that the larger buffer has. */
+size_t perf_bench_blocks(const struct perf_bench *bench);
 /* Elements of a block so that the whole is at most `bytes`; at least 1 if bytes is not 0. */
 size_t perf_bench_count(const struct perf_bench *bench, const struct perf_type *type, size_t bytes);
+/* Can MPI's ints count the elements of all blocks? Else with a message. */
+bool perf_bench_countable(const struct perf_bench *bench, size_t count);
 size_t perf_next_size(const struct perf_options *options, size_t bytes);
 int perf_iterations(const struct perf_options *options, size_t bytes);
 struct perf_call perf_bench_call(struct perf_bench *bench, const struct perf_case *what);
+/* A blocking call, with which ranks connect: non-blocking ones before it may be delegated. */
+int perf_bench_connect(const struct perf_case *what, struct perf_call *call);
 /* Fill, call, and check; *wrong grows by this rank's wrong elements. */
 int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
                        struct perf_call *call, long long *wrong);
@@ -271,11 +290,12 @@ int perf_bench_checked(struct perf_bench *bench, const struct perf_case *what,
 #define PERF_VARIANT_AS_SET (-1)
 #define PERF_CONFIDENCE     0.95
 
-/* A way to serve allreduce. Add what is as set first: the others set parameters. */
+/* A way to serve the collective. Add what is as set first: the others set parameters. */
 struct perf_variant {
     int algorithm, protocol; /* enum gpuring_param_algorithm, PERF_VARIANT_AS_SET; .._protocol */
     const char *algorithm_name, *protocol_name;
     MPI_Comm comm;
+    struct perf_call call;     /* of the size that is measured */
     bool active;               /* measured in all rounds, not in the first one alone */
     struct perf_counts served; /* by this rank: one call of the last size */
     double *times;             /* microseconds a call of the slowest rank, a round each; rank 0 */

@@ -4,8 +4,9 @@
 #
 # compare.sh BUILD FOLDER [RANKS [gpuring-perf options...]]: stock Open MPI and coll/gpuring (host
 # device) in turn on this machine, several rounds interleaved, so that a change of the machine's
-# load hits all alike. Writes to FOLDER: the JSON of every run, table.md (medians over the rounds and
-# ratios, for doc/results) and, if gnuplot is there, compare.svg and compare.png.
+# load hits all alike. Writes to FOLDER: the JSON of every run, table.md (for doc/results: medians over
+# the rounds, with BASE the least of them, and ratios) and, if gnuplot is there, compare.svg and
+# compare.png.
 #
 #   ROUNDS      rounds (default: 5)
 #   STOCK       stock components to try, each alone at top priority; the best of them at each size

@@ -23,15 +23,25 @@ all_right() { [ "$status" -eq 0 ] && says '; wrong elements: 0$' && [ "$(rows)" 
 perf 2 "" --help
 check "--help: status 0, printed once" \
     test "$status" -eq 0 -a "$(grep -c '^Usage: ' "$work/out")" -eq 1
-collectives=$(sed -n '/^Collectives:/,/^Types:/s/^  \([a-z_]*\) .*/\1/p' "$work/out")
-check "--help names the collectives" test "$(echo "$collectives" | wc -w)" -ge 7
-for collective in $collectives; do
-    for place in "" -p; do
-        [ "$collective$place" != bcast-p ] || continue
-        # shellcheck disable=SC2086
-        perf 3 "$ours" -c "$collective" $place -d all -o all -b 0 -e 3000 -f 60 -r 1 $quick
-        check "$collective $place: all types and operations, sizes from 0 on" all_right 36
-    done
+collectives=$(sed -n '/^Collectives, /,/^and/s/^  \([a-z_]*\) .*/\1/p' "$work/out")
+check "--help names the collectives" test "$(echo "$collectives" | wc -w)" -eq 16
+measured() { # RANKS ROWS COLLECTIVE ARGS...
+    ranks=$1 wanted=$2
+    shift 2
+    # shellcheck disable=SC2086
+    perf "$ranks" "$ours" -b 0 -e 3000 -f 60 -r 1 $quick -c "$@"
+    check "$*: sizes from 0 on" all_right "$wanted"
+}
+swap=
+for collective in $collectives; do # in place: one of the other forms
+    first=i$collective second=${collective}_init rows=36
+    [ -n "$swap" ] && swap= || swap=yes
+    [ -n "$swap" ] || { first=$second && second=i$collective; }
+    case $collective in barrier) rows=1 place= ;; bcast) place= ;; *) place=-p ;; esac
+    measured 3 "$rows" "$collective" -d all -o all
+    # shellcheck disable=SC2086
+    measured 2 $((rows / 7 + 1)) "$first" -d int8,double,complex_double -o sum $place
+    [ -n "$place" ] || measured 2 $((rows / 7 + 1)) "$second" -d double,complex_double -o prod
 done
 # shellcheck disable=SC2086
 perf 2 "" -c allreduce -d all -o all -b 64 -e 64 $quick
@@ -90,7 +100,7 @@ refused() { # PATTERN ARGS...
     check "refused: $* ($pattern)" \
         test "$status" -eq 2 -a "$(grep -Ec -- "^gpuring-perf: $pattern" "$work/out")" -eq 1
 }
-refused '\[bad-option\] --collective gather:' -c gather
+refused '\[bad-option\] --collective gathers:' -c gathers
 refused '\[bad-option\] --begin 1T:' -b 1T
 refused '\[bad-option\] --end -4:' -e -4
 refused '\[bad-option\] --begin is above --end' -b 1M
@@ -103,7 +113,8 @@ refused '\[bad-option\] --root 1:' -c bcast -r 1
 refused '\[bad-option\] --iterations 0:' -n 0
 refused '\[bad-option\] --warmup many:' -w many
 refused '\[bad-option\] --memory disk:' -m disk
-refused '\[bad-option\] --in-place: MPI_Bcast' -c bcast -p
+refused '\[bad-option\] --in-place: bcast' -c bcast -p
+refused '\[bad-option\] --in-place: barrier' -c barrier -p
 refused "\[bad-option\] '64'" 64
 refused '\[bad-option\] try --help' --nonsense
 refused '\[cannot-write\] .*/nowhere/x.json: No such file' -j "$work/nowhere/x.json"

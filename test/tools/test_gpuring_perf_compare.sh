@@ -43,8 +43,6 @@ compare 2 "--mca coll_gpuring_algorithm previous" --rounds 3
 check "left to the previous component: it is compared with itself" \
     test "$(rows '$7 == "other" && $8 == "(fallback)"')" -eq 4
 
-compare 2 "" -c bcast
-refused '\[option-conflict\] --compare' "another collective"
 compare 2 "" -d float,double
 refused '\[option-conflict\] --compare' "several types"
 compare 2 "" -j "$work/json"
