@@ -180,7 +180,7 @@ static struct gpuring_select_config config_of(int nranks, int nnodes)
         .offered = {[GPURING_ALGORITHM_RING] = true,
                     [GPURING_ALGORITHM_TREE] = true,
                     [GPURING_ALGORITHM_DIRECT] = nranks <= 16},
-        .slot_bytes = {131072, 16384, 16384},
+        .slot_bytes = {[0 ... GPURING_ALGORITHM_COUNT - 1] = {131072, 16384, 16384}},
     };
 }
 
@@ -219,7 +219,7 @@ static void parameters_win_where_they_can(void **state)
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL128);
     config.algorithm = GPURING_ALGORITHM_TREE;
-    config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
+    config.slot_bytes[GPURING_ALGORITHM_TREE][GPURING_PROTOCOL_LL128] = 0;
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
@@ -322,7 +322,7 @@ static void chunks_fit_their_slots(void **state)
             assert_true(choice.chunk > 0);
             assert_int_equal(choice.chunk % gpuring_chunk_align(size), 0);
             assert_true((choice.slice > 0 ? choice.slice : choice.chunk) * size <=
-                        config.slot_bytes[choice.protocol]);
+                        config.slot_bytes[choice.algorithm][choice.protocol]);
             assert_true(choice.slice == 0 || choice.chunk <= GPURING_SLICES * choice.slice);
             assert_true(limit == 0 || choice.chunk * size <= (limit < 128 ? 128 : limit));
         }

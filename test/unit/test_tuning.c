@@ -344,7 +344,7 @@ static struct gpuring_select_config config_of(const struct gpuring_tuned *tuned)
         .nnodes = 1,
         .host = true,
         .offered = {true, true, true, false},
-        .slot_bytes = {131072, 16384, 16384},
+        .slot_bytes = {[0 ... GPURING_ALGORITHM_COUNT - 1] = {131072, 16384, 16384}},
         .tuned = tuned,
         .model = {.known = true},
     };

@@ -9,6 +9,12 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+/*
+ * With LL all lanes of a direct exchange together hold LL_ROUND bytes of data in a slot each, so
+ * that a call of so much is one round.
+ */
+#define LL_ROUND (32 << 10)
+
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
@@ -59,12 +65,42 @@ static uint64_t patience(const struct gpuring_engine_config *config, bool host)
                                          : PATIENCE_SHARED_US);
 }
 
+/*
+ * Room of the slots. Inside a node of GPUs an algorithm has the less of it the more connections its
+ * lanes have, for they share the links: rings what coll_gpuring_buffer_size says, trees with their
+ * four connections a half of that, exchanges with all ranks a quarter, which is still twice what a
+ * connection has under way (450 GB/s among 7 peers of 8 lanes, 4 us). LL128 has none where it is
+ * not to be used.
+ */
+static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm)
+{
+    const struct gpuring_select_config *config = &engine->choice_config;
+    uint64_t *slots = engine->choice_config.slot_bytes[algorithm];
+    uint64_t bytes = engine->buffer_bytes / GPURING_ENGINE_SLOTS, lanes, lines;
+
+    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    if (!config->host && config->nnodes == 1) {
+        bool exchange =
+            algorithm == GPURING_ALGORITHM_DIRECT || algorithm == GPURING_ALGORITHM_TWO_SHOT;
+
+        bytes /= exchange ? 4 : algorithm == GPURING_ALGORITHM_TREE ? 2 : 1;
+        lanes = config->channels[algorithm] > 0 ? config->channels[algorithm] : 1;
+        lines = (2 * LL_ROUND / lanes + 127) / 128 * 128;
+        if (algorithm == GPURING_ALGORITHM_DIRECT && lines > GPURING_ENGINE_FLAGGED_SLOT_BYTES) {
+            slots[GPURING_PROTOCOL_LL] = lines;
+        }
+        if (!config->model.known || !(config->model.ll128 & 1u << algorithm)) {
+            slots[GPURING_PROTOCOL_LL128] = 0;
+        }
+    }
+    slots[GPURING_PROTOCOL_SIMPLE] = bytes >= 128 ? bytes / 128 * 128 : 128;
+}
+
 int gpuring_engine_create(const struct gpuring_engine_config *config,
                           const struct gpuring_device_ops *device_ops,
                           struct gpuring_device *device, struct gpuring_engine **engine)
 {
     struct gpuring_engine *created = calloc(1, sizeof *created);
-    uint64_t *slots;
     int status;
 
     if (created == NULL) {
@@ -92,14 +128,13 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     }
     created->choice_config = config->select;
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
-    slots = created->choice_config.slot_bytes;
-    slots[GPURING_PROTOCOL_SIMPLE] = config->buffer_bytes / GPURING_ENGINE_SLOTS / 128 * 128;
-    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    created->buffer_bytes = config->buffer_bytes;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
         created->choice_config.offered[i] = plan != NULL;
         created->choice_config.channels[i] = plan != NULL ? gpuring_plan_channels(plan) : 0;
+        size_slots(created, (enum gpuring_algorithm) i);
         for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
             created->choice_config.others[c] |=
                 gpuring_programs_offer(created, (enum gpuring_collective) c,
@@ -116,17 +151,27 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
                              const struct gpuring_transport_config *transport)
 {
     const struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT];
+    struct gpuring_fifo_config local[GPURING_ALGORITHM_COUNT];
     struct gpuring_transport_config config = *transport;
     int nplans = 0;
 
+    config.fifo = (struct gpuring_fifo_config){.nslots = GPURING_ENGINE_SLOTS};
+
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (engine->base[i].plan != NULL) {
+            const uint64_t *slots = engine->choice_config.slot_bytes[i];
+
+            local[nplans].nslots = GPURING_ENGINE_SLOTS;
+            memcpy(local[nplans].slot_bytes, slots, sizeof local[nplans].slot_bytes);
+            for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+                config.fifo.slot_bytes[p] =
+                    slots[p] > config.fifo.slot_bytes[p] ? slots[p] : config.fifo.slot_bytes[p];
+            }
             engine->base[i].index = nplans;
             plans[nplans++] = engine->base[i].plan;
         }
     }
-    config.fifo.nslots = GPURING_ENGINE_SLOTS;
-    memcpy(config.fifo.slot_bytes, engine->choice_config.slot_bytes, sizeof config.fifo.slot_bytes);
+    config.local_fifo = local;
     config.device_ops = engine->device_ops;
     config.device = engine->device;
     return gpuring_transport_create(&config, plans, nplans, &engine->transport);
@@ -162,7 +207,9 @@ static int bind_lanes(struct gpuring_engine *engine)
 int gpuring_engine_bind(struct gpuring_engine *engine)
 {
     if (gpuring_transport_staged(engine->transport)) {
-        engine->choice_config.slot_bytes[GPURING_PROTOCOL_LL128] = 0;
+        for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+            engine->choice_config.slot_bytes[i][GPURING_PROTOCOL_LL128] = 0;
+        }
     }
     return bind_lanes(engine);
 }

@@ -30,8 +30,9 @@ struct gpuring_engine {
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
     struct gpuring_stream *stream;
-    bool oversubscribed; /* more ranks than cores on this node: yield while waiting */
-    uint64_t patience;   /* of works, see kernels/work.h */
+    bool oversubscribed;   /* more ranks than cores on this node: yield while waiting */
+    uint64_t patience;     /* of works, see kernels/work.h */
+    uint64_t buffer_bytes; /* of a connection, at most */
 
     struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the allreduce by each algorithm */
     struct gpuring_programs *others;                      /* of the other collectives */

@@ -87,6 +87,9 @@ int gpuring_program_bind(const struct gpuring_engine *engine, struct gpuring_pro
         program->lanes[p] = lanes + (size_t) p * program->plan->nlanes;
         status = gpuring_transport_bind(engine->transport, program->index,
                                         (enum gpuring_protocol) p, program->lanes[p]);
+        if (status == GPURING_ERR_UNSUPPORTED) {
+            status = GPURING_OK; /* no room: it is never chosen */
+        }
     }
     return status;
 }

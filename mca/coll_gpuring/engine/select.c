@@ -105,7 +105,8 @@ static bool has_protocol(const struct gpuring_select_config *config,
 {
     bool whole = config->host || (config->model.known && config->model.ll128 & 1u << algorithm);
 
-    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT && config->slot_bytes[protocol] > 0 &&
+    return protocol >= 0 && protocol < GPURING_PROTOCOL_COUNT &&
+           config->slot_bytes[algorithm][protocol] > 0 &&
            (protocol != GPURING_PROTOCOL_LL128 || whole);
 }
 
@@ -250,8 +251,8 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     }
     choice->channels =
         known ? choose_channels(config, choice, bytes) : config->channels[choice->algorithm];
-    choice->chunk =
-        gpuring_chunk_max(choice->protocol, config->slot_bytes[choice->protocol], type_size);
+    choice->chunk = gpuring_chunk_max(
+        choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;
     if (!config->host && choice->protocol == GPURING_PROTOCOL_SIMPLE) {
         choice->slice = choice->chunk;

@@ -28,7 +28,7 @@ struct gpuring_select_config {
     uint32_t others[GPURING_COLLECTIVE_COUNT];  /* plans of the others: bits 1 << algorithm */
     uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
     uint32_t min_channels;                      /* that are used, 0: by size */
-    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT];
+    uint64_t slot_bytes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT];
     uint64_t chunk_bytes; /* upper limit, 0: none */
 
     const struct gpuring_tuned *tuned; /* of the tuning file; NULL: nothing */

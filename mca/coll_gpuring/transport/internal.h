@@ -105,6 +105,8 @@ struct gpuring_peer {
 struct gpuring_plan_ends {
     const struct gpuring_plan *plan;
     uint32_t first_recv, first_send;
+    struct gpuring_fifo_config fifo;   /* of connections inside the node */
+    struct gpuring_block block;        /* and their layout */
     const struct gpuring_step **steps; /* [nlanes], uploaded */
     const uint16_t **refs;             /* [nlanes], uploaded */
     void *tables;                      /* that hold these, of a plan that was added later */
@@ -120,7 +122,7 @@ struct gpuring_transport {
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
     uint32_t nrecvs, nsends, nconns;
     uint32_t nremote;
-    struct gpuring_block block[2]; /* of connections inside the node, and between nodes */
+    struct gpuring_block net_block;                          /* of connections between nodes */
     struct gpuring_recv *recvs[GPURING_PROTOCOL_COUNT];      /* [nrecvs] each, as connected */
     struct gpuring_send *sends[GPURING_PROTOCOL_COUNT];      /* [nsends] each */
     struct gpuring_recv *exec_recvs[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */

@@ -32,8 +32,8 @@ struct gpuring_peer *gpuring_peer_find(const struct gpuring_transport *transport
 static int find_end(struct gpuring_transport *transport, struct gpuring_conn *conn,
                     const struct gpuring_blob *blob)
 {
-    size_t needed =
-        conn->direction == GPURING_NET_RECV ? GPURING_HEADS_BYTES : transport->block[0].bytes;
+    size_t needed = conn->direction == GPURING_NET_RECV ? GPURING_HEADS_BYTES
+                                                        : transport->ends[conn->plan].block.bytes;
     uint64_t room =
         blob->header.region.size > 0 ? blob->header.region.size : blob->header.staged.size;
     struct gpuring_blob_entry entry;

@@ -67,7 +67,7 @@ static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_con
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         rings.tail[p] =
-            (struct gpuring_fifo_tail *) (void *) (block + transport->block[1].tail) + p;
+            (struct gpuring_fifo_tail *) (void *) (block + transport->net_block.tail) + p;
         rings.head[p] = (struct gpuring_fifo_head *) (void *) block + p;
         rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots : 0;
     }

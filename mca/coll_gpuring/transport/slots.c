@@ -83,7 +83,7 @@ static int allocate(struct gpuring_transport *transport, size_t bytes)
 
 int gpuring_slots_create(struct gpuring_transport *transport)
 {
-    const struct gpuring_block *block = &transport->block[1];
+    const struct gpuring_block *block = &transport->net_block;
     struct gpuring_conn *end = transport->conns + transport->nconns;
     uint8_t *next;
     size_t count = 0, at = 0;
@@ -143,7 +143,7 @@ void gpuring_slots_created(struct gpuring_transport *transport)
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn, unsigned protocol)
 {
-    const struct gpuring_block *block = &transport->block[1];
+    const struct gpuring_block *block = &transport->net_block;
 
     return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
                                 : transport->net_region + conn->offset + block->slots[protocol];

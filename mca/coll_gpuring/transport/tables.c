@@ -173,8 +173,9 @@ struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, 
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block)
 {
-    const struct gpuring_fifo_config *fifo = &transport->config.fifo;
-    const struct gpuring_block *block = &transport->block[conn->remote];
+    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
+    const struct gpuring_fifo_config *fifo = conn->remote ? &transport->config.fifo : &ends->fifo;
+    const struct gpuring_block *block = conn->remote ? &transport->net_block : &ends->block;
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         uint64_t step = conn->remote && p == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
