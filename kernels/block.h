@@ -9,6 +9,7 @@
  *   BLOCK_SLOW                        the same for functions that are not to be inlined
  *   BLOCK_UNROLL, BLOCK_ROLLED        pragmas that unroll the next loop, or do not; or nothing
  *   BLOCK_PACKS, BLOCK_LINES          packs (Simple) and lines (LL128) in flight for each thread
+ *   BLOCK_COPY_PACKS                  packs where nothing is folded
  *   BLOCK_OPERANDS                    operands (LL) in flight for each thread
  *   BLOCK_LINE_THREADS                threads that share an LL128 line: 8, or 1
  *   exec_fold(x, a, b)                folds two packs element by element
@@ -166,16 +167,17 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
 }
 
 /*
- * What a thread has in flight of Simple: twice BLOCK_PACKS packs, each `stride` bytes from the
+ * What a thread has in flight of Simple: twice BLOCK_PACKS packs, or
+ * BLOCK_COPY_PACKS, each `stride` bytes from the
  * next. This loads those of an operand that lie before `end`; zeros for the others.
  */
 EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint64_t at, uint64_t end,
-                              struct exec_pack *packs)
+                              struct exec_pack *packs, int n)
 {
     const uint64_t stride = 16 * (uint64_t) exec_nthreads(x);
 
     BLOCK_UNROLL
-    for (int k = 0; k < BLOCK_PACKS; k++) {
+    for (int k = 0; k < n; k++) {
         const struct exec_pack zero = {{0, 0}};
 
         packs[k] = at + k * stride < end ? block_load_pack(from + at + k * stride) : zero;
@@ -183,12 +185,12 @@ EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint64_t at, u
 }
 
 EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint64_t at, uint64_t end,
-                               const struct exec_pack *packs)
+                               const struct exec_pack *packs, int n)
 {
     const uint64_t stride = 16 * (uint64_t) exec_nthreads(x);
 
     BLOCK_UNROLL
-    for (int k = 0; k < BLOCK_PACKS; k++) {
+    for (int k = 0; k < n; k++) {
         if (at + k * stride < end) {
             block_store_pack(to + at + k * stride, packs[k]);
         }
@@ -197,34 +199,34 @@ EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint64_t at, uint64_t
 
 /* To the output, if any, and all destinations. */
 EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uint64_t at,
-                              const struct exec_pack *packs)
+                              const struct exec_pack *packs, int n)
 {
     uint8_t *output = exec_output(x, piece);
     uint32_t nsends = piece->step->nsends;
 
     for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
         block_round_store(x, i == 0 ? output : exec_send_slot(x, piece, i - 1), at,
-                          piece->bytes / 16 * 16, packs);
+                          piece->bytes / 16 * 16, packs, n);
     }
 }
 
 /* A plain copy of all whole packs: while one half is stored, the other one is on its way. */
 EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
 {
-    const uint64_t half = BLOCK_PACKS * 16 * (uint64_t) exec_nthreads(x);
+    const uint64_t half = BLOCK_COPY_PACKS * 16 * (uint64_t) exec_nthreads(x);
     const uint64_t end = piece->bytes / 16 * 16;
     const uint8_t *from = exec_operand(x, piece, 0);
-    struct exec_pack packs[2][BLOCK_PACKS];
+    struct exec_pack packs[2][BLOCK_COPY_PACKS];
 
-    block_round_load(x, from, 16 * exec_thread(x), end, packs[0]);
+    block_round_load(x, from, 16 * exec_thread(x), end, packs[0], BLOCK_COPY_PACKS);
     BLOCK_ROLLED
     for (uint64_t base = 0; base < end; base += 2 * half) {
         uint64_t at = base + 16 * exec_thread(x);
 
-        block_round_load(x, from, at + half, end, packs[1]);
-        block_round_send(x, piece, at, packs[0]);
-        block_round_load(x, from, at + 2 * half, end, packs[0]);
-        block_round_send(x, piece, at + half, packs[1]);
+        block_round_load(x, from, at + half, end, packs[1], BLOCK_COPY_PACKS);
+        block_round_send(x, piece, at, packs[0], BLOCK_COPY_PACKS);
+        block_round_load(x, from, at + 2 * half, end, packs[0], BLOCK_COPY_PACKS);
+        block_round_send(x, piece, at + half, packs[1], BLOCK_COPY_PACKS);
     }
 }
 
@@ -236,8 +238,8 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
     const uint8_t *first = exec_operand(x, piece, 0), *second = exec_operand(x, piece, 1);
     struct exec_pack sum[BLOCK_PACKS], next[2][BLOCK_PACKS];
 
-    block_round_load(x, first, 16 * exec_thread(x), end, next[0]);
-    block_round_load(x, second, 16 * exec_thread(x), end, next[1]);
+    block_round_load(x, first, 16 * exec_thread(x), end, next[0], BLOCK_PACKS);
+    block_round_load(x, second, 16 * exec_thread(x), end, next[1], BLOCK_PACKS);
     BLOCK_ROLLED
     for (uint64_t base = 0; base < end; base += round) {
         uint64_t at = base + 16 * exec_thread(x);
@@ -247,15 +249,15 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
             sum[k] = exec_fold(x, next[0][k], next[1][k]);
         }
         for (uint32_t i = 2; i < piece->step->noperands; i++) {
-            block_round_load(x, exec_operand(x, piece, i), at, end, next[0]);
+            block_round_load(x, exec_operand(x, piece, i), at, end, next[0], BLOCK_PACKS);
             BLOCK_UNROLL
             for (int k = 0; k < BLOCK_PACKS; k++) {
                 sum[k] = exec_fold(x, sum[k], next[0][k]);
             }
         }
-        block_round_load(x, first, at + round, end, next[0]);
-        block_round_load(x, second, at + round, end, next[1]);
-        block_round_send(x, piece, at, sum);
+        block_round_load(x, first, at + round, end, next[0], BLOCK_PACKS);
+        block_round_load(x, second, at + round, end, next[1], BLOCK_PACKS);
+        block_round_send(x, piece, at, sum, BLOCK_PACKS);
     }
 }
 

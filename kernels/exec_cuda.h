@@ -25,6 +25,7 @@
 #define BLOCK_UNROLL       _Pragma("unroll")
 #define BLOCK_ROLLED       _Pragma("unroll 1")
 #define BLOCK_PACKS        R::packs
+#define BLOCK_COPY_PACKS   5
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     R::operands
 #define BLOCK_LINE_THREADS 8
@@ -42,9 +43,10 @@ struct alignas(16) exec_pack {
  * What the threads of a block share: copies of the work, the lane, and its tables where they fit,
  * for a step reads them many times, each as long as a load from memory takes.
  */
-#define BLOCK_CONNS 16
-#define BLOCK_STEPS 16
-#define BLOCK_REFS  64
+#define BLOCK_CONNS  16
+#define BLOCK_STEPS  16
+#define BLOCK_REFS   64
+#define BLOCK_BLOCKS 32
 
 struct block_shared {
     struct exec_list lists[EXEC_LISTS];
@@ -53,6 +55,7 @@ struct block_shared {
     struct gpuring_recv recvs[BLOCK_CONNS], *home_recvs; /* NULL: not copied */
     struct gpuring_send sends[BLOCK_CONNS], *home_sends;
     struct gpuring_step steps[BLOCK_STEPS];
+    struct gpuring_extent in[BLOCK_BLOCKS], out[BLOCK_BLOCKS];
     uint16_t refs[BLOCK_REFS];
 };
 

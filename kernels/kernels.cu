@@ -47,12 +47,19 @@ static __device__ __forceinline__ uint32_t block_fit(uint32_t count, uint32_t ro
 static __device__ __forceinline__ void block_tables(struct block_shared *shared,
                                                     const struct gpuring_lane *lane)
 {
+    const struct gpuring_work *work = &shared->work;
     uint32_t nrefs = block_fit(lane->nrefs, BLOCK_REFS), thread = threadIdx.x;
     uint16_t ref = thread < nrefs ? lane->refs[thread] : 0;
 
     block_copy(shared->recvs, lane->recvs, block_fit(lane->nrecvs, BLOCK_CONNS), 0);
     block_copy(shared->sends, lane->sends, block_fit(lane->nsends, BLOCK_CONNS), 128);
     block_copy(shared->steps, lane->steps, block_fit(lane->nstored, BLOCK_STEPS), 256);
+    if (work->in.table != nullptr) {
+        block_copy(shared->in, work->in.table, block_fit(work->nblocks, BLOCK_BLOCKS), 320);
+    }
+    if (work->out.table != nullptr) {
+        block_copy(shared->out, work->out.table, block_fit(work->nblocks, BLOCK_BLOCKS), 384);
+    }
     if (thread < nrefs) {
         shared->refs[thread] = ref;
     }
@@ -60,7 +67,8 @@ static __device__ __forceinline__ void block_tables(struct block_shared *shared,
 
 static_assert(sizeof(gpuring_recv) * BLOCK_CONNS <= 8 * 128 &&
                   sizeof(gpuring_send) * BLOCK_CONNS <= 8 * 128 &&
-                  sizeof(gpuring_step) * BLOCK_STEPS <= 8 * (GPURING_KERNEL_THREADS - 256) &&
+                  sizeof(gpuring_step) * BLOCK_STEPS <= 8 * 64 &&
+                  sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 &&
                   BLOCK_REFS <= GPURING_KERNEL_THREADS,
               "a thread for each word and each reference");
 static_assert(BLOCK_CONNS <= EXEC_FIRST_SEND, "owners: threads of their own");
@@ -102,6 +110,12 @@ static __device__ __forceinline__ void block_turn_to_copies(struct block_shared 
     }
     if (block_fit(lane->nrefs, BLOCK_REFS) > 0) {
         lane->refs = shared->refs;
+    }
+    if (shared->work.in.table != nullptr && block_fit(shared->work.nblocks, BLOCK_BLOCKS) > 0) {
+        shared->work.in.table = shared->in;
+    }
+    if (shared->work.out.table != nullptr && block_fit(shared->work.nblocks, BLOCK_BLOCKS) > 0) {
+        shared->work.out.table = shared->out;
     }
 }
 

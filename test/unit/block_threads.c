@@ -18,6 +18,7 @@
 #define BLOCK_UNROLL
 #define BLOCK_ROLLED
 #define BLOCK_PACKS        2
+#define BLOCK_COPY_PACKS   3
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     4
 #define BLOCK_LINE_THREADS 1

@@ -136,6 +136,7 @@ static int fill_work(struct gpuring_engine *engine, const struct gpuring_call *c
         .parts = has_blocks ? (uint32_t) parts : 0,
         .in = in,
         .out = out,
+        .nblocks = (uint32_t) engine->choice_config.nranks,
         .lanes = lanes,
         .abort = gpuring_transport_abort_word(engine->transport),
         .slice = choice->slice,
