@@ -117,7 +117,7 @@ struct gpuring_work {
         parts; /* into which each block is cut, one a lane; 0: there is one vector, no blocks */
     struct gpuring_blocks in, out; /* of input and output, if there are blocks */
     uint32_t nblocks;              /* in their tables; 0: not known, they are not copied */
-    uint32_t reserved;
+    uint32_t resumed;              /* how often its patience was over, and it was launched again */
     struct gpuring_lane *lanes;
     const volatile uint32_t *abort; /* nonzero: stop at the next wait */
     uint64_t slice;                 /* elements that fit a slot, if chunks are larger; else 0 */

@@ -25,6 +25,7 @@
     X(calls_simple, "Operations run with protocol simple")                                       \
     X(calls_ll, "Operations run with protocol ll")                                               \
     X(calls_ll128, "Operations run with protocol ll128")                                         \
+    X(resumed, "Kernels that were launched again after they had waited for their patience")      \
     X(wireups, "Communicators that were wired up")
 
 /* Read from the proxy, not counted here. */

@@ -234,7 +234,9 @@ static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol p
     uint64_t counts[CALL_COUNTS];
 
     test_plans_build(&plans, algorithm, 3, 1);
-    fabric_create(&fabric, &plans, protocol, SMALL_SLOT, 2);
+    /* Rings in slices, the others in chunks of a slot. */
+    fabric_create(&fabric, &plans, protocol, SMALL_SLOT,
+                  algorithm == GPURING_ALGORITHM_RING ? FABRIC_SLICED : 2);
     for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
         size_t ncounts = call_counts(&fabric, sizes[t], counts);
 
@@ -247,13 +249,13 @@ static void boundaries(enum gpuring_algorithm algorithm, enum gpuring_protocol p
 }
 
 /*
- * Sizes around what a whole block does at once within a chunk: rounds of Simple (2 or 4 packs of 16
- * bytes for each thread), batches of LL (8 or 16 bytes for each) and of LL128 (2 lines for each
- * eight).
+ * Sizes around what a whole block does at once within a chunk: rounds of Simple (packs of 16 bytes
+ * for each thread that moves data: 5, or 2 where a kernel folds all types), batches of LL (8 or 16
+ * bytes for each) and of LL128 (2 lines for each eight).
  */
 static void batches(enum gpuring_protocol protocol)
 {
-    const uint64_t threads = GPURING_KERNEL_THREADS;
+    const uint64_t threads = GPURING_KERNEL_THREADS, movers = threads - GPURING_KERNEL_CONTROL;
     unsigned long before = calls, wrong = 0;
     struct test_plans plans;
     struct fabric fabric;
@@ -262,8 +264,9 @@ static void batches(enum gpuring_protocol protocol)
     fabric_create(&fabric, &plans, protocol, LARGE_SLOT, 2);
     for (size_t t = 0; t < sizeof sizes / sizeof *sizes; t++) {
         uint64_t size = gpuring_type_info(sizes[t])->size;
-        uint64_t unit = protocol == GPURING_PROTOCOL_SIMPLE ? 32 * threads
-                        : protocol == GPURING_PROTOCOL_LL   ? 8 * threads
+        uint64_t unit = protocol == GPURING_PROTOCOL_SIMPLE
+                            ? (sizes[t] == GPURING_TYPE_FLOAT ? 80 : 32) * movers
+                        : protocol == GPURING_PROTOCOL_LL ? 8 * threads
                                                           : threads / 4 * gpuring_line_bytes(size);
         uint64_t counts[8];
         size_t n = 0;

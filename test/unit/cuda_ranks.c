@@ -294,6 +294,7 @@ static int reduce(struct rank *self, CUdeviceptr buffer, enum gpuring_protocol p
         CUDA_REQUIRE(time(NULL) <= end);
         sched_yield();
     }
+    __atomic_add_fetch(&self->exchange->outcome.resumed, work->resumed, __ATOMIC_RELAXED);
     if (status != GPURING_OK) {
         gpuring_transport_abort(self->transport, status); /* as the watchdog does */
     }

@@ -78,6 +78,7 @@ struct cuda_outcome {
     char warning[CUDA_MAX_RANKS][1024]; /* the last one */
     char report[2048];                  /* of the stand-in: leaks and misuses */
     int unreached;                      /* some fault was not */
+    uint32_t resumed;                   /* kernels that ran out of patience, of all ranks */
 };
 
 /* Runs it; the test fails if a process hangs, dies, or finds a wrong result. */

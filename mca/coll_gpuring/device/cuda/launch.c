@@ -214,8 +214,10 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
     if (status == GPURING_OK) {
         status = lanes_status(work);
         if (status == GPURING_AGAIN) {
-            int launched = gpuring_cuda_launch(stream, work);
+            int launched;
 
+            work->resumed++;
+            launched = gpuring_cuda_launch(stream, work);
             return launched == GPURING_OK ? GPURING_AGAIN : launched;
         }
     }
