@@ -167,14 +167,16 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
 }
 
 /*
+ * Slots, and so slices, are far smaller than 4 GiB: 32 bits spare registers.
+ *
  * What a thread has in flight of Simple: twice BLOCK_PACKS packs, or
  * BLOCK_COPY_PACKS, each `stride` bytes from the
  * next. This loads those of an operand that lie before `end`; zeros for the others.
  */
-EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint64_t at, uint64_t end,
+EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint32_t at, uint32_t end,
                               struct exec_pack *packs, int n)
 {
-    const uint64_t stride = 16 * (uint64_t) exec_nthreads(x);
+    const uint32_t stride = 16 * exec_nthreads(x);
 
     BLOCK_UNROLL
     for (int k = 0; k < n; k++) {
@@ -184,10 +186,10 @@ EXEC_FN void block_round_load(const EXEC *x, const uint8_t *from, uint64_t at, u
     }
 }
 
-EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint64_t at, uint64_t end,
+EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint32_t at, uint32_t end,
                                const struct exec_pack *packs, int n)
 {
-    const uint64_t stride = 16 * (uint64_t) exec_nthreads(x);
+    const uint32_t stride = 16 * exec_nthreads(x);
 
     BLOCK_UNROLL
     for (int k = 0; k < n; k++) {
@@ -198,7 +200,7 @@ EXEC_FN void block_round_store(const EXEC *x, uint8_t *to, uint64_t at, uint64_t
 }
 
 /* To the output, if any, and all destinations. */
-EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uint64_t at,
+EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uint32_t at,
                               const struct exec_pack *packs, int n)
 {
     uint8_t *output = exec_output(x, piece);
@@ -206,22 +208,22 @@ EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uin
 
     for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
         block_round_store(x, i == 0 ? output : exec_send_slot(x, piece, i - 1), at,
-                          piece->bytes / 16 * 16, packs, n);
+                          (uint32_t) piece->bytes / 16 * 16, packs, n);
     }
 }
 
 /* A plain copy of all whole packs: while one half is stored, the other one is on its way. */
 EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
 {
-    const uint64_t half = BLOCK_COPY_PACKS * 16 * (uint64_t) exec_nthreads(x);
-    const uint64_t end = piece->bytes / 16 * 16;
+    const uint32_t half = BLOCK_COPY_PACKS * 16 * exec_nthreads(x);
+    const uint32_t end = (uint32_t) piece->bytes / 16 * 16;
     const uint8_t *from = exec_operand(x, piece, 0);
     struct exec_pack packs[2][BLOCK_COPY_PACKS];
 
     block_round_load(x, from, 16 * exec_thread(x), end, packs[0], BLOCK_COPY_PACKS);
     BLOCK_ROLLED
-    for (uint64_t base = 0; base < end; base += 2 * half) {
-        uint64_t at = base + 16 * exec_thread(x);
+    for (uint32_t base = 0; base < end; base += 2 * half) {
+        uint32_t at = base + 16 * exec_thread(x);
 
         block_round_load(x, from, at + half, end, packs[1], BLOCK_COPY_PACKS);
         block_round_send(x, piece, at, packs[0], BLOCK_COPY_PACKS);
@@ -233,16 +235,16 @@ EXEC_FN void block_simple_copy(EXEC *x, const struct exec_piece *piece)
 /* The fold of all whole packs: the loads of the next round come before the stores of this one. */
 EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 {
-    const uint64_t round = BLOCK_PACKS * 16 * (uint64_t) exec_nthreads(x);
-    const uint64_t end = piece->bytes / 16 * 16;
+    const uint32_t round = BLOCK_PACKS * 16 * exec_nthreads(x);
+    const uint32_t end = (uint32_t) piece->bytes / 16 * 16;
     const uint8_t *first = exec_operand(x, piece, 0), *second = exec_operand(x, piece, 1);
     struct exec_pack sum[BLOCK_PACKS], next[2][BLOCK_PACKS];
 
     block_round_load(x, first, 16 * exec_thread(x), end, next[0], BLOCK_PACKS);
     block_round_load(x, second, 16 * exec_thread(x), end, next[1], BLOCK_PACKS);
     BLOCK_ROLLED
-    for (uint64_t base = 0; base < end; base += round) {
-        uint64_t at = base + 16 * exec_thread(x);
+    for (uint32_t base = 0; base < end; base += round) {
+        uint32_t at = base + 16 * exec_thread(x);
 
         BLOCK_UNROLL
         for (int k = 0; k < BLOCK_PACKS; k++) {
