@@ -206,6 +206,7 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
     mca/coll_gpuring/stage/stage.h \
+    mca/coll_gpuring/stage/watch.c \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/hello.c \
     mca/coll_gpuring/wireup/net_select.c \

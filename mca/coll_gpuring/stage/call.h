@@ -7,7 +7,7 @@
  *     is_on_gpu     where these lie: if none is on a GPU, that was all   call.c, as what follows
  *     reserve       bounce buffers
  *     copy in
- *     the call of the previous module, on the bounce buffers             entries.c
+ *     the call of the previous module, on the bounce buffers
  *     copy out
  *     release
  *
@@ -61,8 +61,6 @@ struct gpuring_stage_buffer {
     struct gpuring_runs in_runs, out_runs;
 };
 
-struct gpuring_stage_request;
-
 struct gpuring_stage {
     mca_coll_gpuring_module_t *module;
     enum gpuring_staged what;
@@ -70,11 +68,13 @@ struct gpuring_stage {
     struct gpuring_stream *stream;
     int failed; /* 0, or why this rank's data could not be copied */
 
-    /* While the previous module may wait for other ranks, see request.c: */
+    /* While the previous module may wait for other ranks, see watch.c: */
     struct gpuring_list node;
     uint64_t since;
-    bool reported;                         /* that it waits long */
-    struct gpuring_stage_request *request; /* NULL: of a blocking call */
+    bool reported; /* that it waits long */
+    /* Of a call with a request: move it on (true: it is done), and complete it. NULL: blocking. */
+    bool (*advance)(struct gpuring_stage *stage);
+    void (*complete)(struct gpuring_stage *stage);
 };
 
 void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
@@ -107,7 +107,7 @@ int gpuring_stage_start_out(struct gpuring_stage *stage);
 int gpuring_stage_wait_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
-/* While the previous module may wait for other ranks: a wait of 300 seconds, or of
+/* Watch it while the previous module may wait for other ranks: a wait of 300 seconds, or of
  * coll_gpuring_timeout, is reported. */
 void gpuring_stage_wait_begin(struct gpuring_stage *stage);
 void gpuring_stage_wait_end(struct gpuring_stage *stage);

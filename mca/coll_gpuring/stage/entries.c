@@ -1,65 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The functions in Open MPI's tables, three for each collective, and those of the previous module
- * that they stand for. Here arguments are packed and unpacked, and nothing else is done.
+ * The functions in Open MPI's tables, three for each collective: arguments are packed, and nothing
+ * else is done.
  */
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/stage/call.h"
 #include "mca/coll_gpuring/stage/stage.h"
 
-#define FIELD(argument)    .argument = argument
-#define ARGUMENT(argument) arguments->argument
-
-/* The arguments behind the list, of each form. */
-#define REST_BLOCKING    arguments->comm
-#define REST_NONBLOCKING arguments->comm, request
-#define REST_PERSISTENT  arguments->comm, info, request
-
-/* The previous module's functions. */
-typedef int (*previous_fn)(mca_coll_gpuring_module_t *module,
-                           const struct gpuring_arguments *arguments, struct ompi_info_t *info,
-                           ompi_request_t **request);
-
-#define DEFINE_PREVIOUS(function, list, FORM)                                          \
-    static int previous_##function(mca_coll_gpuring_module_t *module,                  \
-                                   const struct gpuring_arguments *arguments,          \
-                                   struct ompi_info_t *info, ompi_request_t **request) \
-    {                                                                                  \
-        (void) info;                                                                   \
-        (void) request;                                                                \
-        return GPURING_CALL_PREVIOUS(module, function, GPURING_NAMES_##list(ARGUMENT), \
-                                     REST_##FORM);                                     \
-    }
-#define DEFINE_PREVIOUS_FORMS(name, list)       \
-    DEFINE_PREVIOUS(name, list, BLOCKING)       \
-    DEFINE_PREVIOUS(i##name, list, NONBLOCKING) \
-    DEFINE_PREVIOUS(name##_init, list, PERSISTENT)
-GPURING_STAGED_COLLECTIVES(DEFINE_PREVIOUS_FORMS)
-
-static int previous_reduce_local(mca_coll_gpuring_module_t *module,
-                                 const struct gpuring_arguments *arguments,
-                                 struct ompi_info_t *info, ompi_request_t **request)
-{
-    (void) info;
-    (void) request;
-    return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_NAMES_REDUCTION(ARGUMENT));
-}
-
-int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                                enum gpuring_stage_form form,
-                                const struct gpuring_arguments *arguments, struct ompi_info_t *info,
-                                ompi_request_t **request)
-{
-    static const previous_fn previous[][GPURING_STAGE_FORM_COUNT] = {
-#define ROW(name, list) {previous_##name, previous_i##name, previous_##name##_init},
-        GPURING_STAGED_COLLECTIVES(ROW)
-#undef ROW
-            {previous_reduce_local, NULL, NULL},
-    };
-
-    return previous[what][form](module, arguments, info, request);
-}
+#define FIELD(argument) .argument = argument
 
 /* The entries. A process without GPU memory calls the previous module at once. */
 #define DEFINE_BLOCKING(name, list)                                                          \
