@@ -252,9 +252,6 @@ static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged 
     }
     /* In place, a result overwrites blocks of others. */
     found->in.pack = what == GPURING_STAGED_reduce_scatter && in_place;
-    if (served->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
-        stage->receive.out.end = 0; /* nothing is stored there */
-    }
 }
 
 static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
@@ -267,6 +264,9 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
     const void *output;
     int status;
 
+    if (call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
+        sources->stage.receive.out.end = 0; /* where it is has counted, but nothing is stored */
+    }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
     if (sources->keeps && !sources->out.pack) { /* a packed copy must have it, too */
