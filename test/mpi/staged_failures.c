@@ -275,7 +275,6 @@ static void memory(void)
     big = harness_alloc(BIG * sizeof *big);
     big_too = harness_alloc(BIG * sizeof *big);
     prepare();
-    (void) allgather(); /* what Open MPI takes memory for at first */
     for (size_t i = 0; i < sizeof short_calls / sizeof *short_calls; i++) {
         bool here = harness_rank == culprit, good = true;
 
@@ -328,6 +327,8 @@ int main(int argc, char **argv)
     input = harness_alloc(LARGE * sizeof *input);
     output = harness_alloc(LARGE * sizeof *output);
     host = malloc(LARGE * sizeof *host);
+    prepare();
+    (void) allgather(); /* the communicator is connected, and Open MPI takes what memory it keeps */
     if (argc > 1 && strcmp(argv[1], "memory") == 0) {
         memory();
     } else if (argc > 1 && strcmp(argv[1], "late") == 0) {

@@ -133,6 +133,7 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
                                                                                                    \
             return blocking(self, GPURING_STAGED_##name, &a);                                      \
         }                                                                                          \
+        gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);                                   \
         return GPURING_CALL_PREVIOUS(self, name, GPURING_NAMES_##list(GPURING_VALUE), comm);       \
     }                                                                                              \
     int mca_coll_gpuring_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING)                \
@@ -146,6 +147,7 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
             return request_call(self, GPURING_STAGED_##name, GPURING_NONBLOCKING, &a, NULL,        \
                                 request);                                                          \
         }                                                                                          \
+        gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);                                   \
         return GPURING_CALL_PREVIOUS(self, i##name, GPURING_NAMES_##list(GPURING_VALUE), comm,     \
                                      request);                                                     \
     }                                                                                              \
@@ -159,6 +161,7 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
             return request_call(self, GPURING_STAGED_##name, GPURING_PERSISTENT, &a, info,         \
                                 request);                                                          \
         }                                                                                          \
+        gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);                                   \
         return GPURING_CALL_PREVIOUS(self, name##_init, GPURING_NAMES_##list(GPURING_VALUE), comm, \
                                      info, request);                                               \
     }
