@@ -47,6 +47,7 @@ am__v_NVCC_1 =
 
 kernel_sources = \
     kernels/block.h \
+    kernels/block_ll128.h \
     kernels/exec_cuda.h \
     kernels/kernels.cu \
     kernels/reduce.h

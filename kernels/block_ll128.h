@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The data phase of LL128 in a block of threads: a part of block.h. */
+#ifndef GPURING_BLOCK_LL128_H
+#define GPURING_BLOCK_LL128_H
+
+/* What one thread holds of its lines in a batch of LL128. */
+struct block_lines {
+    struct exec_pack packs[BLOCK_LINES][BLOCK_LINE_PACKS];
+};
+
+/* Line k of this thread in the batch that starts at `base`: its first byte of data. */
+EXEC_FN uint64_t block_line_at(const EXEC *x, uint64_t base, int k)
+{
+    uint64_t groups = exec_nthreads(x) / BLOCK_LINE_THREADS;
+    uint64_t line = groups * (uint64_t) k + exec_thread(x) / BLOCK_LINE_THREADS;
+
+    return base + line * x->line_bytes;
+}
+
+/* This thread's share of the line's data: pack q covers bytes [16 * first + 16 * q, ...). */
+EXEC_FN uint64_t block_pack_offset(const EXEC *x, int q)
+{
+    return 16 * (uint64_t) (exec_thread(x) % BLOCK_LINE_THREADS * BLOCK_LINE_PACKS + (uint32_t) q);
+}
+
+/* Bytes of data in pack q of the line whose data starts at `at`: 0 .. 16. */
+EXEC_FN uint64_t block_pack_bytes(const EXEC *x, const struct exec_piece *piece, uint64_t at, int q)
+{
+    uint64_t line = x->line_bytes, offset = block_pack_offset(x, q);
+    uint64_t left;
+
+    if (at >= piece->bytes) {
+        return 0;
+    }
+    left = piece->bytes - at < line ? piece->bytes - at : line;
+    left = left > offset ? left - offset : 0;
+    return left < 16 ? left : 16;
+}
+
+EXEC_FN void block_lines_input(EXEC *x, const struct exec_piece *piece, const uint8_t *from,
+                               struct block_lines *lines)
+{
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_LINES; k++) {
+        uint64_t at = block_line_at(x, x->bytes, k);
+
+        BLOCK_UNROLL
+        for (int q = 0; q < BLOCK_LINE_PACKS; q++) {
+            uint64_t bytes = block_pack_bytes(x, piece, at, q);
+
+            if (bytes > 0) {
+                lines->packs[k][q] = block_load(from + at + block_pack_offset(x, q), bytes, 0);
+            }
+        }
+    }
+}
+
+/* All threads of a warp together, until all have their lines; 0 if they gave up. */
+EXEC_FN int block_lines_receive(EXEC *x, const struct exec_piece *piece, uint32_t index,
+                                struct block_lines *lines)
+{
+    uint64_t flag = x->lane->recvs[piece->operands[index]].step + 1;
+    const uint8_t *from = exec_operand(x, piece, index);
+    uint64_t line_bytes = x->line_bytes;
+
+    (void) block_warp_all(x, 1); /* the threads of a line load together: flag and data at once */
+    for (;;) {
+        int ready = 1;
+
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_LINES; k++) {
+            uint64_t at = block_line_at(x, x->bytes, k);
+
+            ready &= block_line_load(x, from + at / line_bytes * 128, at < piece->bytes, flag,
+                                     lines->packs[k]);
+        }
+        if (block_warp_all(x, ready)) {
+            return 1;
+        }
+        if (!block_warp_all(x, exec_poll(x))) {
+            exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
+            return 0;
+        }
+    }
+}
+
+EXEC_FN int block_lines_gather(EXEC *x, const struct exec_piece *piece, struct block_lines *sum)
+{
+    for (uint32_t i = 0; i < piece->step->noperands; i++) {
+        struct block_lines operand = {0};
+
+        if (piece->operands[i] == GPURING_REF_INPUT) {
+            block_lines_input(x, piece, exec_operand(x, piece, i), &operand);
+        } else if (!block_lines_receive(x, piece, i, &operand)) {
+            return 0;
+        }
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_LINES; k++) {
+            BLOCK_UNROLL
+            for (int q = 0; q < BLOCK_LINE_PACKS; q++) {
+                sum->packs[k][q] = i == 0 ? operand.packs[k][q]
+                                          : exec_fold(x, sum->packs[k][q], operand.packs[k][q]);
+            }
+        }
+    }
+    return 1;
+}
+
+EXEC_FN void block_lines_put(EXEC *x, const struct exec_piece *piece, struct block_lines *sum)
+{
+    uint64_t line_bytes = x->line_bytes;
+    uint8_t *output = exec_output(x, piece);
+
+    BLOCK_UNROLL
+    for (int k = 0; k < BLOCK_LINES; k++) {
+        uint64_t at = block_line_at(x, x->bytes, k);
+
+        BLOCK_UNROLL
+        for (int q = 0; output != NULL && q < BLOCK_LINE_PACKS; q++) {
+            block_store(output + at + block_pack_offset(x, q), sum->packs[k][q],
+                        block_pack_bytes(x, piece, at, q));
+        }
+    }
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        uint64_t flag = x->lane->sends[piece->sends[i]].step + 1;
+        uint8_t *to = exec_send_slot(x, piece, i);
+
+        BLOCK_UNROLL
+        for (int k = 0; k < BLOCK_LINES; k++) {
+            uint64_t at = block_line_at(x, x->bytes, k);
+
+            (void) block_warp_all(x, 1); /* the threads of a line store together */
+            if (at < piece->bytes) {
+                block_line_store(x, to + at / line_bytes * 128, flag, sum->packs[k]);
+            }
+        }
+    }
+}
+
+EXEC_FN int block_ll128(EXEC *x, const struct exec_piece *piece)
+{
+    uint64_t batch =
+        (uint64_t) BLOCK_LINES * (exec_nthreads(x) / BLOCK_LINE_THREADS) * x->line_bytes;
+
+    for (; x->bytes < piece->bytes; x->bytes += batch) {
+        struct block_lines sum = {0};
+
+        exec_progress(x);
+        if (!exec_all(x, block_lines_gather(x, piece, &sum))) {
+            return EXEC_WAIT;
+        }
+        block_lines_put(x, piece, &sum);
+    }
+    return EXEC_OK;
+}
+
+#endif
