@@ -336,6 +336,34 @@ static void other_collectives(void)
     harness_check(good, "bcast, allgather, reduce and barrier between allreduces");
 }
 
+/* Uneven blocks in place, of a predefined type that has a gap inside. */
+static void pairs_in_place(void)
+{
+    struct {
+        short value;
+        int index;
+    } pairs[64 * 3];
+    int counts[64], first = 0;
+    bool good;
+
+    for (int i = 0; i < harness_size; i++) {
+        counts[i] = i % 3;
+        first += i < harness_rank ? counts[i] : 0;
+    }
+    for (int i = 0; i < 64 * 3; i++) {
+        pairs[i].value = (short) ((i + harness_rank) % harness_size);
+        pairs[i].index = harness_rank;
+    }
+    good = MPI_Reduce_scatter(MPI_IN_PLACE, pairs, counts, MPI_SHORT_INT, MPI_MAXLOC,
+                              MPI_COMM_WORLD) == MPI_SUCCESS;
+    for (int i = 0; i < counts[harness_rank]; i++) {
+        int owner = (2 * harness_size - 1 - (first + i) % harness_size) % harness_size;
+
+        good = good && pairs[i].value == harness_size - 1 && pairs[i].index == owner;
+    }
+    harness_check(good, "MPI_Reduce_scatter of pairs in place");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm leaked;
@@ -352,6 +380,7 @@ int main(int argc, char **argv)
     sixteen_bits("gpuring:float16", 10, 15, false);
     arguments();
     other_collectives();
+    pairs_in_place();
     MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
     harness_check(sum_is_right(leaked, COUNT), "a communicator that is never freed");
     /* Finish at once after traffic: nothing may still need a peer. */

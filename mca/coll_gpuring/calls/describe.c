@@ -64,7 +64,8 @@ static uint64_t known_count(const struct gpuring_served *served,
 struct source {
     const char *user;
     const struct gpuring_part *part;
-    size_t element; /* bytes of an element of a reduction; 0: data is only moved */
+    size_t element; /* bytes of an element of a reduction, whose blocks follow one another; 0: data
+                       is only moved */
     int without;    /* a block that counts as empty; -1: none */
     bool pack;      /* the engine works on a packed copy */
 };
@@ -200,7 +201,9 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
     int status = GPURING_OK;
 
     if (source->pack) {
-        status = gpuring_part_runs(source->part, runs);
+        status = source->element > 0 ? gpuring_runs_add(runs, span.low, span.bytes)
+                                     : gpuring_part_runs(source->part, runs);
+        gpuring_runs_end(runs);
         buffer->runs = runs;
         *address = source->user;
     } else {
@@ -269,8 +272,8 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
-    if (sources->keeps && !sources->out.pack) { /* a packed copy must have it, too */
-        sources->stage.receive.in.end = 0;
+    if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
+        sources->stage.receive.in.end = 0; /* a copy must have it, too */
     }
     if (sources->tables || sources->in.pack || sources->out.pack) {
         call->memory = calloc(1, bytes);
