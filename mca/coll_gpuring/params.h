@@ -72,7 +72,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "delegated, and cuda reports a build without CUDA), host (ordinary memory, plans run on "  \
         "the CPU), off (nothing)")                                                                 \
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
-           "Algorithm of reductions; auto chooses by the tuning file, size and number of ranks; "  \
+           "Algorithm of collectives that have it; auto chooses by the tuning file and size; "     \
            "previous delegates all calls to the component that would serve without this one")      \
     CHOICE(                                                                                        \
         protocol, 0, 2, SHARED, protocol,                                                          \
@@ -154,10 +154,10 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "is only reported); 0: never, but a report is logged after 300 s")                         \
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
-           "always (any mixture, at the price of a small message round before each allreduce)")    \
+           "always (any mixture, at the price of a small message round before each call)")         \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
-           "plans: prove the plans of all ranks before use; data: compare each result with that "  \
-           "of plain MPI messages (slow)")                                                         \
+           "plans: prove the allreduce plans of all ranks before use; data: compare each "         \
+           "allreduce with one by plain MPI messages (slow)")                                      \
     INT(verbose, 0, 1, LOCAL, 0, 3,                                                                \
         "1: what was chosen, and why calls are delegated; 2: connections; 3: every operation")
 
