@@ -71,7 +71,7 @@ class CudaArray:
         there = ctypes.c_uint64(host.buffer_info()[0])
         to, source = (self.address, there) if into else (there, self.address)
         with Within(self.context):
-            need(driver.cuStreamCreate(ctypes.byref(stream), 1), "make a stream")
+            need(driver.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0), "make a stream")
             need(driver.cuMemcpyAsync(to, source, ctypes.c_size_t(4 * COUNT), stream), "copy")
             need(driver.cuStreamSynchronize(stream), "copy")
             need(driver.cuStreamDestroy_v2(stream), "give back a stream")
