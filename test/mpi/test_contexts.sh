@@ -17,8 +17,11 @@ for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; d
     # shellcheck disable=SC2086 # words of the case
     set -- $case
     use_gpus "$2"
+    # That nobody on the host follows device memory is watched in one case: it takes long.
+    protect=0
+    [ "$case" != "2 1 own last" ] || protect=1
     what="$1 ranks on $2 GPU(s), $3 context first, destroyed on: $4"
-    mpi 120 "$1" contexts "$3" "$4"
+    GPURING_STANDIN_PROTECT=$protect mpi 120 "$1" contexts "$3" "$4"
     if [ "$3" = own ]; then
         check "$what: the message" says '\[context-destroyed\]'
     else
@@ -30,6 +33,6 @@ done
 
 # Every result is read once more.
 use_gpus 1
-OMPI_MCA_coll_gpuring_check=data mpi 120 2 contexts own last
+GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_check=data mpi 120 2 contexts own last
 adopt_as_one "check=data"
 finish
