@@ -37,10 +37,10 @@ struct slot {
     enum state state;
     const struct collective *what;
     int number, where, factor;
-    bool in_place, last_root, served;
-    int starts;    /* that a persistent call has before it */
-    int until;     /* the round that it is completed in */
-    unsigned seed; /* of the data */
+    bool in_place, last_root, alike; /* alike: buffers on GPUs everywhere or nowhere */
+    int starts;                      /* that a persistent call has before it */
+    int until;                       /* the round that it is completed in */
+    unsigned seed;                   /* of the data */
     size_t bytes;
     struct call x;
     struct buffer send, receive;
@@ -330,7 +330,8 @@ static void draw_call(struct slot *slot)
     }
     /* Open MPI's sums of bytes go to 255 and no further where they use AVX, else they wrap. */
     slot->x.op = !predefined ? data_op : ops[sort == 3 && op == 0 ? 1 : op];
-    slot->served = predefined && strcmp(slot->what->name, "allreduce") == 0 && !place->inter;
+    slot->alike = (slot->what->flags & SYMMETRIC) != 0 && !place->inter &&
+                  (predefined || (slot->what->flags & REDUCES) == 0);
     slot->starts = 1 + draw(3);
     slot->until = draw(3);
 }
@@ -350,7 +351,7 @@ static void plan(struct slot *slot, int round)
     slot->bytes =
         (ORIGIN + (size_t) extent * LONGEST * (size_t) (blocks * slot->factor) + 99) / 4 * 4;
     slot->seed = data_seed();
-    if (!slot->served || together) {
+    if (!slot->alike || together) {
         alike = draw_own(4);
     }
     buffer_open(&slot->send, slot->bytes, alike < 2);

@@ -32,14 +32,14 @@ soak() { # SEED RANKS NODES TEXT
     adopt_as_one "$2 ranks on $3 nodes, $4, seed $1"
 }
 
-soak 1 4 1 "allreduce on GPUs everywhere or nowhere"
+soak 1 4 1 "served calls on GPUs everywhere or nowhere"
 export OMPI_MCA_coll_gpuring_agree=always
 soak 2 3 1 "all ranks for themselves"
 soak "$seed" 4 1 "all ranks for themselves"
 if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     export OMPI_MCA_coll_gpuring_net=ucx
     unset OMPI_MCA_coll_gpuring_agree
-    soak "$seed" 3 2 "allreduce on GPUs everywhere or nowhere"
+    soak "$seed" 3 2 "served calls on GPUs everywhere or nowhere"
 else
     skip "built without UCX" "several nodes"
 fi
