@@ -9,30 +9,7 @@
 #ifndef GPURING_COLLECTIVES_H
 #define GPURING_COLLECTIVES_H
 
-#define GPURING_STAGED_COLLECTIVES(X)  \
-    X(bcast, BCAST)                    \
-    X(reduce, REDUCE)                  \
-    X(allreduce, REDUCTION)            \
-    X(scan, REDUCTION)                 \
-    X(exscan, REDUCTION)               \
-    X(reduce_scatter_block, REDUCTION) \
-    X(reduce_scatter, REDUCE_SCATTER)  \
-    X(allgather, EXCHANGE)             \
-    X(allgatherv, ALLGATHERV)          \
-    X(gather, ROOTED)                  \
-    X(gatherv, GATHERV)                \
-    X(scatter, ROOTED)                 \
-    X(scatterv, SCATTERV)              \
-    X(alltoall, EXCHANGE)              \
-    X(alltoallv, ALLTOALLV)            \
-    X(alltoallw, ALLTOALLW)            \
-    X(neighbor_allgather, EXCHANGE)    \
-    X(neighbor_allgatherv, ALLGATHERV) \
-    X(neighbor_alltoall, EXCHANGE)     \
-    X(neighbor_alltoallv, ALLTOALLV)   \
-    X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
-
-/* Those that this component serves, beside allreduce; the others are staged. */
+/* Those that this component serves, beside allreduce. */
 #define GPURING_SERVED_COLLECTIVES(X)  \
     X(bcast, BCAST)                    \
     X(reduce, REDUCE)                  \
@@ -48,6 +25,17 @@
     X(scatterv, SCATTERV)              \
     X(alltoall, EXCHANGE)              \
     X(alltoallv, ALLTOALLV)
+
+/* All: what is not served is staged. */
+#define GPURING_STAGED_COLLECTIVES(X)  \
+    X(allreduce, REDUCTION)            \
+    GPURING_SERVED_COLLECTIVES(X)      \
+    X(alltoallw, ALLTOALLW)            \
+    X(neighbor_allgather, EXCHANGE)    \
+    X(neighbor_allgatherv, ALLGATHERV) \
+    X(neighbor_alltoall, EXCHANGE)     \
+    X(neighbor_alltoallv, ALLTOALLV)   \
+    X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
 
 /* GPURING_ACT(function), which its user defines, for the three forms of a collective. */
 #define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)

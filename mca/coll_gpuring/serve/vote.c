@@ -35,7 +35,7 @@ static int wait_votes(mca_coll_gpuring_module_t *module, const struct gpuring_ca
     struct gpuring_serve *serve = module->serve;
     struct gpuring_backoff pause = {.vain = 0};
     unsigned looks = 0;
-    int status = GPURING_OK;
+    int status = module->state == GPURING_STATE_FAILED ? module->failure : GPURING_OK;
 
     serve->voting = call->name;
     while (status == GPURING_OK &&
@@ -48,13 +48,17 @@ static int wait_votes(mca_coll_gpuring_module_t *module, const struct gpuring_ca
         status = gpuring_watchdog_look(module);
     }
     serve->voting = NULL;
+    if (status != GPURING_OK) { /* the others are not to wait for this rank in the call */
+        gpuring_execute_fail(module, status);
+        status = module->failure;
+    }
     return status;
 }
 
 enum gpuring_reason gpuring_vote_call(mca_coll_gpuring_module_t *module,
                                       const struct gpuring_call *call, int *status)
 {
-    enum gpuring_vote own = own_vote(call), result;
+    enum gpuring_vote own = own_vote(call), result = GPURING_VOTE_UNKNOWN;
 
     *status = GPURING_OK;
     gpuring_transport_vote(module->engine->transport, ++module->serve->votes, own);
