@@ -15,23 +15,29 @@
 const struct gpuring_served *gpuring_served_of(enum gpuring_staged what)
 {
 #define ROW(name, collective, text, reduces, votes, sizes) \
-    [GPURING_STAGED_##                                     \
-        name] = {GPURING_COLLECTIVE_##collective, text, reduces, votes, GPURING_SIZES_##sizes},
+    [GPURING_STAGED_##name] = {                            \
+        GPURING_COLLECTIVE_##collective,                   \
+        text,                                              \
+        reduces,                                           \
+        votes,                                             \
+        GPURING_SIZES_##sizes                              \
+    }
     static const struct gpuring_served rows[GPURING_STAGED_COUNT] = {
-        ROW(bcast, BCAST, "MPI_Bcast", false, true,
-            VECTOR) ROW(reduce, REDUCE, "MPI_Reduce", true, true,
-                        VECTOR) ROW(scan, SCAN, "MPI_Scan", true, false,
-                                    VECTOR) ROW(exscan, EXSCAN, "MPI_Exscan", true, false, VECTOR)
-            ROW(allgather, ALLGATHER, "MPI_Allgather", false, false,
-                EVEN) ROW(allgatherv, ALLGATHER, "MPI_Allgatherv", false, false, COUNTS)
-                ROW(reduce_scatter_block, REDUCE_SCATTER, "MPI_Reduce_scatter_block", true, false,
-                    EVEN) ROW(reduce_scatter, REDUCE_SCATTER, "MPI_Reduce_scatter", true, false,
-                              COUNTS) ROW(alltoall, ALLTOALL, "MPI_Alltoall", false, false, EVEN)
-                    ROW(alltoallv, ALLTOALL, "MPI_Alltoallv", false, true, UNKNOWN)
-                        ROW(gather, GATHER, "MPI_Gather", false, true, EVEN)
-                            ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN)
-                                ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN)
-                                    ROW(scatterv, SCATTER, "MPI_Scatterv", false, true, UNKNOWN)};
+        ROW(bcast, BCAST, "MPI_Bcast", false, true, VECTOR),
+        ROW(reduce, REDUCE, "MPI_Reduce", true, true, VECTOR),
+        ROW(scan, SCAN, "MPI_Scan", true, false, VECTOR),
+        ROW(exscan, EXSCAN, "MPI_Exscan", true, false, VECTOR),
+        ROW(allgather, ALLGATHER, "MPI_Allgather", false, false, EVEN),
+        ROW(allgatherv, ALLGATHER, "MPI_Allgatherv", false, false, COUNTS),
+        ROW(reduce_scatter_block, REDUCE_SCATTER, "MPI_Reduce_scatter_block", true, false, EVEN),
+        ROW(reduce_scatter, REDUCE_SCATTER, "MPI_Reduce_scatter", true, false, COUNTS),
+        ROW(alltoall, ALLTOALL, "MPI_Alltoall", false, false, EVEN),
+        ROW(alltoallv, ALLTOALL, "MPI_Alltoallv", false, true, UNKNOWN),
+        ROW(gather, GATHER, "MPI_Gather", false, true, EVEN),
+        ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN),
+        ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN),
+        ROW(scatterv, SCATTER, "MPI_Scatterv", false, true, UNKNOWN),
+    };
 #undef ROW
 
     return &rows[what];
