@@ -50,7 +50,8 @@
 enum {
     GPURING_STEP_STORE = 1, /* write the value to the output buffer */
     GPURING_STEP_RING = 2,  /* of a lane's first step: the lane goes round a ring, see below */
-    GPURING_STEP_INPUT = 4, /* one of the operands is the input */
+    GPURING_STEP_INPUT = 4, /* one of the operands is the input, or its block is as long as the
+                               input's */
 };
 
 /*

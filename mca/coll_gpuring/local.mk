@@ -14,6 +14,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/build.c \
     mca/coll_gpuring/plan/build_direct.c \
     mca/coll_gpuring/plan/build_on.h \
+    mca/coll_gpuring/plan/build_on_chain.c \
     mca/coll_gpuring/plan/build_on_direct.c \
     mca/coll_gpuring/plan/build_on_ring.c \
     mca/coll_gpuring/plan/build_ring.c \

@@ -100,8 +100,9 @@ static void build_rank(enum gpuring_collective collective, enum gpuring_algorith
     gpuring_plan_free(base);
 }
 
-void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root)
+static void build_all(struct test_plans *plans, enum gpuring_collective collective,
+                      enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root,
+                      bool in_order)
 {
     struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
     uint16_t *orders = calloc(nchannels * (size_t) nranks, sizeof *orders);
@@ -127,6 +128,7 @@ void test_plans_build_on(struct test_plans *plans, enum gpuring_collective colle
                                            .ntrees = nchannels,
                                            .ndirect = nchannels,
                                            .nstripes = nchannels,
+                                           .in_order = in_order,
                                            .order = orders,
                                            .root = root};
 
@@ -140,10 +142,22 @@ void test_plans_build_on(struct test_plans *plans, enum gpuring_collective colle
     free(order);
 }
 
+void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
+                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root)
+{
+    build_all(plans, collective, algorithm, nranks, nchannels, root, true);
+}
+
+void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels)
+{
+    build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TREE, nranks, nchannels, 0,
+              true);
+}
+
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels)
 {
-    test_plans_build_on(plans, GPURING_COLLECTIVE_ALLREDUCE, algorithm, nranks, nchannels, 0);
+    build_all(plans, GPURING_COLLECTIVE_ALLREDUCE, algorithm, nranks, nchannels, 0, false);
 }
 
 void test_plans_free(struct test_plans *plans)

@@ -18,7 +18,9 @@ struct test_plans {
  * the test when a builder refuses. */
 void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm, int nranks,
                       uint32_t nchannels);
-/* Plans of any other collective on the connections of such plans. */
+/* Plans of trees that are chains in rank order. */
+void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels);
+/* Plans of any other collective on the connections of such plans; of trees: of chains. */
 void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
                          enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels,
                          int root);

@@ -19,8 +19,9 @@
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
-static const enum gpuring_algorithm algorithms[] = {GPURING_ALGORITHM_RING,
-                                                    GPURING_ALGORITHM_DIRECT};
+/* Trees: chains in rank order. */
+static const enum gpuring_algorithm algorithms[] = {
+    GPURING_ALGORITHM_RING, GPURING_ALGORITHM_DIRECT, GPURING_ALGORITHM_TREE};
 #define NALGORITHMS (sizeof algorithms / sizeof *algorithms)
 
 static void quiet(enum gpuring_log_level level, const char *text)
@@ -34,8 +35,8 @@ static int roots_of(enum gpuring_collective collective, int nranks)
     return gpuring_collective_is_rooted(collective) ? nranks : 1;
 }
 
-/* Everything that there is, for each root. Direct needs one slot; a ring's step receives and sends:
- * two. */
+/* Everything that there is, for each root, and reductions in rank order but for those on rings.
+ * Direct and chains need one slot; a ring's step receives and sends: two. */
 static void test_proven(void **state)
 {
     int proven = 0;
@@ -59,13 +60,15 @@ static void test_proven(void **state)
                                  gpuring_collective_text(collective),
                                  gpuring_algorithm_text(algorithms[a]), n, root, text);
                     }
+                    assert_int_equal(plans.plans[0]->in_order,
+                                     algorithms[a] != GPURING_ALGORITHM_RING);
                     test_plans_free(&plans);
                     proven++;
                 }
             }
         }
     }
-    assert_true(proven > 900);
+    assert_true(proven > 1000);
 }
 
 /* One change in one step. */
@@ -357,7 +360,7 @@ static void begin(struct fabric *fabric, const struct run *run, int rank, uint64
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         if (gpuring_collective_has_blocks(run->collective)) {
             work->lanes[i].first = 0;
-            work->lanes[i].part = i;
+            work->lanes[i].part = (uint32_t) plan->lanes[i].part_begin;
             work->lanes[i].count =
                 gpuring_block_part(longest(run), (uint32_t) plan->weight, sizeof(uint32_t));
         }

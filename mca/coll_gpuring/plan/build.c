@@ -21,6 +21,8 @@ bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algori
         return collective == GPURING_COLLECTIVE_ALLREDUCE || gpuring_on_ring_exists(collective);
     case GPURING_ALGORITHM_DIRECT:
         return collective == GPURING_COLLECTIVE_ALLREDUCE || gpuring_on_direct_exists(collective);
+    case GPURING_ALGORITHM_TREE:
+        return collective == GPURING_COLLECTIVE_ALLREDUCE || gpuring_on_chain_exists(collective);
     default:
         return collective == GPURING_COLLECTIVE_ALLREDUCE;
     }
@@ -29,11 +31,18 @@ bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algori
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
-    if (collective == GPURING_COLLECTIVE_ALLREDUCE ||
-        !gpuring_plan_exists(collective, input->base->algorithm)) {
+    enum gpuring_algorithm algorithm = input->base->algorithm;
+
+    if (collective == GPURING_COLLECTIVE_ALLREDUCE || !gpuring_plan_exists(collective, algorithm) ||
+        (algorithm == GPURING_ALGORITHM_TREE && !input->base->in_order)) {
         return GPURING_ERR_UNSUPPORTED;
     }
-    return input->base->algorithm == GPURING_ALGORITHM_RING
-               ? gpuring_on_ring_build(collective, input, plan)
-               : gpuring_on_direct_build(collective, input, plan);
+    switch (algorithm) {
+    case GPURING_ALGORITHM_RING:
+        return gpuring_on_ring_build(collective, input, plan);
+    case GPURING_ALGORITHM_TREE:
+        return gpuring_on_chain_build(collective, input, plan);
+    default:
+        return gpuring_on_direct_build(collective, input, plan);
+    }
 }

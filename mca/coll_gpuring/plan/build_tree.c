@@ -11,7 +11,10 @@
  * A window is one chunk. The double binary tree of a channel gives each of its two trees half of
  * the channel's share.
  *
- * In position is safe though two lanes touch a chunk: it comes down only after it has gone up.
+ * In place is safe though two lanes touch a chunk: it comes down only after it has gone up.
+ *
+ * Where results are to be folded in rank order each tree is a chain, from rank 0 to the root, which
+ * is the last rank: each hop folds what came with the own input, in this order.
  */
 #include <stdbool.h>
 
@@ -88,15 +91,26 @@ static void add_down_lane(struct gpuring_writer *writer, uint32_t tree,
     gpuring_writer_lane_end(writer);
 }
 
+/* The rank's position in a chain in rank order. */
+static struct gpuring_tree_position chain_position(const struct gpuring_plan_input *input)
+{
+    int next = input->rank + 1;
+
+    return (struct gpuring_tree_position){.up = next < input->nranks ? next : -1,
+                                          .down = {input->rank - 1, -1, -1}};
+}
+
 int gpuring_plan_build_tree(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
     struct gpuring_writer writer;
     uint32_t ntrees = 2 * input->ntrees; /* in pairs */
+    const struct gpuring_tree_position chain = chain_position(input);
 
     gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TREE, input,
                         ntrees);
     for (uint32_t tree = 0; writer.status == GPURING_OK && tree < ntrees; tree++) {
-        const struct gpuring_tree_position *position = &input->channels[tree / 2].tree[tree % 2];
+        const struct gpuring_tree_position *position =
+            input->in_order ? &chain : &input->channels[tree / 2].tree[tree % 2];
 
         if (!position_valid(input, position)) {
             gpuring_error("tree %u of rank %d of %d is invalid: parent %d, %d children; report the "

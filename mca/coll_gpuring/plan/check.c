@@ -75,6 +75,7 @@ struct part {
 struct cell {
     uint32_t reader; /* process that read the input, plus 1; 0: none */
     uint32_t reads;
+    uint64_t last_read;   /* number of the step, of all */
     uint32_t readers;     /* 0, 1, 2: none, one process, several */
     uint32_t overwritten; /* as input */
     uint32_t stored;      /* as output */
@@ -229,6 +230,12 @@ static uint64_t hash_fold(uint64_t left, uint64_t right)
     return hash ^ hash >> 29;
 }
 
+/* A rank's contribution. */
+static uint64_t hash_input(int rank)
+{
+    return hash_fold(UINT64_C(0x5bd1e995), (uint64_t) rank + 1);
+}
+
 /* What a step waits for: 0 nothing, 1 data, 2 a slot; *wire: of which connection. */
 static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
 {
@@ -272,6 +279,7 @@ static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint6
         return step_violation(check, index, "reads input that it has overwritten");
     }
     cell->reads++;
+    cell->last_read = check->nsteps;
     if (cell->readers == 0) {
         cell->readers = 1;
         cell->reader = index;
@@ -280,7 +288,7 @@ static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint6
     }
     memset(value, 0, check->words * sizeof *value);
     value[process->rank / 64] = UINT64_C(1) << process->rank % 64;
-    value[check->set_words] = hash_fold(UINT64_C(0x5bd1e995), (uint64_t) process->rank + 1);
+    value[check->set_words] = hash_input(process->rank);
     value[check->set_words + 1] = chunk;
     value[check->set_words + 2] = check->part_of[index];
     return GPURING_OK;
@@ -342,6 +350,17 @@ static int value_fold(struct check *check, uint32_t index)
     return GPURING_OK;
 }
 
+/* Of the contributions of ranks first .. end - 1, folded one by one in this order. */
+static uint64_t hash_in_order(int first, int end)
+{
+    uint64_t hash = hash_input(first);
+
+    while (++first < end) {
+        hash = hash_fold(hash, hash_input(first));
+    }
+    return hash;
+}
+
 /* The value is to be what its place expects. */
 static int value_check(struct check *check, uint32_t index, uint64_t chunk)
 {
@@ -359,9 +378,24 @@ static int value_check(struct check *check, uint32_t index, uint64_t chunk)
                                   must ? "without" : "with", rank);
         }
     }
-    return check->value[check->set_words + 1] == expected.from
+    if (check->value[check->set_words + 1] != expected.from) {
+        return step_violation(check, index, "stores another block of the input");
+    }
+    return !check->plan->in_order ||
+                   check->value[check->set_words] == hash_in_order(expected.first, expected.end)
                ? GPURING_OK
-               : step_violation(check, index, "stores another block of the input");
+               : step_violation(check, index, "folds in another order than that of the ranks");
+}
+
+/* Has the lane that reads this chunk of the input read it before what is stored came? It has if
+ * this holds the rank's contribution, which that lane read once, and not before the chunk. */
+static bool was_read(const struct check *check, uint32_t index, const struct cell *input)
+{
+    int rank = check->network.processes[index].rank;
+    const struct cell *own = cell_of(check, index, check->value[check->set_words + 1]);
+
+    return (check->value[rank / 64] >> rank % 64 & 1) != 0 && own->reads == 1 &&
+           own->reader == input->reader && input->last_read <= own->last_read;
 }
 
 static int value_store(struct check *check, uint32_t index, uint64_t chunk)
@@ -376,11 +410,8 @@ static int value_store(struct check *check, uint32_t index, uint64_t chunk)
     if (output->stored) {
         return step_violation(check, index, "stores a chunk twice, or of another rank");
     }
-    /* If another lane read this input, and nothing else of this chunk, then what is stored came
-     * after it, for it has the own contribution. */
     if (input->readers > 1 ||
-        (input->readers == 1 && input->reader != index &&
-         (input->reads > 1 || check->plan->collective != GPURING_COLLECTIVE_ALLREDUCE))) {
+        (input->readers == 1 && input->reader != index && !was_read(check, index, input))) {
         return step_violation(check, index, "other lanes may read the input later");
     }
     input->overwritten = 1;

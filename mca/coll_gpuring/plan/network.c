@@ -84,9 +84,10 @@ static int plans_check(const struct gpuring_plan *const *plans, int nranks, char
 
         if (plan->rank != rank || plan->nranks != nranks || plan->weight != plans[0]->weight ||
             plan->collective != plans[0]->collective || plan->algorithm != plans[0]->algorithm ||
-            plan->root != plans[0]->root) {
-            snprintf(text, size, "rank %d: the plan is of rank %d of %d, root %d, weight %llu",
-                     rank, plan->rank, plan->nranks, plan->root, (unsigned long long) plan->weight);
+            plan->root != plans[0]->root || plan->in_order != plans[0]->in_order) {
+            snprintf(text, size, "rank %d: the plan is of rank %d of %d, root %d, weight %llu%s",
+                     rank, plan->rank, plan->nranks, plan->root, (unsigned long long) plan->weight,
+                     plan->in_order ? ", in rank order" : "");
             return GPURING_ERR_DATA;
         }
         for (uint32_t lane = 0; lane < plan->nlanes; lane++) {

@@ -75,6 +75,7 @@ enum gpuring_collective {
 const char *gpuring_collective_text(enum gpuring_collective collective);
 bool gpuring_collective_has_blocks(enum gpuring_collective collective);
 bool gpuring_collective_is_rooted(enum gpuring_collective collective);
+bool gpuring_collective_reduces(enum gpuring_collective collective);
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
 
 /* One end of a connection. */
@@ -99,6 +100,8 @@ struct gpuring_plan {
     enum gpuring_algorithm algorithm; /* of the base, if it has one */
     int rank, nranks, root;
     bool based;      /* it runs on the connections of another plan */
+    bool in_order;   /* operands are folded one by one in the order of the ranks that they are of:
+                        ((x0 op x1) op x2) op .. */
     uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
     uint32_t nlanes, nrecvs, nsends;
     struct gpuring_plan_lane *lanes;
@@ -120,6 +123,8 @@ struct gpuring_plan_input {
     uint32_t nrings, ntrees;
     uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector, with
                                    two-shot each with a part for every rank */
+
+    bool in_order; /* trees are chains in the order of the ranks, whatever the channels say */
 
     /* Of the other collectives: */
     const struct gpuring_plan *base; /* this rank's plan for the allreduce */
@@ -144,7 +149,7 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
-/* Can a collective run on the connections of an algorithm? */
+/* Can a collective run on the connections of an algorithm? Trees: of chains only. */
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm);
 
 /* The channel that a connection belongs to, or the stripe, for plans without channels. */
@@ -178,7 +183,8 @@ uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
  *  - the parts tile the vector, and the postcondition of the plans' collective holds: each chunk
  *    that a rank must hold is stored once, and has each contribution exactly once, and nothing else
  *    is stored,
- *  - what several ranks hold was folded in the same order (equal bits everywhere),
+ *  - what several ranks hold was folded in the same order (equal bits everywhere), and if the plans
+ *    say so, in the order of the ranks,
  *  - no rank reads its input after it overwrote it (MPI_IN_PLACE is safe); lanes of a rank are
  *    ordered by the data that flows between them alone,
  *  - sends and receives match, chunk by chunk, and nothing deadlocks with `slots` FIFO slots per

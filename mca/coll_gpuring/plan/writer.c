@@ -83,6 +83,8 @@ void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective 
     writer->plan->rank = input->rank;
     writer->plan->nranks = input->nranks;
     writer->plan->weight = weight;
+    writer->plan->in_order =
+        algorithm == GPURING_ALGORITHM_TREE ? input->in_order : algorithm != GPURING_ALGORITHM_RING;
 }
 
 static void *copy(struct gpuring_writer *writer, const void *array, size_t bytes)
@@ -113,16 +115,20 @@ void gpuring_writer_open_on(struct gpuring_writer *writer, enum gpuring_collecti
     writer->plan->nsends = base->nsends;
 }
 
-/* The lane may use what the base's lanes for its part use, which follow one another. */
+/* The lane may use what the base's lanes for its part use, which follow one another, or what its
+ * counterpart among them uses. */
 static void take_connections(const struct gpuring_writer *writer)
 {
     struct gpuring_plan_lane *lane = writer->lane;
+    uint32_t number = writer->plan->nlanes - 1;
 
     lane->nrecvs = lane->nsends = 0;
     for (uint32_t i = 0; i < writer->base->nlanes; i++) {
         const struct gpuring_plan_lane *other = &writer->base->lanes[i];
 
-        if (other->part_begin == lane->part_begin) {
+        if (writer->lane_by_lane
+                ? i == number
+                : other->part_begin >= lane->part_begin && other->part_end <= lane->part_end) {
             if (lane->nrecvs == 0 && lane->nsends == 0) {
                 lane->first_recv = other->first_recv;
                 lane->first_send = other->first_send;

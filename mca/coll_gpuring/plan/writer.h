@@ -14,6 +14,7 @@
 struct gpuring_writer {
     struct gpuring_plan *plan;
     const struct gpuring_plan *base; /* or NULL */
+    bool lane_by_lane;               /* lane i has the connections of the base's lane i */
     struct gpuring_plan_lane *lane;  /* the open lane */
     struct gpuring_step *steps;      /* of the open lane, until lane_end gives them to it */
     uint16_t *refs;
@@ -34,7 +35,8 @@ void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective 
 void gpuring_writer_open_on(struct gpuring_writer *writer, enum gpuring_collective collective,
                             const struct gpuring_plan_input *input);
 
-/* A lane for a part; with a base, it has the connections of that plan's lanes for the part. */
+/* A lane for a part, or with a base for several; with a base, it has the connections of that plan's
+ * lanes for these. */
 void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begin,
                                uint64_t part_end, uint32_t nchunks);
 
