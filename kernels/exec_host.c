@@ -6,8 +6,10 @@
  */
 #include <string.h>
 
+#include "kernels/copy.h"
 #include "kernels/fold.h"
 #include "kernels/work.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -98,27 +100,24 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
                    BLOCK_BYTES % 32 == 0,
                "blocks hold whole lines and whole elements");
 
-/* Destination 0 is the output if the step stores. */
-static uint8_t *destination(const struct exec *x, const struct exec_piece *piece, uint32_t index)
-{
-    uint8_t *output = exec_output(x, piece);
+/*
+ * Another core has read what a slot held and reads what is stored there. Between cores that share a
+ * cache that is fast; between others each line costs a round, and stores around the caches, which
+ * cost what memory does, are several times as fast. Nothing says which cores share one: processes
+ * are moved, and machines that are virtual do not know. So a step that fills slots is timed now and
+ * then; if it is slow, the next ones go around the caches.
+ */
+#define STREAM_BYTES 8192 /* less is there sooner by the caches, wherever the cores are */
+#define SLOW         8    /* bytes a nanosecond */
+#define STREAMS      256  /* steps before the next one is timed */
 
-    if (output != NULL && index == 0) {
-        return output;
-    }
-    return exec_send_slot(x, piece, output != NULL ? index - 1 : index);
-}
-
-static uint32_t destinations(const struct exec_piece *piece)
-{
-    return piece->step->nsends + (piece->step->flags & GPURING_STEP_STORE ? 1u : 0u);
-}
+static uint32_t streams; /* atomic: so many steps before the next one is timed */
 
 /* Any number of operands and destinations: one pass over memory, in blocks. */
-static void simple_blocks(const struct exec *x, const struct exec_piece *piece)
+static void simple_blocks(const struct exec *x, const struct exec_piece *piece, int stream)
 {
     uint8_t sum[4096] __attribute__((aligned(64)));
-    uint32_t ndestinations = destinations(piece);
+    uint8_t *output = exec_output(x, piece);
 
     for (uint64_t at = 0; at < piece->bytes; at += sizeof sum) {
         uint64_t bytes = piece->bytes - at < sizeof sum ? piece->bytes - at : sizeof sum;
@@ -128,27 +127,58 @@ static void simple_blocks(const struct exec *x, const struct exec_piece *piece)
             x->fold(sum, NULL, value, exec_operand(x, piece, i) + at, bytes / x->type_size);
             value = sum;
         }
-        for (uint32_t i = 0; i < ndestinations; i++) {
-            uint8_t *to = destination(x, piece, i) + at;
-
-            if (to != value) {
-                memcpy(to, value, bytes);
-            }
+        if (output != NULL && output + at != value) {
+            memmove(output + at, value, bytes);
         }
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
+            (stream ? gpuring_copy_stream : gpuring_copy)(exec_send_slot(x, piece, i) + at, value,
+                                                          bytes);
+        }
+    }
+}
+
+static int is_apart(const uint8_t *a, const uint8_t *b, uint64_t bytes)
+{
+    return a + bytes <= b || b + bytes <= a;
+}
+
+/* The common steps, each by the functions that suit it. */
+static void simple_step(const struct exec *x, const struct exec_piece *piece, int stream)
+{
+    const uint8_t *value = exec_operand(x, piece, 0);
+    uint8_t *output = exec_output(x, piece);
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
+    uint8_t *slot = nsends > 0 ? exec_send_slot(x, piece, 0) : NULL;
+
+    if (noperands == 1 && nsends == 1 && output == NULL) {
+        (stream ? gpuring_copy_stream : gpuring_copy)(slot, value, piece->bytes);
+    } else if (noperands == 1 && nsends == 0 && is_apart(output, value, piece->bytes)) {
+        gpuring_copy(output, value, piece->bytes);
+    } else if (noperands == 2 && nsends <= 1 && !stream) {
+        x->fold(output != NULL ? output : slot, output != NULL ? slot : NULL, value,
+                exec_operand(x, piece, 1), piece->count);
+    } else {
+        simple_blocks(x, piece, stream);
     }
 }
 
 static int data_simple(struct exec *x, const struct exec_piece *piece)
 {
-    uint32_t ndestinations = destinations(piece);
+    int sends = piece->step->nsends > 0 && piece->bytes >= STREAM_BYTES;
+    uint32_t left = sends ? __atomic_load_n(&streams, __ATOMIC_RELAXED) : 0;
+    uint64_t begin;
 
-    if (piece->step->noperands == 2 && (ndestinations == 1 || ndestinations == 2)) {
-        x->fold(destination(x, piece, 0), ndestinations == 2 ? destination(x, piece, 1) : NULL,
-                exec_operand(x, piece, 0), exec_operand(x, piece, 1), piece->count);
-    } else if (piece->step->noperands == 1 && ndestinations == 1) {
-        memmove(destination(x, piece, 0), exec_operand(x, piece, 0), piece->bytes);
-    } else {
-        simple_blocks(x, piece);
+    if (!sends || left > 0) {
+        simple_step(x, piece, left > 0);
+        if (left > 0) {
+            __atomic_store_n(&streams, left - 1, __ATOMIC_RELAXED);
+        }
+        return EXEC_OK;
+    }
+    begin = gpuring_now_ns();
+    simple_step(x, piece, 0);
+    if ((gpuring_now_ns() - begin) * SLOW > piece->bytes) {
+        __atomic_store_n(&streams, STREAMS, __ATOMIC_RELAXED);
     }
     return EXEC_OK;
 }

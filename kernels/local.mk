@@ -12,6 +12,8 @@ libgpuring_kernels_la_SOURCES = \
     kernels/exec_memory.h \
     kernels/executor.h \
     kernels/fifo.h \
+    kernels/copy.c \
+    kernels/copy.h \
     kernels/fold.c \
     kernels/fold.h \
     kernels/fold_avx2.c \

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The tables of types and operations and what is made of them: folds of every instruction set of
- * this processor against the reference, 16-bit floats, and the names of the CUDA kernels.
+ * this processor against the reference, 16-bit floats, copies, and the names of the CUDA kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/copy.h"
 #include "kernels/fold.h"
 #include "kernels/image.h"
 #include "kernels/kernels.h"
@@ -241,12 +242,35 @@ static void test_kernel_names(void **state)
     free(used);
 }
 
+/* Every length around the vectors', from any address; nothing else is written. */
+static void test_copies(void **state)
+{
+    static uint8_t from[4096], to[4096] __attribute__((aligned(16)));
+    static void (*const copies[])(void *, const void *, size_t) = {gpuring_copy,
+                                                                   gpuring_copy_stream};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t) (i * 7 + i / 256);
+    }
+    for (size_t n = 0; n < 3000; n += n < 300 || n > 2700 ? 1 : 37) {
+        size_t shift = n % 19, at = 16 * (n % 5);
+
+        for (int c = 0; c < 2; c++) {
+            memset(to, 0xee, sizeof to);
+            copies[c](to + at, from + shift, n);
+            assert_memory_equal(to + at, from + shift, n);
+            assert_true((at == 0 || to[at - 1] == 0xee) && to[at + n] == 0xee);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),       cmocka_unit_test(test_folds),
         cmocka_unit_test(test_float16),      cmocka_unit_test(test_bfloat16),
-        cmocka_unit_test(test_kernel_names),
+        cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_copies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
