@@ -31,7 +31,7 @@ static const char usage[] =
     "Usage: mpirun -n RANKS gpuring-perf [OPTION]...\n"
     "Measure an MPI collective over a sweep of sizes and check every result.\n"
     "\n"
-    "  -c, --collective NAME   what to measure (default: allreduce)\n"
+    "  -c, --collective NAME   what to measure (default: allreduce); all: with --tuning\n"
     "  -b, --begin BYTES       smallest size (default: 8); K, M, G: powers of 1024\n"
     "  -e, --end BYTES         largest size (default: 64M)\n"
     "  -f, --factor X          from size to size, multiply by X (default: 2)\n"
@@ -237,7 +237,8 @@ static int select_memory(const char *name, enum perf_memory *memory)
 
 static int select_collective(const char *name, struct perf_options *options)
 {
-    options->collective = perf_collective_find(name);
+    options->all = strcmp(name, "all") == 0;
+    options->collective = perf_collective_find(options->all ? "allreduce" : name);
     if (options->collective == NULL) {
         perf_message("[bad-option] --collective %s: not known, or not in this MPI (see --help)",
                      name);
@@ -368,8 +369,15 @@ static int check_together(const struct perf_options *options)
         perf_message("[option-conflict] %s measures one type and one operation", turns);
         return -1;
     }
-    if (options->tune != NULL && strcmp(options->collective->name, "allreduce") != 0) {
-        perf_message("[option-conflict] --tuning measures allreduce");
+    if (options->tune != NULL && perf_tune_number(options->collective) < 0) {
+        perf_message("[option-conflict] --tuning: no rules are for %s by itself; give allreduce, "
+                     "bcast, reduce, scan, exscan, allgather, reduce_scatter, alltoall, gather, "
+                     "scatter, or all",
+                     options->collective->name);
+        return -1;
+    }
+    if (options->all && (options->tune == NULL || options->in_place)) {
+        perf_message("[option-conflict] --collective all: for --tuning, without --in-place");
         return -1;
     }
     if (options->rounds > PERF_MAX_ROUNDS) {

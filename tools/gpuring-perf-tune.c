@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * gpuring-perf --tuning: a tuning file for this memory and number of nodes and ranks. All that may
- * serve is measured in turns (gpuring-perf-variants.c).
+ * serve is measured in turns (gpuring-perf-variants.c), of one collective after the other.
  *
  * What takes more than twice the time of the best of ours in the first round is left out of the
  * others.
@@ -20,6 +20,7 @@
 
 #include "mca/coll_gpuring/engine/tuning.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 
 #define MARGIN   0.03
 #define FAR      1.25
@@ -115,6 +116,11 @@ static bool alike(const struct finding *a, const struct finding *b)
     return a->left == b->left && (a->left || a->best == b->best);
 }
 
+int perf_tune_number(const struct perf_collective *collective)
+{
+    return pci_collective_parse(collective->name);
+}
+
 /* The rule for findings first .. last. Between two that differ the sizes change hands half-way, in
  * proportion. */
 static struct gpuring_tuning_rule rule_of(const struct tune *tune, int first, int last)
@@ -122,6 +128,7 @@ static struct gpuring_tuning_rule rule_of(const struct tune *tune, int first, in
     const struct finding *at = tune->findings;
     const struct perf_variant *variant = &tune->set.at[at[last].left ? PREVIOUS : at[last].best];
     struct gpuring_tuning_rule rule = {
+        .collective = perf_tune_number(tune->bench->options->collective),
         .memories = 1u << (tune->bench->options->memory == PERF_MEMORY_CUDA ? GPURING_TUNING_CUDA
                                                                             : GPURING_TUNING_HOST),
         .nodes = {(uint64_t) tune->nodes, (uint64_t) tune->nodes},
@@ -196,27 +203,26 @@ static bool can_tune(const struct tune *tune)
     if (!perf_counters_present()) {
         why = "coll/gpuring is not loaded; run with --mca coll_gpuring_priority 90";
     } else if (tune->set.count < PREVIOUS + 2 || tune->nodes < 1) {
-        why = "coll/gpuring does not serve this memory; host memory needs --mca "
-              "coll_gpuring_priority 90 --mca coll_gpuring_device host, GPU memory --memory cuda, "
-              "and two ranks";
+        why = "coll/gpuring does not serve it; host memory needs --mca coll_gpuring_priority 90 "
+              "--mca coll_gpuring_device host, GPU memory --memory cuda, and two ranks";
     }
     if (why != NULL && tune->bench->rank == 0) {
-        perf_message("[cannot-tune] --tuning: %s", why);
+        perf_message("[cannot-tune] --tuning: %s: %s", tune->bench->options->collective->name, why);
     }
     return why == NULL;
 }
 
 static void print_header(const struct tune *tune)
 {
-    printf("# gpuring-perf --tuning %s: allreduce of %s memory, %d node(s), %d ranks, %d rounds\n"
+    printf("# gpuring-perf --tuning %s: %s of %s memory, %d node(s), %d ranks, %d rounds\n"
            "# previous serves where it is faster than the best one of coll/gpuring\n"
            "#%11s  %10s  %10s  %8s  %-16s %s\n#%11s  %10s  %10s  %8s\n",
-           tune->bench->options->tune, perf_memory_name(), tune->nodes, tune->bench->nranks,
-           tune->bench->options->rounds, "size", "gpuring", "previous", "ratio", "best",
+           tune->bench->options->tune, tune->bench->options->collective->name, perf_memory_name(),
+           tune->nodes, tune->bench->nranks, tune->bench->options->rounds, "size", "gpuring", "previous", "ratio", "best",
            "served by", "(B)", "(us)", "(us)", "");
 }
 
-int perf_tune(struct perf_bench *bench)
+static int tune_one(struct perf_bench *bench)
 {
     struct tune tune = {.bench = bench, .set = {.bench = bench}};
     struct perf_rules *file = bench->rank == 0 ? perf_rules_open(bench->options->tune) : NULL;
@@ -245,6 +251,25 @@ int perf_tune(struct perf_bench *bench)
     if (status >= 0) {
         perf_variants_close(&tune.set);
         status = perf_all_well(status == 0) ? 0 : 1;
+    }
+    return status;
+}
+
+int perf_tune(struct perf_bench *bench)
+{
+    const struct perf_options *given = bench->options;
+    struct perf_options options = *given;
+    const struct perf_collective *collective;
+    int status = tune_one(bench); /* with `all`, that is allreduce: served, if anything is */
+
+    for (size_t i = 0; options.all && status == 0 && (collective = perf_collective_at(i)) != NULL;
+         i++) {
+        if (perf_tune_number(collective) > PCI_COLLECTIVE_ALLREDUCE) {
+            options.collective = collective;
+            bench->options = &options;
+            status = tune_one(bench) < 0 ? -1 : 0;
+            bench->options = given;
+        }
     }
     return status;
 }

@@ -363,10 +363,10 @@ static bool bench_open(struct perf_bench *bench)
     size_t least = 0;
     int length = 0;
 
-    for (size_t t = 0; t < options->ntypes; t++) { /* the smallest size has an element a block */
+    for (size_t t = 0; t < options->ntypes; t++) { /* the smallest size has an element a rank */
         least = options->types[t]->bytes > least ? options->types[t]->bytes : least;
     }
-    least *= perf_bench_blocks(bench);
+    least *= (size_t) bench->nranks;
     size_t room = options->max_bytes > least ? options->max_bytes : least;
 
     bench->max_iterations = perf_iterations(options, 0);

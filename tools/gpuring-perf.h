@@ -131,6 +131,7 @@ enum perf_memory { PERF_MEMORY_HOST, PERF_MEMORY_CUDA };
 
 struct perf_options {
     const struct perf_collective *collective;
+    bool all; /* and all others that can be tuned */
     size_t min_bytes, max_bytes, step_bytes;
     double factor;
     const struct perf_type **types; /* ntypes, owned */
@@ -333,14 +334,17 @@ int perf_compare(struct perf_bench *bench);
 
 /* ---- tuning ------------------------------------------------------------------------------ */
 
-/* Measure and write options->tune. Returns as perf_compare. */
+/* Measure and write options->tune. Returns as perf_compare; of `all`, what is not served here is
+ * passed over with a message. */
 int perf_tune(struct perf_bench *bench);
+/* The collective of tuning rules, -1: none has its name. */
+int perf_tune_number(const struct perf_collective *collective);
 
 struct gpuring_tuning_rule;
 
 /* The file as it is, before anything is measured; NULL: it cannot be used, or not be written. */
 struct perf_rules *perf_rules_open(const char *path);
-/* Replace the rules of their memory, nodes and ranks by these, and write it. Frees `file`. A remark
+/* Replace the rules of their collective, memory, nodes and ranks by these, and write it. Frees `file`. A remark
  * for each rule, or NULL. */
 int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *rules,
                      char *const *remarks, size_t count);

@@ -80,8 +80,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "the topology says that 128-byte stores stay whole, as over NVLink, else as auto); auto "  \
         "chooses by size")                                                                         \
     TEXT(tuning_file, "", 2, LOCAL,                                                                \
-         "File that says by size which algorithm and protocol serve, or that the call is "         \
-         "delegated to the previous component; its rules must be equal on all ranks; "             \
+         "File that says by collective and size which algorithm and protocol serve, or that the "  \
+         "call is delegated to the previous component; its rules must be equal on all ranks; "     \
          "gpuring-perf --tuning writes it")                                                        \
     INT(min_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
         "Use at least this many channels (rings or trees); 0: decided by the topology")            \

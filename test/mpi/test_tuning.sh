@@ -31,7 +31,7 @@ adopt_as_one "host memory, 4 ranks on 2 nodes"
 
 OMPI_MCA_coll_gpuring_verbose=1 mpi 120 2 n2 tuning
 check "the log says which sizes are left, and to whom" \
-    says "\[tuning\] .*rank 0 of 2: .*$file, .*: 0-999 previous, [*] ring .*coll/[a-z]+"
+    says "\[tuning\] .*rank 0 of 2: .*$file, .*: allreduce 0-999 previous, allreduce [*] ring .*coll/[a-z]+"
 check "and the reason of a call that is left" \
     says 'calls are delegated .*\[tuned\]'
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 n2 tuning

@@ -55,13 +55,48 @@ check "measured again: rules of the same shape are replaced" \
 run 100 "$MPIRUN" -n 3 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_verbose 1 --mca coll_gpuring_tuning_file "$file" "$perf" -b 4 -e 64K -f 16 $quick
 check "the component takes the file" \
-    says "\[tuning\] .*rank 0 of 3: .*$file, .*: \* previous"
+    says "\[tuning\] .*rank 0 of 3: .*$file, .*: allreduce \* previous"
 check "and leaves these sizes to the previous component" \
     test "$(grep -c 'other (fallback)$' "$work/out")" -eq 4
 run 100 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
     --mca coll_gpuring_verbose 1 --mca coll_gpuring_tuning_file "$file" "$perf" -b 4 -e 4
 check "the rules for 2 ranks are found, too" \
-    says "\[tuning\] .*rank 0 of 2: .*$file, .*: [*0]"
+    says "\[tuning\] .*rank 0 of 2: .*$file, .*: allreduce [*0]"
+
+# The other collectives.
+cp "$file" "$work/allreduce"
+tune 2 "" -c all -b 64 -e 64
+for collective in bcast reduce scan exscan allgather reduce_scatter alltoall gather scatter; do
+    check "all collectives: $collective has a rule" \
+        test "$(grep -c "^$collective memory=host nodes=1 ranks=2 bytes=\* " "$file")" -eq 1
+done
+check "allreduce's rules for other ranks are kept" \
+    test "$(grep ' ranks=3 ' "$file")" = "$(grep ' ranks=3 ' "$work/allreduce")"
+cp "$file" "$work/all"
+tune 2 "" -c allgather -b 64 -e 64
+check "one collective alone: the others' rules are kept" \
+    test "$(grep -v ^allgather "$file" | sort)" = "$(grep -v ^allgather "$work/all" | sort)"
+cat >"$file" <<'END'
+gpuring-tuning 1
+bcast memory=host nodes=1 ranks=2 bytes=0-99 previous
+bcast memory=host nodes=1 ranks=2 bytes=100- ring ll
+allgather memory=host nodes=1 ranks=2 bytes=0-2048 ring ll128
+gather memory=* nodes=* ranks=* bytes=5000- previous
+END
+served() { # COLLECTIVE BYTES BY: gpuring-perf says so
+    # shellcheck disable=SC2086
+    run 100 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_tuning_file "$file" "$perf" -c "$1" -b "$2" -e "$2" $quick
+    check "$1 of $2 bytes is served by $3" says "^ +$2 .* $3"
+}
+served bcast 64 'other \(fallback\)'
+served bcast 128 'gpuring ring/ll '
+served allgather 2048 'gpuring ring/ll128 '
+served allgatherv 2048 'gpuring ring/ll128 '
+served allgather 4096 'gpuring direct/'
+served gather 4096 'gpuring direct/'
+served gather 8192 'other \(fallback\)'
+served gatherv 64 'other \(fallback\)' # whose counts not all ranks know
 
 # What stands in the file by hand.
 cat >"$file" <<'END'
@@ -115,8 +150,10 @@ file=$work/nowhere/tuning
 tune 2 "" -e 8
 refused "\[cannot-write\] .*$file" "a folder that is not there"
 file=$work/tuning
-tune 2 "" -c bcast
-refused '\[option-conflict\]' "another collective"
+tune 2 "" -c iallreduce
+refused '\[option-conflict\]' "another form of a collective"
+tune 2 "" -c all -p
+refused '\[option-conflict\] --collective all' "all collectives in place"
 tune 2 "" -d float,double
 refused '\[option-conflict\]' "several types"
 tune 2 "" -j "$work/json"

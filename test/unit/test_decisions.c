@@ -177,9 +177,9 @@ static struct gpuring_select_config config_of(int nranks, int nnodes)
         .nranks = nranks,
         .nnodes = nnodes,
         .host = true,
-        .offered = {[GPURING_ALGORITHM_RING] = true,
-                    [GPURING_ALGORITHM_TREE] = true,
-                    [GPURING_ALGORITHM_DIRECT] = nranks <= 16},
+        .plans = {[GPURING_COLLECTIVE_ALLREDUCE] =
+                      1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE |
+                      (nranks <= 16 ? 1u << GPURING_ALGORITHM_DIRECT : 0)},
         .slot_bytes = {[0 ... GPURING_ALGORITHM_COUNT - 1] = {131072, 16384, 16384}},
     };
 }
@@ -238,8 +238,8 @@ static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
     config.model.known = true;
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        config.model.algorithm[i] = GPURING_ALGORITHM_RING;
-        config.model.protocol[i] = GPURING_PROTOCOL_SIMPLE;
+        config.model.entry[GPURING_COLLECTIVE_ALLREDUCE][i] = (struct gpuring_model_entry){
+            .algorithm = GPURING_ALGORITHM_RING, .protocol = GPURING_PROTOCOL_SIMPLE};
     }
     config.model.ll128 = 1u << GPURING_ALGORITHM_TREE; /* not on the links of rings */
     gpuring_select(&config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 20, 4, &choice);

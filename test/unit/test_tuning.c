@@ -37,15 +37,15 @@ static const char *ranges(const char *text, enum gpuring_tuning_memory memory, u
                           uint64_t ranks)
 {
     struct gpuring_tuning tuning = parse(text);
-    struct gpuring_tuned *tuned;
+    struct gpuring_tuning tuned;
     static char result[1024];
 
-    assert_int_equal(gpuring_tuned_find(&tuning, memory, nodes, ranks, &tuned), GPURING_OK);
+    assert_int_equal(gpuring_tuning_match(&tuning, memory, nodes, ranks, &tuned), GPURING_OK);
     strcpy(result, "none");
-    if (tuned != NULL) {
-        gpuring_tuned_text(tuned, result, sizeof result);
+    if (tuned.count > 0) {
+        gpuring_tuning_summary(&tuned, result, sizeof result);
     }
-    free(tuned);
+    gpuring_tuning_clear(&tuned);
     gpuring_tuning_clear(&tuning);
     return result;
 }
@@ -55,6 +55,7 @@ static void the_first_rule_that_matches_counts(void **state)
     static const char text[] =
         "# measured on a Tuesday\n\n" HEAD
         "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous\n"
+        "bcast memory=host nodes=2 ranks=2 bytes=0- direct\n"
         "  allreduce\tmemory=host nodes=2 ranks=2 bytes=8192- ring simple # blanks\r\n"
         "allreduce memory=host nodes=2 ranks=2 bytes=4000-9000 tree\n"
         "allreduce memory=cuda nodes=* ranks=4-8 bytes=64 auto ll\n"
@@ -62,14 +63,15 @@ static void the_first_rule_that_matches_counts(void **state)
 
     (void) state;
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 2, 2),
-                        "0-4095 previous, 8192- ring simple, 4000-9000 tree");
+                        "allreduce 0-4095 previous, bcast * direct, allreduce 8192- ring simple, "
+                        "allreduce 4000-9000 tree");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 2, 2), "none");
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 2, 3), "none");
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1, 2), "none");
-    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 8), "64 auto ll");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 8), "allreduce 64 auto ll");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 9), "none");
-    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000), "* two-shot ll128");
-    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 3, 4), "64 auto ll, * two-shot ll128");
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000), "allreduce * two-shot ll128");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 3, 4), "allreduce 64 auto ll, allreduce * two-shot ll128");
     assert_string_equal(ranges(HEAD, GPURING_TUNING_HOST, 1, 2), "none");
 }
 
@@ -82,13 +84,14 @@ static void the_first_rule_counts_at_every_size(void **state)
     (void) state;
     srand(7);
     for (int round = 0; round < 200; round++) {
-        struct gpuring_tuned *tuned;
+        struct gpuring_tuning tuned;
 
         tuning.count = (uint32_t) (rand() % 40 + 1);
         for (uint32_t i = 0; i < tuning.count; i++) {
             uint64_t first = (uint64_t) (rand() % 100);
 
             rules[i] = (struct gpuring_tuning_rule){
+                .collective = rand() % 2,
                 .memories = (uint32_t) (rand() % 3 + 1),
                 .nodes = {0, UINT64_MAX},
                 .ranks = {(uint64_t) (rand() % 3), UINT64_MAX},
@@ -96,21 +99,20 @@ static void the_first_rule_counts_at_every_size(void **state)
                 .algorithm = rand() % (GPURING_PARAM_ALGORITHM_PREVIOUS + 1),
             };
         }
-        assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 1, 1, &tuned), 0);
+        assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 1, &tuned), 0);
         for (uint64_t bytes = 0; bytes < 140; bytes++) {
-            const struct gpuring_tuned_range *range = gpuring_tuned_at(tuned, bytes);
+            int collective = (int) (bytes % 2);
             int expected = GPURING_PARAM_ALGORITHM_AUTO;
 
             for (uint32_t i = tuning.count; i-- > 0;) {
-                if ((rules[i].memories & 1) != 0 && rules[i].ranks.first <= 1 &&
+                if (rules[i].collective == collective && (rules[i].memories & 1) != 0 && rules[i].ranks.first <= 1 &&
                     rules[i].bytes.first <= bytes && bytes <= rules[i].bytes.last) {
                     expected = rules[i].algorithm;
                 }
             }
-            assert_int_equal(range->previous, expected == GPURING_PARAM_ALGORITHM_PREVIOUS);
-            assert_int_equal(range->algorithm, range->previous ? -1 : expected - 1);
+            assert_int_equal(gpuring_tuning_at(&tuned, collective, bytes)->algorithm, expected);
         }
-        free(tuned);
+        gpuring_tuning_clear(&tuned);
     }
 }
 
@@ -121,6 +123,7 @@ static void rules_are_written_as_they_are_read(void **state)
         "allreduce memory=cuda nodes=1-4 ranks=8- bytes=65536- ring simple",
         "allreduce memory=* nodes=* ranks=* bytes=17 auto ll128",
         "allreduce memory=host nodes=1 ranks=64 bytes=* direct",
+        "reduce_scatter memory=host nodes=1 ranks=64 bytes=* ring",
     };
 
     (void) state;
@@ -147,6 +150,7 @@ static void fingerprints_are_those_of_the_rules(void **state)
 {
     static const char rule[] = "allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous";
     static const char *const others[] = {
+        "reduce memory=host nodes=2 ranks=2 bytes=0-4095 previous",
         "allreduce memory=cuda nodes=2 ranks=2 bytes=0-4095 previous",
         "allreduce memory=host nodes=1 ranks=2 bytes=0-4095 previous",
         "allreduce memory=host nodes=2 ranks=2- bytes=0-4095 previous",
@@ -183,9 +187,13 @@ static void what_is_wrong_is_told(void **state)
          "line 1: [bad-version] 'allreduce'"},
         {"gpuring-tuning 2\n", "line 1: [bad-version] '2'"},
         {"gpuring-tuning\n", "line 1: [bad-version] 'gpuring-tuning'"},
-        {HEAD "bcast memory=host nodes=1 ranks=2 bytes=* ring", "line 2: [bad-collective] 'bcast'"},
+        {HEAD "barrier memory=host nodes=1 ranks=2 bytes=* ring",
+         "line 2: [bad-collective] 'barrier' is unknown; known are allreduce, bcast, reduce, scan, "
+         "exscan, allgather, reduce_scatter, alltoall, gather, scatter"},
+        {HEAD "allgatherv memory=host nodes=1 ranks=2 bytes=* ring", "[bad-collective]"},
+        {HEAD "memory=host nodes=1 ranks=2 bytes=* ring", "[bad-collective] 'memory=host'"},
         {HEAD "\nallreduce memory=gpu nodes=1 ranks=2 bytes=* ring",
-         "line 3: [bad-memory] 'memory=gpu'"},
+         "line 3: [bad-memory] 'gpu'"},
         {HEAD "allreduce memory=host nodes=one ranks=2 bytes=* ring",
          "line 2: [bad-range] 'nodes=one'"},
         {HEAD "allreduce memory=host nodes=1 ranks=4-2 bytes=* ring", "[bad-range] 'ranks=4-2'"},
@@ -260,13 +268,13 @@ static void try_bytes(const char *bytes, size_t length)
 {
     char *copy = malloc(length + (length == 0)), error[320] = "";
     struct gpuring_tuning tuning;
-    struct gpuring_tuned *tuned;
+    struct gpuring_tuning tuned;
 
     assert_non_null(copy);
     memcpy(copy, bytes, length); /* exact room: reading beyond is noticed */
     if (gpuring_tuning_parse(copy, length, &tuning, error, sizeof error) == GPURING_OK) {
-        assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 2, 2, &tuned), 0);
-        free(tuned);
+        assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 2, 2, &tuned), 0);
+        gpuring_tuning_clear(&tuned);
         gpuring_tuning_clear(&tuning);
     } else {
         assert_true(error[0] != '\0');
@@ -335,7 +343,7 @@ static void files_are_named_in_messages(void **state)
 
 /* ---- Who goes first ---- */
 
-static struct gpuring_select_config config_of(const struct gpuring_tuned *tuned)
+static struct gpuring_select_config config_of(const struct gpuring_tuning *tuning)
 {
     struct gpuring_select_config config = {
         .algorithm = -1,
@@ -343,14 +351,20 @@ static struct gpuring_select_config config_of(const struct gpuring_tuned *tuned)
         .nranks = 4,
         .nnodes = 1,
         .host = true,
-        .offered = {true, true, true, false},
+        .plans = {[GPURING_COLLECTIVE_ALLREDUCE] = 1u << GPURING_ALGORITHM_RING |
+                                                   1u << GPURING_ALGORITHM_TREE |
+                                                   1u << GPURING_ALGORITHM_DIRECT,
+                  [GPURING_COLLECTIVE_BCAST] = 1u << GPURING_ALGORITHM_RING,
+                  [GPURING_COLLECTIVE_ALLGATHER] =
+                      1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_DIRECT},
         .slot_bytes = {[0 ... GPURING_ALGORITHM_COUNT - 1] = {131072, 16384, 16384}},
-        .tuned = tuned,
+        .tuning = tuning,
         .model = {.known = true},
     };
 
     for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        config.model.algorithm[i] = GPURING_ALGORITHM_TREE;
+        config.model.entry[GPURING_COLLECTIVE_ALLREDUCE][i].algorithm = GPURING_ALGORITHM_TREE;
+        config.model.entry[GPURING_COLLECTIVE_ALLGATHER][i].algorithm = GPURING_ALGORITHM_DIRECT;
     }
     return config;
 }
@@ -372,12 +386,12 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
         parse(HEAD "allreduce memory=host nodes=1 ranks=4 bytes=0-99 previous\n"
                    "allreduce memory=host nodes=1 ranks=4 bytes=100-199 ring ll128\n"
                    "allreduce memory=host nodes=1 ranks=4 bytes=200-299 two-shot ll\n");
-    struct gpuring_tuned *tuned;
+    struct gpuring_tuning tuned;
     struct gpuring_select_config config;
 
     (void) state;
-    assert_int_equal(gpuring_tuned_find(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
-    config = config_of(tuned);
+    assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
+    config = config_of(&tuned);
     expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 99, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL128);
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_LL128);
@@ -396,15 +410,55 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_SIMPLE);
     config.protocol = -1;
 
-    /* previous is asked for: all sizes, and a choice for calls that cannot be handed on */
+    /* previous is asked for: all sizes, and a choice for calls that cannot be delegated */
     config.algorithm = GPURING_SELECT_PREVIOUS;
     expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
-    config.tuned = NULL;
+    config.tuning = NULL;
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
     config.algorithm = -1;
     expect(&config, 50, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
-    free(tuned);
+    gpuring_tuning_clear(&tuned);
+    gpuring_tuning_clear(&tuning);
+}
+
+/* Of blocks all ranks' count together; counts that the ranks do not know are the largest size. */
+static void each_collective_has_its_rules(void **state)
+{
+    struct gpuring_tuning tuning =
+        parse(HEAD "allgather memory=host nodes=1 ranks=4 bytes=0-399 ring ll\n"
+                   "allgather memory=host nodes=1 ranks=4 bytes=4000- previous\n"
+                   "bcast memory=host nodes=1 ranks=4 bytes=100-199 ring\n");
+    struct gpuring_tuning tuned;
+    struct gpuring_select_config config;
+    struct gpuring_selection choice;
+
+    (void) state;
+    assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
+    config = config_of(&tuned);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, 99, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, 100, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT); /* the model's */
+    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 999));
+    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
+    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER,
+                                         GPURING_COUNT_UNKNOWN));
+    gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN, 1, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
+    config.algorithm = GPURING_ALGORITHM_RING;
+    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
+    config.algorithm = -1;
+
+    /* Small vectors on rings alone are delegated, unless somebody says otherwise. */
+    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 99));
+    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 100));
+    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 1 << 20));
+    /* No plan at all. */
+    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_SCAN, 1 << 20));
+    gpuring_tuning_clear(&tuned);
     gpuring_tuning_clear(&tuning);
 }
 
@@ -420,6 +474,7 @@ int main(void)
         cmocka_unit_test(any_bytes_are_read_or_refused),
         cmocka_unit_test(files_are_named_in_messages),
         cmocka_unit_test(what_was_asked_for_goes_before_the_file_and_that_before_the_model),
+        cmocka_unit_test(each_collective_has_its_rules),
     };
 
     return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);

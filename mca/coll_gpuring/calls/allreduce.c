@@ -80,7 +80,8 @@ int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOC
 static bool delegates_sizes(void)
 {
     return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS ||
-           gpuring_tuning_names(&gpuring_process.tuning, GPURING_PARAM_ALGORITHM_PREVIOUS);
+           gpuring_tuning_names(&gpuring_process.tuning, GPURING_COLLECTIVE_ALLREDUCE,
+                                GPURING_PARAM_ALGORITHM_PREVIOUS);
 }
 
 /* The _init of a persistent call may wait, so that the ranks know whether they delegate its size.

@@ -28,12 +28,14 @@ static enum gpuring_reason vote(module_t *self, const struct gpuring_call *call,
                                 enum gpuring_reason reason, int *status)
 {
     bool votes = gpuring_vote_possible(self) && call->count != 0 &&
-                 gpuring_type_info(call->type)->device &&
-                 !gpuring_select_delegates(&self->engine->choice_config, call->collective,
-                                           gpuring_call_bytes(call));
+                 gpuring_type_info(call->type)->device;
 
     if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
         return reason;
+    }
+    if (votes && gpuring_select_delegates(&self->engine->choice_config, call->collective,
+                                          gpuring_call_bytes(call))) {
+        return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
     if (votes) {
         return gpuring_vote_call(self, call, status);

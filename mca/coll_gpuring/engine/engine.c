@@ -132,11 +132,10 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
-        created->choice_config.offered[i] = plan != NULL;
         created->choice_config.channels[i] = plan != NULL ? gpuring_plan_channels(plan) : 0;
         size_slots(created, (enum gpuring_algorithm) i);
         for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
-            created->choice_config.others[c] |=
+            created->choice_config.plans[c] |=
                 gpuring_programs_offer(created, (enum gpuring_collective) c,
                                        (enum gpuring_algorithm) i)
                     ? 1u << i
@@ -233,6 +232,6 @@ void gpuring_engine_destroy(struct gpuring_engine *engine)
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         gpuring_plan_free(engine->base[i].plan);
     }
-    free(engine->tuned);
+    gpuring_tuning_clear(&engine->tuning);
     free(engine);
 }

@@ -38,7 +38,7 @@ struct gpuring_engine {
     struct gpuring_programs *others;                      /* of the other collectives */
     struct gpuring_transport *transport;
     struct gpuring_select_config choice_config;
-    struct gpuring_tuned *tuned; /* that it points to, NULL: none */
+    struct gpuring_tuning tuning; /* that it points to */
 
     bool running;       /* an operation was started and has not been finished */
     uint64_t operation; /* number of the current or last operation, from 1 */

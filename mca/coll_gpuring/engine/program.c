@@ -75,7 +75,8 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
                             enum gpuring_algorithm algorithm)
 {
     return engine->base[algorithm].plan != NULL && gpuring_plan_exists(collective, algorithm) &&
-           (algorithm != GPURING_ALGORITHM_RING || engine->others->order != NULL);
+           (collective == GPURING_COLLECTIVE_ALLREDUCE || algorithm != GPURING_ALGORITHM_RING ||
+            engine->others->order != NULL);
 }
 
 int gpuring_program_bind(const struct gpuring_engine *engine, struct gpuring_program *program,

@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/engine/select.h"
 
 #include "kernels/work.h"
+#include "mca/coll_gpuring/params.h"
 
 /*
  * What decides, in bytes:
@@ -55,27 +56,65 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
     return true;
 }
 
+/* What is asked for: bytes of the vector or of a block, and of all ranks' blocks together, by which
+ * tuning files and the cost model go. */
+struct request {
+    enum gpuring_collective collective;
+    uint64_t bytes, all;
+    const struct gpuring_tuning_rule *rule;
+    const struct gpuring_model_entry *model; /* NULL: not known */
+};
+
+static struct request request_of(const struct gpuring_select_config *config,
+                                 enum gpuring_collective collective, uint64_t bytes)
+{
+    uint64_t n = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
+    struct request request = {.collective = collective,
+                              .bytes = bytes,
+                              .all = bytes <= UINT64_MAX / n ? bytes * n : UINT64_MAX};
+    int entry = 0;
+
+    while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request.all) {
+        entry++;
+    }
+    request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
+    request.model = config->model.known ? &config->model.entry[collective][entry] : NULL;
+    return request;
+}
+
 /*
  * Is an algorithm better for a size than those before it, as far as known without parameter, tuning
  * file and cost model?
  *
- * Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of V / n.
- * Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n - 1) /
- * n times the vector. With two ranks the bytes are the same.
+ * Allreduce. Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of
+ * V / n. Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n
+ * - 1) / n times the vector. With two ranks the bytes are the same.
+ *
+ * The others have at most a ring and a direct exchange to choose from. On a ring, a vector passes
+ * n - 2 ranks more than directly, and a block n / 2 on average; but each rank sends it once, where
+ * the root of a direct exchange sends or receives it n - 1 times. Blocks cost the same traffic
+ * either way, if all ranks reach each other equally well.
  */
 static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
-                 uint64_t bytes)
+                 const struct request *request)
 {
     uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
+    uint64_t direct = limits_of(config)->direct;
 
     switch (algorithm) {
     case GPURING_ALGORITHM_RING:
         return true;
     case GPURING_ALGORITHM_TREE:
-        return n >= TREE_RANKS && bytes / n <= hop;
+        return n >= TREE_RANKS && request->bytes / n <= hop;
     case GPURING_ALGORITHM_DIRECT:
-        return bytes <= limits_of(config)->direct &&
-               bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
+        if (gpuring_collective_has_blocks(request->collective)) {
+            return request->all <= direct;
+        }
+        if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
+            return request->bytes <= direct &&
+                   request->bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
+        }
+        return n == 2 || request->bytes <= hop;
     case GPURING_ALGORITHM_TWO_SHOT:
     case GPURING_ALGORITHM_COUNT:
         break;
@@ -83,20 +122,11 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
     return false;
 }
 
-static bool offered(const struct gpuring_select_config *config, int algorithm)
+static bool exists(const struct gpuring_select_config *config, enum gpuring_collective collective,
+                   int algorithm)
 {
-    return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT && config->offered[algorithm];
-}
-
-/* The entry of the cost model's choices for a size. */
-static int model_entry(uint64_t bytes)
-{
-    int i = 0;
-
-    while (i < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << i) < bytes) {
-        i++;
-    }
-    return i;
+    return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT &&
+           (config->plans[collective] & 1u << algorithm) != 0;
 }
 
 /* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
@@ -110,104 +140,72 @@ static bool has_protocol(const struct gpuring_select_config *config,
            (protocol != GPURING_PROTOCOL_LL128 || whole);
 }
 
-static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
-                                               uint64_t bytes)
+/* The algorithm or protocol that a rule names, -1: none. */
+static int named(int param)
 {
-    const struct gpuring_tuned_range *rule = gpuring_tuned_at(config->tuned, bytes);
+    return param - 1; /* auto is 0; the others follow the core's order */
+}
 
-    if (offered(config, config->algorithm)) {
-        return (enum gpuring_algorithm) config->algorithm;
+static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_config *config,
+                                               const struct request *request)
+{
+    const int wanted[] = {config->algorithm, named(request->rule->algorithm),
+                          request->model != NULL ? request->model->algorithm : -1};
+
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        if (exists(config, request->collective, wanted[i])) {
+            return (enum gpuring_algorithm) wanted[i];
+        }
     }
-    if (offered(config, rule->algorithm)) {
-        return (enum gpuring_algorithm) rule->algorithm;
-    }
-    if (config->model.known && offered(config, config->model.algorithm[model_entry(bytes)])) {
-        return (enum gpuring_algorithm) config->model.algorithm[model_entry(bytes)];
-    }
-    for (int i = GPURING_ALGORITHM_COUNT - 1; i > 0; i--) {
-        if (config->offered[i] && wins(config, (enum gpuring_algorithm) i, bytes)) {
+    for (int i = GPURING_ALGORITHM_COUNT - 1; i >= 0; i--) {
+        if (exists(config, request->collective, i) &&
+            wins(config, (enum gpuring_algorithm) i, request)) {
             return (enum gpuring_algorithm) i;
         }
     }
-    return GPURING_ALGORITHM_RING; /* which always is there */
-}
-
-/*
- * The other collectives have at most a ring and a direct exchange to choose from. On a ring, a
- * vector passes n - 2 ranks more than directly, and a block n / 2 on average; but each rank sends
- * it once, where the root of a direct exchange sends or receives it n - 1 times. Blocks cost the
- * same traffic either way, if all ranks reach each other equally well.
- */
-static enum gpuring_algorithm choose_other(const struct gpuring_select_config *config,
-                                           enum gpuring_collective collective, uint64_t bytes)
-{
-    bool ring = config->others[collective] & 1u << GPURING_ALGORITHM_RING;
-    bool direct = config->others[collective] & 1u << GPURING_ALGORITHM_DIRECT;
-    bool asked = config->algorithm >= 0 && config->algorithm < GPURING_ALGORITHM_COUNT &&
-                 config->others[collective] & 1u << config->algorithm;
-
-    if (asked) {
-        return (enum gpuring_algorithm) config->algorithm;
-    }
-    if (!ring || !direct) {
-        return ring ? GPURING_ALGORITHM_RING : GPURING_ALGORITHM_DIRECT;
-    }
-    if (gpuring_collective_has_blocks(collective)) {
-        return bytes * (uint64_t) config->nranks <= limits_of(config)->direct
-                   ? GPURING_ALGORITHM_DIRECT
-                   : GPURING_ALGORITHM_RING;
-    }
-    return config->nranks == 2 || bytes <= limits_of(config)->hop ? GPURING_ALGORITHM_DIRECT
-                                                                  : GPURING_ALGORITHM_RING;
-}
-
-/* Is there a plan for a collective, and a hop of it worth its time? Where only rings are to be had,
- * all data passes many ranks. */
-static bool serves(const struct gpuring_select_config *config, enum gpuring_collective collective,
-                   uint64_t bytes)
-{
-    if (config->others[collective] & 1u << GPURING_ALGORITHM_DIRECT) {
-        return true;
-    }
-    return config->others[collective] != 0 && bytes >= limits_of(config)->hop;
+    return GPURING_ALGORITHM_DIRECT; /* which there is where there is no ring */
 }
 
 bool gpuring_select_delegates(const struct gpuring_select_config *config,
                               enum gpuring_collective collective, uint64_t bytes)
 {
-    if (config->algorithm == GPURING_SELECT_PREVIOUS) {
+    struct request request = request_of(config, collective, bytes);
+    bool direct = exists(config, collective, GPURING_ALGORITHM_DIRECT);
+
+    if (config->algorithm == GPURING_SELECT_PREVIOUS || config->plans[collective] == 0) {
         return true;
     }
-    if (collective != GPURING_COLLECTIVE_ALLREDUCE) {
-        return !serves(config, collective, bytes);
+    if (exists(config, collective, config->algorithm)) {
+        return false;
     }
-    return gpuring_tuned_at(config->tuned, bytes)->previous &&
-           !offered(config, config->algorithm) &&
-           !has_protocol(config, choose_algorithm(config, bytes), config->protocol);
+    if (request.rule->algorithm != GPURING_PARAM_ALGORITHM_AUTO) {
+        return request.rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
+               !has_protocol(config, choose_algorithm(config, &request), config->protocol);
+    }
+    /* Where only rings are to be had, all data passes many ranks. */
+    return collective != GPURING_COLLECTIVE_ALLREDUCE && !direct && bytes < limits_of(config)->hop;
 }
 
 static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,
-                                             enum gpuring_algorithm algorithm, uint64_t bytes)
+                                             enum gpuring_algorithm algorithm,
+                                             const struct request *request)
 {
     const struct limits *limits = limits_of(config);
-    const struct gpuring_tuned_range *rule = gpuring_tuned_at(config->tuned, bytes);
+    bool modelled = request->model != NULL && request->model->protocol >= 0 && !config->host;
+    const int wanted[] = {config->protocol, named(request->rule->protocol),
+                          modelled ? request->model->protocol : -1};
 
-    if (has_protocol(config, algorithm, config->protocol)) {
-        return (enum gpuring_protocol) config->protocol;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        if (has_protocol(config, algorithm, wanted[i])) {
+            return (enum gpuring_protocol) wanted[i];
+        }
     }
-    if (has_protocol(config, algorithm, rule->protocol)) {
-        return (enum gpuring_protocol) rule->protocol;
-    }
-    if (config->model.known && !config->host) {
-        int protocol = config->model.protocol[model_entry(bytes)];
-
-        return has_protocol(config, algorithm, protocol) ? (enum gpuring_protocol) protocol
-                                                         : GPURING_PROTOCOL_SIMPLE;
-    }
-    if (bytes <= limits->ll && has_protocol(config, algorithm, GPURING_PROTOCOL_LL)) {
+    if (!modelled && request->bytes <= limits->ll &&
+        has_protocol(config, algorithm, GPURING_PROTOCOL_LL)) {
         return GPURING_PROTOCOL_LL;
     }
-    if (bytes <= limits->ll128 && has_protocol(config, algorithm, GPURING_PROTOCOL_LL128)) {
+    if (!modelled && request->bytes <= limits->ll128 &&
+        has_protocol(config, algorithm, GPURING_PROTOCOL_LL128)) {
         return GPURING_PROTOCOL_LL128;
     }
     return GPURING_PROTOCOL_SIMPLE;
@@ -216,16 +214,16 @@ static enum gpuring_protocol choose_protocol(const struct gpuring_select_config 
 /* As many channels as the cost model wants for what it has chosen, else as the vector fills; lanes
  * of the host cost nothing while they are empty. */
 static uint32_t choose_channels(const struct gpuring_select_config *config,
-                                const struct gpuring_selection *choice, uint64_t bytes)
+                                const struct gpuring_selection *choice,
+                                const struct request *request)
 {
+    const struct gpuring_model_entry *model = request->model;
     uint32_t all = config->channels[choice->algorithm];
-    uint64_t filled = bytes / channel_bytes[choice->protocol];
-    int entry = model_entry(bytes);
+    uint64_t filled = request->bytes / channel_bytes[choice->protocol];
 
-    if (config->model.known && config->model.channels[entry] > 0 &&
-        (int) choice->algorithm == config->model.algorithm[entry] &&
-        (int) choice->protocol == config->model.protocol[entry]) {
-        filled = config->model.channels[entry];
+    if (model != NULL && model->channels > 0 && (int) choice->algorithm == model->algorithm &&
+        (int) choice->protocol == model->protocol) {
+        filled = model->channels;
     }
     if (filled < config->min_channels) {
         filled = config->min_channels;
@@ -236,21 +234,14 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice)
 {
-    bool known = count != GPURING_COUNT_UNKNOWN;
-    uint64_t bytes = known ? count * type_size : 0;
+    uint64_t bytes = count != GPURING_COUNT_UNKNOWN ? count * type_size : UINT64_MAX;
+    struct request request = request_of(config, collective, bytes);
     uint64_t align = gpuring_chunk_align(type_size);
     uint64_t limit;
 
-    if (collective == GPURING_COLLECTIVE_ALLREDUCE) {
-        choice->algorithm = choose_algorithm(config, bytes);
-        choice->protocol = choose_protocol(config, choice->algorithm, bytes);
-    } else {
-        choice->algorithm = choose_other(config, collective, bytes);
-        choice->protocol =
-            known ? choose_protocol(config, choice->algorithm, bytes) : GPURING_PROTOCOL_SIMPLE;
-    }
-    choice->channels =
-        known ? choose_channels(config, choice, bytes) : config->channels[choice->algorithm];
+    choice->algorithm = choose_algorithm(config, &request);
+    choice->protocol = choose_protocol(config, choice->algorithm, &request);
+    choice->channels = choose_channels(config, choice, &request);
     choice->chunk = gpuring_chunk_max(
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;

@@ -24,15 +24,14 @@ struct gpuring_select_config {
     int protocol;  /* enum gpuring_protocol, or -1: by size */
     int nranks, nnodes;
     bool host;                                  /* plans run on the CPU */
-    bool offered[GPURING_ALGORITHM_COUNT];      /* a plan of the allreduce exists */
-    uint32_t others[GPURING_COLLECTIVE_COUNT];  /* plans of the others: bits 1 << algorithm */
+    uint32_t plans[GPURING_COLLECTIVE_COUNT];   /* that exist: bits 1 << algorithm */
     uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
     uint32_t min_channels;                      /* that are used, 0: by size */
     uint64_t slot_bytes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT];
     uint64_t chunk_bytes; /* upper limit, 0: none */
 
-    const struct gpuring_tuned *tuned; /* of the tuning file; NULL: nothing */
-    struct gpuring_model_choice model; /* on the topology, if that is known */
+    const struct gpuring_tuning *tuning; /* the rules for this communicator; NULL: none */
+    struct gpuring_model_choice model;   /* on the topology, if that is known */
 };
 
 struct gpuring_selection {
@@ -45,11 +44,10 @@ struct gpuring_selection {
 
 /*
  * Choose for a vector, or for blocks, of `count` elements of `type_size` bytes, or
- * GPURING_COUNT_UNKNOWN. The collective must be served. The ring must be offered, with
- * protocol Simple. First counts what was asked for by parameter, then the tuning file, then the
- * cost model where the topology of GPUs is known (on the host device its algorithm alone: protocols
- * cost what a CPU takes), then the limits by size in select.c. What does not exist here counts as
- * not named.
+ * GPURING_COUNT_UNKNOWN, which counts as the largest size. The collective must be served. First
+ * counts what was asked for by parameter, then the tuning file, then the cost model where the
+ * topology of GPUs is known (on the host device its algorithm alone: protocols cost what a CPU
+ * takes), then the limits by size in select.c. What does not exist here counts as not named.
  */
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);

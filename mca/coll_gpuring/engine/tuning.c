@@ -13,12 +13,18 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/hash.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/topo_pci/predict/pci_predict.h"
 #include "mca/topo_pci/xml/pci_file.h"
 
 #define TEXT_OF(name, text) text,
 static const char *const algorithms[] = {GPURING_VALUES_algorithm(TEXT_OF) NULL};
 static const char *const protocols[] = {GPURING_VALUES_protocol(TEXT_OF) NULL};
-static const char *const memories[] = {"host", "cuda", NULL};
+static const char *const memories[] = {"host", "cuda", "*", NULL};
+#undef TEXT_OF
+#define TEXT_OF(name, text, factor) text,
+static const char *const collectives[] = {PCI_COLLECTIVES(TEXT_OF) NULL};
+#undef TEXT_OF
+#define ALL_MEMORIES ((1u << GPURING_TUNING_MEMORIES) - 1)
 
 /* One line of which words are taken, and where to complain. */
 struct line {
@@ -41,28 +47,18 @@ static int complain(const struct line *line, const char *format, ...)
     return GPURING_ERR_ARG;
 }
 
-static int find_name(const char *const *names, const char *word)
-{
-    for (int i = 0; names[i] != NULL; i++) {
-        if (strcmp(names[i], word) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 /* *found: the number of the name that the word is; `wrong` begins the message if it is none. */
 static int parse_name(const struct line *line, const char *wrong, const char *const *names,
                       const char *word, int *found)
 {
-    char known[128] = "";
+    char known[160] = "";
     size_t used = 0;
 
-    *found = find_name(names, word);
-    if (*found >= 0) {
-        return 0;
-    }
-    for (int i = 0; names[i] != NULL && used < sizeof known; i++) {
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], word) == 0) {
+            *found = i;
+            return 0;
+        }
         used += (size_t) snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                                   names[i]);
     }
@@ -138,23 +134,12 @@ static bool parse_span(const char *text, struct gpuring_tuning_span *span)
            (number(&text, &span->last) && *text == '\0' && span->first <= span->last);
 }
 
-static int parse_memory(const struct line *line, const char *value,
-                        struct gpuring_tuning_rule *rule)
-{
-    int memory = find_name(memories, value);
-
-    if (memory < 0 && strcmp(value, "*") != 0) {
-        return complain(line, "[bad-memory] 'memory=%s': memory is host, cuda or *", value);
-    }
-    rule->memories = memory < 0 ? (1u << GPURING_TUNING_MEMORIES) - 1 : 1u << memory;
-    return 0;
-}
-
 /* memory=.. nodes=.. ranks=.. bytes=.. */
 static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
 {
     static const char *const names[] = {"memory=", "nodes=", "ranks=", "bytes="};
     struct gpuring_tuning_span *const spans[] = {NULL, &rule->nodes, &rule->ranks, &rule->bytes};
+    int memory = 0;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *word = next_word(line), *value = word + strlen(names[i]);
@@ -166,7 +151,7 @@ static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
                             word, names[i]);
         }
         if (spans[i] == NULL) {
-            if (parse_memory(line, value, rule) != 0) {
+            if (parse_name(line, "[bad-memory]", memories, value, &memory) != 0) {
                 return GPURING_ERR_ARG;
             }
         } else if (!parse_span(value, spans[i])) {
@@ -175,6 +160,7 @@ static int parse_conditions(struct line *line, struct gpuring_tuning_rule *rule)
                 word);
         }
     }
+    rule->memories = memory < GPURING_TUNING_MEMORIES ? 1u << memory : ALL_MEMORIES;
     return 0;
 }
 
@@ -215,11 +201,10 @@ int gpuring_tuning_line(const char *text, size_t length, struct gpuring_tuning_r
     if (*word == '\0') {
         return status;
     }
-    if (strcmp(word, "allreduce") != 0) {
-        return complain(
-            &line, "[bad-collective] '%s' is no collective that can be tuned; allreduce is", word);
+    status = parse_name(&line, "[bad-collective]", collectives, word, &rule->collective);
+    if (status == 0) {
+        status = parse_conditions(&line, rule);
     }
-    status = parse_conditions(&line, rule);
     if (status == 0) {
         status = parse_server(&line, rule);
     }
@@ -349,24 +334,28 @@ static void span_text(const struct gpuring_tuning_span *span, char *text, size_t
     }
 }
 
-static const char *protocol_text(int protocol)
+/* The size and who serves it: "0-4095 ring simple". */
+static int range_text(const struct gpuring_tuning_rule *rule, char *text, size_t size)
 {
-    return protocol == GPURING_PARAM_PROTOCOL_AUTO ? "" : protocols[protocol];
+    bool named = rule->protocol != GPURING_PARAM_PROTOCOL_AUTO;
+    char bytes[48];
+
+    span_text(&rule->bytes, bytes, sizeof bytes);
+    return snprintf(text, size, "%s %s%s%s", bytes, algorithms[rule->algorithm], named ? " " : "",
+                    named ? protocols[rule->protocol] : "");
 }
 
 int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size_t size)
 {
-    bool all = rule->memories == (1u << GPURING_TUNING_MEMORIES) - 1;
-    const char *memory = all ? "*" : memories[(rule->memories & 1u << GPURING_TUNING_CUDA) != 0];
-    const char *protocol = protocol_text(rule->protocol);
-    char nodes[48], ranks[48], bytes[48];
+    int memory = rule->memories == ALL_MEMORIES ? GPURING_TUNING_MEMORIES
+                                                : rule->memories == 1u << GPURING_TUNING_CUDA;
+    char nodes[48], ranks[48], range[96];
 
     span_text(&rule->nodes, nodes, sizeof nodes);
     span_text(&rule->ranks, ranks, sizeof ranks);
-    span_text(&rule->bytes, bytes, sizeof bytes);
-    return snprintf(text, size, "allreduce memory=%s nodes=%s ranks=%s bytes=%s %s%s%s", memory,
-                    nodes, ranks, bytes, algorithms[rule->algorithm], *protocol != '\0' ? " " : "",
-                    protocol);
+    (void) range_text(rule, range, sizeof range);
+    return snprintf(text, size, "%s memory=%s nodes=%s ranks=%s bytes=%s",
+                    collectives[rule->collective], memories[memory], nodes, ranks, range);
 }
 
 uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
@@ -376,9 +365,10 @@ uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
     for (uint32_t i = 0; i < tuning->count; i++) {
         const struct gpuring_tuning_rule *rule = &tuning->rules[i];
         const uint64_t values[] = {
-            rule->memories,    rule->nodes.first,          rule->nodes.last,
-            rule->ranks.first, rule->ranks.last,           rule->bytes.first,
-            rule->bytes.last,  (uint64_t) rule->algorithm, (uint64_t) rule->protocol};
+            (uint64_t) rule->collective, rule->memories,   rule->nodes.first,
+            rule->nodes.last,            rule->ranks.first, rule->ranks.last,
+            rule->bytes.first,           rule->bytes.last,  (uint64_t) rule->algorithm,
+            (uint64_t) rule->protocol};
 
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             hash = gpuring_hash_number(hash, values[v]);
@@ -387,10 +377,10 @@ uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
     return hash > GPURING_TUNING_BROKEN ? hash : hash + 2;
 }
 
-bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int algorithm)
+bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int collective, int algorithm)
 {
     for (uint32_t i = 0; i < tuning->count; i++) {
-        if (tuning->rules[i].algorithm == algorithm) {
+        if (tuning->rules[i].collective == collective && tuning->rules[i].algorithm == algorithm) {
             return true;
         }
     }
@@ -402,53 +392,37 @@ static bool inside(const struct gpuring_tuning_span *span, uint64_t value)
     return span->first <= value && value <= span->last;
 }
 
-int gpuring_tuned_find(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
-                       uint64_t nodes, uint64_t ranks, struct gpuring_tuned **tuned)
+int gpuring_tuning_match(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
+                         uint64_t nodes, uint64_t ranks, struct gpuring_tuning *matching)
 {
-    struct gpuring_tuned *found =
-        malloc(sizeof *found + (size_t) tuning->count * sizeof *found->range);
+    struct gpuring_tuning_rule *rules = calloc(tuning->count + 1, sizeof *rules);
 
-    *tuned = NULL;
-    if (found == NULL) {
+    *matching = (struct gpuring_tuning){.rules = rules};
+    if (rules == NULL) {
         return GPURING_ERR_NOMEM;
     }
-    found->count = 0;
     for (uint32_t i = 0; i < tuning->count; i++) {
         const struct gpuring_tuning_rule *rule = &tuning->rules[i];
-        bool previous = rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS;
 
         if ((rule->memories & 1u << memory) != 0 && inside(&rule->nodes, nodes) &&
             inside(&rule->ranks, ranks)) {
-            /* auto is 0; the others follow the core's order */
-            found->range[found->count++] = (struct gpuring_tuned_range){
-                .bytes = rule->bytes,
-                .algorithm = (int8_t) (previous ? -1 : rule->algorithm - 1),
-                .protocol = (int8_t) (rule->protocol - 1),
-                .previous = previous,
-            };
+            rules[matching->count++] = *rule;
         }
-    }
-    if (found->count > 0) {
-        *tuned = found;
-    } else {
-        free(found);
     }
     return GPURING_OK;
 }
 
-void gpuring_tuned_text(const struct gpuring_tuned *tuned, char *text, size_t size)
+void gpuring_tuning_summary(const struct gpuring_tuning *matching, char *text, size_t size)
 {
     size_t used = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 0; i < tuned->count && used < size; i++) {
-        const struct gpuring_tuned_range *range = &tuned->range[i];
-        const char *protocol = protocol_text(range->protocol + 1);
-        char bytes[48];
+    for (uint32_t i = 0; i < matching->count && used < size; i++) {
+        const struct gpuring_tuning_rule *rule = &matching->rules[i];
+        char range[96];
 
-        span_text(&range->bytes, bytes, sizeof bytes);
-        used += (size_t) snprintf(text + used, size - used, "%s%s %s%s%s", i > 0 ? ", " : "", bytes,
-                                  range->previous ? "previous" : algorithms[range->algorithm + 1],
-                                  *protocol != '\0' ? " " : "", protocol);
+        (void) range_text(rule, range, sizeof range);
+        used += (size_t) snprintf(text + used, size - used, "%s%s %s", i > 0 ? ", " : "",
+                                  collectives[rule->collective], range);
     }
 }

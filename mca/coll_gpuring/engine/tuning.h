@@ -6,12 +6,13 @@
  *
  *   gpuring-tuning 1
  *   allreduce memory=host nodes=2 ranks=2 bytes=0-4095 previous
- *   allreduce memory=* nodes=2- ranks=* bytes=65536- ring simple     # a comment
+ *   allgather memory=* nodes=2- ranks=* bytes=65536- ring simple     # a comment
  *
- * A rule a line, in this order of words; the first one that matches counts. Numbers are N, N-M, N-
- * or *; memory is host, cuda or *; bytes are those of the vector. What serves is `previous`, or an
- * algorithm and, if wanted, a protocol, by the names of coll_gpuring_algorithm and _protocol; auto:
- * as without a file.
+ * A rule a line, in this order of words; the first one that matches counts. It is for a collective
+ * in all its forms: allgather is also MPI_Allgatherv, reduce_scatter MPI_Reduce_scatter_block.
+ * Numbers are N, N-M, N- or *; memory is host, cuda or *; bytes are those of the vector, or of all
+ * ranks' blocks together. What serves is `previous`, or an algorithm and, if wanted, a protocol, by
+ * the names of coll_gpuring_algorithm and _protocol; auto: as without a file.
  */
 #ifndef GPURING_ENGINE_TUNING_H
 #define GPURING_ENGINE_TUNING_H
@@ -31,6 +32,7 @@ struct gpuring_tuning_span {
 };
 
 struct gpuring_tuning_rule {
+    int collective;    /* enum gpuring_collective */
     uint32_t memories; /* bits 1 << enum gpuring_tuning_memory */
     struct gpuring_tuning_span nodes, ranks, bytes;
     int algorithm; /* enum gpuring_param_algorithm */
@@ -69,43 +71,33 @@ int gpuring_tuning_text(const struct gpuring_tuning_rule *rule, char *text, size
 #define GPURING_TUNING_BROKEN UINT64_C(1)                                 /* it cannot be used */
 uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning); /* neither of these */
 
-/* The rules for one kind of memory and number of nodes and ranks, in their order: few, as a rule.
- */
-struct gpuring_tuned_range {
-    struct gpuring_tuning_span bytes;
-    int8_t algorithm; /* enum gpuring_algorithm, -1: none is named */
-    int8_t protocol;  /* enum gpuring_protocol, -1: none is named */
-    bool previous;    /* delegated to the previous component */
-};
-struct gpuring_tuned {
-    uint32_t count;
-    struct gpuring_tuned_range range[];
-};
+/* Those of the rules that are for a kind of memory and a number of nodes and ranks, in their order:
+ * few, as a rule. gpuring_tuning_clear gives them back. 0 or GPURING_ERR_NOMEM. */
+int gpuring_tuning_match(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
+                         uint64_t nodes, uint64_t ranks, struct gpuring_tuning *matching);
 
-/* *tuned: to be freed by free(), NULL if no rule matches. 0 or GPURING_ERR_NOMEM. */
-int gpuring_tuned_find(const struct gpuring_tuning *tuning, enum gpuring_tuning_memory memory,
-                       uint64_t nodes, uint64_t ranks, struct gpuring_tuned **tuned);
-
-/* The first rule for a size; one that names nothing if there is none. tuned may be NULL. */
-static inline const struct gpuring_tuned_range *gpuring_tuned_at(const struct gpuring_tuned *tuned,
-                                                                 uint64_t bytes)
+/* Of such rules the first one for a size; one that names nothing (auto) if there is none. tuning
+ * may be NULL. */
+static inline const struct gpuring_tuning_rule *gpuring_tuning_at(
+    const struct gpuring_tuning *tuning, int collective, uint64_t bytes)
 {
-    static const struct gpuring_tuned_range nothing = {.algorithm = -1, .protocol = -1};
+    static const struct gpuring_tuning_rule nothing = {.algorithm = 0, .protocol = 0};
 
-    for (uint32_t i = 0; tuned != NULL && i < tuned->count; i++) {
-        const struct gpuring_tuned_range *range = &tuned->range[i];
+    for (uint32_t i = 0; tuning != NULL && i < tuning->count; i++) {
+        const struct gpuring_tuning_rule *rule = &tuning->rules[i];
 
-        if (range->bytes.first <= bytes && bytes <= range->bytes.last) {
-            return range;
+        if (rule->collective == collective && rule->bytes.first <= bytes &&
+            bytes <= rule->bytes.last) {
+            return rule;
         }
     }
     return &nothing;
 }
 
-/* "0-4095 previous, 4096- ring simple", cut where the room ends. */
-void gpuring_tuned_text(const struct gpuring_tuned *tuned, char *text, size_t size);
+/* "allreduce 0-4095 previous, allgather 4096- ring simple", cut where the room ends. */
+void gpuring_tuning_summary(const struct gpuring_tuning *matching, char *text, size_t size);
 
-/* Does any rule name it (enum gpuring_param_algorithm)? */
-bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int algorithm);
+/* Does any rule of a collective name it (enum gpuring_param_algorithm)? */
+bool gpuring_tuning_names(const struct gpuring_tuning *tuning, int collective, int algorithm);
 
 #endif

@@ -24,24 +24,33 @@ _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                    (int) PCI_PROTOCOL_LL128 == (int) GPURING_PROTOCOL_LL128,
                "the model's protocols are the plans' protocols");
 
+static struct gpuring_model_entry best_of(const struct pci_costs *costs, const struct pci_job *job,
+                                          uint64_t bytes)
+{
+    struct pci_choice best;
+
+    if (pci_predict_best(costs, job, (1u << PCI_ALGORITHM_COUNT) - 1, bytes, &best) != 0) {
+        return (struct gpuring_model_entry){.algorithm = -1, .protocol = -1};
+    }
+    return (struct gpuring_model_entry){
+        .algorithm = (int8_t) best.algorithm,
+        .protocol = (int8_t) best.protocol,
+        .channels = (uint8_t) (best.channels < UINT8_MAX ? best.channels : 0)};
+}
+
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
-                               enum pci_collective collective, struct gpuring_model_choice *choice)
+                               struct gpuring_model_choice *choice)
 {
     struct pci_job job = *node;
 
-    job.collective = collective;
     memset(choice, 0, sizeof *choice);
-    for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        struct pci_choice best;
-
-        choice->algorithm[i] = -1;
-        if (pci_predict_best(costs, &job, (1u << PCI_ALGORITHM_COUNT) - 1, UINT64_C(1) << i,
-                             &best) == 0) {
-            choice->algorithm[i] = (int8_t) best.algorithm;
-            choice->protocol[i] = (int8_t) best.protocol;
-            choice->channels[i] = (uint8_t) (best.channels < UINT8_MAX ? best.channels : 0);
+    for (int c = 0; c < PCI_COLLECTIVE_COUNT; c++) {
+        job.collective = (enum pci_collective) c;
+        for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+            choice->entry[c][i] = best_of(costs, &job, UINT64_C(1) << i);
         }
     }
+    job.collective = PCI_COLLECTIVE_ALLREDUCE; /* the others use the connections of its plans */
     for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
         if (isfinite(pci_predict_us(costs, &job, (enum pci_algorithm) a, PCI_PROTOCOL_LL128, 1))) {
             choice->ll128 |= (uint8_t) (1u << a);
@@ -56,10 +65,14 @@ uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *cho
 
     hash = gpuring_hash_number(hash, choice->known);
     hash = gpuring_hash_number(hash, choice->ll128);
-    for (int i = 0; choice->known && i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        hash = gpuring_hash_number(hash, (uint64_t) choice->algorithm[i]);
-        hash = gpuring_hash_number(hash, (uint64_t) choice->protocol[i]);
-        hash = gpuring_hash_number(hash, choice->channels[i]);
+    for (int c = 0; choice->known && c < PCI_COLLECTIVE_COUNT; c++) {
+        for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+            const struct gpuring_model_entry *entry = &choice->entry[c][i];
+
+            hash = gpuring_hash_number(hash, (uint64_t) entry->algorithm);
+            hash = gpuring_hash_number(hash, (uint64_t) entry->protocol);
+            hash = gpuring_hash_number(hash, entry->channels);
+        }
     }
     return hash != 0 ? hash : 1;
 }

@@ -18,7 +18,7 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
     int asked = engine->choice_config.algorithm;
 
     if (module->rank == 0 && asked >= 0 && asked < GPURING_ALGORITHM_COUNT &&
-        !engine->choice_config.offered[asked]) {
+        engine->base[asked].plan == NULL) {
         gpuring_info(
             "[not-offered] coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
             "(direct and two-shot: at most %d ranks; two-shot: on one node): another one is "
@@ -48,8 +48,8 @@ static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpu
         gpuring_info("%s: coll_gpuring_algorithm=previous delegates all sizes to %s", text,
                      gpuring_compat_component(module->previous.allreduce_module));
     } else if (gpuring_process.tuning.count > 0) {
-        if (config->tuned != NULL) {
-            gpuring_tuned_text(config->tuned, sizes, sizeof sizes);
+        if (engine->tuning.count > 0) {
+            gpuring_tuning_summary(&engine->tuning, sizes, sizeof sizes);
         }
         gpuring_info(
             "[tuning] %s: tuning file %s, %s memory, %d node(s), %d ranks: %s (bytes; previous is "
@@ -65,14 +65,14 @@ static void log_tuning(const mca_coll_gpuring_module_t *module, const struct gpu
 static int find_tuning(struct gpuring_engine *engine)
 {
     struct gpuring_select_config *config = &engine->choice_config;
-    int status = gpuring_tuned_find(
+    int status = gpuring_tuning_match(
         &gpuring_process.tuning, config->host ? GPURING_TUNING_HOST : GPURING_TUNING_CUDA,
-        (uint64_t) config->nnodes, (uint64_t) config->nranks, &engine->tuned);
+        (uint64_t) config->nnodes, (uint64_t) config->nranks, &engine->tuning);
 
     if (status != GPURING_OK) {
         gpuring_error("out of memory for the rules of the tuning file");
     }
-    config->tuned = engine->tuned;
+    config->tuning = &engine->tuning;
     return status;
 }
 

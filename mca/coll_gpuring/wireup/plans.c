@@ -19,17 +19,20 @@ _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING 
                    GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
                "choices of the parameters in the order of the core");
 
-/* The algorithms that the parameter, the tuning file or the cost model names. */
+/* The algorithms that the parameter, the tuning file or the cost model names for allreduce. */
 static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning,
                                   const struct gpuring_model_choice *model)
 {
     uint32_t wanted = asked >= 0 ? 1u << asked : 0;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        wanted |= gpuring_tuning_names(tuning, i + 1) ? 1u << i : 0;
+        wanted |=
+            gpuring_tuning_names(tuning, GPURING_COLLECTIVE_ALLREDUCE, i + 1) ? 1u << i : 0;
     }
     for (int i = 0; model != NULL && model->known && i < GPURING_MODEL_CHOICE_SIZES; i++) {
-        wanted |= model->algorithm[i] >= 0 ? 1u << model->algorithm[i] : 0;
+        int algorithm = model->entry[GPURING_COLLECTIVE_ALLREDUCE][i].algorithm;
+
+        wanted |= algorithm >= 0 ? 1u << algorithm : 0;
     }
     return wanted;
 }
