@@ -64,7 +64,7 @@ EXTRA_DIST += \
 EXTRA_LTLIBRARIES += test/mutation/mca_coll_gpuring.la
 test_mutation_mca_coll_gpuring_la_SOURCES = test/mutation.c
 test_mutation_mca_coll_gpuring_la_LDFLAGS = $(mca_coll_gpuring_la_LDFLAGS) -rpath /nowhere \
-    -Wl,--wrap=gpuring_work_run_host
+    -Wl,--wrap=gpuring_work_run_host -Wl,--wrap=gpuring_plan_build_on
 test_mutation_mca_coll_gpuring_la_LIBADD = \
     $(mca_coll_gpuring_la_OBJECTS) $(mca_coll_gpuring_la_LIBADD)
 test_mutation_mca_coll_gpuring_la_DEPENDENCIES = mca_coll_gpuring.la

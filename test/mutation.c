@@ -6,11 +6,15 @@
  * environment variable GPURING_MUTATION: `first`, `last` (the first of the last element) or
  * `beyond` (one past 64 KiB of results that are so long); without it the results stay right. A
  * result of several blocks counts as one vector, block after block.
+ *
+ * With `plan` each plan of another collective than allreduce is wrong: its last step stores what it
+ * must not, or does not store what it must.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/work.h"
+#include "mca/coll_gpuring/plan/plan.h"
 #include "mca/coll_gpuring/util/status.h"
 
 int __real_gpuring_work_run_host(struct gpuring_work *work);
@@ -83,6 +87,28 @@ int __wrap_gpuring_work_run_host(struct gpuring_work *work)
     }
     if (at < bytes) {
         change(work, element, at);
+    }
+    return status;
+}
+
+int __real_gpuring_plan_build_on(enum gpuring_collective collective,
+                                 const struct gpuring_plan_input *input,
+                                 struct gpuring_plan **plan);
+int __wrap_gpuring_plan_build_on(enum gpuring_collective collective,
+                                 const struct gpuring_plan_input *input,
+                                 struct gpuring_plan **plan);
+
+int __wrap_gpuring_plan_build_on(enum gpuring_collective collective,
+                                 const struct gpuring_plan_input *input, struct gpuring_plan **plan)
+{
+    const char *mutation = getenv("GPURING_MUTATION");
+    int status = __real_gpuring_plan_build_on(collective, input, plan);
+
+    if (mutation != NULL && status == GPURING_OK && strcmp(mutation, "plan") == 0) {
+        const struct gpuring_plan_lane *lane = &(*plan)->lanes[0];
+        struct gpuring_step *steps = (struct gpuring_step *) (uintptr_t) lane->steps;
+
+        steps[lane->nsteps - 1].flags ^= GPURING_STEP_STORE;
     }
     return status;
 }

@@ -4,7 +4,8 @@
 #
 # mutation.sh BUILD: are the tests strong? Runs the correctness tests of BUILD on a component whose
 # host executor changes one bit of every result (test/mutation.c, linked in front of it): each must
-# fail. The control, the same component without a mutation, must pass. Prints TAP.
+# fail. The control, the same component without a mutation, must pass. Wrong plans must be refused with
+# coll_gpuring_check=plans. Prints TAP.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 top_srcdir=$PWD
@@ -72,5 +73,14 @@ for mutation in first last beyond; do
     export GPURING_MUTATION=$mutation
     try "wrong element ($mutation)" fail
     try_forms "wrong element ($mutation)"
+done
+
+# Wrong plans are refused before they run.
+export GPURING_MUTATION=plan
+for collective in $served; do
+    run 120 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device host \
+        --mca coll_gpuring_check plans "$perf" -c "$collective" -b 1K -e 1K -n 2 --settle 0
+    check "a wrong plan of $collective is refused" says '\[bad-plan\] .*MPI_'
+    check "and its calls fail" test "$status" -ne 0 -a "$status" -ne 124
 done
 finish

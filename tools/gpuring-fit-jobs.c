@@ -79,7 +79,8 @@ static int job_make(const struct fit_options *options, uint32_t nodes, uint32_t 
     return rc;
 }
 
-int fit_job_find(struct fit_data *data, uint32_t nodes, uint32_t ranks, const struct pci_job **job)
+int fit_job_find(struct fit_data *data, enum pci_collective collective, uint32_t nodes,
+                 uint32_t ranks, const struct pci_job **job)
 {
     struct fit_job *entry;
     int rc;
@@ -89,7 +90,8 @@ int fit_job_find(struct fit_data *data, uint32_t nodes, uint32_t ranks, const st
         return 0;
     }
     for (entry = data->jobs; NULL != entry; entry = entry->next) {
-        if (entry->job.nodes == nodes && entry->job.ranks == ranks) {
+        if (entry->job.collective == collective && entry->job.nodes == nodes &&
+            entry->job.ranks == ranks) {
             *job = &entry->job;
             return 0;
         }
@@ -104,6 +106,7 @@ int fit_job_find(struct fit_data *data, uint32_t nodes, uint32_t ranks, const st
         free(entry);
         return TOO_FEW_GPUS == rc ? 0 : rc;
     }
+    entry->job.collective = collective;
     entry->next = data->jobs;
     data->jobs = entry;
     *job = &entry->job;

@@ -61,9 +61,10 @@ static int append(struct fit_data *data, const struct pci_sample *sample)
     return 0;
 }
 
-/* Take one result of an allreduce, or count it as skipped when not all of its calls were served by
+/* Take one result of a collective, or count it as skipped when not all of its calls were served by
  * one algorithm and protocol (calls that fell back have none). */
-static int add_result(struct fit_data *data, json_t *result, uint32_t ranks)
+static int add_result(struct fit_data *data, enum pci_collective collective, json_t *result,
+                      uint32_t ranks)
 {
     json_t *counters = json_object_get(result, "counters");
     int a = only_counter(counters, algorithm_name, PCI_ALGORITHM_COUNT);
@@ -83,7 +84,7 @@ static int add_result(struct fit_data *data, json_t *result, uint32_t ranks)
                                  .protocol = (enum pci_protocol) p,
                                  .bytes = (uint64_t) json_integer_value(bytes),
                                  .us = us};
-    rc = fit_job_find(data, data->options->nodes, ranks, &sample.job);
+    rc = fit_job_find(data, collective, data->options->nodes, ranks, &sample.job);
     if (0 != rc) {
         return rc;
     }
@@ -99,7 +100,8 @@ int fit_samples_read(struct fit_data *data, const char *path)
     json_error_t error;
     json_t *root = json_load_file(path, 0, &error);
     json_t *results = json_object_get(root, "results"), *result;
-    const char *collective = json_string_value(json_object_get(root, "collective"));
+    const char *name = json_string_value(json_object_get(root, "collective"));
+    int collective = NULL != name ? pci_collective_parse(name) : -1;
     json_int_t ranks = json_integer_value(json_object_get(root, "ranks"));
     size_t index;
     int rc = 0;
@@ -108,16 +110,20 @@ int fit_samples_read(struct fit_data *data, const char *path)
         fit_message("%s: %s (line %d)", path, error.text, error.line);
         return -EINVAL;
     }
-    if (!json_is_array(results) || NULL == collective || ranks < 1 || ranks > UINT32_MAX) {
+    if (!json_is_array(results) || NULL == name || ranks < 1 || ranks > UINT32_MAX) {
         fit_message("%s: is not what gpuring-perf --json writes", path);
         rc = -EINVAL;
-    } else if (0 != strcmp(collective, "allreduce")) {
-        fit_message("%s: measured %s; the model is of allreduce", path, collective);
+    } else if (collective < 0 || (PCI_COLLECTIVE_ALLREDUCE != collective &&
+                                  (NULL == data->options->topo || data->options->nodes > 1))) {
+        fit_message("%s: measured %s, which the model does not have: of GPUs on one node it has "
+                    "all in their blocking form but the v forms, else allreduce",
+                    path, name);
         rc = -EINVAL;
     }
     json_array_foreach(results, index, result)
     {
-        rc = 0 == rc ? add_result(data, result, (uint32_t) ranks) : rc;
+        rc = 0 == rc ? add_result(data, (enum pci_collective) collective, result, (uint32_t) ranks)
+                     : rc;
     }
     json_decref(root);
     return rc;

@@ -262,9 +262,13 @@ static int options_match(const struct topo_options *options)
                            commands[options->command].name);
         }
     }
-    if ((options->sharing > 1 || options->collective != PCI_COLLECTIVE_ALLREDUCE) &&
-        options->nodes > 1) {
-        return mistake("--collective and --sharing are for one node");
+    if (options->nodes > 1 && options->sharing > 1) {
+        return mistake("--sharing is for one node");
+    }
+    if (options->nodes > 1 && options->collective != PCI_COLLECTIVE_ALLREDUCE &&
+        options->collective != PCI_COLLECTIVE_BCAST &&
+        options->collective != PCI_COLLECTIVE_REDUCE) {
+        return mistake("--collective: between nodes allreduce, bcast and reduce are predicted");
     }
     if (options->graph && !options->nodes_given) {
         return mistake("--graph needs --nodes");

@@ -17,6 +17,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/build_on_chain.c \
     mca/coll_gpuring/plan/build_on_direct.c \
     mca/coll_gpuring/plan/build_on_ring.c \
+    mca/coll_gpuring/plan/build_on_tree.c \
     mca/coll_gpuring/plan/build_ring.c \
     mca/coll_gpuring/plan/build_tree.c \
     mca/coll_gpuring/plan/check.c \

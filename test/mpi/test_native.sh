@@ -22,7 +22,12 @@ adopt_as_one "3 ranks without the component"
 
 native 1 11 "host device"
 native 2 5 "host device"
-native 3 11 "host device"
+export OMPI_MCA_coll_gpuring_check=plans OMPI_MCA_coll_gpuring_verbose=1
+native 3 11 "host device, check=plans"
+check "each collective's plan is proven when it is made" test 10 -eq \
+    "$(sed -n 's/.*\[plans-proven\] check of plans: \([a-z]*\|MPI_[A-Za-z_]*\).*/\1/p' "$work/out" |
+        sed 's/^[a-z]*$/MPI_Allreduce/' | sort -u | wc -l)"
+unset OMPI_MCA_coll_gpuring_check OMPI_MCA_coll_gpuring_verbose
 native 4 17 "host device"
 native 5 23 "host device"
 native 8 61 "host device"

@@ -74,7 +74,9 @@ run predict -t "$work/two.xml" -C bcast -S 2 -s 8K
 check "predict of another collective, for ranks that share GPUs" says "bcast, 4 ranks on 2 GPUs"
 run predict -t "$work/two.xml" -C barrier
 check "a collective that is not predicted is refused" ends 2
-run predict -t "$work/two.xml" -C bcast -n 2
+run predict -t "$work/two.xml" -C bcast -n 2 -s 8K
+check "a broadcast between nodes is predicted" says "bcast, 4 ranks .*"
+run predict -t "$work/two.xml" -C scan -n 2
 check "other collectives are predicted on one node" ends 2
 run report -t "$work/two.xml" -p no
 check "report knows that peer access is refused" says '"nvlink_p2p":"no"'

@@ -105,7 +105,8 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
                       bool in_order)
 {
     struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
-    uint16_t *orders = calloc(nchannels * (size_t) nranks, sizeof *orders);
+    uint16_t *orders = calloc(3 * nchannels * (size_t) nranks, sizeof *orders);
+    uint16_t *parents = orders + nchannels * (size_t) nranks;
     int *order = calloc((size_t) nranks, sizeof *order);
 
     assert_non_null(channels);
@@ -116,6 +117,13 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
         for (int i = 0; i < nranks; i++) {
             orders[c * (size_t) nranks + (size_t) i] = (uint16_t) order[i];
         }
+    }
+    for (size_t at = 0; at < 2 * nchannels * (size_t) nranks; at++) {
+        int rank = (int) (at % (size_t) nranks), tree = (int) (at / (size_t) nranks), up;
+
+        channel_fill(channels, rank, nranks, (uint32_t) tree / 2, order);
+        up = channels[0].tree[tree % 2].up;
+        parents[at] = (uint16_t) (up >= 0 ? up : rank);
     }
     plans->nranks = nranks;
     plans->plans = calloc((size_t) nranks, sizeof *plans->plans);
@@ -143,9 +151,10 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
 }
 
 void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root)
+                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root,
+                         bool in_order)
 {
-    build_all(plans, collective, algorithm, nranks, nchannels, root, true);
+    build_all(plans, collective, algorithm, nranks, nchannels, root, in_order);
 }
 
 void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels)

@@ -20,10 +20,10 @@ void test_plans_build(struct test_plans *plans, enum gpuring_algorithm algorithm
                       uint32_t nchannels);
 /* Plans of trees that are chains in rank order. */
 void test_plans_build_chains(struct test_plans *plans, int nranks, uint32_t nchannels);
-/* Plans of any other collective on the connections of such plans; of trees: of chains. */
+/* Plans of any other collective on the connections of such plans; in_order: trees are chains. */
 void test_plans_build_on(struct test_plans *plans, enum gpuring_collective collective,
-                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels,
-                         int root);
+                         enum gpuring_algorithm algorithm, int nranks, uint32_t nchannels, int root,
+                         bool in_order);
 void test_plans_free(struct test_plans *plans);
 
 /* The checker's verdict on them. */

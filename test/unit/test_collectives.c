@@ -19,10 +19,15 @@
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
-/* Trees: chains in rank order. */
-static const enum gpuring_algorithm algorithms[] = {
-    GPURING_ALGORITHM_RING, GPURING_ALGORITHM_DIRECT, GPURING_ALGORITHM_TREE};
-#define NALGORITHMS (sizeof algorithms / sizeof *algorithms)
+/* What plans are built on: trees are chains in rank order, or any trees. */
+static const struct base {
+    enum gpuring_algorithm algorithm;
+    bool in_order;
+} bases[] = {{GPURING_ALGORITHM_RING, false},
+             {GPURING_ALGORITHM_DIRECT, true},
+             {GPURING_ALGORITHM_TREE, true},
+             {GPURING_ALGORITHM_TREE, false}};
+#define NBASES (sizeof bases / sizeof *bases)
 
 static void quiet(enum gpuring_log_level level, const char *text)
 {
@@ -30,13 +35,18 @@ static void quiet(enum gpuring_log_level level, const char *text)
     (void) text;
 }
 
+static bool base_has(enum gpuring_collective collective, const struct base *base)
+{
+    return gpuring_plan_exists(collective, base->algorithm, base->in_order);
+}
+
 static int roots_of(enum gpuring_collective collective, int nranks)
 {
     return gpuring_collective_is_rooted(collective) ? nranks : 1;
 }
 
-/* Everything that there is, for each root, and reductions in rank order but for those on rings.
- * Direct and chains need one slot; a ring's step receives and sends: two. */
+/* Everything that there is, for each root, and reductions in rank order but for those on rings and
+ * trees. Direct and chains need one slot; steps of rings and trees receive and send: two. */
 static void test_proven(void **state)
 {
     int proven = 0;
@@ -45,23 +55,21 @@ static void test_proven(void **state)
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
         enum gpuring_collective collective = (enum gpuring_collective) c;
 
-        for (size_t a = 0; a < NALGORITHMS; a++) {
-            for (int n = 2; n <= 64 && gpuring_plan_exists(collective, algorithms[a]);
-                 n += n < 17 ? 1 : 47) {
+        for (size_t a = 0; a < NBASES; a++) {
+            for (int n = 2; n <= 64 && base_has(collective, &bases[a]); n += n < 17 ? 1 : 47) {
                 for (int root = 0; root < roots_of(collective, n); root += n < 17 ? 1 : 9) {
                     struct test_plans plans;
                     char text[256] = "";
 
-                    test_plans_build_on(&plans, collective, algorithms[a], n, 1 + (uint32_t) n % 3,
-                                        root);
-                    if (test_plans_check(&plans, algorithms[a] == GPURING_ALGORITHM_RING ? 2 : 1,
-                                         text, sizeof text) != GPURING_OK) {
+                    test_plans_build_on(&plans, collective, bases[a].algorithm, n,
+                                        1 + (uint32_t) n % 3, root, bases[a].in_order);
+                    if (test_plans_check(&plans, bases[a].in_order ? 1 : 2, text, sizeof text) !=
+                        GPURING_OK) {
                         fail_msg("%s by %s, %d ranks, root %d: %s",
                                  gpuring_collective_text(collective),
-                                 gpuring_algorithm_text(algorithms[a]), n, root, text);
+                                 gpuring_algorithm_text(bases[a].algorithm), n, root, text);
                     }
-                    assert_int_equal(plans.plans[0]->in_order,
-                                     algorithms[a] != GPURING_ALGORITHM_RING);
+                    assert_int_equal(plans.plans[0]->in_order, bases[a].in_order);
                     test_plans_free(&plans);
                     proven++;
                 }
@@ -112,24 +120,26 @@ static void test_changed(void **state)
 
     (void) state;
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
-        for (size_t at = 0; at < NALGORITHMS * CHANGES * 4; at++) {
+        for (size_t at = 0; at < NBASES * CHANGES * 4; at++) {
             enum gpuring_collective collective = (enum gpuring_collective) c;
-            enum gpuring_algorithm algorithm = algorithms[at % NALGORITHMS];
-            enum change change = (enum change)(at / NALGORITHMS % CHANGES);
-            int rank = (int) (at / NALGORITHMS / CHANGES), root = 2;
-            bool more = gpuring_plan_exists(collective, algorithm);
+            const struct base *base = &bases[at % NBASES];
+            enum change change = (enum change)(at / NBASES % CHANGES);
+            int rank = (int) (at / NBASES / CHANGES), root = 2;
+            bool more = base_has(collective, base);
 
             for (uint32_t k = 0; more; k++) {
                 struct test_plans plans;
                 char text[256] = "accepted";
 
-                test_plans_build_on(&plans, collective, algorithm, 4, 1, root);
+                test_plans_build_on(&plans, collective, base->algorithm, 4, 1, root,
+                                    base->in_order);
                 more = k < plans.plans[rank]->lanes[0].nsteps;
                 if (more && change_step(&plans.plans[rank]->lanes[0], k, change)) {
                     if (test_plans_check(&plans, 4, text, sizeof text) != GPURING_ERR_DATA) {
                         fail_msg("%s by %s, rank %d step %u, change %d: %s",
                                  gpuring_collective_text(collective),
-                                 gpuring_algorithm_text(algorithm), rank, k, (int) change, text);
+                                 gpuring_algorithm_text(base->algorithm), rank, k, (int) change,
+                                 text);
                     }
                     changed++;
                 }
@@ -423,16 +433,18 @@ static bool may_be_in_place(const struct run *run)
 }
 
 /* Several operations one after the other on the same connections, of all sizes. */
-static void run_many(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+static void run_many(enum gpuring_collective collective, const struct base *base,
                      enum gpuring_protocol protocol, int nranks)
 {
-    struct run run = {
-        .collective = collective, .algorithm = algorithm, .protocol = protocol, .nranks = nranks};
+    struct run run = {.collective = collective,
+                      .algorithm = base->algorithm,
+                      .protocol = protocol,
+                      .nranks = nranks};
     struct test_plans plans;
     struct fabric fabric;
 
     run.root = (int) draw((uint32_t) nranks);
-    test_plans_build_on(&plans, collective, algorithm, nranks, 2, run.root);
+    test_plans_build_on(&plans, collective, base->algorithm, nranks, 2, run.root, base->in_order);
     /* Three ranks are blocks of threads, as on a GPU; their chunks have slices. */
     run.blocks = nranks == 3;
     fabric_create(&fabric, &plans, protocol, 2048, run.blocks ? FABRIC_SLICED : 4);
@@ -458,13 +470,11 @@ static void test_execution(void **state)
 {
     (void) state;
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
-        for (size_t a = 0; a < NALGORITHMS; a++) {
+        for (size_t a = 0; a < NBASES; a++) {
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-                for (int n = 2; n <= MOST_RANKS &&
-                                gpuring_plan_exists((enum gpuring_collective) c, algorithms[a]);
+                for (int n = 2; n <= MOST_RANKS && base_has((enum gpuring_collective) c, &bases[a]);
                      n += n == 3 ? 4 : 1) {
-                    run_many((enum gpuring_collective) c, algorithms[a], (enum gpuring_protocol) p,
-                             n);
+                    run_many((enum gpuring_collective) c, &bases[a], (enum gpuring_protocol) p, n);
                 }
             }
         }

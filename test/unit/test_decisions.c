@@ -207,6 +207,42 @@ static void choice_follows_size(void **state)
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
 }
 
+static enum gpuring_algorithm bcast_by(const struct gpuring_select_config *config, uint64_t bytes)
+{
+    struct gpuring_selection choice;
+
+    gpuring_select(config, GPURING_COLLECTIVE_BCAST, bytes, 1, &choice);
+    return choice.algorithm;
+}
+
+/* Small vectors go directly, between many ranks by trees, large ones along rings. */
+static void broadcasts_go_by_trees_between_many_ranks(void **state)
+{
+    struct gpuring_select_config config = config_of(64, 8);
+    struct gpuring_model_entry *model = config.model.entry[GPURING_COLLECTIVE_BCAST];
+
+    (void) state;
+    config.plans[GPURING_COLLECTIVE_BCAST] =
+        1u << GPURING_ALGORITHM_RING | 1u << GPURING_ALGORITHM_TREE;
+    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_TREE);
+    assert_int_equal(bcast_by(&config, 1 << 30), GPURING_ALGORITHM_RING);
+    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
+    config.host = false;
+    assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_BCAST, 8));
+
+    config.model.known = true;
+    for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+        model[i] = (struct gpuring_model_entry){.algorithm = GPURING_ALGORITHM_RING,
+                                                .protocol = GPURING_PROTOCOL_LL};
+    }
+    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_RING);
+    /* Between nodes the model knows no direct exchange, inside one it does. */
+    config.plans[GPURING_COLLECTIVE_BCAST] |= 1u << GPURING_ALGORITHM_DIRECT;
+    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_DIRECT);
+    config.nnodes = 1;
+    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_RING);
+}
+
 static void parameters_win_where_they_can(void **state)
 {
     struct gpuring_select_config config = config_of(32, 1);
@@ -403,6 +439,7 @@ int main(void)
         cmocka_unit_test(disagreement_is_named),
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),
+        cmocka_unit_test(broadcasts_go_by_trees_between_many_ranks),
         cmocka_unit_test(parameters_win_where_they_can),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),

@@ -68,6 +68,34 @@ static void test_formula(void **state)
     assert_close(pci_predict_us(&costs, &job, RING, LL, 0), 6.6 + 14 * 0.6, 1e-9);
 }
 
+/* Between nodes a broadcast is half of an allreduce; nothing is known of the others. */
+static void test_one_way(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+    struct pci_job all = cube_job(), bcast;
+
+    (void) state;
+    all.nodes = 4;
+    all.ranks = 32;
+    bcast = all;
+    bcast.collective = PCI_COLLECTIVE_BCAST;
+    for (int a = RING; a <= TREE; a++) {
+        enum pci_algorithm algorithm = (enum pci_algorithm) a;
+        double base = costs.base[a][LL];
+
+        assert_close(2 * (pci_predict_us(&costs, &bcast, algorithm, LL, 1) - base),
+                     pci_predict_us(&costs, &all, algorithm, LL, 1) - base, 1e-4);
+        assert_close(pci_predict_us(&costs, &bcast, algorithm, LL, UINT64_C(1) << 34) * 62 / 32,
+                     pci_predict_us(&costs, &all, algorithm, LL, UINT64_C(1) << 34), 1e-3);
+    }
+    assert_true(isinf(pci_predict_us(&costs, &bcast, DIRECT, LL, 1)));
+    bcast.collective = PCI_COLLECTIVE_ALLGATHER;
+    assert_true(isinf(pci_predict_us(&costs, &bcast, RING, LL, 1)));
+    bcast.collective = PCI_COLLECTIVE_BCAST;
+    bcast.nodes = 1; /* without the executor's model */
+    assert_true(isinf(pci_predict_us(&costs, &bcast, RING, LL, 1)));
+}
+
 static void test_offers(void **state)
 {
     struct pci_costs costs = costs_gpu();
@@ -415,13 +443,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formula),      cmocka_unit_test(test_offers),
-        cmocka_unit_test(test_choice),       cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_host),
-        cmocka_unit_test(test_parse),        cmocka_unit_test(test_parse_errors),
-        cmocka_unit_test(test_parse_limits), cmocka_unit_test(test_write),
-        cmocka_unit_test(test_load),         cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_fit_one_job),  cmocka_unit_test(test_fit_nodes),
-        cmocka_unit_test(test_fit_refused),
+        cmocka_unit_test(test_one_way),      cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_channels),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_host),         cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_parse_errors), cmocka_unit_test(test_parse_limits),
+        cmocka_unit_test(test_write),        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_fit),          cmocka_unit_test(test_fit_one_job),
+        cmocka_unit_test(test_fit_nodes),    cmocka_unit_test(test_fit_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

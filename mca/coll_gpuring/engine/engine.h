@@ -62,8 +62,8 @@ struct gpuring_engine_config {
     bool mps;        /* at the same time */
     int patience_us; /* of kernels, 0: by shared_gpu */
     uint64_t buffer_bytes;
-    uint16_t *order; /* of the rings, see plan.h: to be freed by free, the engine's once that
-                        exists; NULL: the other collectives do not run on rings */
+    uint16_t *order; /* of rings and trees, see plan.h: to be freed by free, the engine's once that
+                        exists; NULL: the other collectives do not run on these */
 };
 
 #define GPURING_ENGINE_SLOTS 8 /* of each FIFO: two chunks, if they have slices */

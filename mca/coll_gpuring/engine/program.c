@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -74,8 +75,10 @@ void gpuring_programs_destroy(struct gpuring_engine *engine)
 bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_collective collective,
                             enum gpuring_algorithm algorithm)
 {
-    return engine->base[algorithm].plan != NULL && gpuring_plan_exists(collective, algorithm) &&
-           (collective == GPURING_COLLECTIVE_ALLREDUCE || algorithm != GPURING_ALGORITHM_RING ||
+    const struct gpuring_plan *base = engine->base[algorithm].plan;
+
+    return base != NULL && gpuring_plan_exists(collective, algorithm, base->in_order) &&
+           (collective == GPURING_COLLECTIVE_ALLREDUCE || algorithm == GPURING_ALGORITHM_DIRECT ||
             engine->others->order != NULL);
 }
 
@@ -95,6 +98,96 @@ int gpuring_program_bind(const struct gpuring_engine *engine, struct gpuring_pro
     return status;
 }
 
+/* A rank's places in the channels, from the order of all ranks in them. */
+static void positions_of(const struct gpuring_plan_input *input, int rank,
+                         struct gpuring_channel *channels)
+{
+    const int n = input->nranks;
+    const uint16_t *order = input->order;
+
+    for (uint32_t c = 0; order != NULL && c < input->nrings; c++, order += n) {
+        int index = 0;
+
+        while (order[index] != rank) {
+            index++;
+        }
+        channels[c].ring = (struct gpuring_ring_position){
+            .prev = order[(index + n - 1) % n], .next = order[(index + 1) % n], .index = index};
+    }
+    for (uint32_t t = 0; order != NULL && t < 2 * input->ntrees; t++, order += n) {
+        struct gpuring_tree_position *tree = &channels[t / 2].tree[t % 2];
+        int ndown = 0;
+
+        memset(tree->down, -1, sizeof tree->down);
+        tree->up = order[rank] == rank ? -1 : order[rank];
+        for (int i = 0; i < n && ndown < GPURING_CHANNEL_MAX_DOWN; i++) {
+            if (order[i] == rank && i != rank) {
+                tree->down[ndown++] = i;
+            }
+        }
+    }
+}
+
+/* Another rank's plan of the same kind as this one. */
+static int build_other(const struct gpuring_programs *programs, const struct gpuring_plan *own,
+                       int rank, struct gpuring_channel *channels, struct gpuring_plan **plan)
+{
+    struct gpuring_plan_input input = programs->input;
+    struct gpuring_plan *base;
+    int status;
+
+    input.rank = rank;
+    input.root = own->root;
+    input.channels = channels;
+    positions_of(&input, rank, channels);
+    status = gpuring_plan_build(own->algorithm, &input, &base);
+    if (status == GPURING_OK) {
+        input.base = base;
+        status = gpuring_plan_build_on(own->collective, &input, plan);
+        gpuring_plan_free(base);
+    }
+    return status;
+}
+
+/* coll_gpuring_check=plans: a plan and those of all other ranks are proven before it runs. */
+static int prove(const struct gpuring_programs *programs, const struct gpuring_plan *own)
+{
+    const struct gpuring_plan_input *input = &programs->input;
+    size_t n = (size_t) input->nranks, nchannels = (size_t) input->nrings + input->ntrees;
+    struct gpuring_plan **plans = calloc(n, sizeof(struct gpuring_plan *));
+    struct gpuring_channel *channels = calloc(nchannels, sizeof *channels);
+    int status = plans != NULL && channels != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    char text[256] = "out of memory";
+
+    for (int rank = 0; rank < input->nranks && status == GPURING_OK; rank++) {
+        if (rank != own->rank) {
+            status = build_other(programs, own, rank, channels, &plans[rank]);
+        }
+    }
+    if (status == GPURING_OK) {
+        plans[own->rank] = (struct gpuring_plan *) (uintptr_t) own;
+        status = gpuring_plan_check((const struct gpuring_plan *const *) plans, input->nranks,
+                                    GPURING_ENGINE_SLOTS / GPURING_SLICES, text, sizeof text);
+        plans[own->rank] = NULL;
+    }
+    if (status == GPURING_OK) {
+        gpuring_info("[plans-proven] check of plans: %s by %s, root %d, over %zu ranks is proven",
+                     gpuring_collective_text(own->collective),
+                     gpuring_algorithm_text(own->algorithm), own->root, n);
+    } else {
+        gpuring_error("[bad-plan] coll_gpuring_check=plans refused the plan of %s by %s, root %d, "
+                      "over %zu ranks: %s; report this with the topology (gpuring-topo report)",
+                      gpuring_collective_text(own->collective),
+                      gpuring_algorithm_text(own->algorithm), own->root, n, text);
+    }
+    for (size_t i = 0; plans != NULL && i < n; i++) {
+        gpuring_plan_free(plans[i]);
+    }
+    free(plans);
+    free(channels);
+    return status;
+}
+
 static int make_program(struct gpuring_engine *engine, enum gpuring_collective collective,
                         enum gpuring_algorithm algorithm, int root, struct gpuring_program *program)
 {
@@ -104,7 +197,12 @@ static int make_program(struct gpuring_engine *engine, enum gpuring_collective c
     input.base = engine->base[algorithm].plan;
     input.root = root;
     status = gpuring_plan_build_on(collective, &input, &program->plan);
+    if (status == GPURING_OK && gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
+        status = prove(engine->others, program->plan);
+    }
     if (status != GPURING_OK) {
+        gpuring_plan_free(program->plan);
+        program->plan = NULL;
         return status;
     }
     status = gpuring_transport_add(engine->transport, program->plan, engine->base[algorithm].index,

@@ -56,6 +56,13 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
     return true;
 }
 
+static bool exists(const struct gpuring_select_config *config, enum gpuring_collective collective,
+                   int algorithm)
+{
+    return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT &&
+           (config->plans[collective] & 1u << algorithm) != 0;
+}
+
 /* What is asked for: bytes of the vector or of a block, and of all ranks' blocks together, by which
  * tuning files and the cost model go. */
 struct request {
@@ -78,7 +85,11 @@ static struct request request_of(const struct gpuring_select_config *config,
         entry++;
     }
     request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
-    request.model = config->model.known ? &config->model.entry[collective][entry] : NULL;
+    if (config->model.known && (config->nnodes == 1 || collective == GPURING_COLLECTIVE_ALLREDUCE ||
+                                !exists(config, collective, GPURING_ALGORITHM_DIRECT))) {
+        /* which between nodes knows no direct exchange */
+        request.model = &config->model.entry[collective][entry];
+    }
     return request;
 }
 
@@ -90,9 +101,9 @@ static struct request request_of(const struct gpuring_select_config *config,
  * V / n. Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n
  * - 1) / n times the vector. With two ranks the bytes are the same.
  *
- * The others have at most a ring and a direct exchange to choose from. On a ring, a vector passes
- * n - 2 ranks more than directly, and a block n / 2 on average; but each rank sends it once, where
- * the root of a direct exchange sends or receives it n - 1 times. Blocks cost the same traffic
+ * The others: on a ring, a vector passes n - 2 ranks more than directly, and a block n / 2 on
+ * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
+ * - 1 times. A tree has half of the allreduce's hops, as the ring has. Blocks cost the same traffic
  * either way, if all ranks reach each other equally well.
  */
 static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
@@ -120,13 +131,6 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
         break;
     }
     return false;
-}
-
-static bool exists(const struct gpuring_select_config *config, enum gpuring_collective collective,
-                   int algorithm)
-{
-    return algorithm >= 0 && algorithm < GPURING_ALGORITHM_COUNT &&
-           (config->plans[collective] & 1u << algorithm) != 0;
 }
 
 /* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
@@ -182,8 +186,11 @@ bool gpuring_select_delegates(const struct gpuring_select_config *config,
         return request.rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
                !has_protocol(config, choose_algorithm(config, &request), config->protocol);
     }
-    /* Where only rings are to be had, all data passes many ranks. */
-    return collective != GPURING_COLLECTIVE_ALLREDUCE && !direct && bytes < limits_of(config)->hop;
+    /* Where only rings are to be had, all data passes many ranks; on the host, trees are no faster
+     * than those of others. */
+    return collective != GPURING_COLLECTIVE_ALLREDUCE && !direct &&
+           (config->host || !exists(config, collective, GPURING_ALGORITHM_TREE)) &&
+           bytes < limits_of(config)->hop;
 }
 
 static enum gpuring_protocol choose_protocol(const struct gpuring_select_config *config,

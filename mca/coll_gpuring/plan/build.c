@@ -14,35 +14,41 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
     return builders[algorithm](input, plan);
 }
 
-bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm)
+/* What is built on the plans of an algorithm. */
+struct on {
+    bool (*exists)(enum gpuring_collective collective);
+    int (*build)(enum gpuring_collective collective, const struct gpuring_plan_input *input,
+                 struct gpuring_plan **plan);
+};
+
+static const struct on *on_base(enum gpuring_algorithm algorithm, bool in_order)
 {
-    switch (algorithm) {
-    case GPURING_ALGORITHM_RING:
-        return collective == GPURING_COLLECTIVE_ALLREDUCE || gpuring_on_ring_exists(collective);
-    case GPURING_ALGORITHM_DIRECT:
-        return collective == GPURING_COLLECTIVE_ALLREDUCE || gpuring_on_direct_exists(collective);
-    case GPURING_ALGORITHM_TREE:
-        return collective == GPURING_COLLECTIVE_ALLREDUCE || gpuring_on_chain_exists(collective);
-    default:
-        return collective == GPURING_COLLECTIVE_ALLREDUCE;
-    }
+    static const struct on chain = {gpuring_on_chain_exists, gpuring_on_chain_build};
+    static const struct on others[GPURING_ALGORITHM_COUNT] = {
+        [GPURING_ALGORITHM_RING] = {gpuring_on_ring_exists, gpuring_on_ring_build},
+        [GPURING_ALGORITHM_TREE] = {gpuring_on_tree_exists, gpuring_on_tree_build},
+        [GPURING_ALGORITHM_DIRECT] = {gpuring_on_direct_exists, gpuring_on_direct_build},
+    };
+
+    return algorithm == GPURING_ALGORITHM_TREE && in_order ? &chain : &others[algorithm];
+}
+
+bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                         bool in_order)
+{
+    const struct on *on = on_base(algorithm, in_order);
+
+    return collective == GPURING_COLLECTIVE_ALLREDUCE ||
+           (on->exists != NULL && on->exists(collective));
 }
 
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
-    enum gpuring_algorithm algorithm = input->base->algorithm;
+    const struct gpuring_plan *base = input->base;
 
-    if (collective == GPURING_COLLECTIVE_ALLREDUCE || !gpuring_plan_exists(collective, algorithm) ||
-        (algorithm == GPURING_ALGORITHM_TREE && !input->base->in_order)) {
-        return GPURING_ERR_UNSUPPORTED;
-    }
-    switch (algorithm) {
-    case GPURING_ALGORITHM_RING:
-        return gpuring_on_ring_build(collective, input, plan);
-    case GPURING_ALGORITHM_TREE:
-        return gpuring_on_chain_build(collective, input, plan);
-    default:
-        return gpuring_on_direct_build(collective, input, plan);
-    }
+    return collective != GPURING_COLLECTIVE_ALLREDUCE &&
+                   gpuring_plan_exists(collective, base->algorithm, base->in_order)
+               ? on_base(base->algorithm, base->in_order)->build(collective, input, plan)
+               : GPURING_ERR_UNSUPPORTED;
 }

@@ -15,6 +15,10 @@ bool gpuring_on_chain_exists(enum gpuring_collective collective);
 int gpuring_on_chain_build(enum gpuring_collective collective,
                            const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
+bool gpuring_on_tree_exists(enum gpuring_collective collective);
+int gpuring_on_tree_build(enum gpuring_collective collective,
+                          const struct gpuring_plan_input *input, struct gpuring_plan **plan);
+
 bool gpuring_on_direct_exists(enum gpuring_collective collective);
 int gpuring_on_direct_build(enum gpuring_collective collective,
                             const struct gpuring_plan_input *input, struct gpuring_plan **plan);

@@ -128,7 +128,9 @@ struct gpuring_plan_input {
 
     /* Of the other collectives: */
     const struct gpuring_plan *base; /* this rank's plan for the allreduce */
-    const uint16_t *order;           /* the ranks of ring c, by index: order[c * nranks + index] */
+    const uint16_t *order; /* the ranks of ring c, by index: order[c * nranks + index]; behind all
+                              rings each rank's parent in tree t (of 2 * ntrees):
+                              order[(nrings + t) * nranks + rank], the top's is itself */
     int root;                        /* of rooted collectives */
 };
 
@@ -149,8 +151,9 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
-/* Can a collective run on the connections of an algorithm? Trees: of chains only. */
-bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm);
+/* Can a collective run on the connections of an algorithm? in_order: trees are chains. */
+bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                         bool in_order);
 
 /* The channel that a connection belongs to, or the stripe, for plans without channels. */
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);

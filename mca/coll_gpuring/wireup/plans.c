@@ -26,8 +26,7 @@ static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning
     uint32_t wanted = asked >= 0 ? 1u << asked : 0;
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        wanted |=
-            gpuring_tuning_names(tuning, GPURING_COLLECTIVE_ALLREDUCE, i + 1) ? 1u << i : 0;
+        wanted |= gpuring_tuning_names(tuning, GPURING_COLLECTIVE_ALLREDUCE, i + 1) ? 1u << i : 0;
     }
     for (int i = 0; model != NULL && model->known && i < GPURING_MODEL_CHOICE_SIZES; i++) {
         int algorithm = model->entry[GPURING_COLLECTIVE_ALLREDUCE][i].algorithm;
@@ -97,15 +96,20 @@ int gpuring_plans_order(const struct gpuring_channels *channels, uint16_t **orde
     if (n > GPURING_PLANS_ORDER_RANKS) {
         return GPURING_OK;
     }
-    *order = calloc(n * channels->nrings + 1, sizeof **order);
+    *order = calloc(n * (channels->nrings + 2 * channels->ntrees) + 1, sizeof **order);
     if (*order == NULL) {
-        gpuring_error("out of memory for the rings of %zu ranks", n);
+        gpuring_error("out of memory for the channels of %zu ranks", n);
         return GPURING_ERR_NOMEM;
     }
     for (size_t rank = 0; rank < n; rank++) {
         gpuring_channels_of(channels, (int) rank, positions);
         for (uint32_t c = 0; c < channels->nrings; c++) {
             (*order)[c * n + (size_t) positions[c].ring.index] = (uint16_t) rank;
+        }
+        for (uint32_t t = 0; t < 2 * channels->ntrees; t++) {
+            int up = positions[t / 2].tree[t % 2].up;
+
+            (*order)[(channels->nrings + t) * n + rank] = (uint16_t) (up >= 0 ? up : (int) rank);
         }
     }
     return GPURING_OK;

@@ -23,8 +23,8 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                                                   struct gpuring_channel *positions);
 
 /*
- * The order of the ranks in each ring (plan.h), for the collectives other than allreduce. NULL,
- * with more than GPURING_PLANS_ORDER_RANKS ranks: these then do not run on rings. 0 or
+ * The order of the ranks in each ring and tree (plan.h), for the collectives other than allreduce.
+ * NULL, with more than GPURING_PLANS_ORDER_RANKS ranks: these then do not run on them. 0 or
  * GPURING_ERR_NOMEM.
  */
 #define GPURING_PLANS_ORDER_RANKS 1024

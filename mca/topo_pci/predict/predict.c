@@ -215,6 +215,19 @@ uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32
     return most > 0 ? most : 1;
 }
 
+/* Between nodes a broadcast or reduction makes one of the two ways of an allreduce by rings or
+ * trees; the other collectives are not modelled there, and none but allreduce on the host. */
+static bool one_way(const struct pci_job *job)
+{
+    return PCI_COLLECTIVE_BCAST == job->collective || PCI_COLLECTIVE_REDUCE == job->collective;
+}
+
+static bool formula_offers(const struct pci_job *job, enum pci_algorithm algorithm)
+{
+    return pci_job_offers(job, algorithm) &&
+           (PCI_COLLECTIVE_ALLREDUCE == job->collective || (one_way(job) && job->nodes > 1));
+}
+
 /* The limits are of what the channels carry (bus bandwidth); in terms of the vector they shrink by
  * as much as the links' bandwidth does. */
 static double limited_bw(const struct pci_costs *costs, const struct pci_job *job,
@@ -246,12 +259,12 @@ static double latency_us(const struct pci_costs *costs, const struct pci_job *jo
     enum pci_algorithm net = job->ranks == job->nodes ? PCI_ALGORITHM_TREE : a;
     double inter =
         costs->hop[net][p][PCI_HOP_NET] + job->latency_inter * (PCI_PROTOCOL_SIMPLE == p ? 2 : 1);
-    double us;
+    double ways = one_way(job) ? 1 : 2, us;
 
     if (PCI_ALGORITHM_RING == a && job->nodes > 1) {
         intra = fmax(intra, costs->net_hop[p][job->host]);
     }
-    us = costs->base[a][p] + hops.intra * intra + hops.inter * inter;
+    us = costs->base[a][p] + (hops.intra * intra + hops.inter * inter) * ways / 2;
     if (PCI_ALGORITHM_RING == a && PCI_PROTOCOL_SIMPLE == p && job->nodes > 1 &&
         bytes >= (uint64_t) PLATEAU_BYTES * job->channels * job->ranks) {
         us *= costs->plateau[job->generation];
@@ -283,12 +296,14 @@ double pci_predict_us(const struct pci_costs *costs, const struct pci_job *job,
         return parts.total;
     }
     if ((unsigned) algorithm >= PCI_ALGORITHM_COUNT || (unsigned) protocol >= PCI_PROTOCOL_COUNT ||
-        pci_block_models(costs, job) || PCI_COLLECTIVE_ALLREDUCE != job->collective ||
-        !pci_job_offers(job, algorithm) || !protocol_works(job, algorithm, protocol)) {
+        pci_block_models(costs, job) || !formula_offers(job, algorithm) ||
+        !protocol_works(job, algorithm, protocol)) {
         return INFINITY;
     }
     bw = limited_bw(costs, job, algorithm, protocol) *
-         costs->correction[algorithm][protocol][log < PCI_SIZE_COUNT ? log : PCI_SIZE_COUNT - 1];
+         costs->correction[algorithm][protocol][log < PCI_SIZE_COUNT ? log : PCI_SIZE_COUNT - 1] *
+         (pci_collective_bus(PCI_COLLECTIVE_ALLREDUCE, job->ranks) /
+          pci_collective_bus(job->collective, job->ranks));
     return bw > 0 ? latency_us(costs, job, algorithm, protocol, bytes) +
                         (double) bytes / (bw * PCI_BYTES_PER_US)
                   : INFINITY;
