@@ -40,8 +40,9 @@ struct fit_data {
 /* A message on standard error: "gpuring-fit: ...". */
 void fit_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* gpuring-fit-jobs.c: the job of a collective of so many ranks on so many nodes, made when first asked for; *job is
- * NULL when the machine has too few GPUs. 0 or a negative errno value, with a message. */
+/* gpuring-fit-jobs.c: the job of a collective of so many ranks on so many nodes, made when first
+ * asked for; *job is NULL when the machine has too few GPUs. 0 or a negative errno value, with a
+ * message. */
 int fit_job_find(struct fit_data *data, enum pci_collective collective, uint32_t nodes,
                  uint32_t ranks, const struct pci_job **job);
 void fit_jobs_free(struct fit_data *data);

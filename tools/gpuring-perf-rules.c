@@ -97,8 +97,8 @@ static bool same_span(const struct gpuring_tuning_span *a, const struct gpuring_
     return a->first == b->first && a->last == b->last;
 }
 
-/* The old file's lines but for the rules of this collective and shape; of the lines up to the version's, or of
- * those behind it. */
+/* The old file's lines but for the rules of this collective and shape; of the lines up to the
+ * version's, or of those behind it. */
 static void copy_old(const struct perf_rules *file, const struct gpuring_tuning_rule *shape,
                      bool head)
 {
@@ -110,10 +110,10 @@ static void copy_old(const struct perf_rules *file, const struct gpuring_tuning_
         char error[RULE_ROOM];
         bool version =
             before && line[strspn(line, " \t\r\n")] != '#' && strspn(line, " \t\r") < length;
-        bool replaced = !before &&
-                        gpuring_tuning_line(line, length, &rule, error, sizeof error) > 0 &&
-                        rule.collective == shape->collective && rule.memories == shape->memories && same_span(&rule.nodes, &shape->nodes) &&
-                        same_span(&rule.ranks, &shape->ranks);
+        bool replaced =
+            !before && gpuring_tuning_line(line, length, &rule, error, sizeof error) > 0 &&
+            rule.collective == shape->collective && rule.memories == shape->memories &&
+            same_span(&rule.nodes, &shape->nodes) && same_span(&rule.ranks, &shape->ranks);
 
         if (before == head && !replaced) {
             fprintf(file->new_file, "%.*s\n", (int) length, line);

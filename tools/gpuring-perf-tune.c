@@ -218,8 +218,8 @@ static void print_header(const struct tune *tune)
            "# previous serves where it is faster than the best one of coll/gpuring\n"
            "#%11s  %10s  %10s  %8s  %-16s %s\n#%11s  %10s  %10s  %8s\n",
            tune->bench->options->tune, tune->bench->options->collective->name, perf_memory_name(),
-           tune->nodes, tune->bench->nranks, tune->bench->options->rounds, "size", "gpuring", "previous", "ratio", "best",
-           "served by", "(B)", "(us)", "(us)", "");
+           tune->nodes, tune->bench->nranks, tune->bench->options->rounds, "size", "gpuring",
+           "previous", "ratio", "best", "served by", "(B)", "(us)", "(us)", "");
 }
 
 static int tune_one(struct perf_bench *bench)

@@ -344,8 +344,8 @@ struct gpuring_tuning_rule;
 
 /* The file as it is, before anything is measured; NULL: it cannot be used, or not be written. */
 struct perf_rules *perf_rules_open(const char *path);
-/* Replace the rules of their collective, memory, nodes and ranks by these, and write it. Frees `file`. A remark
- * for each rule, or NULL. */
+/* Replace the rules of their collective, memory, nodes and ranks by these, and write it. Frees
+ * `file`. A remark for each rule, or NULL. */
 int perf_rules_write(struct perf_rules *file, const struct gpuring_tuning_rule *rules,
                      char *const *remarks, size_t count);
 void perf_rules_close(struct perf_rules *file);

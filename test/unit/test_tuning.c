@@ -70,8 +70,10 @@ static void the_first_rule_that_matches_counts(void **state)
     assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1, 2), "none");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 8), "allreduce 64 auto ll");
     assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 1, 9), "none");
-    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000), "allreduce * two-shot ll128");
-    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 3, 4), "allreduce 64 auto ll, allreduce * two-shot ll128");
+    assert_string_equal(ranges(text, GPURING_TUNING_HOST, 1000000, 1000000),
+                        "allreduce * two-shot ll128");
+    assert_string_equal(ranges(text, GPURING_TUNING_CUDA, 3, 4),
+                        "allreduce 64 auto ll, allreduce * two-shot ll128");
     assert_string_equal(ranges(HEAD, GPURING_TUNING_HOST, 1, 2), "none");
 }
 
@@ -105,8 +107,9 @@ static void the_first_rule_counts_at_every_size(void **state)
             int expected = GPURING_PARAM_ALGORITHM_AUTO;
 
             for (uint32_t i = tuning.count; i-- > 0;) {
-                if (rules[i].collective == collective && (rules[i].memories & 1) != 0 && rules[i].ranks.first <= 1 &&
-                    rules[i].bytes.first <= bytes && bytes <= rules[i].bytes.last) {
+                if (rules[i].collective == collective && (rules[i].memories & 1) != 0 &&
+                    rules[i].ranks.first <= 1 && rules[i].bytes.first <= bytes &&
+                    bytes <= rules[i].bytes.last) {
                     expected = rules[i].algorithm;
                 }
             }
@@ -192,8 +195,7 @@ static void what_is_wrong_is_told(void **state)
          "exscan, allgather, reduce_scatter, alltoall, gather, scatter"},
         {HEAD "allgatherv memory=host nodes=1 ranks=2 bytes=* ring", "[bad-collective]"},
         {HEAD "memory=host nodes=1 ranks=2 bytes=* ring", "[bad-collective] 'memory=host'"},
-        {HEAD "\nallreduce memory=gpu nodes=1 ranks=2 bytes=* ring",
-         "line 3: [bad-memory] 'gpu'"},
+        {HEAD "\nallreduce memory=gpu nodes=1 ranks=2 bytes=* ring", "line 3: [bad-memory] 'gpu'"},
         {HEAD "allreduce memory=host nodes=one ranks=2 bytes=* ring",
          "line 2: [bad-range] 'nodes=one'"},
         {HEAD "allreduce memory=host nodes=1 ranks=4-2 bytes=* ring", "[bad-range] 'ranks=4-2'"},
@@ -443,8 +445,8 @@ static void each_collective_has_its_rules(void **state)
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT); /* the model's */
     assert_false(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 999));
     assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, 1000));
-    assert_true(gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER,
-                                         GPURING_COUNT_UNKNOWN));
+    assert_true(
+        gpuring_select_delegates(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN));
     gpuring_select(&config, GPURING_COLLECTIVE_ALLGATHER, GPURING_COUNT_UNKNOWN, 1, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);

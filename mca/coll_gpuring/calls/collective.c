@@ -27,8 +27,8 @@ static bool decides_by_vote(enum gpuring_staged what)
 static enum gpuring_reason vote(module_t *self, const struct gpuring_call *call,
                                 enum gpuring_reason reason, int *status)
 {
-    bool votes = gpuring_vote_possible(self) && call->count != 0 &&
-                 gpuring_type_info(call->type)->device;
+    bool votes =
+        gpuring_vote_possible(self) && call->count != 0 && gpuring_type_info(call->type)->device;
 
     if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
         return reason;

@@ -364,11 +364,11 @@ uint64_t gpuring_tuning_fingerprint(const struct gpuring_tuning *tuning)
 
     for (uint32_t i = 0; i < tuning->count; i++) {
         const struct gpuring_tuning_rule *rule = &tuning->rules[i];
-        const uint64_t values[] = {
-            (uint64_t) rule->collective, rule->memories,   rule->nodes.first,
-            rule->nodes.last,            rule->ranks.first, rule->ranks.last,
-            rule->bytes.first,           rule->bytes.last,  (uint64_t) rule->algorithm,
-            (uint64_t) rule->protocol};
+        const uint64_t values[] = {(uint64_t) rule->collective, rule->memories,
+                                   rule->nodes.first,           rule->nodes.last,
+                                   rule->ranks.first,           rule->ranks.last,
+                                   rule->bytes.first,           rule->bytes.last,
+                                   (uint64_t) rule->algorithm,  (uint64_t) rule->protocol};
 
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             hash = gpuring_hash_number(hash, values[v]);

@@ -131,7 +131,7 @@ struct gpuring_plan_input {
     const uint16_t *order; /* the ranks of ring c, by index: order[c * nranks + index]; behind all
                               rings each rank's parent in tree t (of 2 * ntrees):
                               order[(nrings + t) * nranks + rank], the top's is itself */
-    int root;                        /* of rooted collectives */
+    int root;              /* of rooted collectives */
 };
 
 /*
