@@ -3,8 +3,8 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # root.sh SUITE COMMAND...: run a command on another release of Debian: in a root file system that
-# is made once by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
-# needed to build and to run the C tests. The source tree stands there at the same path, and is the
+# is made by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
+# needed to build and to run the C tests, once and when that changes. The source tree stands there at the same path, and is the
 # working folder. Ends with 77 if no root can be made here, and says why.
 #
 #   sh test/root.sh trixie sh test/quickstart.sh
@@ -21,9 +21,9 @@ cannot() {
 
 [ "$(id -u)" -eq 0 ] || cannot "only root can make one"
 unshare --mount true 2>/dev/null || cannot "mounts of one's own are not permitted here"
-if [ ! -f "$root/made" ]; then
-    packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
-    packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2
+packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
+packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2,mount
+if [ "$(cat "$root/made" 2>/dev/null)" != "$packages" ]; then
     rm -rf "$root"
     mkdir -p "$root"
     command -v mmdebstrap >/dev/null 2>&1 || cannot "mmdebstrap is not installed"
@@ -32,7 +32,7 @@ if [ ! -f "$root/made" ]; then
         --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
         "$suite" "$root" ${GPURING_DEBIAN_MIRROR-} >"$root.log" 2>&1 </dev/null ||
         cannot "$(tail -n 1 "$root.log") (all of it: $root.log)"
-    : >"$root/made"
+    echo "$packages" >"$root/made"
 fi
 
 # Mounts of our own, which vanish with the command.
@@ -44,6 +44,7 @@ exec unshare --mount sh -c '
     mount --bind "$root" "$root" && mount --rbind /dev "$root/dev" &&
         { mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"; } &&
         mount --rbind /sys "$root/sys" && mount -t tmpfs tmpfs "$root/tmp" &&
+        mount -t tmpfs tmpfs "$root/run" &&
         mount --bind "$top" "$root$top" || exit 77
     [ ! -d /usr/local/cuda ] || mount --bind "$(readlink -f /usr/local/cuda)" "$root/usr/local/cuda"
     if [ -d "$top/../shared" ]; then

@@ -471,6 +471,7 @@ stop_mps() { echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1; }
 with_mpi() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    export PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe PRTE_MCA_mapby=:oversubscribe
     command -v ssh >/dev/null 2>&1 || export OMPI_MCA_plm=isolated
     if [ -n "$debs" ]; then
         # Not by step: its variables must hold here.
@@ -501,6 +502,7 @@ with_mpi() {
     fi
     [ -z "$mpi" ] || MPIRUN=$mpi/bin/mpirun
     export OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT"
+    export PMIX_MCA_mca_base_component_path="$work/log" # PMIx has no components there
     export GPURING_TEST_MEMORY=cuda GPURING_STANDIN_GPUS=1
     # Several ranks on the first GPU, then all of them.
     visible=${CUDA_VISIBLE_DEVICES-}

@@ -18,6 +18,10 @@ verdict() { # STATUS NUMBER TEXT
     fi
 }
 
+if ! command -v python3 >/dev/null 2>&1; then
+    printf 'ok 1 - machine code # SKIP python3 is not installed\n1..1\n'
+    exit 0
+fi
 architecture=$("$NVCC" --list-gpu-code | sed -n 's/^sm_\([0-9]*\)$/\1/p' | sort -n |
     awk '$1 >= 80 { print; exit }')
 python3 "$tool" --prove "$NVCC" "$architecture" >"$work/out" 2>&1
