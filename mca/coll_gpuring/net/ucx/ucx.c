@@ -21,6 +21,8 @@
 #define UCX_LIBRARY    "libucp.so.0"
 /* Of version 1: active messages by rendezvous, and the flush of a worker (NEWS of UCX). */
 #define UCX_OLDEST 11
+/* The newest one that was seen to look after peers by TCP without taking living ones for dead. */
+#define UCX_TRUSTED 13
 
 struct gpuring_ucx gpuring_ucx;
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
@@ -147,15 +149,22 @@ static bool goes_by_tcp(const struct gpuring_net *net)
 
 /*
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
- * after it now and then, by default so rarely that applications would seem to hang.
+ * after it now and then, by default so rarely that applications would seem to hang. TCP needs no
+ * such look: a connection ends with the peer's process, and the kernel looks after idle ones. UCX
+ * 1.18.1 was seen to take living peers for dead on a TCP network with delay and loss, 1.13.1 not.
  */
 static void configure(const struct gpuring_net *net, ucp_config_t *config)
 {
+    bool tcp = goes_by_tcp(net);
+    unsigned major, minor, release;
+
+    gpuring_ucx.ucp_get_version(&major, &minor, &release);
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
         /* Without effect where this UCX has no such option. */
-        gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
+        gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL",
+                                      tcp && minor > UCX_TRUSTED ? "inf" : KEEPALIVE);
     }
-    if (option_given("RNDV_THRESH") == NULL && goes_by_tcp(net)) {
+    if (option_given("RNDV_THRESH") == NULL && tcp) {
         /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
          * MiB in slots of 128 KiB, and to use one device of several (1.13.1). */
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
