@@ -90,6 +90,15 @@ test_mpi_mixed_SOURCES = \
 test_mpi_mixed_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_mixed_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/gpu_costs
+test_mpi_gpu_costs_SOURCES = \
+    test/mpi/gpu_costs.c test/mpi/standin_find.c test/mpi/standin_find.h
+test_mpi_gpu_costs_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_gpu_costs_LDADD = $(mpi_test_libs)
+
+mpi_test_programs += test/mpi/bad_cable
+test_mpi_bad_cable_SOURCES = test/mpi/bad_cable.c
+
 mpi_test_programs += test/mpi/tuning
 test_mpi_tuning_SOURCES = test/mpi/tuning.c
 test_mpi_tuning_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

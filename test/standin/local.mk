@@ -51,6 +51,7 @@ test_standin_libcuda_application_la_SOURCES = \
     test/standin/application/application.h \
     test/standin/application/device.c \
     test/standin/application/memory.c \
+    test/standin/application/openmpi.c \
     test/standin/application/streams.c
 test_standin_libcuda_application_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_application_la_LDFLAGS = \

@@ -112,6 +112,8 @@ void gpuring_standin_copy(void *to, const void *from, size_t bytes);
 const char *gpuring_standin_symbol(int call);
 /* How often an entry point was called since the start or the last arm; NULL: all of them. */
 long gpuring_standin_calls(const char *symbol);
+/* How many bytes were to be copied since the start. */
+long long gpuring_standin_copied(void);
 /* Memory of the sorts that other entry points of a driver give: "managed", "pool" (stream-ordered
  * pools), "vmm" (mapped by the virtual memory calls), "registered" (the host's). NULL: none. */
 void *gpuring_standin_alloc(const char *sort, int gpu, size_t bytes);

@@ -194,12 +194,20 @@ CUresult cuMemsetD8Async(CUdeviceptr pointer, unsigned char value, size_t bytes,
  */
 #define OUT_OF_REACH "beyond the end of an allocation, or of another context"
 
+static _Atomic(long long) copied;
+
+long long gpuring_standin_copied(void)
+{
+    return atomic_load(&copied);
+}
+
 static CUresult copy_between(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                              CUcontext from_context, size_t bytes, CUstream stream)
 {
     STANDIN_REFUSE_IF(!standin_memory_copied((void *) (uintptr_t) to, bytes, to_context) ||
                           !standin_memory_copied((void *) (uintptr_t) from, bytes, from_context),
                       CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    atomic_fetch_add(&copied, (long long) bytes);
     return standin_stream_queue(stream,
                                 (struct standin_task){.kind = TASK_COPY,
                                                       .to = (uint8_t *) (uintptr_t) to,
@@ -245,6 +253,7 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
         copy->dstPitch > INT32_MAX) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    atomic_fetch_add(&copied, (long long) (copy->WidthInBytes * copy->Height));
     return standin_stream_queue(
         stream, (struct standin_task){.kind = TASK_COPY,
                                       .to = (uint8_t *) (uintptr_t) copy->dstDevice +

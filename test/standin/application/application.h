@@ -6,7 +6,7 @@
  * both; the component loads libcuda.so.1 by its name and sees nothing of this one. So that one has
  * exactly the component's entry points, and is as strict with them as ever, while applications may
  * do what the component must not: use the default stream, streams that wait for it, and events
- * with times. It knows what Numba calls, kernels excepted.
+ * with times. It knows what Numba calls, kernels excepted, and what an Open MPI with CUDA calls.
  */
 #ifndef GPURING_STANDIN_APPLICATION_H
 #define GPURING_STANDIN_APPLICATION_H

@@ -22,6 +22,7 @@ struct known {
 struct event {
     CUevent event; /* the stand-in driver's */
     struct standin_owner owner;
+    bool interprocess;
 };
 
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -168,7 +169,6 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
     struct event *created = calloc(1, sizeof *created);
     CUresult result;
 
-    (void) flags;
     if (created == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -178,6 +178,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
         return result;
     }
     created->owner = standin_own();
+    created->interprocess = (flags & CU_EVENT_INTERPROCESS) != 0;
     *event = (CUevent) (void *) created;
     return CUDA_SUCCESS;
 }
@@ -199,6 +200,9 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     CUresult result = application_stream(&stream);
 
+    if (result == CUDA_SUCCESS && ((struct event *) (void *) event)->interprocess) {
+        result = application_driver()->stream_sync(stream); /* other processes cannot wait for it */
+    }
     return result == CUDA_SUCCESS ? application_events()->event_record(inner(event), stream)
                                   : result;
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* What an Open MPI that was built with CUDA calls besides: 4.1 (coll/cuda, smcuda) and 5.0. */
+#include "test/standin/application/application.h"
+#include "test/standin/memory.h"
+
+#include <string.h>
+
+CUresult cuCtxSetCurrent(CUcontext context)
+{
+    CUcontext replaced;
+    CUresult result = CUDA_SUCCESS;
+
+    if (standin_current() != NULL) {
+        result = application_driver()->ctx_pop(&replaced);
+    }
+    return result == CUDA_SUCCESS && context != NULL ? application_driver()->ctx_push(context)
+                                                     : result;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    *can = device != peer && standin_reach(standin_number(device), standin_number(peer));
+    return CUDA_SUCCESS;
+}
+
+/* One attribute; of an address that the driver does not know it fails. */
+CUresult cuPointerGetAttribute(void *value, CUpointer_attribute name, CUdeviceptr pointer)
+{
+    struct block block;
+
+    if (!standin_block_find((void *) (uintptr_t) pointer, &block)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (name == CU_POINTER_ATTRIBUTE_BUFFER_ID) {
+        *(unsigned long long *) value = block.id;
+        return CUDA_SUCCESS;
+    }
+    return application_driver()->pointer_attributes(1, &name, &value, pointer);
+}
+
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: what is synchronous here always waits. */
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr pointer)
+{
+    struct block block;
+
+    (void) value;
+    return name == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
+                   standin_block_find((void *) (uintptr_t) pointer, &block)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    CUresult result = application_stream(&stream);
+
+    return result == CUDA_SUCCESS ? application_driver()->copy_async(to, from, bytes, stream)
+                                  : result;
+}
+
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    CUresult result = cuMemcpyAsync(to, from, bytes, NULL);
+
+    return result == CUDA_SUCCESS ? cuStreamSynchronize(NULL) : result;
+}
+
+/* Open MPI gives any address of an allocation, and a driver takes it. */
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)
+{
+    CUdeviceptr base;
+    size_t bytes;
+    CUresult result = application_driver()->address_range(&base, &bytes, pointer);
+
+    return result == CUDA_SUCCESS ? application_driver()->ipc_get(handle, base) : result;
+}
+
+/* An event for other processes has passed when it is recorded (streams.c), so theirs always has. */
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+    (void) event;
+    memset(handle, 0, sizeof *handle);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+    (void) handle;
+    return cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+}
+
+/* Memory of the virtual memory calls, whose handle is its address. */
+static bool virtual_memory(const void *address, struct block *block)
+{
+    return standin_block_find(address, block) && block->kind == STANDIN_VMM;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address)
+{
+    struct block block;
+
+    if (!virtual_memory(address, &block)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *handle = (CUmemGenericAllocationHandle) (uintptr_t) block.address;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    (void) handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
+                                                CUmemGenericAllocationHandle handle)
+{
+    struct block block;
+
+    if (!virtual_memory((void *) (uintptr_t) handle, &block)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memset(properties, 0, sizeof *properties);
+    properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties->location.id = block.gpu;
+    return CUDA_SUCCESS;
+}
+
+static unsigned long long access_from(int gpu, const CUmemLocation *location)
+{
+    bool reaches = location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+                   standin_reach(standin_number(gpu), standin_number(location->id));
+
+    return reaches ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                        CUdeviceptr pointer)
+{
+    struct block block;
+
+    if (!virtual_memory((void *) (uintptr_t) pointer, &block)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *flags = access_from(block.gpu, location);
+    return CUDA_SUCCESS;
+}
+
+/* All GPUs that there are reach the memory of pools. */
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+    (void) pool;
+    *flags = location->type == CU_MEM_LOCATION_TYPE_DEVICE ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    return CUDA_SUCCESS;
+}
