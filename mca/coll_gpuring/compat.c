@@ -11,9 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ompi/mca/pml/base/base.h"
 #include "opal/util/show_help.h"
 #if OMPI_MAJOR_VERSION < 5
 #include "opal/mca/pmix/pmix.h"
+#include "opal/runtime/opal_params.h"
+#else
+#include "opal/mca/accelerator/base/base.h"
 #endif
 
 #include "gpuring_config.h"
@@ -84,6 +88,19 @@ bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32
     (void) word;
     return false;
 #endif
+}
+
+bool gpuring_compat_cuda_aware(void)
+{
+#if OMPI_MAJOR_VERSION < 5
+    bool cuda = opal_built_with_cuda_support && opal_cuda_support;
+#else
+    bool cuda = strcmp(opal_accelerator_base_selected_component.base_version.mca_component_name,
+                       "cuda") == 0;
+#endif
+
+    return cuda &&
+           strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") == 0;
 }
 
 /* By the name of its class, mca_coll_<component>_module_t: modules do not know their component. */

@@ -139,6 +139,10 @@ const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool
  */
 const char *gpuring_compat_component(const mca_coll_base_module_t *module);
 
+/* Does Open MPI itself take GPU buffers in point-to-point calls: was it built with CUDA, and is the
+ * PML one that uses that? Another PML, as UCX, may: it is not asked. */
+bool gpuring_compat_cuda_aware(void);
+
 /* The MPI error code of a negative gpuring_status; MPI_SUCCESS for 0. */
 int gpuring_compat_error(int status);
 

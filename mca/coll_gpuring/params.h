@@ -46,7 +46,7 @@
     V(MTU_2048, "2048")                                          \
     V(MTU_4096, "4096")
 #define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
-#define GPURING_VALUES_p2p(V)   V(P2P_ON, "on") V(P2P_OFF, "off")
+#define GPURING_VALUES_p2p(V)   V(P2P_AUTO, "auto") V(P2P_ON, "on") V(P2P_OFF, "off")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
 #define GPURING_PARAM_VALUE(name, text) GPURING_PARAM_##name,
@@ -96,7 +96,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "room for their kernels; 0: 50 where ranks share the GPU, 1000 where they do under MPS, "  \
         "else 20000")                                                                              \
     CHOICE(p2p, 0, 2, LOCAL, p2p,                                                                  \
-           "Take GPU buffers in point-to-point calls, too, through pinned host memory: on or off") \
+           "Take GPU buffers in point-to-point calls, too, through pinned host memory: on, off, "  \
+           "or auto (off where an Open MPI that was built with CUDA does so with its PML ob1)")    \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
     TEXT(topo_dump_file, "", 3, LOCAL,                                                             \

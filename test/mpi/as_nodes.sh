@@ -4,8 +4,9 @@
 #
 # as_nodes.sh NODES RANKS PROGRAM ARGS...: run by mpirun for each rank: makes the ranks look like
 # those of NODES nodes, block-wise, by coll_gpuring_hostid. 1 node: nothing is set. With
-# GPURING_TEST_DRIVER the CUDA driver is that of this folder; GPURING_TEST_VISIBLE, a word for each
-# rank, is what the ranks have in CUDA_VISIBLE_DEVICES.
+# GPURING_TEST_DRIVER the CUDA driver is that of this folder; then GPURING_TEST_PRELOAD is a library
+# that is preloaded, and GPURING_TEST_VISIBLE, a word for each rank, is what the ranks have in
+# CUDA_VISIBLE_DEVICES.
 nodes=$1 ranks=$2
 shift 2
 if [ "$nodes" -gt 1 ]; then
@@ -16,6 +17,7 @@ fi
 if [ -n "${GPURING_TEST_DRIVER-}" ]; then
     LD_LIBRARY_PATH=$GPURING_TEST_DRIVER${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export LD_LIBRARY_PATH
+    [ -z "${GPURING_TEST_PRELOAD-}" ] || export LD_PRELOAD="$GPURING_TEST_PRELOAD"
     if [ -n "${GPURING_TEST_VISIBLE-}" ]; then
         CUDA_VISIBLE_DEVICES=$(echo "$GPURING_TEST_VISIBLE" | cut -d ' ' -f $((OMPI_COMM_WORLD_RANK + 1)))
         export CUDA_VISIBLE_DEVICES

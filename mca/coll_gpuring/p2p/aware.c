@@ -9,11 +9,18 @@
 #include "mca/coll_gpuring/p2p/p2p.h"
 #include "mca/coll_gpuring/util/status.h"
 
+static bool serves(void)
+{
+    return gpuring_p2p_serves() || gpuring_compat_cuda_aware();
+}
+
+/* And Open MPI does not take it: one that was built with CUDA does. */
 static bool on_gpu(const void *buffer, size_t count, MPI_Datatype type)
 {
     struct gpuring_p2p_message message;
 
-    return gpuring_memory_possible() && gpuring_p2p_message_find(&message, buffer, count, type);
+    return gpuring_memory_possible() && !gpuring_compat_cuda_aware() &&
+           gpuring_p2p_message_find(&message, buffer, count, type);
 }
 
 static int copy_in(struct gpuring_p2p_message *message)
@@ -61,7 +68,7 @@ static int end(void *handle, size_t bytes_out)
 }
 
 const struct gpuring_aware gpuring_p2p_aware = {.version = GPURING_AWARE_VERSION,
-                                                .serves = gpuring_p2p_serves,
+                                                .serves = serves,
                                                 .on_gpu = on_gpu,
                                                 .begin = begin,
                                                 .end = end};

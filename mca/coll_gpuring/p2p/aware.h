@@ -22,6 +22,7 @@ struct gpuring_aware {
     /* Do point-to-point calls and collectives take GPU buffers in this process? */
     bool (*serves)(void);
 
+    /* Must Open MPI not see it? */
     bool (*on_gpu)(const void *buffer, size_t count, MPI_Datatype type);
 
     /* Host memory for the bytes of a buffer that is on a GPU, packed as MPI_Pack does; in: with

@@ -296,8 +296,13 @@ void gpuring_p2p_open(void)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
 
-    if (installed || gpuring_params.p2p != GPURING_PARAM_P2P_ON || ops == NULL ||
+    if (installed || gpuring_params.p2p == GPURING_PARAM_P2P_OFF || ops == NULL ||
         ops->possible == NULL || mca_pml.pml_send == NULL) {
+        return;
+    }
+    if (gpuring_params.p2p == GPURING_PARAM_P2P_AUTO && gpuring_compat_cuda_aware()) {
+        gpuring_info("[p2p-own] this Open MPI was built with CUDA: its own point-to-point calls "
+                     "take GPU buffers");
         return;
     }
     if (MCA_ompi_pml_DIRECT_CALL) {
