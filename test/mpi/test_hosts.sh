@@ -66,7 +66,7 @@ export TWO_HOSTS_CABLES=2
 export TWO_HOSTS_COUNTERS="$work/counters"
 for rails in 1 2; do
     options="--mca coll_gpuring_net ucx -x GPURING_UCX_TLS=tcp,self -x UCX_LOG_LEVEL=info"
-    for kind in EAGER RNDV; do # LANES in later versions
+    for kind in EAGER RNDV RMA; do # LANES in later versions
         options="$options -x GPURING_UCX_MAX_${kind}_RAILS=$rails"
         options="$options -x GPURING_UCX_MAX_${kind}_LANES=$rails"
     done
