@@ -8,7 +8,8 @@
  * profilers and the Fortran functions of Open MPI, which call PMPI_, arrive here, too.
  *
  * What is not served returns an MPI error in place of a segmentation fault: one-sided calls, whose
- * buffers are used until later calls, non-blocking ones on files, and packing for other machines.
+ * buffers are used until later calls, non-blocking ones on files and MPI_Isendrecv_replace, and
+ * packing for other machines.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* RTLD_NEXT */
@@ -302,6 +303,12 @@ static void say(const char *name)
 #define TARGET  MPI_Aint at, int n, MPI_Datatype target
 #define EITHER  on_gpu(BUFFER) || on_gpu(result, results, result_type)
 #define REQUEST MPI_Request *request
+
+#if OMPI_MAJOR_VERSION >= 5
+REFUSE(Isendrecv_replace,
+       (INTO, int to, int send_tag, int from, int receive_tag, MPI_Comm comm, REQUEST), Comm, comm,
+       on_gpu(BUFFER), BUFFER, to, send_tag, from, receive_tag, comm, request)
+#endif
 
 /* One-sided calls. */
 #define REFUSE_WIN(name, arguments, found, ...) \

@@ -106,6 +106,71 @@ static void file(const char *folder)
                   "MPI_File_write_at_all and MPI_File_read_at");
 }
 
+enum { PLAIN, ALL, AT, AT_ALL, SHARED, ORDERED, FILE_FORMS };
+
+static int write_file(MPI_File f, int form)
+{
+    MPI_Status *none = MPI_STATUS_IGNORE;
+
+    switch (form) {
+    case PLAIN:
+        return MPI_File_write(f, gpu, COUNT, MPI_INT, none);
+    case ALL:
+        return MPI_File_write_all(f, gpu, COUNT, MPI_INT, none);
+    case AT:
+        return MPI_File_write_at(f, 0, gpu, COUNT, MPI_INT, none);
+    case AT_ALL:
+        return MPI_File_write_at_all(f, 0, gpu, COUNT, MPI_INT, none);
+    case SHARED:
+        return MPI_File_write_shared(f, gpu, COUNT, MPI_INT, none);
+    default:
+        return MPI_File_write_ordered(f, gpu, COUNT, MPI_INT, none);
+    }
+}
+
+static int read_file(MPI_File f, int form)
+{
+    MPI_Status *none = MPI_STATUS_IGNORE;
+
+    switch (form) {
+    case PLAIN:
+        return MPI_File_read(f, gpu_too, COUNT, MPI_INT, none);
+    case ALL:
+        return MPI_File_read_all(f, gpu_too, COUNT, MPI_INT, none);
+    case AT:
+        return MPI_File_read_at(f, 0, gpu_too, COUNT, MPI_INT, none);
+    case AT_ALL:
+        return MPI_File_read_at_all(f, 0, gpu_too, COUNT, MPI_INT, none);
+    case SHARED:
+        return MPI_File_read_shared(f, gpu_too, COUNT, MPI_INT, none);
+    default:
+        return MPI_File_read_ordered(f, gpu_too, COUNT, MPI_INT, none);
+    }
+}
+
+/* A file of each rank's own. */
+static void file_forms(const char *folder)
+{
+    char path[4096];
+    bool good = true;
+    MPI_File f;
+
+    snprintf(path, sizeof path, "%s/own.%d", folder, harness_rank);
+    MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f);
+    for (int form = 0; form < FILE_FORMS; form++) {
+        fill(gpu, form);
+        fill(gpu_too, 9);
+        MPI_File_seek(f, 0, MPI_SEEK_SET);
+        MPI_File_seek_shared(f, 0, MPI_SEEK_SET);
+        good = write_file(f, form) == MPI_SUCCESS && good;
+        MPI_File_seek(f, 0, MPI_SEEK_SET);
+        MPI_File_seek_shared(f, 0, MPI_SEEK_SET);
+        good = read_file(f, form) == MPI_SUCCESS && holds(gpu_too, COUNT, 1, form, 9) && good;
+    }
+    MPI_File_close(&f);
+    harness_check(good, "the %d blocking forms of MPI_File_write and MPI_File_read", FILE_FORMS);
+}
+
 static int refusals, others;
 
 static void count(int code)
@@ -182,6 +247,7 @@ static void refused_files(const char *folder)
 
 static void refused(const char *folder)
 {
+    int expected = harness_size > 1 ? 30 : 18;
     MPI_Aint at = 0;
     char packed[64];
 
@@ -190,9 +256,15 @@ static void refused(const char *folder)
     }
     refused_files(folder);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+#if OMPI_MAJOR_VERSION >= 5
+    MPI_Request request;
+
+    count(MPI_Isendrecv_replace(gpu, 1, MPI_INT, 0, 1, 0, 1, MPI_COMM_SELF, &request));
+    expected++;
+#endif
     count(MPI_Pack_external("external32", gpu, 1, MPI_INT, packed, sizeof packed, &at));
     count(MPI_Unpack_external("external32", packed, sizeof packed, &at, gpu, 1, MPI_INT));
-    harness_check(refusals == (harness_size > 1 ? 30 : 18) && others == 0,
+    harness_check(refusals == expected && others == 0,
                   "one-sided calls, non-blocking ones on files, and packing for other machines are "
                   "MPI errors: %d are, %d are not",
                   refusals, others);
@@ -217,6 +289,7 @@ int main(int argc, char **argv)
     }
     replace();
     file(argv[1]);
+    file_forms(argv[1]);
     refused(argv[1]);
     harness_free(gpu);
     harness_free(gpu_too);

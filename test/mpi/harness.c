@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#endif
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +165,26 @@ void harness_skip(const char *reason, const char *format, ...)
         va_end(arguments);
         printf(" # SKIP %s\n", reason);
     }
+}
+
+/* MPI_T does not write the parameter, whose value is final for users. */
+void harness_set_component(bool on)
+{
+    int (*find)(const char *, const char *, const char *, const char *);
+    int (*value_of)(int, const void *, void *, const char **);
+    void *found[] = {dlsym(RTLD_DEFAULT, "mca_base_var_find"),
+                     dlsym(RTLD_DEFAULT, "mca_base_var_get_value")};
+    static int priority;
+    int *value = NULL, index;
+
+    memcpy(&find, &found[0], sizeof find);
+    memcpy(&value_of, &found[1], sizeof value_of);
+    index = found[0] != NULL && found[1] != NULL ? find("ompi", "coll", "gpuring", "priority") : -1;
+    if (index < 0 || value_of(index, &value, NULL, NULL) != 0) {
+        return;
+    }
+    priority = *value > 0 ? *value : priority;
+    *value = on ? priority : 0;
 }
 
 bool harness_have_component(void)

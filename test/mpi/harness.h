@@ -61,6 +61,8 @@ uint64_t harness_draw(uint64_t *state);
 long long harness_pvar(const char *name);
 /* True if coll/gpuring is loaded and was asked (by mpirun --mca) to serve the test's buffers. */
 bool harness_have_component(void);
+/* Whether communicators that are made from now on have the component, where it is loaded. */
+void harness_set_component(bool on);
 
 /*
  * Types. put writes element i with a small integer value (re, im: the imaginary part of complex

@@ -298,6 +298,43 @@ static void between_groups(void)
     harness_check(good, "between groups");
 }
 
+#if OMPI_MAJOR_VERSION >= 5 /* calls of MPI 4.0 */
+static void send_receive(void)
+{
+    MPI_Request request;
+
+    fill(gpu, LARGE, harness_rank);
+    MPI_Isendrecv(gpu, LARGE, MPI_INT, next_rank(), 16, gpu_too, LARGE, MPI_INT, last_rank(), 16,
+                  world, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    harness_check(holds(gpu_too, LARGE, last_rank()), "MPI_Isendrecv");
+}
+
+static void partitioned(void)
+{
+    enum { PARTS = 4 };
+    MPI_Request requests[2];
+    bool good = true;
+
+    MPI_Precv_init(gpu_too, PARTS, LARGE / PARTS, MPI_INT, last_rank(), 17, world, MPI_INFO_NULL,
+                   &requests[0]);
+    MPI_Psend_init(gpu, PARTS, LARGE / PARTS, MPI_INT, next_rank(), 17, world, MPI_INFO_NULL,
+                   &requests[1]);
+    for (int i = 0; i < 3; i++) {
+        fill(gpu, LARGE, harness_rank + i);
+        MPI_Startall(2, requests);
+        for (int part = PARTS - 1; part >= 0; part--) {
+            MPI_Pready(part, requests[1]);
+        }
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        good = good && holds(gpu_too, LARGE, last_rank() + i);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    harness_check(good, "partitioned messages");
+}
+#endif
+
 /* As PETSc asks whether an MPI takes GPU memory. */
 static void probe(void)
 {
@@ -446,6 +483,10 @@ static void all(void)
     nobody();
     many();
     between_groups();
+#if OMPI_MAJOR_VERSION >= 5
+    send_receive();
+    partitioned();
+#endif
     probe();
 }
 

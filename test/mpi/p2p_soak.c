@@ -164,26 +164,152 @@ static void finish(void)
     }
 }
 
-static void collective(void)
-{
-    int n = draw(2) == 0 ? 100 : 50000, root = draw(harness_size);
-    int *gpu = harness_alloc((size_t) n * sizeof *gpu), *host = malloc((size_t) n * sizeof *host);
-    bool good = true;
+/* A collective amid the messages. Of the send buffer, block b of rank r holds value(r, b, i). */
+enum what { BCAST, GATHER, SCATTER, ALLGATHER, ALLTOALL, REDUCE_SCATTER, ALLREDUCE, SCAN, WHATS };
 
-    for (int i = 0; i < n; i++) {
-        host[i] = harness_rank + i;
+struct collective {
+    enum what what;
+    int n, root;
+    int *send, *receive; /* of as many blocks as there are ranks */
+    bool send_gpu, receive_gpu;
+    MPI_Request request;
+};
+
+static int value(int rank, int block, int i)
+{
+    return rank * 1000003 + block * 1009 + i;
+}
+
+static size_t bytes_of(const struct collective *c)
+{
+    return (size_t) harness_size * (size_t) c->n * sizeof(int);
+}
+
+static int call_blocking(struct collective *c)
+{
+    int n = c->n, root = c->root;
+    MPI_Comm world = MPI_COMM_WORLD;
+
+    switch (c->what) {
+    case BCAST:
+        return MPI_Bcast(c->receive, n, MPI_INT, root, world);
+    case GATHER:
+        return MPI_Gather(c->send, n, MPI_INT, c->receive, n, MPI_INT, root, world);
+    case SCATTER:
+        return MPI_Scatter(c->send, n, MPI_INT, c->receive, n, MPI_INT, root, world);
+    case ALLGATHER:
+        return MPI_Allgather(c->send, n, MPI_INT, c->receive, n, MPI_INT, world);
+    case ALLTOALL:
+        return MPI_Alltoall(c->send, n, MPI_INT, c->receive, n, MPI_INT, world);
+    case REDUCE_SCATTER:
+        return MPI_Reduce_scatter_block(c->send, c->receive, n, MPI_INT, MPI_SUM, world);
+    case ALLREDUCE:
+        return MPI_Allreduce(c->send, c->receive, n, MPI_INT, MPI_SUM, world);
+    default:
+        return MPI_Scan(c->send, c->receive, n, MPI_INT, MPI_SUM, world);
     }
-    harness_write(gpu, host, (size_t) n * sizeof *host);
-    MPI_Bcast(gpu, n, MPI_INT, root, MPI_COMM_WORLD);
-    MPI_Allreduce(MPI_IN_PLACE, gpu, n, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    harness_read(host, gpu, (size_t) n * sizeof *host);
-    for (int i = 0; i < n; i++) {
-        good = good && host[i] == root + i;
+}
+
+static int call_nonblocking(struct collective *c)
+{
+    int n = c->n, root = c->root;
+    MPI_Request *r = &c->request;
+    MPI_Comm world = MPI_COMM_WORLD;
+
+    switch (c->what) {
+    case BCAST:
+        return MPI_Ibcast(c->receive, n, MPI_INT, root, world, r);
+    case GATHER:
+        return MPI_Igather(c->send, n, MPI_INT, c->receive, n, MPI_INT, root, world, r);
+    case SCATTER:
+        return MPI_Iscatter(c->send, n, MPI_INT, c->receive, n, MPI_INT, root, world, r);
+    case ALLGATHER:
+        return MPI_Iallgather(c->send, n, MPI_INT, c->receive, n, MPI_INT, world, r);
+    case ALLTOALL:
+        return MPI_Ialltoall(c->send, n, MPI_INT, c->receive, n, MPI_INT, world, r);
+    case REDUCE_SCATTER:
+        return MPI_Ireduce_scatter_block(c->send, c->receive, n, MPI_INT, MPI_SUM, world, r);
+    case ALLREDUCE:
+        return MPI_Iallreduce(c->send, c->receive, n, MPI_INT, MPI_SUM, world, r);
+    default:
+        return MPI_Iscan(c->send, c->receive, n, MPI_INT, MPI_SUM, world, r);
     }
-    harness_free(gpu);
+}
+
+/* Element i of block b of the receive buffer at the end. */
+static int expected(const struct collective *c, int b, int i)
+{
+    int me = harness_rank, ranks = c->what == SCAN ? me + 1 : harness_size, sum = 0;
+
+    for (int r = 0; r < ranks; r++) {
+        sum += value(r, c->what == REDUCE_SCATTER ? me : 0, i);
+    }
+    if (b > 0 && c->what != GATHER && c->what != ALLGATHER && c->what != ALLTOALL) {
+        return -1;
+    }
+    switch (c->what) {
+    case BCAST:
+        return value(c->root, 0, i);
+    case GATHER:
+        return me == c->root ? value(b, 0, i) : -1;
+    case SCATTER:
+        return value(c->root, me, i);
+    case ALLGATHER:
+        return value(b, 0, i);
+    case ALLTOALL:
+        return value(b, me, i);
+    default:
+        return sum;
+    }
+}
+
+static void collective_start(struct collective *c)
+{
+    bool blocking = draw(2) == 0, gpu = draw(4) > 0, mixes, root;
+    int *host;
+
+    *c = (struct collective){.what = (enum what) draw(WHATS),
+                             .n = draw(2) == 0 ? 100 : 20000,
+                             .root = draw(harness_size),
+                             .request = MPI_REQUEST_NULL};
+    mixes = draw(2) == 0 && c->what <= SCATTER;
+    c->send_gpu = mixes ? harness_draw(&own) % 2 == 0 : gpu;
+    c->receive_gpu = mixes ? harness_draw(&own) % 2 == 0 : gpu;
+    c->send = c->send_gpu ? harness_alloc(bytes_of(c)) : malloc(bytes_of(c));
+    c->receive = c->receive_gpu ? harness_alloc(bytes_of(c)) : malloc(bytes_of(c));
+    host = malloc(bytes_of(c));
+    for (int k = 0; k < harness_size * c->n; k++) {
+        host[k] = value(harness_rank, k / c->n, k % c->n);
+    }
+    c->send_gpu ? harness_write(c->send, host, bytes_of(c))
+                : (void) memcpy(c->send, host, bytes_of(c));
+    root = c->what == BCAST && harness_rank == c->root;
+    memset(host + (root ? c->n : 0), 0xff, bytes_of(c) - (root ? (size_t) c->n * sizeof(int) : 0));
+    c->receive_gpu ? harness_write(c->receive, host, bytes_of(c))
+                   : (void) memcpy(c->receive, host, bytes_of(c));
     free(host);
+    if ((blocking ? call_blocking(c) : call_nonblocking(c)) != MPI_SUCCESS) {
+        printf("not ok - rank %d: collective %d is no error\n", harness_rank, (int) c->what);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+}
+
+static void collective_finish(struct collective *c)
+{
+    int *host = malloc(bytes_of(c));
+    bool good = MPI_Wait(&c->request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+
+    c->receive_gpu ? harness_read(host, c->receive, bytes_of(c))
+                   : (void) memcpy(host, c->receive, bytes_of(c));
+    for (int k = 0; k < harness_size * c->n; k++) {
+        good = good && host[k] == expected(c, k / c->n, k % c->n);
+    }
+    free(host);
+    c->send_gpu ? harness_free(c->send) : free(c->send);
+    c->receive_gpu ? harness_free(c->receive) : free(c->receive);
     if (!good) {
-        printf("not ok - rank %d: a collective is right\n", harness_rank);
+        printf("not ok - rank %d: collective %d of %d ints, root %d, is right\n", harness_rank,
+               (int) c->what, c->n, c->root);
         fflush(stdout);
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
@@ -191,7 +317,8 @@ static void collective(void)
 
 static void play(int round)
 {
-    int between = draw(MESSAGES);
+    int first = draw(MESSAGES), second = draw(MESSAGES);
+    struct collective collectives[2];
 
     for (int i = 0; i < MESSAGES; i++) {
         plan(&passages[i], round * MESSAGES + i, round);
@@ -203,8 +330,10 @@ static void play(int round)
         if (passages[i].from == harness_rank) {
             passages[i].send->start(&passages[i].s);
         }
-        if (i == between) {
-            collective();
+        for (int k = 0; k < 2; k++) {
+            if (i == (k == 0 ? first : second)) {
+                collective_start(&collectives[k]);
+            }
         }
     }
     for (int i = 0; i < MESSAGES; i++) {
@@ -213,6 +342,8 @@ static void play(int round)
         }
     }
     finish();
+    collective_finish(&collectives[1]);
+    collective_finish(&collectives[0]);
 }
 
 int main(int argc, char **argv)

@@ -149,7 +149,8 @@ static bool sensible(const struct choice *choice, const struct collective *what,
 
 static struct call prepare(const struct place *place, const struct choice *choice, enum form form)
 {
-    struct call x = place_call(place, form, data_types[choice->type], MPI_INT, choice->last_root);
+    struct call x =
+        place_call(place, form, data_types[choice->type], MPI_INT, choice->last_root ? -1 : 0);
 
     x.op = choice->predefined ? MPI_SUM : data_op;
     return x;

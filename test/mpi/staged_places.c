@@ -193,23 +193,23 @@ bool place_is_of_graph(const struct collective *what, const struct call *x)
 }
 
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
-                       MPI_Datatype other, bool last_root)
+                       MPI_Datatype other, int root)
 {
     struct call x = {.form = form,
                      .comm = place->comm,
                      .sources = place->nsources,
                      .targets = place->ntargets,
                      .type = type};
-    int root;
+    int roots;
 
     MPI_Comm_rank(x.comm, &x.rank);
     MPI_Comm_size(x.comm, &x.size);
     set_peers(&x, other, place);
-    root = last_root ? x.size - 1 : 0;
+    roots = place->inter ? (harness_size + 1) / 2 : x.size; /* of the first group */
+    root = (root + roots) % roots;
     x.root = root;
     x.root_here = x.rank == root;
     if (place->inter) {
-        root = last_root ? (harness_size + 1) / 2 - 1 : 0; /* of the first group */
         x.root_here = place->first_group && x.rank == root;
         x.bystander = place->first_group && !x.root_here;
         x.root = x.root_here ? MPI_ROOT : x.bystander ? MPI_PROC_NULL : root;

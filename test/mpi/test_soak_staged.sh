@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# A soak of all collectives on the stand-in driver (test/standin): in all forms, on communicators of
-# every kind that come and go, many under way at once, buffers on GPUs and in host memory.
+# A soak of all collectives with the host device and on the stand-in driver (test/standin): in all
+# forms, on communicators of every kind that come and go, many under way at once, buffers on GPUs and
+# in host memory.
 #
 # GPURING_SOAK_SEED: of other calls than those of every run of the tests; GPURING_SOAK_COUNT: how
 # many in a run. No seed is left to chance here, for new ones have found faults of Open MPI, too.
@@ -17,6 +18,11 @@ echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 # The test itself: on host memory, with the stock components alone.
 run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/soak_staged" -s "$seed" -c "$count"
 adopt_as_one "3 ranks without the component, on host memory"
+
+mpi 120 3 soak_staged -s "$seed" -c $((3 * count))
+adopt_as_one "3 ranks, host device, seed $seed"
+mpi 120 4 soak_staged -s 1 -c $((3 * count))
+adopt_as_one "4 ranks, host device, seed 1"
 
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     skip "built without CUDA: there is no device layer to test" "collectives on device memory"
