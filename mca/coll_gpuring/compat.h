@@ -124,6 +124,14 @@ static inline bool gpuring_compat_internal(gpuring_count_t count,
     return count == 1 && type == MPI_INT && (op == MPI_MAX || op == MPI_MIN);
 }
 
+/* The same of MPI_Ireduce, and MPI_Ibcast of its result, on the groups of intercommunicators. The
+ * type of an application's broadcast need not be the same on all ranks, but its size is. */
+static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
+                                                 const struct ompi_datatype_t *type)
+{
+    return (size_t) count * type->super.size == sizeof(int);
+}
+
 /*
  * A word of this process for all processes of its job, given before MPI_Init exchanges addresses,
  * and that of another. False: not known, as with Open MPI 5.0 and later, whose exchange needs a

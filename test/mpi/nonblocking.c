@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define OPERATIONS 24
+#define AMID       2000
 #define COMMS      3
 
 struct operation {
@@ -315,6 +316,60 @@ static void copy_made_amid_calls(MPI_Comm comm)
     harness_check(good, "24 communicators made by MPI_Comm_idup amid blocking calls");
 }
 
+/* The sum of what the ranks of the other group have, on both groups' ranks. */
+static bool sum_between(MPI_Comm between, int *send, int *receive)
+{
+    int host[AMID], other = 1 - harness_rank % 2;
+    bool good;
+
+    for (int i = 0; i < AMID; i++) {
+        host[i] = harness_rank * 1000 + i;
+    }
+    harness_write(send, host, sizeof host);
+    good = MPI_Allreduce(send, receive, AMID, MPI_INT, MPI_SUM, between) == MPI_SUCCESS;
+    harness_read(host, receive, sizeof host);
+    for (int i = 0; i < AMID; i++) {
+        int sum = 0;
+
+        for (int r = other; r < harness_size; r += 2) {
+            sum += r * 1000 + i;
+        }
+        good = good && host[i] == sum;
+    }
+    return good;
+}
+
+/* The same of two groups, in which Open MPI reduces and broadcasts the number. */
+static void copy_between_groups(void)
+{
+    int *send = harness_alloc(AMID * sizeof(int)), *receive = harness_alloc(AMID * sizeof(int));
+    MPI_Comm half, between;
+    bool good = true;
+
+    MPI_Comm_split(MPI_COMM_WORLD, harness_rank % 2, 0, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - harness_rank % 2, 3, &between);
+    for (int round = 0; round < 12; round++) {
+        MPI_Request request;
+        MPI_Comm copy;
+        int made = 0;
+
+        good = sum_between(between, send, receive) && good;
+        good = MPI_Comm_idup(between, &copy, &request) == MPI_SUCCESS && good;
+        for (int i = 0; (round + harness_rank / 2) % 2 == 0 && i < 200; i++) {
+            usleep(10);
+            MPI_Test(&request, &made, MPI_STATUS_IGNORE);
+        }
+        good = sum_between(between, send, receive) && good;
+        good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+        MPI_Comm_free(&copy);
+    }
+    harness_check(good, "12 intercommunicators made by MPI_Comm_idup amid blocking calls");
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+    harness_free(send);
+    harness_free(receive);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comms[COMMS];
@@ -342,6 +397,9 @@ int main(int argc, char **argv)
                       calls);
     }
     copy_made_amid_calls(comms[1]);
+    if (harness_size > 1) {
+        copy_between_groups();
+    }
     for (int c = 0; c < COMMS; c++) {
         MPI_Comm_free(&comms[c]);
     }

@@ -83,18 +83,27 @@ static bool serves_requests(const module_t *self, enum gpuring_staged what)
            gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
 }
 
+/* May it be Open MPI's own, which have no place in the order of calls? These are not counted. */
+static bool is_internal(enum gpuring_staged what, const struct gpuring_arguments *a)
+{
+    return what == GPURING_STAGED_bcast    ? gpuring_compat_internal_bcast(a->rcount, a->rtype)
+           : what == GPURING_STAGED_reduce ? gpuring_compat_internal(a->rcount, a->rtype, a->op)
+                                           : false;
+}
+
 /* A non-blocking or persistent call. */
 static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_stage_form form,
                         struct gpuring_arguments *a, struct ompi_info_t *info,
                         ompi_request_t **request)
 {
-    bool persistent = form == GPURING_PERSISTENT;
+    bool persistent = form == GPURING_PERSISTENT, internal = !persistent && is_internal(what, a);
     enum gpuring_reason reason = GPURING_REASON_EARLY;
     struct gpuring_call call = {.memory = NULL};
     struct gpuring_circumstances known;
     int status = GPURING_OK;
 
-    if (serves_requests(self, what)) {
+    self->calls += !persistent && !internal;
+    if (!internal && serves_requests(self, what)) {
         reason = gpuring_call_describe(self, what, a, &call, &status);
         if (!persistent) {
             gpuring_buffer_mismatch_note(self, reason, &call);
@@ -116,7 +125,9 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
         }
     }
     gpuring_call_release(&call);
-    gpuring_serve_delegated(self, reason);
+    if (!internal) {
+        gpuring_serve_delegated(self, reason);
+    }
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
                    reason == GPURING_REASON_MEMORY
                ? gpuring_stage_call_previous(self, what, form, a, info, request)
@@ -142,13 +153,13 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
     {                                                                                              \
         mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                    \
                                                                                                    \
-        self->calls++;                                                                             \
         if (gpuring_eligible_any()) {                                                              \
             struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};              \
                                                                                                    \
             return request_call(self, GPURING_STAGED_##name, GPURING_NONBLOCKING, &a, NULL,        \
                                 request);                                                          \
         }                                                                                          \
+        self->calls++;                                                                             \
         gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);                                   \
         return GPURING_CALL_PREVIOUS(self, i##name, GPURING_NAMES_##list(GPURING_VALUE), comm,     \
                                      request);                                                     \
