@@ -36,8 +36,8 @@ void places_close(struct place places[PLACES]);
 bool place_has(const struct place *place, const struct collective *what);
 
 /* A call there, without buffers and operation. Where types may differ from peer to peer, some are
- * `other`, which is no larger. Blocks are of a few elements, 5 extents apart at most. root: a number
- * for each rank from 0 on, or -1: the last one; larger numbers begin again. */
+ * `other`, which is no larger. Blocks are of a few elements, 5 extents apart at most. root: a
+ * number for each rank from 0 on, or -1: the last one; larger numbers begin again. */
 struct call place_call(const struct place *place, enum form form, MPI_Datatype type,
                        MPI_Datatype other, int root);
 
