@@ -241,6 +241,10 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_DIRECT);
     config.nnodes = 1;
     assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_RING);
+    config.model.known = false;
+    config.nranks = 8;
+    assert_int_equal(bcast_by(&config, 8), GPURING_ALGORITHM_DIRECT);
+    assert_int_equal(bcast_by(&config, 128 << 10), GPURING_ALGORITHM_RING);
 }
 
 static void parameters_win_where_they_can(void **state)

@@ -103,8 +103,8 @@ static struct request request_of(const struct gpuring_select_config *config,
  *
  * The others: on a ring, a vector passes n - 2 ranks more than directly, and a block n / 2 on
  * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
- * - 1 times. A tree has half of the allreduce's hops, as the ring has. Blocks cost the same traffic
- * either way, if all ranks reach each other equally well.
+ * - 1 times. A tree has half of the allreduce's hops, as the ring has: fewer between nodes. Blocks
+ * cost the same traffic either way, if all ranks reach each other equally well.
  */
 static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
                  const struct request *request)
@@ -116,7 +116,9 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
     case GPURING_ALGORITHM_RING:
         return true;
     case GPURING_ALGORITHM_TREE:
-        return n >= TREE_RANKS && request->bytes / n <= hop;
+        return n >= TREE_RANKS && request->bytes / n <= hop &&
+               (request->collective == GPURING_COLLECTIVE_ALLREDUCE || config->nnodes > 1 ||
+                n > GPURING_SELECT_DIRECT_RANKS);
     case GPURING_ALGORITHM_DIRECT:
         if (gpuring_collective_has_blocks(request->collective)) {
             return request->all <= direct;
