@@ -154,6 +154,7 @@ EXEC_FN void block_simple_any(EXEC *x, const struct exec_piece *piece, uint64_t 
     for (uint64_t at = from + 16 * exec_thread(x); at < piece->bytes; at += 16 * exec_nthreads(x)) {
         struct exec_pack sum = block_operand_pack(x, piece, 0, at);
 
+        BLOCK_ROLLED
         for (uint32_t i = 1; i < piece->step->noperands; i++) {
             sum = exec_fold(x, sum, block_operand_pack(x, piece, i, at));
         }
@@ -250,6 +251,7 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
         for (int k = 0; k < BLOCK_PACKS; k++) {
             sum[k] = exec_fold(x, next[0][k], next[1][k]);
         }
+        BLOCK_ROLLED
         for (uint32_t i = 2; i < piece->step->noperands; i++) {
             block_round_load(x, exec_operand(x, piece, i), at, end, next[0], BLOCK_PACKS);
             BLOCK_UNROLL

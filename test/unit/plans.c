@@ -137,6 +137,7 @@ static void build_all(struct test_plans *plans, enum gpuring_collective collecti
                                            .ndirect = nchannels,
                                            .nstripes = nchannels,
                                            .in_order = in_order,
+                                           .direct_lanes = 1 + (uint32_t) nranks % 4,
                                            .order = orders,
                                            .root = root};
 

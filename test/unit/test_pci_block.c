@@ -118,6 +118,11 @@ static void test_blocks(void **state)
     assert_int_equal(pci_direct_stripes(DIRECT, 8, 32), 8);
     assert_int_equal(pci_direct_stripes(TWO_SHOT, 8, 32), 2);
     assert_int_equal(pci_direct_stripes(TWO_SHOT, 16, 1), 1);
+    assert_int_equal(pci_direct_lanes(8, 32), 4);
+    assert_int_equal(pci_direct_lanes(8, 26), 4);
+    assert_int_equal(pci_direct_lanes(64, 26), 26);
+    assert_int_equal(pci_direct_lanes(2, 26), 1);
+    assert_int_equal(pci_direct_lanes(3, 0), 1);
     assert_true(us(&costs, &job, DIRECT, SIMPLE, 256 * MIB) >
                 3 * us(&costs, &job, RING, SIMPLE, 256 * MIB));
     /* Slices hide waiting, where blocks are the limit. */
@@ -164,6 +169,31 @@ static void test_sharing(void **state)
     assert_string_equal(parts_of(&costs, &job, RING, SIMPLE, 256 * MIB).limit, "memory");
     assert_true(eight > 3 * two && isfinite(us(&costs, &job, DIRECT, LL, 8)));
     assert_true(isinf(us(&costs, &job, DIRECT, LL128, 8))); /* no NVLink */
+}
+
+/* GB/s of the bus that the best way reaches on eight H100, of 256 MiB. */
+static double bus(const struct pci_costs *costs, enum pci_collective collective)
+{
+    struct pci_job job = switch_job();
+    struct pci_choice choice;
+
+    job.collective = collective;
+    assert_int_equal(pci_predict_best(costs, &job, UINT32_MAX, 256 * MIB, &choice), 0);
+    return 256.0 * MIB / choice.us / 1e3 * pci_collective_bus(collective, job.ranks);
+}
+
+/* What is wanted of the design, by the model. */
+static void test_wanted(void **state)
+{
+    struct pci_costs costs = costs_gpu();
+
+    (void) state;
+    assert_true(bus(&costs, PCI_COLLECTIVE_ALLREDUCE) > 340);
+    assert_true(bus(&costs, PCI_COLLECTIVE_ALLGATHER) > 340);
+    assert_true(bus(&costs, PCI_COLLECTIVE_REDUCE_SCATTER) > 340);
+    assert_true(bus(&costs, PCI_COLLECTIVE_ALLTOALL) > 300);
+    assert_true(bus(&costs, PCI_COLLECTIVE_BCAST) > 0.8 * 360);
+    assert_true(bus(&costs, PCI_COLLECTIVE_REDUCE) > 0.8 * 360);
 }
 
 /* Which collective has which algorithm, and that what moves half as much takes half as long. */
@@ -257,7 +287,7 @@ int main(void)
         cmocka_unit_test(test_shortest),    cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_lanes),       cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_collectives), cmocka_unit_test(test_fit),
-        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_reference),   cmocka_unit_test(test_wanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,12 +54,16 @@ static void add_sends(struct gpuring_writer *writer, int rank, int nranks, uint3
     }
 }
 
-/* Append operands: what all others send, and the own input, in rank order. */
+/* Append operands: what all others send, and the own input, in rank order; connections in the order
+ * of add_sends. */
 static void add_operands(struct gpuring_writer *writer, int rank, int nranks, uint32_t key,
                          uint16_t *refs)
 {
-    for (int peer = 0; peer < nranks; peer++) {
-        refs[peer] = peer == rank ? GPURING_REF_INPUT : gpuring_writer_recv(writer, peer, key);
+    refs[rank] = GPURING_REF_INPUT;
+    for (int i = 1; i < nranks; i++) {
+        int peer = (rank + i) % nranks;
+
+        refs[peer] = gpuring_writer_recv(writer, peer, key);
     }
 }
 

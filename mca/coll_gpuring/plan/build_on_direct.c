@@ -2,8 +2,13 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Collectives on the connections of direct, which join each rank with each other: one hop, and no
- * rank handles what others need. A lane for each stripe, which has its part of all blocks; each
- * rank begins with the rank behind it, so that not all write to one.
+ * rank handles what others need. A stripe has its part of all blocks; each rank begins with the
+ * rank behind it, so that not all write to one.
+ *
+ * A stripe has one lane; but where a rank has steps of their own for each peer, it may have
+ * several, each for some of the peers: stripes take memory for connections, lanes do not, and a
+ * thread block carries far less than the links. In place, a lane that sends a block to a peer is
+ * the one that overwrites it with the peer's.
  *
  * Nobody waits for a slot before it has read what others wait for: in each window a rank sends
  * first, and what it sends in window w needs the slots of window w - slots, which their receiver
@@ -18,7 +23,9 @@
 /* A lane under construction. */
 struct lane {
     struct gpuring_writer *writer;
+    enum gpuring_collective collective;
     int rank, nranks, root;
+    int group, groups; /* of the peers, each in a lane of its own */
     uint32_t key;
     uint16_t *refs; /* room for the longest step */
 };
@@ -28,9 +35,15 @@ static int behind(const struct lane *lane, int i)
     return (lane->rank + i) % lane->nranks;
 }
 
-static int before(const struct lane *lane, int i)
+/* The lane's peers: behind(lane, first) .. behind(lane, end - 1). */
+static int first_peer(const struct lane *lane)
 {
-    return (lane->rank + lane->nranks - i) % lane->nranks;
+    return 1 + lane->group * (lane->nranks - 1) / lane->groups;
+}
+
+static int end_peer(const struct lane *lane)
+{
+    return 1 + (lane->group + 1) * (lane->nranks - 1) / lane->groups;
 }
 
 /* Step: the input's block goes to one rank. */
@@ -72,9 +85,27 @@ static void fold_block(const struct lane *lane, uint32_t block, int count)
     gpuring_writer_step(lane->writer, block, GPURING_STEP_STORE, lane->refs, (size_t) count, 0);
 }
 
+/* The own block, in one of the lanes. */
 static void copy_block(const struct lane *lane)
 {
-    send_to_others(lane, (uint32_t) lane->rank, GPURING_STEP_STORE, 0, 0);
+    if (lane->group == 0) {
+        send_to_others(lane, (uint32_t) lane->rank, GPURING_STEP_STORE, 0, 0);
+    }
+}
+
+static void send_blocks(const struct lane *lane)
+{
+    for (int i = first_peer(lane); i < end_peer(lane); i++) {
+        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
+    }
+}
+
+/* From the rank before this one on, which has begun with this one. */
+static void receive_blocks(const struct lane *lane)
+{
+    for (int i = end_peer(lane) - 1; i >= first_peer(lane); i--) {
+        receive_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
+    }
 }
 
 static void add_bcast(const struct lane *lane)
@@ -116,30 +147,24 @@ static void add_exscan(const struct lane *lane)
 
 static void add_allgather(const struct lane *lane)
 {
-    send_to_others(lane, (uint32_t) lane->rank, GPURING_STEP_STORE, behind(lane, 1),
-                   lane->nranks - 1);
-    for (int i = 1; i < lane->nranks; i++) {
-        receive_block(lane, (uint32_t) before(lane, i), before(lane, i));
+    if (lane->group == 0) {
+        send_to_others(lane, (uint32_t) lane->rank, GPURING_STEP_STORE, behind(lane, 1),
+                       lane->nranks - 1);
     }
+    receive_blocks(lane);
 }
 
 static void add_reduce_scatter(const struct lane *lane)
 {
-    for (int i = 1; i < lane->nranks; i++) {
-        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
-    }
+    send_blocks(lane);
     fold_block(lane, (uint32_t) lane->rank, lane->nranks);
 }
 
 static void add_alltoall(const struct lane *lane)
 {
-    for (int i = 1; i < lane->nranks; i++) {
-        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
-    }
+    send_blocks(lane);
     copy_block(lane);
-    for (int i = 1; i < lane->nranks; i++) {
-        receive_block(lane, (uint32_t) before(lane, i), before(lane, i));
-    }
+    receive_blocks(lane);
 }
 
 static void add_gather(const struct lane *lane)
@@ -149,9 +174,7 @@ static void add_gather(const struct lane *lane)
         return;
     }
     copy_block(lane);
-    for (int i = 1; i < lane->nranks; i++) {
-        receive_block(lane, (uint32_t) before(lane, i), before(lane, i));
-    }
+    receive_blocks(lane);
 }
 
 static void add_scatter(const struct lane *lane)
@@ -160,9 +183,7 @@ static void add_scatter(const struct lane *lane)
         receive_block(lane, (uint32_t) lane->rank, lane->root);
         return;
     }
-    for (int i = 1; i < lane->nranks; i++) {
-        send_block(lane, (uint32_t) behind(lane, i), behind(lane, i));
-    }
+    send_blocks(lane);
     copy_block(lane);
 }
 
@@ -178,6 +199,39 @@ static void (*const adders[GPURING_COLLECTIVE_COUNT])(const struct lane *) = {
     [GPURING_COLLECTIVE_SCATTER] = add_scatter,
 };
 
+/* Lanes of a stripe. */
+static int groups_of(enum gpuring_collective collective, const struct gpuring_plan_input *input)
+{
+    int most = input->nranks - 1, groups = input->direct_lanes > 1 ? (int) input->direct_lanes : 1;
+
+    switch (collective) {
+    case GPURING_COLLECTIVE_GATHER:
+    case GPURING_COLLECTIVE_SCATTER:
+        most = input->rank == input->root ? most : 1;
+        break;
+    case GPURING_COLLECTIVE_ALLGATHER:
+    case GPURING_COLLECTIVE_ALLTOALL:
+        break;
+    default: /* a step has all peers, or what it stores in place is another's input */
+        return 1;
+    }
+    return groups < most ? groups : most;
+}
+
+/* A lane has the connections with its peers; of an allgather the first one sends to all. */
+static void begin_lane(const struct lane *lane, uint32_t stripe, uint32_t nchunks)
+{
+    uint32_t first = (uint32_t) first_peer(lane) - 1, end = (uint32_t) end_peer(lane) - 1;
+    uint32_t all = (uint32_t) lane->nranks - 1, first_send = first, end_send = end;
+
+    gpuring_writer_lane_begin(lane->writer, stripe, stripe + 1, nchunks);
+    if (lane->collective == GPURING_COLLECTIVE_ALLGATHER) {
+        first_send = lane->group == 0 ? 0 : all;
+        end_send = all;
+    }
+    gpuring_writer_lane_narrow(lane->writer, first_send, end_send - first_send, first, end - first);
+}
+
 bool gpuring_on_direct_exists(enum gpuring_collective collective)
 {
     return adders[collective] != NULL;
@@ -189,9 +243,11 @@ int gpuring_on_direct_build(enum gpuring_collective collective,
     uint32_t nchunks = gpuring_collective_has_blocks(collective) ? (uint32_t) input->nranks : 1;
     struct gpuring_writer writer;
     struct lane lane = {.writer = &writer,
+                        .collective = collective,
                         .rank = input->rank,
                         .nranks = input->nranks,
                         .root = input->root,
+                        .groups = groups_of(collective, input),
                         .refs = malloc(2 * (size_t) input->nranks * sizeof *lane.refs)};
 
     if (lane.refs == NULL) {
@@ -202,9 +258,11 @@ int gpuring_on_direct_build(enum gpuring_collective collective,
     for (uint32_t stripe = 0; writer.status == GPURING_OK && stripe < input->base->weight;
          stripe++) {
         lane.key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, stripe, 0);
-        gpuring_writer_lane_begin(&writer, stripe, stripe + 1, nchunks);
-        adders[collective](&lane);
-        gpuring_writer_lane_end(&writer);
+        for (lane.group = 0; lane.group < lane.groups; lane.group++) {
+            begin_lane(&lane, stripe, nchunks);
+            adders[collective](&lane);
+            gpuring_writer_lane_end(&writer);
+        }
     }
     free(lane.refs);
     return gpuring_writer_finish(&writer, plan);

@@ -123,6 +123,7 @@ struct gpuring_plan_input {
     uint32_t nrings, ntrees;
     uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector, with
                                    two-shot each with a part for every rank */
+    uint32_t direct_lanes; /* of a stripe of direct, where there are steps for each peer; 0: one */
 
     bool in_order; /* trees are chains in the order of the ranks, whatever the channels say */
 

@@ -164,6 +164,17 @@ void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begi
     }
 }
 
+void gpuring_writer_lane_narrow(struct gpuring_writer *writer, uint32_t first_send, uint32_t nsends,
+                                uint32_t first_recv, uint32_t nrecvs)
+{
+    if (writer->status == GPURING_OK) {
+        writer->lane->first_send += first_send;
+        writer->lane->nsends = nsends;
+        writer->lane->first_recv += first_recv;
+        writer->lane->nrecvs = nrecvs;
+    }
+}
+
 /* The lane's number of a connection of the base. */
 static uint16_t find_conn(struct gpuring_writer *writer, const struct gpuring_plan_conn *conns,
                           uint32_t count, int peer, uint32_t key)

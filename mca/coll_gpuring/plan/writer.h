@@ -40,6 +40,11 @@ void gpuring_writer_open_on(struct gpuring_writer *writer, enum gpuring_collecti
 void gpuring_writer_lane_begin(struct gpuring_writer *writer, uint64_t part_begin,
                                uint64_t part_end, uint32_t nchunks);
 
+/* With a base: of these connections, only so many sends and receives from these on are the lane's,
+ * so that others may have the rest. */
+void gpuring_writer_lane_narrow(struct gpuring_writer *writer, uint32_t first_send, uint32_t nsends,
+                                uint32_t first_recv, uint32_t nrecvs);
+
 /* Both return the reference by which the steps of the open lane name the connection. With a base it
  * must have it. */
 uint16_t gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key);

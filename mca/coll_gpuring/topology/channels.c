@@ -91,10 +91,11 @@ static void count_lanes(struct gpuring_channels *channels, const struct gpuring_
     }
     channels->nrings = within_limits(rings);
     channels->ntrees = within_limits(trees);
-    channels->ndirect = channels->nstripes = 1;
+    channels->ndirect = channels->nstripes = channels->direct_lanes = 1;
     if (channels->map->nnodes == 1 && nranks > 1) {
         channels->ndirect = pci_direct_stripes(PCI_ALGORITHM_DIRECT, nranks, channels->nrings);
         channels->nstripes = pci_direct_stripes(PCI_ALGORITHM_TWO_SHOT, nranks, channels->nrings);
+        channels->direct_lanes = gpus->blocks > 0 ? pci_direct_lanes(nranks, channels->nrings) : 1;
     }
 }
 

@@ -141,10 +141,12 @@ static void direct_links(const struct pci_job *job, double to_each, struct shape
 /* Of rooted collectives the root's lane, and its links. */
 static void direct_shape(const struct pci_job *job, double bytes, struct shape *shape)
 {
-    double n = job->ranks;
+    double n = job->ranks, lanes = pci_direct_lanes(job->ranks, job->channels);
+    double peers = ceil((n - 1) / lanes); /* of a lane */
     bool vectors = false;
 
     shape->chunks = 1;
+    shape->lane_bytes = bytes / shape->lanes;
     switch (job->collective) {
     case PCI_COLLECTIVE_ALLREDUCE:
     case PCI_COLLECTIVE_SCAN:
@@ -161,21 +163,23 @@ static void direct_shape(const struct pci_job *job, double bytes, struct shape *
         add(shape, PCI_COLLECTIVE_REDUCE == job->collective, n, 0, 1, 1);
         break;
     case PCI_COLLECTIVE_ALLGATHER:
+        shape->lanes *= lanes;
         add(shape, 1, 1, n - 1, 1, 0);
-        add(shape, n - 1, 1, 0, 1, 1);
+        add(shape, peers, 1, 0, 1, 1);
         break;
     case PCI_COLLECTIVE_REDUCE_SCATTER:
         add(shape, n - 1, 1, 1, 0, 0);
         add(shape, 1, n, 0, 1, 1);
         break;
     default: /* alltoall sends and receives, scatter sends, gather receives */
+        shape->lanes *= lanes;
         shape->fill = PCI_COLLECTIVE_ALLTOALL != job->collective;
-        add(shape, PCI_COLLECTIVE_GATHER != job->collective ? n - 1 : 0, 1, 1, 0, 0);
+        add(shape, PCI_COLLECTIVE_GATHER != job->collective ? peers : 0, 1, 1, 0, 0);
         add(shape, 1, 1, 0, 1, 0);
-        add(shape, PCI_COLLECTIVE_SCATTER != job->collective ? n - 1 : 0, 1, 0, 1, 1);
+        add(shape, PCI_COLLECTIVE_SCATTER != job->collective ? peers : 0, 1, 0, 1, 1);
         break;
     }
-    shape->lane_bytes = bytes / shape->lanes / (vectors ? 1 : n);
+    shape->lane_bytes /= vectors ? 1 : n;
     direct_links(job, vectors ? 1 : 1 / n, shape);
 }
 

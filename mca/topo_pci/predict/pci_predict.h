@@ -329,6 +329,10 @@ uint32_t pci_sms(const struct pci_costs *costs, int sm);
  */
 uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32_t channels);
 
+/* How many lanes a stripe of direct then has, each for some of the peers, where a collective has
+ * steps of their own for each peer: as many as there are more channels than stripes. */
+uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels);
+
 /* How many channels a call of this size should use: 1 .. job->channels. */
 uint32_t pci_predict_channels(const struct pci_costs *costs, const struct pci_job *job,
                               enum pci_algorithm algorithm, enum pci_protocol protocol,

@@ -215,6 +215,15 @@ uint32_t pci_direct_stripes(enum pci_algorithm algorithm, uint32_t ranks, uint32
     return most > 0 ? most : 1;
 }
 
+uint32_t pci_direct_lanes(uint32_t ranks, uint32_t channels)
+{
+    uint32_t stripes = pci_direct_stripes(PCI_ALGORITHM_DIRECT, ranks, channels);
+    uint32_t lanes = (channels + stripes - 1) / stripes;
+
+    lanes = lanes < ranks - 1 ? lanes : ranks - 1;
+    return lanes > 0 ? lanes : 1;
+}
+
 /* Between nodes a broadcast or reduction makes one of the two ways of an allreduce by rings or
  * trees; the other collectives are not modelled there, and none but allreduce on the host. */
 static bool one_way(const struct pci_job *job)
