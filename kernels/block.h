@@ -207,6 +207,7 @@ EXEC_FN void block_round_send(const EXEC *x, const struct exec_piece *piece, uin
     uint8_t *output = exec_output(x, piece);
     uint32_t nsends = piece->step->nsends;
 
+    BLOCK_ROLLED
     for (uint32_t i = output != NULL ? 0 : 1; i <= nsends; i++) {
         block_round_store(x, i == 0 ? output : exec_send_slot(x, piece, i - 1), at,
                           (uint32_t) piece->bytes / 16 * 16, packs, n);

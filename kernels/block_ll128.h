@@ -144,13 +144,16 @@ EXEC_FN int block_ll128(EXEC *x, const struct exec_piece *piece)
         (uint64_t) BLOCK_LINES * (exec_nthreads(x) / BLOCK_LINE_THREADS) * x->line_bytes;
 
     for (; x->bytes < piece->bytes; x->bytes += batch) {
+        int idle = block_warp_all(x, block_line_at(x, x->bytes, 0) >= piece->bytes);
         struct block_lines sum = {0};
 
         exec_progress(x);
-        if (!exec_all(x, block_lines_gather(x, piece, &sum))) {
+        if (!exec_all(x, idle || block_lines_gather(x, piece, &sum))) {
             return EXEC_WAIT;
         }
-        block_lines_put(x, piece, &sum);
+        if (!idle) {
+            block_lines_put(x, piece, &sum);
+        }
     }
     return EXEC_OK;
 }

@@ -114,7 +114,12 @@ EXEC_FN uint32_t exec_owner(const EXEC *x)
 
 EXEC_FN constexpr uint32_t exec_owners(const EXEC *)
 {
-    return R::protocol == GPURING_PROTOCOL_SIMPLE ? 32 : GPURING_KERNEL_THREADS;
+    return 32;
+}
+
+EXEC_FN void exec_posted(const EXEC *)
+{
+    __syncwarp();
 }
 
 EXEC_FN int exec_agree(const EXEC *x, int ok)
@@ -231,6 +236,7 @@ BLOCK_FN bool block_over(uint32_t now, uint32_t end)
 EXEC_FN void exec_progress(EXEC *x)
 {
     x->polls = 0;
+    x->deadline = x->last_cycle = 0;
 }
 
 EXEC_FN int exec_aborted(const EXEC *x)

@@ -13,8 +13,10 @@
  *       uint64_t done, bytes; uint32_t step
  *       (In C++ builds a template of the reduction; EXEC_FN then begins with template <...>.)
  *   exec_thread(x), exec_nthreads(x), exec_protocol(x)      of the threads that move data
- *   exec_owner(x), exec_owners(x)   of the threads that wait and post: those of one warp, or all
- *   exec_agree(x, ok)               nonzero if ok on all of these; all of them call it
+ *   exec_owner(x), exec_owners(x)   of the threads that wait and post: a power of two, of one warp;
+ *                                   threads with greater numbers do neither
+ *   exec_agree(x, ok)               nonzero if ok on all that wait, or on all threads
+ *   exec_posted(x)                  orders what owners did before what they do next
  *   exec_overlaps(x)                nonzero: they are not those that move data, see overlap.h
  *   exec_begin(x), exec_end(x)      of a lane
  *   exec_run(x, piece)              exec_in_turn, or what overlap.h has; declared before
@@ -34,11 +36,12 @@
  *                                   declared by the includer before, defined after
  *
  * Who touches what: connection counters (step, seen) are written by one thread of the lane only,
- * their owner, after the barrier that ends the data phase; all threads read them after the barrier
- * that ends the wait. The owners of a step's connections are threads of one warp (as far as it has
- * enough), so that they wait and publish side by side, and one fence of that warp serves all.
- * Whatever decides the flow is the same on all threads: it comes from the plan, the arguments, or a
- * barrier's verdict.
+ * their owner in the step, after the barrier that ends the data phase; all threads read them after
+ * the barrier that ends the wait. The owners of a step's connections are threads of one warp, so
+ * that they wait and publish side by side, and one fence of that warp serves all. A thread finds
+ * its connections by where they stand in the step, without looking at the others: each instruction
+ * here counts in the time of a small call. Whatever decides the flow is the same on all threads: it
+ * comes from the plan, the arguments, or a barrier's verdict.
  */
 #ifndef GPURING_EXECUTOR_H
 #define GPURING_EXECUTOR_H
@@ -108,16 +111,21 @@ EXEC_FN uint8_t *exec_output(const EXEC *x, const struct exec_piece *piece)
                                                    : NULL;
 }
 
-/* The owner of connection `ref`: sends from the middle of a warp on. */
+/* Operand i belongs to owner i, destination i to that many more; and so on in turn. */
 #define EXEC_FIRST_SEND 16
 
-/* The first of this thread's connections among refs[from .. n-1]; n: none. */
+/* The next of this thread's connections among refs[from ...]; n or more: none. */
 EXEC_FN uint32_t exec_own(const EXEC *x, const uint16_t *refs, uint32_t first, uint32_t from,
                           uint32_t n)
 {
-    while (from < n && (refs[from] == GPURING_REF_INPUT ||
-                        (refs[from] + first) % exec_owners(x) != exec_owner(x))) {
-        from++;
+    uint32_t owners = exec_owners(x), owner = exec_owner(x);
+
+    if (owner >= owners) {
+        return n;
+    }
+    from += (owner - first - from) % owners;
+    while (from < n && refs[from] == GPURING_REF_INPUT) {
+        from += owners;
     }
     return from;
 }
@@ -244,6 +252,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
             from->step = from->posted;
         }
     }
+    exec_posted(x);
 }
 
 /* Where chunk `number` of this window is, of a vector; elements that it has. */
@@ -297,31 +306,39 @@ EXEC_FN int exec_in_turn(EXEC *x, const struct exec_piece *piece)
     return result;
 }
 
-/* A step on a chunk; with Simple slice by slice, where the first x->bytes are done. */
-EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
+/* The slices of a chunk, of which x->bytes are done. */
+EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
 {
-    int cut = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE;
-    uint64_t slice = cut ? gpuring_slice(chunk->count, x->work->slice, x->type_size) : chunk->count;
-    uint64_t bytes = slice * x->type_size, from = cut ? x->bytes : 0;
+    uint64_t bytes = gpuring_slice(chunk->count, x->work->slice, x->type_size) * x->type_size;
 
-    for (; from < chunk->bytes; from += bytes) {
+    for (; x->bytes < chunk->bytes; x->bytes += bytes) {
         struct exec_piece piece = *chunk;
         int result;
 
-        piece.input += from;
-        piece.output += from;
+        piece.input += x->bytes;
+        piece.output += x->bytes;
         if (bytes < chunk->bytes) {
-            piece.bytes = chunk->bytes - from < bytes ? chunk->bytes - from : bytes;
+            piece.bytes = chunk->bytes - x->bytes < bytes ? chunk->bytes - x->bytes : bytes;
             piece.count = piece.bytes / x->type_size;
         }
         result = exec_run(x, &piece);
         if (result != EXEC_OK) {
-            x->bytes = cut ? from : x->bytes;
             return result;
         }
     }
-    x->bytes = 0;
     return EXEC_OK;
+}
+
+/* A step on a chunk. */
+EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
+{
+    int result =
+        exec_protocol(x) == GPURING_PROTOCOL_SIMPLE ? exec_slices(x, chunk) : exec_run(x, chunk);
+
+    if (result == EXEC_OK) {
+        x->bytes = 0;
+    }
+    return result;
 }
 
 /* The steps of one window, from lane.step on. chunk: elements; window: elements in all. */

@@ -455,6 +455,10 @@ static bool read_control(struct ptx_parser *parser, struct ptx_inst *inst)
                read_source(parser, PTX_pred, false, &inst->sources[0]) && ptx_need(lex, ",") &&
                read_source(parser, PTX_b32, false, &inst->sources[3]);
     }
+    if (ptx_take(lex, "bar.warp.sync")) { /* a vote without a question, and a barrier of the warp */
+        inst->op = PTX_VOTE_ALL;
+        return read_source(parser, PTX_b32, false, &inst->sources[3]);
+    }
     if (ptx_take(lex, "shfl.sync.idx.b32")) {
         inst->op = PTX_SHFL_IDX;
         inst->type = PTX_b32;

@@ -79,10 +79,12 @@ bool ptx_sync(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc, u
         if (!ptx_barrier_arrive(warp, inst, pc)) {
             return false;
         }
-    } else {
+    } else if (inst->to[0] != PTX_NO_SOURCE) {
         uint32_t bits = warp->preds[inst->sources[0]];
 
         ptx_commit_pred(warp, inst->to[0], members, (bits & members) == members ? UINT32_MAX : 0);
+    } else if (members == UINT32_MAX) { /* of bar.warp.sync: what threads of the warp did before */
+        ptx_race_barrier(warp->block, UINT32_C(1) << warp->first / PTX_LANES, 0);
     }
     warp->at_sync &= ~members;
     warp->runnable |= members;

@@ -299,7 +299,8 @@ static bool run_control(struct ptx_warp *warp, const struct ptx_inst *inst, uint
     case PTX_SHFL_IDX:
         return check_sources(warp, inst, pc, active) && ptx_sync(warp, inst, pc, active);
     case PTX_VOTE_ALL:
-        return pred_source(warp, inst, pc, active, &bits) && ptx_sync(warp, inst, pc, active);
+        return (inst->sources[0] == PTX_NO_SOURCE || pred_source(warp, inst, pc, active, &bits)) &&
+               ptx_sync(warp, inst, pc, active);
     case PTX_BAR_RED_AND:
         if (!pred_source(warp, inst, pc, active, &bits)) {
             return false;

@@ -122,10 +122,8 @@ EXEC_FN uint32_t exec_owner(const EXEC *x)
     return exec_overlaps(x) ? 0 : x->thread;
 }
 
-EXEC_FN uint32_t exec_owners(const EXEC *x)
-{
-    return exec_overlaps(x) ? 1 : x->nthreads;
-}
+#define exec_owners(x) 1u
+#define exec_posted(x) ((void) (x))
 
 EXEC_FN int exec_agree(EXEC *x, int ok)
 {

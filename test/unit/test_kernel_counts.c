@@ -205,6 +205,15 @@ static void test_loads_before_store(void **state)
     }
 }
 
+/* Threads without data have little to do, and those with data look at nothing twice. */
+static void test_instructions(void **state)
+{
+    need_program(state);
+    assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).instructions < 10000);
+    assert_true(count_exchange(GPURING_PROTOCOL_LL, 8).instructions < 11000);
+    assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).instructions < 9500);
+}
+
 /* What a block carries is what it has in flight by the latency. */
 static void test_loads_in_flight(void **state)
 {
@@ -290,9 +299,8 @@ static int unload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fences),
-        cmocka_unit_test(test_loads_before_store),
-        cmocka_unit_test(test_loads_in_flight),
+        cmocka_unit_test(test_fences),          cmocka_unit_test(test_loads_before_store),
+        cmocka_unit_test(test_loads_in_flight), cmocka_unit_test(test_instructions),
         cmocka_unit_test(test_patience),
     };
 
