@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_lanes [--gpu N] [--part I/N]: the kernels, with many ranks on one GPU in one process: as
- * lanes of one launch, and as kernels on streams of their own. All types and operations over all
- * protocols and algorithms; buffers at every misalignment with sizes around every chunk, window,
- * line and batch of the kernels; every byte of the outputs and around them is checked. --part I/N:
- * every N-th call, from the I-th on, for the tools that make everything slow. Prints TAP.
+ * gpu_lanes [--gpu N] [--part I/N] [--collectives]: the kernels, with many ranks on one GPU in one
+ * process: as lanes of one launch, and as kernels on streams of their own. All types and operations
+ * over all protocols and algorithms; buffers at every misalignment with sizes around every chunk,
+ * window, line and batch of the kernels; every byte of the outputs and around them is checked. The
+ * other collectives with one type, over all protocols and algorithms. --part I/N: every N-th call,
+ * from the I-th on, for the tools that make everything slow; --collectives: these alone, with
+ * COLLECTIVE_CALLS parts one of each. Prints TAP.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "test/gpu/gpu.h"
 #include "test/unit/calls.h"
+#include "test/unit/collective_calls.h"
 #include "test/unit/reference.h"
 
 #define GUARD       64
@@ -355,7 +358,80 @@ static void lines_stress(enum gpuring_algorithm algorithm, int nranks, uint32_t 
               algorithm_names[algorithm], nranks, rounds);
 }
 
-static void run_all(void)
+/* Sizes of the other collectives: of the vector, or of a block; every other one with blocks of
+ * unequal sizes. */
+#define COLLECTIVE_CALLS 4
+
+static bool run_collective(struct fabric *fabric, struct collective_call *collective, int i)
+{
+    static const uint64_t counts[COLLECTIVE_CALLS] = {1, 300, 3000, 40000};
+    int n = collective->nranks, status;
+
+    collective->count = counts[i];
+    collective->uneven = gpuring_collective_has_blocks(collective->collective) && i % 2 == 1;
+    for (int s = 0; s < n; s++) {
+        for (int r = 0; r < n; r++) {
+            collective->counts[s][r] =
+                counts[i] * (collective->uneven ? (uint64_t) ((s + 2 * r) % 3) : 1);
+        }
+    }
+    collective_call_begin(fabric, collective, UINT64_MAX, PATIENCE_NS);
+    status = gpu_run_streams(fabric);
+    if (status == GPURING_OK) {
+        collective_call_end(collective);
+        return true;
+    }
+    printf("# %s: %s, count %llu\n", gpuring_status_text(status),
+           gpuring_collective_text(collective->collective), (unsigned long long) counts[i]);
+    return false;
+}
+
+static void collective_calls(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                             bool in_order, enum gpuring_protocol protocol)
+{
+    struct collective_call call = {.collective = collective,
+                                   .algorithm = algorithm,
+                                   .protocol = protocol,
+                                   .nranks = 3,
+                                   .root = 1};
+    unsigned long before = calls, wrong = 0;
+    struct test_plans plans;
+    struct fabric fabric;
+
+    test_plans_build_on(&plans, collective, algorithm, call.nranks, 2, call.root, in_order);
+    fabric_create(&fabric, &plans, protocol, SMALL_SLOT, FABRIC_SLICED);
+    for (int i = 0; i < COLLECTIVE_CALLS; i++) {
+        if (turn++ % parts == part) {
+            calls++;
+            wrong += !run_collective(&fabric, &call, i);
+        }
+    }
+    fabric_destroy(&fabric);
+    test_plans_free(&plans);
+    gpu_check(wrong == 0, "%s: %s, %s: %lu calls", gpuring_collective_text(collective),
+              algorithm_names[algorithm], protocol_names[protocol], calls - before);
+}
+
+/* Of trees those in rank order, where there are such. */
+static void run_collectives(void)
+{
+    for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
+        enum gpuring_collective collective = (enum gpuring_collective) c;
+
+        for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
+            enum gpuring_algorithm algorithm = (enum gpuring_algorithm) a;
+            bool in_order = gpuring_plan_exists(collective, algorithm, true);
+
+            for (int p = 0; p < GPURING_PROTOCOL_COUNT &&
+                            (in_order || gpuring_plan_exists(collective, algorithm, false));
+                 p++) {
+                collective_calls(collective, algorithm, in_order, (enum gpuring_protocol) p);
+            }
+        }
+    }
+}
+
+static void run_allreduce(void)
 {
     static const struct {
         enum gpuring_algorithm algorithm;
@@ -384,6 +460,7 @@ static void run_all(void)
 
 int main(int argc, char **argv)
 {
+    bool collectives = false;
     int ordinal = 0;
 
     for (int i = 1; i < argc; i++) {
@@ -392,8 +469,10 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc &&
                    sscanf(argv[i + 1], "%lu/%lu", &part, &parts) == 2 && parts > 0) {
             i++;
+        } else if (strcmp(argv[i], "--collectives") == 0) {
+            collectives = true;
         } else {
-            fprintf(stderr, "usage: gpu_lanes [--gpu N] [--part I/N]\n");
+            fprintf(stderr, "usage: gpu_lanes [--gpu N] [--part I/N] [--collectives]\n");
             return 2;
         }
     }
@@ -402,7 +481,10 @@ int main(int argc, char **argv)
     output = gpu_alloc(ROOM);
     input_image = gpu_alloc_pinned(ROOM);
     output_image = gpu_alloc_pinned(ROOM);
-    run_all();
+    if (!collectives) {
+        run_allreduce();
+    }
+    run_collectives();
     gpu_free(input);
     gpu_free(output);
     gpu_free_pinned(input_image);

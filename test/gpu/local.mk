@@ -12,7 +12,8 @@ EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh \
 if GPURING_HAVE_CUDA
 TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce
-test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c $(gpu_sources)
+test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c test/unit/collective_calls.c \
+    test/unit/collective_calls.h $(gpu_sources)
 test_gpu_gpu_lanes_CPPFLAGS = $(gpu_cppflags)
 test_gpu_gpu_lanes_LDADD = libgpuring_core.la -lpthread -lm
 test_gpu_gpu_bench_SOURCES = test/gpu/gpu_bench.c $(gpu_sources)

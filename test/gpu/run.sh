@@ -265,7 +265,7 @@ core() {
 }
 
 programs() {
-    helpers="$top/test/gpu/gpu.c $top/test/unit/calls.c $top/test/unit/fabric.c"
+    helpers="$top/test/gpu/gpu.c $top/test/unit/calls.c $top/test/unit/collective_calls.c $top/test/unit/fabric.c"
     helpers="$helpers $top/test/unit/plans.c $top/test/unit/reference.c"
     for program in gpu_lanes gpu_bench; do
         # shellcheck disable=SC2086

@@ -24,14 +24,18 @@ verdict() { # STATUS TEXT
     fi
 }
 
-# lanes PTX SECONDS PART: some of the calls of gpu_lanes, output to $work/out.
+# lanes PTX SECONDS PART [--collectives]: some of the calls of gpu_lanes, output to $work/out.
 lanes() {
+    ptx_used=$1 seconds=$2 lanes_part=$3
+    shift 3
     LD_LIBRARY_PATH="$top_builddir/test/standin/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-        GPURING_STANDIN_PTX=$1 GPURING_STANDIN_PROTECT=0 \
-        timeout -k 10 "$2" "$top_builddir/test/gpu/gpu_lanes" --part "$3" >"$work/out" 2>&1
+        GPURING_STANDIN_PTX=$ptx_used GPURING_STANDIN_PROTECT=0 \
+        timeout -k 10 "$seconds" "$top_builddir/test/gpu/gpu_lanes" --part "$lanes_part" "$@" \
+        >"$work/out" 2>&1
 }
 
-# mutant TEXT SAYS AWK: the kernels changed by an awk program must fail, and the output say so.
+# mutant TEXT SAYS AWK [PART [--collectives]]: the kernels changed by an awk program must fail, and
+# the output say so.
 mutant() {
     awk "$3" "$ptx" >"$work/mutant.ptx"
     if cmp -s "$ptx" "$work/mutant.ptx"; then
@@ -39,11 +43,14 @@ mutant() {
         verdict 1 "$1"
         return
     fi
-    if lanes "$work/mutant.ptx" 120 5/997; then
-        verdict 1 "$1: is noticed"
+    mutant_text=$1 mutant_says=$2
+    shift 3
+    [ $# -gt 0 ] || set -- 5/997
+    if lanes "$work/mutant.ptx" 120 "$@"; then
+        verdict 1 "$mutant_text: is noticed"
     else
-        grep -Eq -- "$2" "$work/out"
-        verdict $? "$1: is noticed ($2)"
+        grep -Eq -- "$mutant_says" "$work/out"
+        verdict $? "$mutant_text: is noticed ($mutant_says)"
     fi
 }
 
@@ -56,27 +63,39 @@ fi
 export GPURING_STANDIN_PTX_SEED
 echo "# the kernels' PTX for sm_$target, GPURING_STANDIN_PTX_SEED=$GPURING_STANDIN_PTX_SEED"
 
+# lanes_verdicts STATUS TEXT: of each of its lines that made a call.
+lanes_verdicts() {
+    sed -n 's/^\(ok\|not ok\) [0-9]* - //p' "$work/out" >"$work/lines"
+    while IFS= read -r line; do
+        case $line in
+        *': 0 calls '*) ;;
+        *)
+            grep -q "^ok [0-9]* - $line\$" "$work/out"
+            verdict $? "$line"
+            ;;
+        esac
+    done <"$work/lines"
+    [ "$1" -eq 0 ]
+    verdict $? "$2"
+}
+
 # The rest of a division by 47 takes all kinds of calls in turn, and all misalignments.
 lanes "$ptx" 600 "$((GPURING_STANDIN_PTX_SEED % 47))/47"
-status=$?
-sed -n 's/^\(ok\|not ok\) [0-9]* - //p' "$work/out" >"$work/lines"
-while IFS= read -r line; do
-    case $line in
-    *': 0 calls '*) ;;
-    *)
-        grep -q "^ok [0-9]* - $line\$" "$work/out"
-        verdict $? "$line"
-        ;;
-    esac
-done <"$work/lines"
-[ "$status" -eq 0 ]
-verdict $? "all calls, every 47th of the suite's, ended well"
+lanes_verdicts $? "all calls, every 47th of the suite's, ended well"
+
+# Of every other collective one of four calls, over each protocol and algorithm.
+lanes "$ptx" 600 "$((GPURING_STANDIN_PTX_SEED % 4))/4" --collectives
+lanes_verdicts $? "a call of each other collective ended well"
+[ "$(wc -l <"$work/lines")" -ge 39 ]
+verdict $? "of each pair of collective and algorithm, over three protocols"
 
 # That these checks can fail.
 mutant "a barrier less in each kernel" 'has accessed since the last barrier' '
     /^\.visible \.entry/ { n = 0 }
     /bar\.sync/ && ++n == 3 { print "\t// " $0; next }
     { print }'
+mutant "no barrier of a warp after its connections are posted" 'has accessed since the last barrier' '
+    { sub(/bar\.warp\.sync/, "// bar.warp.sync"); print }' 1/4 --collectives
 mutant "vectors that begin 8 bytes later" 'CUDA_ERROR_MISALIGNED_ADDRESS' '
     /st\.global\.v2\.u64/ { sub(/\],/, "+8],"); sub(/\+[0-9]+\+8\]/, "+8]") }
     { print }'

@@ -65,6 +65,7 @@ test_unit_test_exec_LDADD = $(core_test_libs)
 unit_tests += test/unit/test_collectives
 thread_tests += test/unit/test_collectives
 test_unit_test_collectives_SOURCES = test/unit/test_collectives.c test/unit/block_threads.c \
+    test/unit/collective_calls.c test/unit/collective_calls.h \
     test/unit/block_threads.h kernels/block.h kernels/block_ll128.h kernels/overlap.h $(exec_test_sources)
 test_unit_test_collectives_LDADD = $(core_test_libs)
 

@@ -16,6 +16,8 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/block_threads.h"
+#include "test/unit/calls.h"
+#include "test/unit/collective_calls.h"
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
@@ -152,267 +154,17 @@ static void test_changed(void **state)
 
 /* ---- Execution ---- */
 
-#define MOST_RANKS 7
-#define GUARD      0x5a
-
-/* A collective on blocks of uint32 (or one vector), whose counts for sender i and receiver j are
- * counts[i][j]. */
-struct run {
-    enum gpuring_collective collective;
-    enum gpuring_algorithm algorithm;
-    enum gpuring_protocol protocol;
-    int nranks, root;
-    bool uneven, in_place, blocks; /* blocks: executed by blocks of threads */
-    uint64_t count;                /* of the vector, or of an even block */
-    uint64_t counts[MOST_RANKS][MOST_RANKS];
-    struct gpuring_extent in[MOST_RANKS][MOST_RANKS], out[MOST_RANKS][MOST_RANKS];
-    uint64_t in_end[MOST_RANKS], out_end[MOST_RANKS]; /* elements of the buffers */
-    uint32_t *input[MOST_RANKS], *output[MOST_RANKS];
-};
-
-static uint32_t element(int rank, uint64_t block, uint64_t at)
+static int run_block(struct gpuring_work *work)
 {
-    return (uint32_t) (1000003u * (unsigned) (rank + 1) + 10007u * block + 7u * at);
+    return block_work_run(work, 2);
 }
 
-/* Which blocks are in a rank's input and output; the counts of blocks. */
-static uint64_t in_count(const struct run *run, int rank, int block)
+static void execute(struct collective_call *call, struct fabric *fabric, uint64_t chunk,
+                    call_executor executor)
 {
-    switch (run->collective) {
-    case GPURING_COLLECTIVE_ALLGATHER:
-    case GPURING_COLLECTIVE_GATHER:
-        return block == rank ? run->counts[rank][0] : 0;
-    case GPURING_COLLECTIVE_REDUCE_SCATTER:
-        return run->counts[block][0];
-    case GPURING_COLLECTIVE_SCATTER:
-        return rank == run->root ? run->counts[block][0] : 0;
-    case GPURING_COLLECTIVE_ALLTOALL:
-        return run->counts[rank][block];
-    default:
-        return block == 0 ? run->count : 0;
-    }
-}
-
-static uint64_t out_count(const struct run *run, int rank, int block)
-{
-    switch (run->collective) {
-    case GPURING_COLLECTIVE_ALLGATHER:
-        return run->counts[block][0];
-    case GPURING_COLLECTIVE_GATHER:
-        return rank == run->root ? run->counts[block][0] : 0;
-    case GPURING_COLLECTIVE_REDUCE_SCATTER:
-    case GPURING_COLLECTIVE_SCATTER:
-        return block == rank ? run->counts[rank][0] : 0;
-    case GPURING_COLLECTIVE_ALLTOALL:
-        return run->counts[block][rank];
-    default:
-        return block == 0 ? run->count : 0;
-    }
-}
-
-/* What belongs to element `at` of block `block` of a rank's output; 0: nothing does. */
-static int expected(const struct run *run, int rank, int block, uint64_t at, uint32_t *value)
-{
-    int first = 0, end = run->nranks, from = block;
-
-    switch (run->collective) {
-    case GPURING_COLLECTIVE_BCAST:
-        first = run->root;
-        end = rank == run->root ? first : first + 1;
-        break;
-    case GPURING_COLLECTIVE_REDUCE:
-        end = rank == run->root ? end : 0;
-        break;
-    case GPURING_COLLECTIVE_SCAN:
-        end = rank + 1;
-        break;
-    case GPURING_COLLECTIVE_EXSCAN:
-        end = rank;
-        break;
-    case GPURING_COLLECTIVE_ALLGATHER:
-    case GPURING_COLLECTIVE_GATHER:
-        first = block;
-        end = block + 1;
-        break;
-    case GPURING_COLLECTIVE_ALLTOALL:
-        first = block;
-        end = block + 1;
-        from = rank;
-        break;
-    case GPURING_COLLECTIVE_SCATTER:
-        first = run->root;
-        end = first + 1;
-        break;
-    default:
-        break;
-    }
-    *value = 0;
-    for (int i = first; i < end; i++) {
-        *value += element(i, (uint64_t) from, at);
-    }
-    return first < end;
-}
-
-/* Blocks one behind the other with a gap of 3 elements, so that nothing is aligned. */
-static uint64_t lay_out(const struct run *run, int rank,
-                        uint64_t (*count)(const struct run *, int, int),
-                        struct gpuring_extent *extents)
-{
-    uint64_t end = 0;
-
-    for (int block = 0; block < run->nranks; block++) {
-        extents[block] = (struct gpuring_extent){4 * end, count(run, rank, block)};
-        end += extents[block].count > 0 ? extents[block].count + (run->uneven ? 3 : 0) : 0;
-    }
-    return end;
-}
-
-static struct gpuring_blocks blocks_of(const struct run *run, const struct gpuring_extent *extents,
-                                       int rank, bool many)
-{
-    if (run->uneven) {
-        return (struct gpuring_blocks){.table = extents};
-    }
-    return (struct gpuring_blocks){.stride = many ? 4 * run->count : 0,
-                                   .count = run->count + 0 * (uint64_t) rank};
-}
-
-static bool has_many(const struct run *run, bool output)
-{
-    switch (run->collective) {
-    case GPURING_COLLECTIVE_ALLGATHER:
-    case GPURING_COLLECTIVE_GATHER:
-        return output;
-    case GPURING_COLLECTIVE_REDUCE_SCATTER:
-    case GPURING_COLLECTIVE_SCATTER:
-        return !output;
-    default:
-        return true;
-    }
-}
-
-static void make_buffers(struct run *run)
-{
-    for (int rank = 0; rank < run->nranks; rank++) {
-        run->in_end[rank] = lay_out(run, rank, in_count, run->in[rank]);
-        run->out_end[rank] = lay_out(run, rank, out_count, run->out[rank]);
-        if (run->in_place) { /* where both have the same blocks */
-            run->in_end[rank] = run->out_end[rank];
-        }
-        run->output[rank] = malloc(4 * run->out_end[rank] + 16);
-        memset(run->output[rank], GUARD, 4 * run->out_end[rank] + 16);
-        run->input[rank] = run->output[rank];
-        if (!run->in_place) {
-            run->input[rank] = malloc(4 * run->in_end[rank] + 16);
-            memset(run->input[rank], GUARD, 4 * run->in_end[rank] + 16);
-        }
-        for (int block = 0; block < run->nranks; block++) {
-            struct gpuring_extent *extent = &run->in[rank][block];
-
-            for (uint64_t i = 0; i < extent->count; i++) {
-                run->input[rank][extent->offset / 4 + i] = element(rank, (uint64_t) block, i);
-            }
-        }
-    }
-}
-
-/* Every element is what it must be, and nothing is written between and behind blocks. */
-static void check_output(const struct run *run, int rank, const uint8_t *before)
-{
-    size_t bytes = 4 * run->out_end[rank] + 16;
-    uint8_t *wanted = malloc(bytes);
-
-    memcpy(wanted, before, bytes);
-    for (int block = 0; block < run->nranks; block++) {
-        const struct gpuring_extent *extent = &run->out[rank][block];
-
-        for (uint64_t i = 0; i < extent->count; i++) {
-            uint32_t value;
-
-            if (expected(run, rank, block, i, &value)) {
-                memcpy(wanted + extent->offset + 4 * i, &value, 4);
-            }
-        }
-    }
-    for (size_t i = 0; i < bytes; i++) {
-        if (((const uint8_t *) run->output[rank])[i] != wanted[i]) {
-            fail_msg("%s by %s, protocol %d, %d ranks, root %d, %s, %s, count %llu: rank %d has a "
-                     "wrong byte %zu of %zu",
-                     gpuring_collective_text(run->collective),
-                     gpuring_algorithm_text(run->algorithm), (int) run->protocol, run->nranks,
-                     run->root, run->uneven ? "uneven" : "even",
-                     run->in_place ? "in place" : "not in place", (unsigned long long) run->count,
-                     rank, i, bytes);
-        }
-    }
-    free(wanted);
-}
-
-static uint64_t longest(const struct run *run)
-{
-    uint64_t most = run->count;
-
-    for (int i = 0; i < run->nranks; i++) {
-        for (int j = 0; j < run->nranks; j++) {
-            most = run->counts[i][j] > most ? run->counts[i][j] : most;
-        }
-    }
-    return most;
-}
-
-static void begin(struct fabric *fabric, const struct run *run, int rank, uint64_t chunk)
-{
-    struct gpuring_work *work = &fabric->ranks[rank].work;
-    const struct gpuring_plan *plan = fabric->plans->plans[rank];
-
-    fabric_work(fabric, rank, GPURING_TYPE_UINT32, GPURING_OP_SUM, run->count, run->input[rank],
-                run->output[rank], 1);
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        if (gpuring_collective_has_blocks(run->collective)) {
-            work->lanes[i].first = 0;
-            work->lanes[i].part = (uint32_t) plan->lanes[i].part_begin;
-            work->lanes[i].count =
-                gpuring_block_part(longest(run), (uint32_t) plan->weight, sizeof(uint32_t));
-        }
-        work->lanes[i].chunk = work->lanes[i].chunk < chunk ? work->lanes[i].chunk : chunk;
-    }
-    if (gpuring_collective_has_blocks(run->collective)) {
-        work->parts = (uint32_t) plan->weight;
-        work->in = blocks_of(run, run->in[rank], rank, has_many(run, false) || run->in_place);
-        work->out = blocks_of(run, run->out[rank], rank, has_many(run, true));
-    }
-}
-
-static void execute(struct run *run, struct fabric *fabric, uint64_t chunk)
-{
-    uint8_t *before[MOST_RANKS];
-    int running = run->nranks, looks = 0;
-
-    make_buffers(run);
-    for (int rank = 0; rank < run->nranks; rank++) {
-        before[rank] = malloc(4 * run->out_end[rank] + 16);
-        memcpy(before[rank], run->output[rank], 4 * run->out_end[rank] + 16);
-        begin(fabric, run, rank, chunk);
-    }
-    while (running > 0 && looks++ < 100000) {
-        running = 0;
-        for (int rank = 0; rank < run->nranks; rank++) {
-            struct gpuring_work *work = &fabric->ranks[rank].work;
-            int status = run->blocks ? block_work_run(work, 2) : gpuring_work_run_host(work);
-
-            assert_true(status == GPURING_OK || status == GPURING_AGAIN);
-            running += status == GPURING_AGAIN;
-        }
-    }
-    assert_int_equal(running, 0);
-    for (int rank = 0; rank < run->nranks; rank++) {
-        check_output(run, rank, before[rank]);
-        free(before[rank]);
-        free(run->output[rank]);
-        if (!run->in_place) {
-            free(run->input[rank]);
-        }
-    }
+    collective_call_begin(fabric, call, chunk, 1);
+    assert_int_equal(call_run_in_turn(fabric, executor), GPURING_OK);
+    collective_call_end(call);
 }
 
 static uint32_t seed = 20261122;
@@ -424,43 +176,45 @@ static uint32_t draw(uint32_t end)
 }
 
 /* May input and output of a collective be the same buffer with the same blocks? */
-static bool may_be_in_place(const struct run *run)
+static bool may_be_in_place(const struct collective_call *call)
 {
-    return run->collective != GPURING_COLLECTIVE_REDUCE_SCATTER &&
-           run->collective != GPURING_COLLECTIVE_SCATTER &&
-           run->collective != GPURING_COLLECTIVE_GATHER &&
-           (run->collective != GPURING_COLLECTIVE_ALLTOALL || !run->uneven);
+    return call->collective != GPURING_COLLECTIVE_REDUCE_SCATTER &&
+           call->collective != GPURING_COLLECTIVE_SCATTER &&
+           call->collective != GPURING_COLLECTIVE_GATHER &&
+           (call->collective != GPURING_COLLECTIVE_ALLTOALL || !call->uneven);
 }
 
 /* Several operations one after the other on the same connections, of all sizes. */
 static void run_many(enum gpuring_collective collective, const struct base *base,
                      enum gpuring_protocol protocol, int nranks)
 {
-    struct run run = {.collective = collective,
-                      .algorithm = base->algorithm,
-                      .protocol = protocol,
-                      .nranks = nranks};
+    struct collective_call call = {.collective = collective,
+                                   .algorithm = base->algorithm,
+                                   .protocol = protocol,
+                                   .nranks = nranks};
     struct test_plans plans;
     struct fabric fabric;
+    bool blocks;
 
-    run.root = (int) draw((uint32_t) nranks);
-    test_plans_build_on(&plans, collective, base->algorithm, nranks, 2, run.root, base->in_order);
+    call.root = (int) draw((uint32_t) nranks);
+    test_plans_build_on(&plans, collective, base->algorithm, nranks, 2, call.root, base->in_order);
     /* Three ranks are blocks of threads, as on a GPU; their chunks have slices. */
-    run.blocks = nranks == 3;
-    fabric_create(&fabric, &plans, protocol, 2048, run.blocks ? FABRIC_SLICED : 4);
+    blocks = nranks == 3;
+    fabric_create(&fabric, &plans, protocol, 2048, blocks ? FABRIC_SLICED : 4);
     for (int i = 0; i < 10; i++) {
-        run.uneven = gpuring_collective_has_blocks(collective) && i % 2 == 1;
-        run.count = i == 0 ? 1 : draw(i < 6 ? 700 : 12000);
+        call.uneven = gpuring_collective_has_blocks(collective) && i % 2 == 1;
+        call.count = i == 0 ? 1 : draw(i < 6 ? 700 : 12000);
         for (int s = 0; s < nranks; s++) {
             for (int r = 0; r < nranks; r++) {
-                run.counts[s][r] = !run.uneven ? run.count : draw(3) == 0 ? 0 : draw(9000);
+                call.counts[s][r] = !call.uneven ? call.count : draw(3) == 0 ? 0 : draw(9000);
             }
         }
-        run.in_place = i % 4 >= 2 && may_be_in_place(&run);
-        if (run.in_place && collective == GPURING_COLLECTIVE_ALLGATHER) {
-            run.in_place = false; /* its input is one of the blocks: tested through MPI */
+        call.in_place = i % 4 >= 2 && may_be_in_place(&call);
+        if (call.in_place && collective == GPURING_COLLECTIVE_ALLGATHER) {
+            call.in_place = false; /* its input is one of the blocks: tested through MPI */
         }
-        execute(&run, &fabric, 32 * (1 + draw(run.blocks ? 64 : 20)));
+        execute(&call, &fabric, 32 * (1 + draw(blocks ? 64 : 20)),
+                blocks ? run_block : gpuring_work_run_host);
     }
     fabric_destroy(&fabric);
     test_plans_free(&plans);
@@ -472,7 +226,8 @@ static void test_execution(void **state)
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
         for (size_t a = 0; a < NBASES; a++) {
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-                for (int n = 2; n <= MOST_RANKS && base_has((enum gpuring_collective) c, &bases[a]);
+                for (int n = 2;
+                     n <= COLLECTIVE_RANKS && base_has((enum gpuring_collective) c, &bases[a]);
                      n += n == 3 ? 4 : 1) {
                     run_many((enum gpuring_collective) c, &bases[a], (enum gpuring_protocol) p, n);
                 }
