@@ -8,7 +8,8 @@
 #
 # Stages, all by default: gcc clang address thread fuzz lint mutation install openmpi5. On request:
 # debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first;
-# packages, those of Debian 12 and 13 and others, built and tried in such roots.
+# cuda12, the kernels and their tests with the toolkit of Debian 13 (2 GB to download); packages,
+# those of Debian 12 and 13 and others, built and tried in such roots.
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
@@ -220,6 +221,14 @@ stage_debian13() {
     elsewhere trixie "Open MPI 5.0: all tests" check
 }
 
+# The toolkit of Debian 13 is 12.4; its compiler is another one than that of the rest.
+stage_cuda12() {
+    configure_options='--enable-werror --with-cuda=/usr --with-cuda-arch=80,90'
+    # shellcheck disable=SC2016
+    elsewhere trixie-cuda "CUDA 12.4: unit tests, kernels" check \
+        TESTS='$(unit_tests) test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh'
+}
+
 stage_testing() {
     configure_options=--without-cuda
     elsewhere testing "Open MPI 6.0: all tests" check
@@ -239,11 +248,12 @@ stage_packages() {
 install_packages
 case " $stages " in
 *" openmpi5 "* | *" debian13 "*) root_begin trixie ;;
+*" cuda12 "*) root_begin trixie-cuda ;;
 *" testing "*) root_begin testing ;;
 esac
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     case $stage in
-    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | testing | packages)
+    gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | cuda12 | testing | packages)
         "stage_$stage"
         ;;
     *) bad "there is no stage $stage" ;;

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# root.sh SUITE COMMAND...: run a command on another release of Debian: in a root file system that
-# is made by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
-# needed to build and to run the C tests, once and when that changes. The source tree stands there at the same path, and is the
-# working folder. Ends with 77 if no root can be made here, and says why.
+# root.sh SUITE[-cuda] COMMAND...: run a command on another release of Debian: in a root file system
+# that is made by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
+# needed to build and to run the C tests, once and when that changes; -cuda: with Debian's CUDA
+# toolkit, too, several gigabytes. The source tree stands there at the same path, and is the working
+# folder. Ends with 77 if no root can be made here, and says why.
 #
 #   sh test/root.sh trixie sh test/quickstart.sh
 cd "$(dirname "$0")/.." || exit 1
@@ -23,6 +24,13 @@ cannot() {
 unshare --mount true 2>/dev/null || cannot "mounts of one's own are not permitted here"
 packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
 packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2,mount
+components=main
+case $suite in
+*-cuda)
+    packages=$packages,nvidia-cuda-toolkit,python3
+    components=main,contrib,non-free
+    ;;
+esac
 if [ "$(cat "$root/made" 2>/dev/null)" != "$packages" ]; then
     rm -rf "$root"
     mkdir -p "$root"
@@ -30,7 +38,8 @@ if [ "$(cat "$root/made" 2>/dev/null)" != "$packages" ]; then
     # shellcheck disable=SC2086
     mmdebstrap --quiet --mode=root --variant=apt --include="$packages" \
         --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
-        "$suite" "$root" ${GPURING_DEBIAN_MIRROR-} >"$root.log" 2>&1 </dev/null ||
+        --components="$components" "${suite%-cuda}" "$root" ${GPURING_DEBIAN_MIRROR-} \
+        >"$root.log" 2>&1 </dev/null ||
         cannot "$(tail -n 1 "$root.log") (all of it: $root.log)"
     echo "$packages" >"$root/made"
 fi

@@ -420,7 +420,8 @@ static void run_collectives(void)
 
         for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
             enum gpuring_algorithm algorithm = (enum gpuring_algorithm) a;
-            bool in_order = gpuring_plan_exists(collective, algorithm, true);
+            bool in_order = algorithm != GPURING_ALGORITHM_RING &&
+                            gpuring_plan_exists(collective, algorithm, true);
 
             for (int p = 0; p < GPURING_PROTOCOL_COUNT &&
                             (in_order || gpuring_plan_exists(collective, algorithm, false));
