@@ -35,6 +35,10 @@ libgpuring_kernels_la_SOURCES = \
     mca/coll_gpuring/util/status.c \
     mca/coll_gpuring/util/status.h
 
+# A sum and a product are rounded each, whatever instructions a processor has.
+fold_objects = kernels/fold.lo kernels/fold_avx2.lo kernels/fold_avx512.lo
+$(fold_objects): AM_CFLAGS += -ffp-contract=off
+
 libgpuring_kernels_la_SOURCES += kernels/image.c kernels/image.h
 
 # All architectures that configure chose, two at a time. -fmad=false: a sum and a product are rounded

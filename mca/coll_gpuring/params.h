@@ -74,6 +74,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     CHOICE(algorithm, 0, 2, SHARED, algorithm,                                                     \
            "Algorithm of collectives that have it; auto chooses by the tuning file and size; "     \
            "previous delegates all calls to the component that would serve without this one")      \
+    INT(deterministic, 0, 2, SHARED, 0, 1,                                                         \
+        "1: fold reductions in the order of the ranks, so that results depend on the inputs and "  \
+        "the number of ranks only; 0: in the order that is fastest")                               \
     CHOICE(                                                                                        \
         protocol, 0, 2, SHARED, protocol,                                                          \
         "How chunks travel: simple (bulk), ll (low latency), ll128 (low latency; on GPUs where "   \

@@ -24,6 +24,11 @@ test_mpi_matrix_SOURCES = test/mpi/matrix.c
 test_mpi_matrix_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matrix_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/ordered
+test_mpi_ordered_SOURCES = test/mpi/ordered.c
+test_mpi_ordered_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_ordered_LDADD = $(mpi_test_libs) -lm
+
 mpi_test_programs += test/mpi/semantics
 test_mpi_semantics_SOURCES = test/mpi/semantics.c
 test_mpi_semantics_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

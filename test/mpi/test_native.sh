@@ -31,6 +31,23 @@ unset OMPI_MCA_coll_gpuring_check OMPI_MCA_coll_gpuring_verbose
 native 4 17 "host device"
 native 5 23 "host device"
 native 8 61 "host device"
+# The order of folding: that of the ranks, if it is asked for, else not.
+ordered() { # RANKS NODES TEXT OPTIONS...
+    ranks=$1 nodes=$2 text=$3
+    shift 3
+    mpi 240 "$ranks" "n$nodes" ordered "$@"
+    adopt_as_one "$ranks ranks on $nodes node(s), $text, coll_gpuring_deterministic=1"
+}
+mpi 240 4 ordered
+check "without coll_gpuring_deterministic rings fold in another order" says '^not ok .* ring, simple:'
+export OMPI_MCA_coll_gpuring_deterministic=1
+ordered 2 1 "host device"
+ordered 3 1 "host device"
+ordered 4 2 "host device"
+ordered 5 2 "host device"
+ordered 17 2 "host device" -a
+unset OMPI_MCA_coll_gpuring_deterministic
+
 if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     skip "built without CUDA: there is no device layer to test" "collectives on device memory"
     finish
@@ -39,4 +56,6 @@ use_gpus 2
 native 1 11 "device memory"
 native 2 5 "device memory"
 native 4 29 "device memory"
+export OMPI_MCA_coll_gpuring_deterministic=1
+ordered 3 1 "device memory"
 finish

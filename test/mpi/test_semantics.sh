@@ -21,6 +21,10 @@ for layout in "2 1" "4 1" "4 2"; do
     threads "$ranks ranks on $nodes nodes" 180 "$ranks" "n$nodes"
 done
 
+OMPI_MCA_coll_gpuring_deterministic=1 mpi 120 4 semantics
+adopt_as_one "4 ranks, coll_gpuring_deterministic=1"
+check "what other components fold in their order is reported" says '\[order-lost\] .*MPI_Allreduce'
+
 mpi 120 2 processes
 adopt "2 ranks"
 

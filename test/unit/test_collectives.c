@@ -81,6 +81,38 @@ static void test_proven(void **state)
     assert_true(proven > 1000);
 }
 
+/* Trees that are chains, direct and two-shot fold in rank order, and say so. */
+static void test_in_order(void **state)
+{
+    struct test_plans plans;
+    char text[256] = "";
+
+    (void) state;
+    for (int nranks = 2; nranks <= 64; nranks++) {
+        for (uint32_t nchannels = 1; nchannels <= 4; nchannels++) {
+            test_plans_build_chains(&plans, nranks, nchannels);
+            assert_true(plans.plans[0]->in_order);
+            if (test_plans_check(&plans, 1, text, sizeof text) != GPURING_OK) {
+                fail_msg("chains, %d ranks, %u channels: %s", nranks, nchannels, text);
+            }
+            test_plans_free(&plans);
+        }
+    }
+    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
+        test_plans_build(&plans, (enum gpuring_algorithm) i, 5, 1);
+        assert_int_equal(plans.plans[0]->in_order,
+                         i == GPURING_ALGORITHM_DIRECT || i == GPURING_ALGORITHM_TWO_SHOT);
+        if (!plans.plans[0]->in_order) { /* it must not say so */
+            for (int rank = 0; rank < 5; rank++) {
+                plans.plans[rank]->in_order = true;
+            }
+            assert_int_equal(test_plans_check(&plans, 4, text, sizeof text), GPURING_ERR_DATA);
+            assert_non_null(strstr(text, "another order than that of the ranks"));
+        }
+        test_plans_free(&plans);
+    }
+}
+
 /* One change in one step. */
 enum change { DROP, NO_STORE, STORE, OTHER_CHUNK, CHANGES };
 
@@ -240,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_proven),
+        cmocka_unit_test(test_in_order),
         cmocka_unit_test(test_changed),
         cmocka_unit_test(test_execution),
     };

@@ -265,6 +265,49 @@ static void parameters_win_where_they_can(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
 
+/* Reductions that are to be in order: only plans that keep it are offered, and nothing delegates
+ * them, whatever is asked for. */
+static void order_wins(void **state)
+{
+    struct gpuring_tuning_rule previous = {.collective = GPURING_COLLECTIVE_ALLREDUCE,
+                                           .bytes = {0, UINT64_MAX},
+                                           .algorithm = GPURING_PARAM_ALGORITHM_PREVIOUS};
+    const struct gpuring_tuning tuning = {.rules = &previous, .count = 1};
+    struct gpuring_select_config eight = config_of(8, 1), many = config_of(64, 8);
+    struct gpuring_select_config *const configs[] = {&eight, &many};
+    struct gpuring_selection choice;
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        struct gpuring_select_config *config = configs[i];
+
+        config->in_order = true;
+        config->plans[GPURING_COLLECTIVE_REDUCE] = config->plans[GPURING_COLLECTIVE_SCAN] =
+            1u << GPURING_ALGORITHM_TREE | (i == 0 ? 1u << GPURING_ALGORITHM_DIRECT : 0);
+        config->plans[GPURING_COLLECTIVE_ALLREDUCE] = config->plans[GPURING_COLLECTIVE_SCAN];
+        config->plans[GPURING_COLLECTIVE_BCAST] = 1u << GPURING_ALGORITHM_RING;
+        config->tuning = &tuning;
+        assert_false(gpuring_select_delegates(config, GPURING_COLLECTIVE_ALLREDUCE, 8));
+        config->algorithm = GPURING_SELECT_PREVIOUS;
+        assert_false(gpuring_select_delegates(config, GPURING_COLLECTIVE_ALLREDUCE, 8));
+        assert_false(gpuring_select_delegates(config, GPURING_COLLECTIVE_SCAN, 8));
+        assert_true(gpuring_select_delegates(config, GPURING_COLLECTIVE_BCAST, 8));
+        config->algorithm = GPURING_ALGORITHM_RING;
+        gpuring_select(config, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
+        assert_int_equal(choice.algorithm,
+                         i == 0 ? GPURING_ALGORITHM_DIRECT : GPURING_ALGORITHM_TREE);
+        gpuring_select(config, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 8, &choice);
+        assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
+        gpuring_select(config, GPURING_COLLECTIVE_REDUCE, 1 << 24, 8, &choice);
+        assert_int_equal(choice.algorithm,
+                         i == 0 ? GPURING_ALGORITHM_DIRECT : GPURING_ALGORITHM_TREE);
+        gpuring_select(config, GPURING_COLLECTIVE_SCAN, 1 << 24, 8, &choice);
+        assert_int_equal(choice.algorithm, GPURING_ALGORITHM_TREE);
+        gpuring_select(config, GPURING_COLLECTIVE_BCAST, 1 << 24, 8, &choice);
+        assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    }
+}
+
 /* On GPUs 128-byte stores stay whole where the topology says so: not where somebody asks for it. */
 static void ll128_needs_a_topology_that_keeps_lines_whole(void **state)
 {
@@ -445,6 +488,7 @@ int main(void)
         cmocka_unit_test(choice_follows_size),
         cmocka_unit_test(broadcasts_go_by_trees_between_many_ranks),
         cmocka_unit_test(parameters_win_where_they_can),
+        cmocka_unit_test(order_wins),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),
         cmocka_unit_test(lanes_follow_links_and_parts_of_gpus),

@@ -72,31 +72,6 @@ static void test_direct(void **state)
     }
 }
 
-/* Trees that are chains, direct and two-shot fold in rank order, and say so. */
-static void test_in_order(void **state)
-{
-    struct test_plans plans;
-    char text[256] = "";
-
-    (void) state;
-    for (int nranks = 2; nranks <= 64; nranks++) {
-        for (uint32_t nchannels = 1; nchannels <= 4; nchannels++) {
-            test_plans_build_chains(&plans, nranks, nchannels);
-            assert_true(plans.plans[0]->in_order);
-            if (test_plans_check(&plans, 1, text, sizeof text) != GPURING_OK) {
-                fail_msg("chains, %d ranks, %u channels: %s", nranks, nchannels, text);
-            }
-            test_plans_free(&plans);
-        }
-    }
-    for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
-        test_plans_build(&plans, (enum gpuring_algorithm) i, 5, 1);
-        assert_int_equal(plans.plans[0]->in_order,
-                         i == GPURING_ALGORITHM_DIRECT || i == GPURING_ALGORITHM_TWO_SHOT);
-        test_plans_free(&plans);
-    }
-}
-
 /* Ranges of lanes tile the vector, agree for equal shares, and keep the alignment. */
 static void test_lane_range(void **state)
 {
@@ -360,12 +335,17 @@ static void ring_all_wait(struct test_plans *plans)
 }
 
 /* Direct, 3 ranks: step 0 sends, step 1 folds. */
+static void operands_swap(struct test_plans *plans, int rank, int a, int b)
+{
+    uint16_t *refs = refs_of(plans, rank, 0, 1), swap = refs[a];
+
+    refs[a] = refs[b];
+    refs[b] = swap;
+}
+
 static void direct_other_order(struct test_plans *plans)
 {
-    uint16_t *refs = refs_of(plans, 1, 0, 1), swap = refs[0];
-
-    refs[0] = refs[2];
-    refs[2] = swap;
+    operands_swap(plans, 1, 0, 2);
 }
 
 static void direct_same_operand(struct test_plans *plans)
@@ -387,24 +367,8 @@ static void direct_store_first(struct test_plans *plans)
 static void direct_same_other_order(struct test_plans *plans)
 {
     for (int rank = 0; rank < plans->nranks; rank++) {
-        uint16_t *refs = refs_of(plans, rank, 0, 1), swap = refs[0];
-
-        refs[0] = refs[1];
-        refs[1] = swap;
+        operands_swap(plans, rank, 0, 1);
     }
-}
-
-/* A plan that does not keep the order says that it does. */
-static void any_claims_order(struct test_plans *plans)
-{
-    for (int rank = 0; rank < plans->nranks; rank++) {
-        plans->plans[rank]->in_order = true;
-    }
-}
-
-static void ring_one_claims_order(struct test_plans *plans)
-{
-    plans->plans[1]->in_order = true;
 }
 
 /* Two-shot, 3 ranks: lane 0 is that of the own part, lanes 1 and 2 those of the next rank's. */
@@ -520,9 +484,6 @@ static const struct mutation {
     RING(ring_part_missing, "parts end at"),
     RING(ring_lane_conns, "out of range"),
     RING(ring_all_wait, "deadlock"),
-    RING(any_claims_order, "than that of the ranks"),
-    RING(ring_one_claims_order, "in rank order"),
-    TREE(any_claims_order, "than that of the ranks"),
     DIRECT(direct_other_order, "another order"),
     DIRECT(direct_same_other_order, "than that of the ranks"),
     DIRECT(direct_same_operand, "uses a connection twice"),
@@ -621,11 +582,10 @@ static void test_slots(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ring),          cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_two_shot),      cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_in_order),      cmocka_unit_test(test_lane_range),
-        cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_mutations),
-        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_ring),       cmocka_unit_test(test_tree),
+        cmocka_unit_test(test_two_shot),   cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_lane_range), cmocka_unit_test(test_bad_arguments),
+        cmocka_unit_test(test_mutations),  cmocka_unit_test(test_slots),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);

@@ -107,6 +107,31 @@ static void test_folds(void **state)
     assert_true(tables >= 1);
 }
 
+/* Products of complex numbers have the same bits by all instruction sets: nothing is fused. */
+static void test_complex_products(void **state)
+{
+    enum { COUNT = 1003 };
+    double a[2 * COUNT], b[2 * COUNT], first[2 * COUNT], other[2 * COUNT];
+    unsigned random = 1;
+
+    (void) state;
+    for (int i = 0; i < 2 * COUNT; i++) {
+        random = random * 1664525u + 1013904223u;
+        a[i] = (double) random / 3 - 5e8;
+        random = random * 1664525u + 1013904223u;
+        b[i] = (double) random / 7 - 2e8;
+    }
+    gpuring_fold_table_base[GPURING_TYPE_COMPLEX_DOUBLE][GPURING_OP_PROD](first, NULL, a, b, COUNT);
+    for (unsigned set = 1; set < 3; set++) {
+        const gpuring_fold_table *table = gpuring_fold_table_get(set);
+
+        if (table != NULL) {
+            (*table)[GPURING_TYPE_COMPLEX_DOUBLE][GPURING_OP_PROD](other, NULL, a, b, COUNT);
+            assert_memory_equal(first, other, sizeof first);
+        }
+    }
+}
+
 /* The value of a binary16, by its definition. */
 static double half_value(uint16_t bits)
 {
@@ -268,9 +293,10 @@ static void test_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),       cmocka_unit_test(test_folds),
-        cmocka_unit_test(test_float16),      cmocka_unit_test(test_bfloat16),
-        cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_tables),           cmocka_unit_test(test_folds),
+        cmocka_unit_test(test_float16),          cmocka_unit_test(test_bfloat16),
+        cmocka_unit_test(test_kernel_names),     cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_complex_products),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,7 @@ int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING
     if (on_host(reason, &call)) {
         return GPURING_CALL_PREVIOUS(self, allreduce, GPURING_VALUES_REDUCTION, comm);
     }
+    gpuring_serve_order_lost(self, reason, "MPI_Allreduce");
     delegated = gpuring_stage_allreduce(GPURING_VALUES_REDUCTION, comm, module);
     return status == GPURING_OK ? delegated : gpuring_compat_error(status);
 }
@@ -71,6 +72,7 @@ int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOC
         }
     }
     gpuring_serve_delegated(self, reason);
+    gpuring_serve_order_lost(self, reason, "MPI_Iallreduce");
     return on_host(reason, &call)
                ? GPURING_CALL_PREVIOUS(self, iallreduce, GPURING_VALUES_REDUCTION, comm, request)
                : gpuring_stage_iallreduce(GPURING_VALUES_REDUCTION, comm, request, module);
@@ -114,6 +116,7 @@ int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PER
         }
     }
     gpuring_serve_delegated(self, reason);
+    gpuring_serve_order_lost(self, reason, "MPI_Allreduce_init");
     return reason == GPURING_REASON_NO_DRIVER
                ? GPURING_CALL_PREVIOUS(self, allreduce_init, GPURING_VALUES_REDUCTION, comm, info,
                                        request)

@@ -43,6 +43,14 @@ static enum gpuring_reason vote(module_t *self, const struct gpuring_call *call,
     return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
 }
 
+/* Whatever other component serves a reduction folds in an order of its own. */
+static void note_order(const module_t *self, enum gpuring_staged what, enum gpuring_reason reason)
+{
+    if (gpuring_served_of(what)->reduces) {
+        gpuring_serve_order_lost(self, reason, gpuring_served_of(what)->name);
+    }
+}
+
 static int delegate(module_t *self, enum gpuring_staged what, enum gpuring_reason reason,
                     struct gpuring_arguments *a)
 {
@@ -50,6 +58,7 @@ static int delegate(module_t *self, enum gpuring_staged what, enum gpuring_reaso
                    reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER;
 
     gpuring_serve_delegated(self, reason);
+    note_order(self, what, reason);
     return on_host ? gpuring_stage_call_previous(self, what, GPURING_BLOCKING, a, NULL, NULL)
                    : gpuring_stage_blocking(self, what, a);
 }
@@ -127,6 +136,7 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
     gpuring_call_release(&call);
     if (!internal) {
         gpuring_serve_delegated(self, reason);
+        note_order(self, what, reason);
     }
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
                    reason == GPURING_REASON_MEMORY

@@ -85,9 +85,10 @@ static struct request request_of(const struct gpuring_select_config *config,
         entry++;
     }
     request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
-    if (config->model.known && (config->nnodes == 1 || collective == GPURING_COLLECTIVE_ALLREDUCE ||
-                                !exists(config, collective, GPURING_ALGORITHM_DIRECT))) {
-        /* which between nodes knows no direct exchange */
+    if (config->model.known &&
+        (config->nnodes == 1 || (collective == GPURING_COLLECTIVE_ALLREDUCE && !config->in_order) ||
+         !exists(config, collective, GPURING_ALGORITHM_DIRECT))) {
+        /* which between nodes knows no direct exchange, and no chain */
         request.model = &config->model.entry[collective][entry];
     }
     return request;
@@ -105,27 +106,34 @@ static struct request request_of(const struct gpuring_select_config *config,
  * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
  * - 1 times. A tree has half of the allreduce's hops, as the ring has: fewer between nodes. Blocks
  * cost the same traffic either way, if all ranks reach each other equally well.
+ *
+ * Reductions in order have no ring, but a chain, which moves about as many bytes. Their blocks, and
+ * what has a root, go directly as far as that may be, for a chain carries them to its end and back.
  */
 static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
                  const struct request *request)
 {
     uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
     uint64_t direct = limits_of(config)->direct;
+    bool ring = exists(config, request->collective, GPURING_ALGORITHM_RING);
 
     switch (algorithm) {
     case GPURING_ALGORITHM_RING:
         return true;
     case GPURING_ALGORITHM_TREE:
-        return n >= TREE_RANKS && request->bytes / n <= hop &&
-               (request->collective == GPURING_COLLECTIVE_ALLREDUCE || config->nnodes > 1 ||
-                n > GPURING_SELECT_DIRECT_RANKS);
+        return !ring || (n >= TREE_RANKS && request->bytes / n <= hop &&
+                         (request->collective == GPURING_COLLECTIVE_ALLREDUCE ||
+                          config->nnodes > 1 || n > GPURING_SELECT_DIRECT_RANKS));
     case GPURING_ALGORITHM_DIRECT:
         if (gpuring_collective_has_blocks(request->collective)) {
-            return request->all <= direct;
+            return !ring || request->all <= direct;
         }
         if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
             return request->bytes <= direct &&
                    request->bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
+        }
+        if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
+            return request->bytes <= direct;
         }
         return n == 2 || request->bytes <= hop;
     case GPURING_ALGORITHM_TWO_SHOT:
@@ -178,6 +186,9 @@ bool gpuring_select_delegates(const struct gpuring_select_config *config,
     struct request request = request_of(config, collective, bytes);
     bool direct = exists(config, collective, GPURING_ALGORITHM_DIRECT);
 
+    if (config->in_order && gpuring_collective_reduces(collective)) {
+        return config->plans[collective] == 0; /* others have an order of their own */
+    }
     if (config->algorithm == GPURING_SELECT_PREVIOUS || config->plans[collective] == 0) {
         return true;
     }

@@ -76,6 +76,23 @@ void gpuring_serve_log_reason(mca_coll_gpuring_module_t *module, enum gpuring_re
     }
 }
 
+void gpuring_serve_order_lost(const mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
+                              const char *name)
+{
+    static uint32_t warned; /* of which reasons; several threads may warn at once */
+    uint32_t bit = UINT32_C(1) << reason;
+    char text[256];
+
+    if (gpuring_params.deterministic && module->rank == 0 && reason != GPURING_REASON_MEMORY &&
+        reason != GPURING_REASON_NO_DRIVER &&
+        (__atomic_fetch_or(&warned, bit, __ATOMIC_RELAXED) & bit) == 0) {
+        gpuring_module_text(module, text, sizeof text);
+        gpuring_warn("[order-lost] %s: %s is folded by another component, in an order of its own, "
+                     "although coll_gpuring_deterministic is set: %s",
+                     text, name, gpuring_reason_text(reason));
+    }
+}
+
 void gpuring_call_release(struct gpuring_call *call)
 {
     if (call->memory != NULL) {

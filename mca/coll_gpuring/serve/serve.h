@@ -184,6 +184,10 @@ int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module,
 /* Log a reason of delegated calls that was not logged before. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);
 
+/* A reduction is delegated, by its name: warn if coll_gpuring_deterministic promises its order. */
+void gpuring_serve_order_lost(const struct mca_coll_gpuring_module_t *module,
+                              enum gpuring_reason reason, const char *name);
+
 /* Count a call that is delegated; the first of each reason on a communicator is logged. */
 static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *module,
                                            enum gpuring_reason reason)

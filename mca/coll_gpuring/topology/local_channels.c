@@ -279,7 +279,8 @@ static int take_chosen(const struct pci_costs *costs, struct pci_chosen *chosen,
         status = status == 0 ? channels_of_ranks(ranks, gpus, &part->tree) : status;
     } else {
         set_lanes(ranks, map, chosen, &chosen->job);
-        gpuring_model_choice_find(costs, &chosen->job, &local->model);
+        gpuring_model_choice_find(costs, &chosen->job, gpuring_params.deterministic != 0,
+                                  &local->model);
     }
     if (ranks->self == 0) {
         log_channels(chosen);

@@ -25,11 +25,11 @@ _Static_assert((int) PCI_PROTOCOL_SIMPLE == (int) GPURING_PROTOCOL_SIMPLE &&
                "the model's protocols are the plans' protocols");
 
 static struct gpuring_model_entry best_of(const struct pci_costs *costs, const struct pci_job *job,
-                                          uint64_t bytes)
+                                          uint32_t algorithms, uint64_t bytes)
 {
     struct pci_choice best;
 
-    if (pci_predict_best(costs, job, (1u << PCI_ALGORITHM_COUNT) - 1, bytes, &best) != 0) {
+    if (pci_predict_best(costs, job, algorithms, bytes, &best) != 0) {
         return (struct gpuring_model_entry){.algorithm = -1, .protocol = -1};
     }
     return (struct gpuring_model_entry){
@@ -39,15 +39,19 @@ static struct gpuring_model_entry best_of(const struct pci_costs *costs, const s
 }
 
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
-                               struct gpuring_model_choice *choice)
+                               bool in_order, struct gpuring_model_choice *choice)
 {
+    const uint32_t all = (1u << PCI_ALGORITHM_COUNT) - 1;
     struct pci_job job = *node;
 
     memset(choice, 0, sizeof *choice);
     for (int c = 0; c < PCI_COLLECTIVE_COUNT; c++) {
+        bool ring = !in_order || !gpuring_collective_reduces((enum gpuring_collective) c);
+        uint32_t algorithms = all & ~(ring ? 0 : 1u << PCI_ALGORITHM_RING);
+
         job.collective = (enum pci_collective) c;
         for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-            choice->entry[c][i] = best_of(costs, &job, UINT64_C(1) << i);
+            choice->entry[c][i] = best_of(costs, &job, algorithms, UINT64_C(1) << i);
         }
     }
     job.collective = PCI_COLLECTIVE_ALLREDUCE; /* the others use the connections of its plans */

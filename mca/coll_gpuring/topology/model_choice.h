@@ -29,9 +29,10 @@ struct gpuring_model_choice {
     struct gpuring_model_entry entry[PCI_COLLECTIVE_COUNT][GPURING_MODEL_CHOICE_SIZES];
 };
 
-/* The choices for a job that describes the node. */
+/* The choices for a job that describes the node; in_order: reductions are by plans in order. Inside
+ * a node trees are chains: the model knows what those in rank order cost. */
 void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_job *node,
-                               struct gpuring_model_choice *choice);
+                               bool in_order, struct gpuring_model_choice *choice);
 
 /* Equal for equal choices; never 0. */
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice);

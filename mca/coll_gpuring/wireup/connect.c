@@ -18,11 +18,11 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
     int asked = engine->choice_config.algorithm;
 
     if (module->rank == 0 && asked >= 0 && asked < GPURING_ALGORITHM_COUNT &&
-        engine->base[asked].plan == NULL) {
+        (engine->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] & 1u << asked) == 0) {
         gpuring_info(
             "[not-offered] coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
-            "(direct and two-shot: at most %d ranks; two-shot: on one node): another one is "
-            "chosen by size",
+            "(direct and two-shot: at most %d ranks; two-shot: on one node; "
+            "coll_gpuring_deterministic: no ring): another one is chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
             GPURING_SELECT_DIRECT_RANKS);
     }

@@ -19,7 +19,7 @@ _Static_assert(GPURING_PARAM_ALGORITHM_RING - 1 == (int) GPURING_ALGORITHM_RING 
                    GPURING_PARAM_PROTOCOL_LL128 - 1 == (int) GPURING_PROTOCOL_LL128,
                "choices of the parameters in the order of the core");
 
-/* The algorithms that the parameter, the tuning file or the cost model names for allreduce. */
+/* The algorithms that the parameter, the tuning file or the cost model name for allreduce. */
 static uint32_t wanted_algorithms(int asked, const struct gpuring_tuning *tuning,
                                   const struct gpuring_model_choice *model)
 {
@@ -66,11 +66,13 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                   .ntrees = channels->ntrees,
                   .ndirect = channels->ndirect,
                   .nstripes = channels->nstripes,
-                  .direct_lanes = channels->direct_lanes},
+                  .direct_lanes = channels->direct_lanes,
+                  .in_order = gpuring_params.deterministic != 0},
         .select = {.algorithm = facts->algorithm,
                    .protocol = facts->protocol,
                    .nranks = map->nranks,
                    .nnodes = map->nnodes,
+                   .in_order = gpuring_params.deterministic != 0,
                    .min_channels = (uint32_t) gpuring_params.min_channels,
                    .chunk_bytes = gpuring_params.chunk_size},
         .oversubscribed = facts->oversubscribed,
