@@ -15,6 +15,12 @@ __extension__ typedef __float128 quad;
 #define QUAD(X)
 #endif
 
+#ifdef MPIX_C_FLOAT16
+#define HALF(X) X(half, _Float16)
+#else
+#define HALF(X)
+#endif
+
 /* X(name, C type): plain arithmetic types. */
 #define PLAIN(X)                  \
     X(schar, signed char)         \
@@ -30,7 +36,8 @@ __extension__ typedef __float128 quad;
     X(float, float)               \
     X(double, double)             \
     X(ldouble, long double)       \
-    QUAD(X)
+    QUAD(X)                       \
+    HALF(X)
 
 #define PLAIN_FUNCTIONS(name, type)                                         \
     static void put_##name(void *buffer, size_t i, long re, long im)        \
@@ -146,6 +153,9 @@ const struct harness_type *harness_types(void)
         T(MPI_REAL4, FLOATING, float),
         T(MPI_REAL8, FLOATING, double),
         T(MPI_DOUBLE_PRECISION, FLOATING, double),
+#ifdef MPIX_C_FLOAT16
+        T(MPIX_C_FLOAT16, FLOATING, half),
+#endif
         T(MPI_C_FLOAT_COMPLEX, COMPLEX, cfloat),
         T(MPI_C_DOUBLE_COMPLEX, COMPLEX, cdouble),
         T(MPI_C_LONG_DOUBLE_COMPLEX, COMPLEX, cldouble),

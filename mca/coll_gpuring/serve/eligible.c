@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "mpi-ext.h"
-
 #include "kernels/types.h"
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/params.h"
@@ -25,24 +23,25 @@ enum representation { SIGNED, UNSIGNED, LOGICAL, FLOATING, COMPLEX, REPRESENTATI
  * entry serves all kinds (MPI_LOGICAL of any width). Fortran types that Open MPI was built without
  * have size 0, and mpi.h no names for them.
  */
-#define FORTRAN(name) ((MPI_Datatype) (void *) &ompi_mpi_##name)
+#define PREDEFINED(name) ((MPI_Datatype) (void *) &ompi_mpi_##name)
+
+/* MPIX_C_FLOAT16, also called MPIX_SHORT_FLOAT: a NULL if the Open MPI that runs lacks the
+ * extension shortfloat, whatever the one had that this was built with. */
+extern struct ompi_predefined_datatype_t ompi_mpi_short_float __attribute__((weak));
 static const MPI_Datatype sized_types[REPRESENTATIONS][20] = {
     [SIGNED] = {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T,
                 MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER,
-                FORTRAN(integer1), FORTRAN(integer2), FORTRAN(integer4), FORTRAN(integer8)},
+                PREDEFINED(integer1), PREDEFINED(integer2), PREDEFINED(integer4),
+                PREDEFINED(integer8)},
     [UNSIGNED] = {MPI_BYTE, MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
                   MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T},
-    [LOGICAL] = {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL, FORTRAN(logical1), FORTRAN(logical2),
-                 FORTRAN(logical4), FORTRAN(logical8)},
-    [FLOATING] = {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, FORTRAN(real4),
-                  FORTRAN(real8), FORTRAN(real16),
-#ifdef OMPI_HAVE_MPI_EXT_SHORTFLOAT
-                  MPIX_C_FLOAT16
-#endif
-    },
+    [LOGICAL] = {MPI_C_BOOL, MPI_CXX_BOOL, MPI_LOGICAL, PREDEFINED(logical1), PREDEFINED(logical2),
+                 PREDEFINED(logical4), PREDEFINED(logical8)},
+    [FLOATING] = {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, PREDEFINED(real4),
+                  PREDEFINED(real8), PREDEFINED(real16), PREDEFINED(short_float)},
     [COMPLEX] = {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX,
-                 MPI_CXX_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX, FORTRAN(complex8),
-                 FORTRAN(complex16), FORTRAN(complex32)},
+                 MPI_CXX_DOUBLE_COMPLEX, MPI_COMPLEX, MPI_DOUBLE_COMPLEX, PREDEFINED(complex8),
+                 PREDEFINED(complex16), PREDEFINED(complex32)},
 };
 
 /* Types that their size alone does not identify. */
