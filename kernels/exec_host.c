@@ -321,11 +321,14 @@ static int data_lines(struct exec *x, const struct exec_piece *piece)
     while (x->bytes < piece->bytes) {
         uint64_t rest = piece->bytes - x->bytes;
         uint64_t bytes = rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
-        uint8_t *output = exec_output(x, piece);
+        uint8_t *output = exec_output(x, piece), *first = scratch[0];
         const uint8_t *value, *operand;
 
         output = output != NULL ? output + x->bytes : NULL;
-        if (operand_lines(x, piece, 0, bytes, scratch[0], &value) != EXEC_OK) {
+        if (last == 0 && output != NULL && bytes % 4 == 0) { /* LL unpacks whole words */
+            first = output;
+        }
+        if (operand_lines(x, piece, 0, bytes, first, &value) != EXEC_OK) {
             return EXEC_WAIT;
         }
         for (uint32_t i = 1; i <= last; i++) {

@@ -116,7 +116,7 @@ GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, ui
 {
     uint64_t even = (rest + nchunks - 1) / nchunks;
 
-    even = (even + align - 1) / align * align;
+    even = (even + align - 1) & ~(align - 1); /* a power of two */
     return even < chunk ? even : chunk;
 }
 

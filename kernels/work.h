@@ -76,8 +76,15 @@ GPURING_INLINE uint64_t gpuring_block_part(uint64_t elements, uint32_t parts, ui
 GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32_t parts,
                                         uint64_t type_size, uint64_t *first, uint64_t *count)
 {
-    uint64_t each = gpuring_block_part(elements, parts, type_size), begin = part * each;
+    uint64_t each, begin;
 
+    if (parts == 1) { /* without divisions, which take longer than a small call's data */
+        *first = 0;
+        *count = elements;
+        return;
+    }
+    each = gpuring_block_part(elements, parts, type_size);
+    begin = part * each;
     *first = begin < elements ? begin : elements;
     *count = elements - *first < each ? elements - *first : each;
 }

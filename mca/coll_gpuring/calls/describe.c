@@ -74,6 +74,7 @@ struct source {
                        is only moved */
     int without;    /* a block that counts as empty; -1: none */
     bool pack;      /* the engine works on a packed copy */
+    struct gpuring_span span; /* of its blocks */
 };
 
 static bool is_many(const struct source *source)
@@ -95,11 +96,30 @@ static size_t length_of(const struct source *source, const struct gpuring_block 
     return block->count * (source->element > 0 ? source->element : block->type->super.size);
 }
 
+/* The same of blocks that are all alike, without looking at each. */
+static struct gpuring_span regular_span(const struct source *source)
+{
+    const struct gpuring_part *part = source->part;
+    struct gpuring_block first = {.count = part->count, .type = part->type, .next = part->end};
+    size_t bytes = part->end > part->first ? length_of(source, &first) : 0;
+    ptrdiff_t distance = bytes > 0 ? gpuring_part_distance(part) : 0;
+    ptrdiff_t begin = bytes > 0 ? begin_of(source, &first) + part->first * distance : 0;
+    ptrdiff_t last = begin + (part->end - part->first - 1) * distance;
+
+    return (struct gpuring_span){.low = begin < last ? begin : last,
+                                 .high = (begin < last ? last : begin) + (ptrdiff_t) bytes,
+                                 .bytes =
+                                     bytes > 0 ? (size_t) (part->end - part->first) * bytes : 0};
+}
+
 static struct gpuring_span span_of(const struct source *source)
 {
     struct gpuring_span span = {.bytes = 0};
     struct gpuring_block block = {.next = 0};
 
+    if (gpuring_part_regular(source->part)) {
+        return regular_span(source);
+    }
     while (gpuring_part_next(source->part, &block)) {
         size_t bytes = length_of(source, &block);
         ptrdiff_t begin = bytes > 0 ? begin_of(source, &block) : 0;
@@ -116,8 +136,8 @@ static struct gpuring_span span_of(const struct source *source)
 }
 
 /* Where the blocks are, from the address `low` on, or packed. */
-static struct gpuring_blocks table_of(const struct source *source, const struct gpuring_span *span,
-                                      bool packed, struct gpuring_extent *extents)
+static struct gpuring_blocks table_of(const struct source *source, bool packed,
+                                      struct gpuring_extent *extents)
 {
     size_t element = source->element > 0 ? source->element : 1;
     struct gpuring_block block = {.next = 0};
@@ -128,7 +148,7 @@ static struct gpuring_blocks table_of(const struct source *source, const struct 
         struct gpuring_extent *extent = &extents[block.next - 1];
 
         extent->offset = packed      ? before
-                         : bytes > 0 ? (uint64_t) (begin_of(source, &block) - span->low)
+                         : bytes > 0 ? (uint64_t) (begin_of(source, &block) - source->span.low)
                                      : 0;
         extent->count = block.next - 1 == source->without ? 0 : bytes / element;
         before += bytes;
@@ -139,16 +159,17 @@ static struct gpuring_blocks table_of(const struct source *source, const struct 
 /* The same of blocks that are all alike, or of a single one. */
 static struct gpuring_blocks stride_of(const struct source *source, bool packed)
 {
-    size_t element = source->element > 0 ? source->element : 1;
-    struct gpuring_block block = {.next = 0};
+    uint64_t element = source->element > 0 ? source->element : 1;
+    uint64_t n = (uint64_t) (source->part->end - source->part->first);
     struct gpuring_blocks blocks = {.stride = 0};
-    uint64_t last = (uint64_t) (source->part->end - source->part->first) - 1;
 
-    while (gpuring_part_next(source->part, &block)) {
-        blocks.count = length_of(source, &block) / element;
+    if (source->span.bytes > 0) {
+        blocks.count = source->span.bytes / n / element;
     }
     if (is_many(source)) {
-        blocks.stride = packed ? blocks.count * element : (uint64_t) block.offset / last;
+        blocks.stride = packed || source->span.bytes == 0
+                            ? blocks.count * element
+                            : (uint64_t) gpuring_part_distance(source->part);
     }
     return blocks;
 }
@@ -164,29 +185,28 @@ static bool reached(const struct gpuring_pointer *at)
 }
 
 /* A sample of a buffer's data; with MPI_BOTTOM it may be anywhere, and a part on a GPU counts. */
-static const void *sample_of(const struct source *source, const struct gpuring_span *span)
+static const void *sample_of(const struct source *source)
 {
     const void *found = source->user == MPI_BOTTOM && gpuring_memory_possible()
                             ? gpuring_stage_find_on_gpu(source->user, source->part)
                             : NULL;
 
-    return found != NULL ? found : gpuring_stage_address(source->user, span->low);
+    return found != NULL ? found : gpuring_stage_address(source->user, source->span.low);
 }
 
-static void locate(const struct source *source, struct gpuring_call_buffer *buffer)
+static void locate(struct source *source, struct gpuring_call_buffer *buffer)
 {
-    struct gpuring_span span = span_of(source);
-
-    *buffer = (struct gpuring_call_buffer){.bytes = span.bytes};
-    if (span.bytes > 0) {
-        buffer->sample = sample_of(source, &span);
+    source->span = span_of(source);
+    *buffer = (struct gpuring_call_buffer){.bytes = source->span.bytes};
+    if (source->span.bytes > 0) {
+        buffer->sample = sample_of(source);
     }
 }
 
 /* Must this buffer be packed? It is known where it is. */
 static bool must_pack(const struct source *source, const struct gpuring_call_buffer *buffer)
 {
-    struct gpuring_span span = span_of(source);
+    struct gpuring_span span = source->span;
 
     if (source->pack || span.bytes == 0) {
         return source->pack;
@@ -203,7 +223,7 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
                    struct gpuring_runs *runs, struct gpuring_call_buffer *buffer,
                    const void **address)
 {
-    struct gpuring_span span = span_of(source);
+    struct gpuring_span span = source->span;
     int status = GPURING_OK;
 
     if (source->pack) {
@@ -216,9 +236,8 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
         buffer->bytes = (uint64_t) (span.high - span.low);
         *address = span.bytes > 0 ? gpuring_stage_address(source->user, span.low) : NULL;
     }
-    buffer->blocks = extents != NULL && is_many(source)
-                         ? table_of(source, &span, source->pack, extents)
-                         : stride_of(source, source->pack);
+    buffer->blocks = extents != NULL && is_many(source) ? table_of(source, source->pack, extents)
+                                                        : stride_of(source, source->pack);
     return status;
 }
 
@@ -239,7 +258,7 @@ static void find_sources(mca_coll_gpuring_module_t *module, enum gpuring_staged 
     struct gpuring_stage *stage = &found->stage;
     bool in_place, at_root = a->root == module->rank;
 
-    gpuring_stage_describe(stage, module, what, a);
+    gpuring_stage_parts(stage, what, a);
     in_place =
         stage->receive.in.end > 0 && stage->receive.out.end > 0 && stage->send.user == MPI_IN_PLACE;
     found->in = (struct source){
@@ -275,11 +294,13 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
 
     if (call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
         sources->stage.receive.out.end = 0; /* where it is has counted, but nothing is stored */
+        sources->out.span.bytes = 0;
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
     if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
         sources->stage.receive.in.end = 0; /* a copy must have it, too */
+        sources->in.span.bytes = 0;
     }
     if (sources->tables || sources->in.pack || sources->out.pack) {
         call->memory = calloc(1, bytes);

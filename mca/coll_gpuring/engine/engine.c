@@ -15,6 +15,14 @@
  */
 #define LL_ROUND (32 << 10)
 
+/*
+ * On the host flagged lines carry small vectors only, and the ranks that send more than they
+ * receive run ahead by as many calls as there are slots: that decides how often ranks that share a
+ * core take turns.
+ */
+#define HOST_FLAGGED_SLOTS      GPURING_FIFO_MAX_SLOTS
+#define HOST_FLAGGED_SLOT_BYTES (2 << 10)
+
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
@@ -65,6 +73,11 @@ static uint64_t patience(const struct gpuring_engine_config *config, bool host)
                                          : PATIENCE_SHARED_US);
 }
 
+static bool runs_ahead(const struct gpuring_select_config *config)
+{
+    return config->host && config->nnodes == 1;
+}
+
 /*
  * Room of the slots. Inside a node of GPUs an algorithm has the less of it the more connections its
  * lanes have, for they share the links: rings what coll_gpuring_buffer_size says, trees with their
@@ -78,7 +91,8 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     uint64_t *slots = engine->choice_config.slot_bytes[algorithm];
     uint64_t bytes = engine->buffer_bytes / GPURING_ENGINE_SLOTS, lanes, lines;
 
-    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] = GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
+        runs_ahead(config) ? HOST_FLAGGED_SLOT_BYTES : GPURING_ENGINE_FLAGGED_SLOT_BYTES;
     if (!config->host && config->nnodes == 1) {
         bool exchange =
             algorithm == GPURING_ALGORITHM_DIRECT || algorithm == GPURING_ALGORITHM_TWO_SHOT;
@@ -161,6 +175,7 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
             const uint64_t *slots = engine->choice_config.slot_bytes[i];
 
             local[nplans].nslots = GPURING_ENGINE_SLOTS;
+            local[nplans].nflagged = runs_ahead(&engine->choice_config) ? HOST_FLAGGED_SLOTS : 0;
             memcpy(local[nplans].slot_bytes, slots, sizeof local[nplans].slot_bytes);
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
                 config.fifo.slot_bytes[p] =

@@ -55,17 +55,13 @@ static uint32_t begin_blocks(const struct gpuring_plan *plan, const struct gpuri
 }
 
 /* Tables of blocks lie where the executor reads them. */
-static int place_tables(struct gpuring_engine *engine, const struct gpuring_call *call,
-                        struct gpuring_blocks *in, struct gpuring_blocks *out)
+static int place_tables(struct gpuring_engine *engine, struct gpuring_work *work)
 {
-    struct gpuring_blocks *blocks[] = {in, out};
-    size_t nranks = (size_t) engine->choice_config.nranks, bytes = nranks * sizeof(*in->table);
+    struct gpuring_blocks *blocks[] = {&work->in, &work->out};
+    size_t nranks = (size_t) engine->choice_config.nranks, bytes = nranks * sizeof(*work->in.table);
     int status = GPURING_OK;
 
-    *in = call->in.blocks;
-    *out = call->out.blocks;
-    if (engine->device_ops->kind == GPURING_DEVICE_HOST ||
-        (in->table == NULL && out->table == NULL)) {
+    if (work->in.table == NULL && work->out.table == NULL) {
         return GPURING_OK;
     }
     if (engine->extents == NULL) {
@@ -98,51 +94,83 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
                                 &engine->program);
 }
 
-/* Fill the work and its lanes, for buffers that the executor reaches. */
+/* Is a call like the last one? Then plan, lanes and work are as it needs them. */
+static bool repeats(const struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    const struct gpuring_work *work = engine->work;
+
+    return engine->prepared && call->count == engine->prepared_count &&
+           call->collective == engine->program->plan->collective &&
+           call->root == engine->prepared_root && call->type == work->type &&
+           call->op == work->op && call->in.blocks.table == NULL && work->in.table == NULL &&
+           call->in.blocks.count == work->in.count && call->out.blocks.table == NULL &&
+           work->out.table == NULL && call->out.blocks.count == work->out.count;
+}
+
+/* Choose plan and lanes, and fill what follows from that. Field by field: a copy of the whole work
+ * would have to wait for the stores before it. */
+static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
+{
+    const struct gpuring_selection *choice = &engine->choice;
+    struct gpuring_work *work = engine->work;
+    struct gpuring_lane *lanes;
+    uint64_t parts;
+    int status;
+
+    engine->prepared = false;
+    status = find_program(engine, call);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    lanes = engine->program->lanes[choice->protocol];
+    work->nlanes = gpuring_plan_first_lanes(engine->program->plan, choice->channels, &parts);
+    if (gpuring_collective_has_blocks(call->collective)) {
+        work->nlanes = begin_blocks(engine->program->plan, call, parts, work->nlanes, lanes);
+        work->parts = (uint32_t) parts;
+    } else {
+        begin_vector(engine->program->plan, call, parts, work->nlanes, lanes);
+        work->parts = 0;
+    }
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        lanes[i].chunk = choice->chunk;
+    }
+    work->type = call->type;
+    work->op = call->op;
+    work->protocol = choice->protocol;
+    work->nblocks = (uint32_t) engine->choice_config.nranks;
+    work->lanes = lanes;
+    work->abort = gpuring_transport_abort_word(engine->transport);
+    work->slice = choice->slice;
+    work->patience = engine->patience;
+    engine->prepared_count = call->count;
+    engine->prepared_root = call->root;
+    engine->prepared = true;
+    return GPURING_OK;
+}
+
+/* What is each call's own: buffers that the executor reaches, and the state of the lanes. */
 static int fill_work(struct gpuring_engine *engine, const struct gpuring_call *call,
                      const void *input, void *output)
 {
-    const struct gpuring_selection *choice = &engine->choice;
-    const struct gpuring_plan *plan = engine->program->plan;
-    struct gpuring_lane *lanes = engine->program->lanes[choice->protocol];
-    bool has_blocks = gpuring_collective_has_blocks(call->collective);
-    struct gpuring_blocks in = {.table = NULL}, out = {.table = NULL};
-    uint64_t parts;
-    uint32_t nlanes = gpuring_plan_first_lanes(plan, choice->channels, &parts);
-    int status = GPURING_OK;
+    struct gpuring_work *work = engine->work;
 
-    if (has_blocks) {
-        nlanes = begin_blocks(plan, call, parts, nlanes, lanes);
-        status = place_tables(engine, call, &in, &out);
-    } else {
-        begin_vector(plan, call, parts, nlanes, lanes);
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        struct gpuring_lane *lane = &work->lanes[i];
+
+        lane->done = 0;
+        lane->bytes = 0;
+        lane->step = 0;
+        lane->status = GPURING_LANE_RUNNING;
+        lane->wait = GPURING_WAIT_NONE;
+        lane->wait_ref = 0;
     }
-    for (uint32_t i = 0; i < nlanes; i++) {
-        lanes[i].chunk = choice->chunk;
-        lanes[i].done = 0;
-        lanes[i].bytes = 0;
-        lanes[i].step = 0;
-        lanes[i].status = GPURING_LANE_RUNNING;
-        lanes[i].wait = GPURING_WAIT_NONE;
-        lanes[i].wait_ref = 0;
-    }
-    *engine->work = (struct gpuring_work){
-        .input = input,
-        .output = output,
-        .type = call->type,
-        .op = call->op,
-        .protocol = choice->protocol,
-        .nlanes = nlanes,
-        .parts = has_blocks ? (uint32_t) parts : 0,
-        .in = in,
-        .out = out,
-        .nblocks = (uint32_t) engine->choice_config.nranks,
-        .lanes = lanes,
-        .abort = gpuring_transport_abort_word(engine->transport),
-        .slice = choice->slice,
-        .patience = engine->patience,
-    };
-    return status;
+    work->input = input;
+    work->output = output;
+    work->resumed = 0;
+    work->in = call->in.blocks;
+    work->out = call->out.blocks;
+    return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
+                                                           : place_tables(engine, work);
 }
 
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
@@ -157,7 +185,7 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(engine->transport);
     engine->running = true;
-    status = find_program(engine, call);
+    status = repeats(engine, call) ? GPURING_OK : prepare(engine, call);
     if (status == GPURING_OK) {
         engine->program->used = engine->operation;
         status = gpuring_bounce_start(engine, call, &input, &output);

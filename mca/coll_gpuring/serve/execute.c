@@ -64,19 +64,22 @@ static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpurin
 {
     struct gpuring_engine *engine = module->engine;
     struct gpuring_backoff pause = {.vain = 0};
-    bool crowded = engine->oversubscribed;
+    bool crowded = engine->oversubscribed, yielded;
     unsigned looks = 0;
     int status;
 
     do {
+        yielded = looks % LOOKS_PER_MPI == 0 && opal_progress_yield_when_idle;
         if (looks % LOOKS_PER_MPI == 0) {
-            opal_progress();
+            opal_progress(); /* which yields itself, if MPI is to do so */
         }
         if (!engine->oversubscribed && looks % LOOKS_PER_CORE == 0) {
             crowded = gpuring_transport_shares_core(engine->transport);
         }
         looks++;
-        gpuring_backoff(&pause, gpuring_operation_progress(engine), crowded);
+        if (!yielded) {
+            gpuring_backoff(&pause, gpuring_operation_progress(engine), crowded);
+        }
         status = gpuring_operation_poll(engine, call);
         if (status == GPURING_AGAIN) {
             int health = gpuring_watchdog_look(module);

@@ -79,6 +79,9 @@ struct gpuring_stage {
 
 void gpuring_stage_describe(struct gpuring_stage *stage, mca_coll_gpuring_module_t *module,
                             enum gpuring_staged what, const struct gpuring_arguments *arguments);
+/* The same of the users' buffers and their parts alone; the rest stays as it was. */
+void gpuring_stage_parts(struct gpuring_stage *stage, enum gpuring_staged what,
+                         const struct gpuring_arguments *arguments);
 
 /* Does the call use GPU memory at this rank? If not, nothing has to be released. */
 bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage);

@@ -42,29 +42,28 @@ static bool is_served(arguments_t *a)
     return role == OTHER || (role == ROOT && !OMPI_COMM_IS_INTER(a->comm));
 }
 
-/* n blocks, as the arguments of either side say it. */
-static struct gpuring_part sent(arguments_t *a, int n)
+/* n blocks, as the arguments of either side say it. Parts are zeroed; they are filled in place, for
+ * a copy would wait for the stores before it. */
+static void sent(arguments_t *a, int n, struct gpuring_part *part)
 {
-    return (struct gpuring_part){.blocks = n,
-                                 .end = n,
-                                 .count = (size_t) a->scount,
-                                 .counts = a->scounts,
-                                 .displs = a->sdispls,
-                                 .addresses = a->saddresses,
-                                 .type = a->stype,
-                                 .types = a->stypes};
+    part->blocks = part->end = n;
+    part->count = (size_t) a->scount;
+    part->counts = a->scounts;
+    part->displs = a->sdispls;
+    part->addresses = a->saddresses;
+    part->type = a->stype;
+    part->types = a->stypes;
 }
 
-static struct gpuring_part received(arguments_t *a, int n)
+static void received(arguments_t *a, int n, struct gpuring_part *part)
 {
-    return (struct gpuring_part){.blocks = n,
-                                 .end = n,
-                                 .count = (size_t) a->rcount,
-                                 .counts = a->rcounts,
-                                 .displs = a->rdispls,
-                                 .addresses = a->raddresses,
-                                 .type = a->rtype,
-                                 .types = a->rtypes};
+    part->blocks = part->end = n;
+    part->count = (size_t) a->rcount;
+    part->counts = a->rcounts;
+    part->displs = a->rdispls;
+    part->addresses = a->raddresses;
+    part->type = a->rtype;
+    part->types = a->rtypes;
 }
 
 static void describe_bcast(stage_t *stage, arguments_t *a)
@@ -72,32 +71,32 @@ static void describe_bcast(stage_t *stage, arguments_t *a)
     enum role role = role_of(a);
 
     if (role == ROOT) {
-        stage->receive.in = received(a, 1);
+        received(a, 1, &stage->receive.in);
     } else if (role == OTHER) {
-        stage->receive.out = received(a, 1);
+        received(a, 1, &stage->receive.out);
     }
 }
 
 /* The input of a reduction: the send buffer, or the receive buffer in place. */
-static void reduction_input(stage_t *stage, struct gpuring_part input)
+static void reduction_input(stage_t *stage, arguments_t *a, int n)
 {
-    *(stage->send.user == MPI_IN_PLACE ? &stage->receive.in : &stage->send.in) = input;
+    received(a, n, stage->send.user == MPI_IN_PLACE ? &stage->receive.in : &stage->send.in);
 }
 
 static void describe_reduce(stage_t *stage, arguments_t *a)
 {
     if (is_served(a)) {
-        reduction_input(stage, received(a, 1));
+        reduction_input(stage, a, 1);
     }
     if (role_of(a) == ROOT) {
-        stage->receive.out = received(a, 1);
+        received(a, 1, &stage->receive.out);
     }
 }
 
 static void describe_allreduce(stage_t *stage, arguments_t *a)
 {
-    reduction_input(stage, received(a, 1));
-    stage->receive.out = received(a, 1);
+    reduction_input(stage, a, 1);
+    received(a, 1, &stage->receive.out);
 }
 
 static void describe_exscan(stage_t *stage, arguments_t *a)
@@ -110,43 +109,45 @@ static void describe_exscan(stage_t *stage, arguments_t *a)
 
 static void describe_reduce_local(stage_t *stage, arguments_t *a)
 {
-    stage->send.in = stage->receive.in = stage->receive.out = received(a, 1);
+    received(a, 1, &stage->receive.out);
+    stage->send.in = stage->receive.in = stage->receive.out;
 }
 
 /* MPI_Reduce_scatter and MPI_Reduce_scatter_block. */
 static void describe_reduce_scatter(stage_t *stage, arguments_t *a)
 {
-    struct gpuring_part own = received(a, 1);
+    struct gpuring_part *own = &stage->receive.out;
 
-    reduction_input(stage, received(a, ompi_comm_size(a->comm)));
+    reduction_input(stage, a, ompi_comm_size(a->comm));
+    received(a, 1, own);
     if (a->rcounts) {
-        own.count = GPURING_COUNT_AT(a->rcounts, ompi_comm_rank(a->comm));
-        own.counts = 0;
+        own->count = GPURING_COUNT_AT(a->rcounts, ompi_comm_rank(a->comm));
+        own->counts = 0;
     }
-    stage->receive.out = own;
 }
 
 /* The blocks of all ranks are gathered: this rank's is its send buffer, or its block among them. */
 static void gather_input(stage_t *stage, arguments_t *a)
 {
     if (stage->send.user == MPI_IN_PLACE) {
-        stage->receive.in = gpuring_part_only(received(a, peers(a)), ompi_comm_rank(a->comm));
+        received(a, peers(a), &stage->receive.in);
+        stage->receive.in = gpuring_part_only(stage->receive.in, ompi_comm_rank(a->comm));
     } else {
-        stage->send.in = sent(a, 1);
+        sent(a, 1, &stage->send.in);
     }
 }
 
 /* Here and below: with the functions whose counts differ by rank. */
 static void describe_allgather(stage_t *stage, arguments_t *a)
 {
-    stage->receive.out = received(a, peers(a));
+    received(a, peers(a), &stage->receive.out);
     gather_input(stage, a);
 }
 
 static void describe_gather(stage_t *stage, arguments_t *a)
 {
     if (role_of(a) == ROOT) {
-        stage->receive.out = received(a, peers(a));
+        received(a, peers(a), &stage->receive.out);
     }
     if (is_served(a)) {
         gather_input(stage, a);
@@ -157,21 +158,21 @@ static void describe_gather(stage_t *stage, arguments_t *a)
 static void describe_scatter(stage_t *stage, arguments_t *a)
 {
     if (role_of(a) == ROOT) {
-        stage->send.in = sent(a, peers(a));
+        sent(a, peers(a), &stage->send.in);
     }
     if (is_served(a) && !(role_of(a) == ROOT && stage->receive.user == MPI_IN_PLACE)) {
-        stage->receive.out = received(a, 1);
+        received(a, 1, &stage->receive.out);
     }
 }
 
 /* In place, what is received replaces what was sent. */
 static void describe_alltoall(stage_t *stage, arguments_t *a)
 {
-    stage->receive.out = received(a, peers(a));
+    received(a, peers(a), &stage->receive.out);
     if (stage->send.user == MPI_IN_PLACE) {
         stage->receive.in = stage->receive.out;
     } else {
-        stage->send.in = sent(a, peers(a));
+        sent(a, peers(a), &stage->send.in);
     }
 }
 
@@ -182,8 +183,9 @@ static void neighborhood(stage_t *stage, arguments_t *a, bool to_each)
     int sources, targets;
 
     if (mca_topo_base_neighbor_count(a->comm, &sources, &targets) == OMPI_SUCCESS) {
-        stage->send.in = sent(a, to_each ? targets : 1);
-        stage->receive.in = stage->receive.out = received(a, sources);
+        sent(a, to_each ? targets : 1, &stage->send.in);
+        received(a, sources, &stage->receive.out);
+        stage->receive.in = stage->receive.out;
     }
 }
 
@@ -197,8 +199,7 @@ static void describe_neighbor_alltoall(stage_t *stage, arguments_t *a)
     neighborhood(stage, a, true);
 }
 
-void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,
-                            enum gpuring_staged what, arguments_t *arguments)
+void gpuring_stage_parts(stage_t *stage, enum gpuring_staged what, arguments_t *arguments)
 {
     static void (*const describe[GPURING_STAGED_COUNT])(stage_t *, arguments_t *) = {
         [GPURING_STAGED_bcast] = describe_bcast,
@@ -225,13 +226,23 @@ void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,
         [GPURING_STAGED_reduce_local] = describe_reduce_local,
     };
 
+    stage->send.user = arguments->sbuf;
+    stage->receive.user = arguments->rbuf;
+    stage->send.in = stage->send.out = (struct gpuring_part){.blocks = 0};
+    stage->receive.in = stage->receive.out = (struct gpuring_part){.blocks = 0};
+    describe[what](stage, arguments);
+}
+
+void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,
+                            enum gpuring_staged what, arguments_t *arguments)
+{
     *stage = (struct gpuring_stage){
         .module = module,
         .what = what,
-        .send = {.user = arguments->sbuf, .address = arguments->sbuf},
-        .receive = {.user = arguments->rbuf, .address = arguments->rbuf},
+        .send = {.address = arguments->sbuf},
+        .receive = {.address = arguments->rbuf},
     };
-    describe[what](stage, arguments);
+    gpuring_stage_parts(stage, what, arguments);
 }
 
 /* ---- Parts ---- */
@@ -288,6 +299,9 @@ bool gpuring_part_contiguous(const struct gpuring_part *part)
     while (next_touched(part, &block)) {
         if (!contiguous(&block)) {
             return false;
+        }
+        if (gpuring_part_regular(part)) {
+            break; /* so are the others */
         }
     }
     return true;

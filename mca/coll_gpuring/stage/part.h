@@ -29,6 +29,17 @@ struct gpuring_part {
     struct ompi_datatype_t *const *types;
 };
 
+/* Are all blocks alike, one behind the other? And then the bytes from one to the next. */
+static inline bool gpuring_part_regular(const struct gpuring_part *part)
+{
+    return !part->counts && !part->displs && !part->addresses && part->types == NULL;
+}
+
+static inline ptrdiff_t gpuring_part_distance(const struct gpuring_part *part)
+{
+    return (ptrdiff_t) part->count * (part->type->super.ub - part->type->super.lb);
+}
+
 /* One block of them. */
 static inline struct gpuring_part gpuring_part_only(struct gpuring_part part, int block)
 {

@@ -157,6 +157,12 @@ static size_t round_up(size_t value, size_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
+static uint32_t slots_of(const struct gpuring_fifo_config *fifo, unsigned protocol)
+{
+    return protocol == GPURING_PROTOCOL_SIMPLE || fifo->nflagged == 0 ? fifo->nslots
+                                                                      : fifo->nflagged;
+}
+
 struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, size_t tail)
 {
     struct gpuring_block block = {
@@ -164,7 +170,7 @@ struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, 
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
-        block.bytes = block.slots[p] + (size_t) fifo->nslots * fifo->slot_bytes[p];
+        block.bytes = block.slots[p] + slots_of(fifo, p) * fifo->slot_bytes[p];
     }
     block.bytes = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
     return block;
@@ -185,7 +191,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .tail = (struct gpuring_fifo_tail *) (void *) (slots_block + block->tail) + p,
             .head = (struct gpuring_fifo_head *) (void *) heads_block + p,
             .slot_bytes = fifo->slot_bytes[p],
-            .nslots = fifo->nslots,
+            .nslots = slots_of(fifo, p),
             .local = conn->remote,
             .step = step,
             .posted = step,

@@ -36,6 +36,7 @@ enum gpuring_activity {
 struct gpuring_fifo_config {
     uint32_t nslots;                             /* power of two, 2 .. GPURING_FIFO_MAX_SLOTS */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT]; /* multiple of 128; 0: protocol not offered */
+    uint32_t nflagged; /* slots with LL and LL128, inside a node; 0: nslots of them, too */
 };
 
 struct gpuring_transport_config {
