@@ -88,6 +88,9 @@ test_bench_communicators_SOURCES = test/bench/communicators.c
 test_bench_communicators_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_bench_communicators_LDADD = $(MPI_LIBS)
 EXTRA_DIST += \
+    test/bench/collectives.c \
+    test/bench/collectives.py \
+    test/bench/collectives.sh \
     test/bench/communicators.sh \
     test/bench/compare.gp \
     test/bench/compare.py \

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * collectives COLLECTIVE BEGIN END FACTOR [SECONDS]: times of a collective with any MPI, for
+ * collectives.sh. A batch of calls begins behind a barrier, after two calls that are not timed; its
+ * time is the slowest rank's. Printed for each size: bytes, lower quartile and median of the
+ * batches, in microseconds a call, and how many batches there were in SECONDS (default 0.2). The
+ * size is that of the vector; with blocks, of what a rank sends or receives in all.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCHES 20000
+
+static char *input, *output;
+static int rank, nranks;
+
+static void run_allreduce(int bytes)
+{
+    MPI_Allreduce(input, output, bytes / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void run_bcast(int bytes)
+{
+    MPI_Bcast(input, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static void run_reduce(int bytes)
+{
+    MPI_Reduce(input, output, bytes / 4, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static void run_allgather(int bytes)
+{
+    MPI_Allgather(input, bytes / nranks, MPI_BYTE, output, bytes / nranks, MPI_BYTE,
+                  MPI_COMM_WORLD);
+}
+
+static void run_reduce_scatter_block(int bytes)
+{
+    MPI_Reduce_scatter_block(input, output, bytes / nranks / 4, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void run_alltoall(int bytes)
+{
+    MPI_Alltoall(input, bytes / nranks, MPI_BYTE, output, bytes / nranks, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(int bytes);
+} collectives[] = {{"allreduce", run_allreduce},
+                   {"bcast", run_bcast},
+                   {"reduce", run_reduce},
+                   {"allgather", run_allgather},
+                   {"reduce_scatter_block", run_reduce_scatter_block},
+                   {"alltoall", run_alltoall}};
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* One batch: microseconds a call, at rank 0. */
+static double batch(void (*run)(int bytes), int bytes)
+{
+    int calls = bytes <= 8192 ? 200 : bytes <= 65536 ? 30 : bytes <= 1 << 20 ? 4 : 1;
+    double begin, own, slowest = 0;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    run(bytes);
+    run(bytes);
+    begin = MPI_Wtime();
+    for (int i = 0; i < calls; i++) {
+        run(bytes);
+    }
+    own = (MPI_Wtime() - begin) / calls * 1e6;
+    MPI_Reduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    return slowest;
+}
+
+static void measure(void (*run)(int bytes), int bytes, double seconds)
+{
+    static double times[BATCHES];
+    double begin = MPI_Wtime();
+    int count = 0, more = 1;
+
+    while (more) {
+        times[count++] = batch(run, bytes);
+        more = count < BATCHES && MPI_Wtime() - begin < seconds;
+        MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    if (rank == 0) {
+        qsort(times, (size_t) count, sizeof *times, compare);
+        printf("%d %.3f %.3f %d\n", bytes, times[count / 4], times[count / 2], count);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    void (*run)(int bytes) = NULL;
+    size_t room;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    for (size_t i = 0; argc >= 5 && i < sizeof collectives / sizeof *collectives; i++) {
+        run = strcmp(argv[1], collectives[i].name) == 0 ? collectives[i].run : run;
+    }
+    if (run == NULL) {
+        fprintf(stderr, "usage: collectives COLLECTIVE BEGIN END FACTOR [SECONDS]\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+        return 2;
+    }
+    room = (size_t) atoi(argv[3]) + 4096;
+    input = calloc(1, room);
+    output = calloc(1, room);
+    if (input == NULL || output == NULL) {
+        fprintf(stderr, "collectives: out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+        return 2;
+    }
+    memset(input, 0, room); /* pages of its own */
+    memset(output, 0, room);
+    for (int bytes = atoi(argv[2]); bytes <= atoi(argv[3]); bytes *= atoi(argv[4])) {
+        measure(run, bytes, argc > 5 ? atof(argv[5]) : 0.2);
+    }
+    free(input);
+    free(output);
+    MPI_Finalize();
+    return 0;
+}

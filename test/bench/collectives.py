@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+"""collectives.py FOLDER RANKS: what collectives.sh has measured, as Markdown. Times are medians over
+the rounds of the jobs' lower quartiles; ratios are medians over the rounds of another's time by ours,
+in the same round."""
+import collections
+import glob
+import os
+import statistics
+import sys
+
+OTHERS = ["tuned", "sm", "mpich"]
+
+
+def read(folder):
+    """{collective: {bytes: {name: {round: microseconds}}}}"""
+    times = collections.defaultdict(
+        lambda: collections.defaultdict(lambda: collections.defaultdict(dict)))
+    for path in glob.glob(os.path.join(folder, "*.txt")):
+        name, collective, number = os.path.basename(path).split(".")[:3]
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                fields = line.split()
+                times[collective][int(fields[0])][name][number] = float(fields[1])
+    return times
+
+
+def row_of(names):
+    """The cells of a size, its ratio to the best of Open MPI's, and to MPICH."""
+    ours = names["gpuring"]
+    cells = [statistics.median(ours.values())]
+    cells += [statistics.median(names[n].values()) if names.get(n) else None for n in OTHERS]
+    stock, mpich = [], []
+    for number, mine in ours.items():
+        best = [names[n][number] for n in ("tuned", "sm") if number in names.get(n, {})]
+        stock += [min(best) / mine] if best else []
+        mpich += [names["mpich"][number] / mine] if number in names.get("mpich", {}) else []
+    return cells, [statistics.median(r) if r else None for r in (stock, mpich)]
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    means = []
+    for collective, sizes in sorted(read(sys.argv[1]).items()):
+        print(f"## {collective}, {sys.argv[2]} ranks\n")
+        print("| bytes | gpuring us | tuned us | sm us | MPICH us | best of Open MPI / ours "
+              "| MPICH / ours |\n|--:|--:|--:|--:|--:|--:|--:|")
+        ratios = []
+        for size, names in sorted(sizes.items()):
+            cells, both = row_of(names)
+            text = [f"{c:.2f}" if c is not None else "" for c in cells + both]
+            print(f"| {size} | " + " | ".join(text) + " |")
+            ratios.append((size, both))
+        print()
+        for which, least in ((0, 0), (0, 4096), (1, 4096)):
+            values = [r[which] for size, r in ratios if size >= least and r[which]]
+            means.append(statistics.geometric_mean(values) if values else 0)
+        means.append(collective)
+    print("| Collective | all sizes | from 4 KiB | against MPICH, from 4 KiB |\n|---|--:|--:|--:|")
+    for i in range(0, len(means), 4):
+        print(f"| {means[i + 3]} | {means[i]:.2f} | {means[i + 1]:.2f} | {means[i + 2]:.2f} |")
+
+
+main()
