@@ -24,24 +24,29 @@
     X(scatter, ROOTED)                 \
     X(scatterv, SCATTERV)              \
     X(alltoall, EXCHANGE)              \
-    X(alltoallv, ALLTOALLV)
+    X(alltoallv, ALLTOALLV)            \
+    X(alltoallw, ALLTOALLW)
+
+/* Those that are always staged. */
+#define GPURING_NEIGHBOR_COLLECTIVES(X) \
+    X(neighbor_allgather, EXCHANGE)     \
+    X(neighbor_allgatherv, ALLGATHERV)  \
+    X(neighbor_alltoall, EXCHANGE)      \
+    X(neighbor_alltoallv, ALLTOALLV)    \
+    X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
 
 /* All: what is not served is staged. */
-#define GPURING_STAGED_COLLECTIVES(X)  \
-    X(allreduce, REDUCTION)            \
-    GPURING_SERVED_COLLECTIVES(X)      \
-    X(alltoallw, ALLTOALLW)            \
-    X(neighbor_allgather, EXCHANGE)    \
-    X(neighbor_allgatherv, ALLGATHERV) \
-    X(neighbor_alltoall, EXCHANGE)     \
-    X(neighbor_alltoallv, ALLTOALLV)   \
-    X(neighbor_alltoallw, NEIGHBOR_ALLTOALLW)
+#define GPURING_STAGED_COLLECTIVES(X) \
+    X(allreduce, REDUCTION)           \
+    GPURING_SERVED_COLLECTIVES(X)     \
+    GPURING_NEIGHBOR_COLLECTIVES(X)
 
 /* GPURING_ACT(function), which its user defines, for the three forms of a collective. */
 #define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)
 
-/* The same for every function that ours may replace. */
-#define GPURING_ALL_FUNCTIONS GPURING_STAGED_COLLECTIVES(GPURING_FORMS) GPURING_ACT(reduce_local)
+/* The same for every function that stages, and for every one that ours may replace. */
+#define GPURING_STAGE_FUNCTIONS GPURING_STAGED_COLLECTIVES(GPURING_FORMS) GPURING_ACT(reduce_local)
+#define GPURING_ALL_FUNCTIONS   GPURING_STAGE_FUNCTIONS GPURING_ACT(ibarrier)
 
 /*
  * The lists of arguments before the communicator: as declared, and by name. X(argument) is done to

@@ -162,6 +162,8 @@ mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl 
 mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/calls/allreduce.c \
     mca/coll_gpuring/calls/collective.c \
+    mca/coll_gpuring/calls/request.c \
+    mca/coll_gpuring/calls/request.h \
     mca/coll_gpuring/calls/describe.c \
     mca/coll_gpuring/calls/describe.h \
     mca/coll_gpuring/collectives.h \

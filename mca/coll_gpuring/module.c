@@ -107,9 +107,17 @@ static void offer(mca_coll_gpuring_module_t *module, bool stages)
 {
 #define GPURING_ACT(name) module->super.coll_##name = gpuring_stage_##name;
     if (stages) {
-        GPURING_ALL_FUNCTIONS
+        GPURING_STAGE_FUNCTIONS
     }
 #undef GPURING_ACT
+#define OFFER(name, list)                                  \
+    module->super.coll_i##name = mca_coll_gpuring_i##name; \
+    module->super.coll_##name##_init = mca_coll_gpuring_##name##_init;
+    if (module->serve != NULL) {
+        GPURING_NEIGHBOR_COLLECTIVES(OFFER)
+        module->super.coll_ibarrier = mca_coll_gpuring_ibarrier;
+    }
+#undef OFFER
 #define OFFER(name, list)                                  \
     module->super.coll_##name = mca_coll_gpuring_##name;   \
     module->super.coll_i##name = mca_coll_gpuring_i##name; \

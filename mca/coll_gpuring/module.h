@@ -21,6 +21,14 @@ GPURING_DECLARE(allreduce, REDUCTION)
 GPURING_SERVED_COLLECTIVES(GPURING_DECLARE)
 #undef GPURING_DECLARE
 
+/* Functions that may have to wait for others (calls/request.c). */
+#define GPURING_DECLARE(name, list)                                                  \
+    int mca_coll_gpuring_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING); \
+    int mca_coll_gpuring_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT);
+GPURING_NEIGHBOR_COLLECTIVES(GPURING_DECLARE)
+#undef GPURING_DECLARE
+int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING);
+
 /* The functions that ours replaced, with the modules that they belong to (one reference each);
  * NULL: not replaced. */
 struct gpuring_previous {

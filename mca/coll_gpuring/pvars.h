@@ -17,7 +17,7 @@
 /* Those of the algorithms and of the protocols follow in the order of their enumerations. */
 #define GPURING_PVARS(X)                                                                         \
     X(calls, "Collective operations that coll/gpuring ran")                                      \
-    X(fallbacks, "Collective calls delegated to another component, or run by the fallback")      \
+    X(fallbacks, "Collective calls delegated to another component")                              \
     X(staged, "Collective calls on GPU memory that were staged through host memory")             \
     X(staged_messages, "Point-to-point sends and receives that were staged through host memory") \
     X(bytes, "Bytes of the vectors of the operations that coll/gpuring ran")                     \

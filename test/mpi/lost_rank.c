@@ -5,6 +5,8 @@
  *
  *   lost_rank late|killed|stopped   the last rank sleeps, kills itself, or stops itself, instead of
  *                                   entering an allreduce, after some that it took part in
+ *   lost_rank vote                  the last rank sleeps before a broadcast, in which the others
+ * wait for its vote; then it makes the call, too
  *
  * The others print "ok" lines if the call returns an error within the time that the driver grants,
  * if MPI is still usable, and if other communicators that do not contain that rank still work.
@@ -53,21 +55,43 @@ static void meet(MPI_Comm comm, int others)
     }
 }
 
+/* The others have failed by the time that the last rank comes. */
+static int late_vote(MPI_Comm comm, int *data)
+{
+    int code = MPI_Bcast(data, 1000, MPI_INT, 0, comm);
+
+    harness_check(code == MPI_SUCCESS, "a broadcast");
+    if (harness_rank == harness_size - 1) {
+        sleep(5);
+    }
+    code = MPI_Bcast(data, 1000, MPI_INT, 0, comm);
+    harness_check(code != MPI_SUCCESS, "one to which a rank comes late: an error at all ranks");
+    code = MPI_Allreduce(MPI_IN_PLACE, data, 10, MPI_INT, MPI_SUM, comm);
+    harness_check(code != MPI_SUCCESS, "and any further call");
+    MPI_Comm_free(&comm);
+    harness_free(data);
+    return harness_finish();
+}
+
 int main(int argc, char **argv)
 {
-    static int data[100000];
+    int *data;
     char text[MPI_MAX_ERROR_STRING] = "";
     MPI_Comm comm, others;
     int code, class = MPI_SUCCESS, length, value = 1;
     double begin;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    data = harness_alloc(100000 * sizeof *data);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_name(comm, "the tested one");
     MPI_Comm_split(MPI_COMM_WORLD, harness_rank == harness_size - 1, 0, &others);
     for (int i = 0; i < 5; i++) {
         MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, comm);
         MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, others);
+    }
+    if (argc > 1 && strcmp(argv[1], "vote") == 0) {
+        return late_vote(comm, data);
     }
     if (harness_rank == harness_size - 1) {
         vanish(argc > 1 ? argv[1] : "late");

@@ -6,11 +6,15 @@
  * its buffers must hold afterwards, and compares all bytes of both, those beside and between the
  * data, too. What coll/gpuring serves must not be delegated, nor staged.
  *
- *   native [-f N] [-s SEED]    every N-th combination; which, and the data, by the seed
+ *   native [-f N] [-s SEED] [-m N]   every N-th combination; which, and the data, by the seed
+ *
+ * Then N groups of calls, several of which are under way at the same time, with buffers in host
+ * memory at some ranks where MPI programs may have that.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "native_expect.h"
@@ -73,13 +77,15 @@ static struct call prepare(const struct collective *what, const struct choice *c
     static const int lengths[LENGTHS] = {0, 1, 7, 1021, 70021};
     const MPI_Op ops[] = {MPI_SUM, MPI_MAX, MPI_MIN};
     size_t bytes = native_types[choice->type].packed;
+    MPI_Op op = ops[harness_draw(&random_state) % 3];
     int count = lengths[choice->length];
 
+    op = count == 1 ? MPI_SUM : op; /* MPI_MAX of one int may be Open MPI's own call */
     if (choice->length == LENGTHS - 1) {
         count = count / (int) bytes + 1;
     }
     native_describe(&native, &native_types[choice->type], count, choice->root,
-                    (enum native_blocks) choice->blocks, ops[harness_draw(&random_state) % 3]);
+                    (enum native_blocks) choice->blocks, op);
     for (int r = 0; r < harness_size; r++) {
         struct call *x = &native.calls[r];
 
@@ -139,13 +145,17 @@ static bool sensible(const struct choice *choice, const struct collective *what)
            (choice->blocks == NATIVE_EQUAL || native_has_lengths(what));
 }
 
-/* Ranks may have some buffers of these in host memory: on a GPU blocking calls find out. */
-static bool is_served(const struct collective *what, enum form form)
+/* A broadcast of an int, as Open MPI makes them itself. */
+static bool may_be_open_mpis(const struct collective *what, const struct choice *choice,
+                             enum form form)
 {
-    bool mixed =
-        ((what->flags & ROOTED) != 0 || strcmp(what->name, "alltoallv") == 0) && harness_on_gpu();
+    return form == NONBLOCKING && strcmp(what->name, "bcast") == 0 && choice->length == 1 &&
+           native_types[choice->type].packed == sizeof(int);
+}
 
-    return harness_have_component() && harness_size > 1 && (form == BLOCKING || !mixed);
+static bool is_served(void)
+{
+    return harness_have_component() && harness_size > 1;
 }
 
 static void check_form(const struct collective *what, enum form form, unsigned every)
@@ -155,7 +165,7 @@ static void check_form(const struct collective *what, enum form form, unsigned e
     long long fallbacks = harness_pvar("coll_gpuring_fallbacks"),
               staged = harness_pvar("coll_gpuring_staged"),
               calls = harness_pvar("coll_gpuring_calls");
-    int combinations = 0, empty = 0; /* empty: of no elements, which may be delegated */
+    int combinations = 0, empty = 0; /* empty: of no elements, or else such as are delegated */
     struct choice choice;
     bool good = true;
 
@@ -164,7 +174,7 @@ static void check_form(const struct collective *what, enum form form, unsigned e
             continue;
         }
         combinations++;
-        empty += choice.length == 0;
+        empty += choice.length == 0 || may_be_open_mpis(what, &choice, form);
         if (!run(what, &choice, form)) {
             printf("# rank %d: %s %s, %s, length %d, in place %d, root %d, blocks %d\n",
                    harness_rank, forms[form], what->name, native_types[choice.type].name,
@@ -176,7 +186,7 @@ static void check_form(const struct collective *what, enum form form, unsigned e
     fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
     staged = harness_pvar("coll_gpuring_staged") - staged;
     calls = harness_pvar("coll_gpuring_calls") - calls;
-    if (is_served(what, form)) {
+    if (is_served()) {
         harness_check(fallbacks <= empty && staged <= empty && (calls > 0 || combinations == empty),
                       "%s %s: %lld calls served, %lld delegated, %lld staged", forms[form],
                       what->name, calls, fallbacks, staged);
@@ -196,14 +206,214 @@ static void connect_ranks(void)
     harness_check(run(what, &first, BLOCKING), "a first call");
 }
 
+/* ---- Several calls at the same time ---- */
+
+enum { GROUP = 6 };
+static MPI_Comm group_comm = MPI_COMM_NULL; /* not connected before the first group */
+
+/* One of them. */
+static struct job {
+    struct native native;
+    const struct collective *what;
+    struct call call;
+    bool on_host; /* this rank's buffers */
+    void *send, *receive, *gpu[2], *host[2];
+} jobs[GROUP];
+
+static void job_open(struct job *job)
+{
+    size_t bytes = native_open(&job->native);
+
+    for (int i = 0; i < 2; i++) {
+        job->gpu[i] = harness_alloc(bytes);
+        job->host[i] = malloc(bytes);
+    }
+}
+
+static void job_close(struct job *job)
+{
+    native_close(&job->native);
+    for (int i = 0; i < 2; i++) {
+        harness_free(job->gpu[i]);
+        free(job->host[i]);
+    }
+}
+
+static void job_copy(const struct job *job, void *to, const void *from, bool read)
+{
+    if (job->on_host) {
+        memcpy(to, from, job->native.bytes);
+    } else if (read) {
+        harness_read(to, from, job->native.bytes);
+    } else {
+        harness_write(to, from, job->native.bytes);
+    }
+}
+
+/* The same call on all ranks, but for where its buffers are. */
+static void job_draw(struct job *job, bool blocking)
+{
+    static const int lengths[] = {1, 300, 4000};
+    uint64_t hosts;
+    int root, type, blocks, in_place, length;
+    MPI_Op op = harness_draw(&random_state) % 2 ? MPI_SUM : MPI_MAX;
+
+    do {
+        job->what = &collectives[harness_draw(&random_state) % 16];
+    } while (!native_knows(job->what));
+    root = (int) (harness_draw(&random_state) % (uint64_t) harness_size);
+    type = (int) (harness_draw(&random_state) %
+                  ((job->what->flags & REDUCES) != 0 ? 2 : NATIVE_TYPES));
+    length = lengths[harness_draw(&random_state) % 3];
+    blocks = native_has_lengths(job->what) ? (int) (harness_draw(&random_state) % NATIVE_BLOCKS)
+                                           : NATIVE_EQUAL;
+    in_place =
+        (job->what->flags & (IN_PLACE | SCATTERS)) != 0 && harness_draw(&random_state) % 3 == 0;
+    /* No rank, all ranks, or some. */
+    hosts = harness_draw(&random_state) % 3;
+    hosts = hosts == 0 ? 0 : hosts == 1 ? UINT64_MAX : harness_draw(&random_state);
+    job->on_host = harness_on_gpu() && (hosts >> harness_rank & 1) != 0;
+    if ((job->what->flags & SYMMETRIC) != 0) {
+        job->on_host = harness_on_gpu() && hosts == UINT64_MAX;
+    }
+    job->send = job->on_host ? job->host[0] : job->gpu[0];
+    job->receive = job->on_host ? job->host[1] : job->gpu[1];
+    native_describe(&job->native, &native_types[type], length, root, (enum native_blocks) blocks,
+                    op);
+    for (int r = 0; r < harness_size; r++) {
+        struct call *x = &job->native.calls[r];
+
+        x->form = blocking ? BLOCKING : NONBLOCKING;
+        x->comm = group_comm;
+        place_buffers(job->what, x, in_place, (char *) job->send + NATIVE_ORIGIN,
+                      (char *) job->receive + NATIVE_ORIGIN);
+    }
+    native_fill(&job->native, harness_draw(&random_state));
+    job->call = job->native.calls[harness_rank];
+    job_copy(job, job->send, job->native.send[harness_rank], false);
+    job_copy(job, job->receive, job->native.receive[harness_rank], false);
+}
+
+static bool job_check(struct job *job)
+{
+    bool good;
+
+    job_copy(job, seen, job->receive, true);
+    native_expect(&job->native, job->what, seen);
+    good = memcmp(seen, job->native.expected, job->native.bytes) == 0;
+    if (!good) {
+        printf("# rank %d: %s, %s, %s memory is wrong\n", harness_rank, job->what->name,
+               job->native.type->name, job->on_host ? "host" : "device");
+    }
+    return good;
+}
+
+/* Calls without buffers of the harness, which take their turn among the others. */
+static void draw_other(MPI_Request *request)
+{
+    switch (harness_draw(&random_state) % 6) {
+    case 0:
+        MPI_Ibarrier(group_comm, request);
+        break;
+    case 1: {
+        MPI_Comm copy; /* Open MPI itself makes collective calls */
+
+        MPI_Comm_dup(group_comm, &copy);
+        MPI_Comm_free(&copy);
+        break;
+    }
+    case 2:
+        MPI_Barrier(group_comm);
+        break;
+    default:
+        break;
+    }
+}
+
+/* started: a persistent call, which each rank starts somewhere else. */
+static bool run_group(MPI_Request *started)
+{
+    MPI_Request requests[2 * GROUP];
+    uint64_t begin = (harness_draw(&random_state) + 5 * (uint64_t) harness_rank) % GROUP;
+    bool good = true;
+    int n = 0;
+
+    for (int i = 0; i < GROUP; i++) {
+        struct job *job = &jobs[i];
+
+        if (*started != MPI_REQUEST_NULL && begin == (uint64_t) i) {
+            good = MPI_Start(started) == MPI_SUCCESS && good;
+        }
+        requests[n] = requests[n + 1] = MPI_REQUEST_NULL;
+        job_draw(job, harness_draw(&random_state) % 5 == 0);
+        if (harness_draw(&random_state) % 4 == (uint64_t) harness_rank) {
+            usleep(300); /* a rank that comes late */
+        }
+        good = job->what->call(&job->call) == MPI_SUCCESS && good;
+        if (job->call.form == NONBLOCKING) {
+            requests[n] = job->call.request;
+        }
+        draw_other(&requests[n + 1]);
+        n += 2;
+    }
+    good = MPI_Wait(started, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+    good = MPI_Waitall(n, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
+    for (int i = 0; i < GROUP; i++) {
+        good = job_check(&jobs[i]) && good;
+    }
+    return good;
+}
+
+static void renew(MPI_Request *started)
+{
+    if (*started != MPI_REQUEST_NULL) {
+        MPI_Request_free(started);
+    }
+    if (group_comm != MPI_COMM_NULL) {
+        MPI_Comm_free(&group_comm);
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &group_comm);
+}
+
+static void check_groups(int groups)
+{
+    MPI_Request started = MPI_REQUEST_NULL;
+    bool good = true;
+
+    for (int i = 0; i < GROUP; i++) {
+        job_open(&jobs[i]);
+    }
+    for (int i = 0; i < groups; i++) {
+        if (i % 5 == 0) {
+            renew(&started);
+        } else if (i % 5 == 2 && i % 10 > 5) {
+            HARNESS_INIT(Allreduce)
+            (MPI_IN_PLACE, send_buffer, 1000, MPI_INT, MPI_MAX, group_comm, MPI_INFO_NULL,
+             &started);
+        }
+        if (!run_group(&started)) {
+            printf("# rank %d: group %d\n", harness_rank, i);
+            good = false;
+        }
+    }
+    renew(&started);
+    MPI_Comm_free(&group_comm);
+    harness_check(good, "%d groups of calls under way at the same time", groups);
+    for (int i = 0; i < GROUP; i++) {
+        job_close(&jobs[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     unsigned every = 1;
     uint64_t seed = 1;
+    int groups = 0;
 
     for (int i = 1; i + 1 < argc; i++) {
         every = strcmp(argv[i], "-f") == 0 ? (unsigned) atoi(argv[i + 1]) : every;
         seed = strcmp(argv[i], "-s") == 0 ? strtoull(argv[i + 1], NULL, 10) : seed;
+        groups = strcmp(argv[i], "-m") == 0 ? atoi(argv[i + 1]) : groups;
     }
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     random_state = seed;
@@ -217,9 +427,11 @@ int main(int argc, char **argv)
             check_form(what, (enum form) form, every);
         }
     }
+    check_groups(groups);
     harness_free(send_buffer);
     harness_free(receive_buffer);
     free(seen);
     native_close(&native);
+    native_free_types();
     return harness_finish();
 }

@@ -37,6 +37,7 @@ struct native {
 /* Returns the bytes that a buffer needs at most. */
 size_t native_open(struct native *native);
 void native_close(struct native *native);
+void native_free_types(void);
 
 bool native_knows(const struct collective *what);
 bool native_reduces(const struct native_type *type);

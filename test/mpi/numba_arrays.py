@@ -233,8 +233,7 @@ def matched(make):
 
 SERVED_CALLS = [allreduce, allreduce_in_place, allreduce_of_doubles, iallreduce, allgather,
                 allgather_in_place, allgatherv, alltoall, reduce_scatter]
-ROOTED_CALLS = [bcast, reduce_in_place]
-STAGED_CALLS = [ibcast]
+ROOTED_CALLS = [bcast, reduce_in_place, ibcast]
 MESSAGES = [sendrecv, isend_irecv, persistent_messages, matched]
 ON_GPU = [device, stream, chained, view, managed]
 
@@ -360,14 +359,12 @@ cuda.select_device(rank % len(cuda.gpus))
 for make in ON_GPU:
     for call in SERVED_CALLS:
         run(call, make, "served")
-    for call in STAGED_CALLS:
-        run(call, make, "staged")
     for call in ROOTED_CALLS:
         run(call, make, rooted)
     for call in MESSAGES:
         run(call, make, "staged messages")
 for make in pinned, mapped:
-    for call in SERVED_CALLS + ROOTED_CALLS + STAGED_CALLS + MESSAGES:
+    for call in SERVED_CALLS + ROOTED_CALLS + MESSAGES:
         run(call, make, "left to others")
 for scene in halves, from_another_process, in_thread, registered, other_gpu:
     scene()

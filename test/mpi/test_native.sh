@@ -3,7 +3,8 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # Every collective in every form, against results that each rank computes: with the host device, and on
-# device memory of the stand-in driver (test/standin), where nothing of it may be staged.
+# device memory of the stand-in driver (test/standin), where nothing of it may be staged; and several calls
+# at the same time, with host buffers at some ranks.
 # GPURING_NATIVE_SEED repeats a run (the seed is printed), GPURING_NATIVE_EVERY=1 tries all combinations.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
@@ -11,26 +12,26 @@ seed=${GPURING_NATIVE_SEED:-$(date +%s)}
 echo "# GPURING_NATIVE_SEED=$seed repeats this run"
 export OMPI_MCA_coll_gpuring_buffer_size=16k # so that vectors have several windows
 
-native() { # RANKS EVERY TEXT
-    mpi 240 "$1" native -s "$seed" -f "${GPURING_NATIVE_EVERY:-$2}"
-    adopt_as_one "$1 ranks, $3"
+native() { # RANKS EVERY GROUPS TEXT
+    mpi 240 "$1" native -s "$seed" -f "${GPURING_NATIVE_EVERY:-$2}" -m "$3"
+    adopt_as_one "$1 ranks, $4"
 }
 
 # The test itself: with the stock components alone.
 run 240 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/native" -s "$seed" -f 23
 adopt_as_one "3 ranks without the component"
 
-native 1 11 "host device"
-native 2 5 "host device"
+native 1 11 5 "host device"
+native 2 5 20 "host device"
 export OMPI_MCA_coll_gpuring_check=plans OMPI_MCA_coll_gpuring_verbose=1
-native 3 11 "host device, check=plans"
+native 3 11 20 "host device, check=plans"
 proven() { sed -nE 's/.*\[plans-proven\] .*: (MPI_[A-Za-z_]*|[a-z]+) (by|over) .*/\1/p' "$work/out" | sort -u; }
 check "each collective's plan is proven when it is made" \
     test "$(proven | grep -c MPI_) $(proven | grep -c ring)" = "9 1"
 unset OMPI_MCA_coll_gpuring_check OMPI_MCA_coll_gpuring_verbose
-native 4 17 "host device"
-native 5 23 "host device"
-native 8 61 "host device"
+native 4 17 15 "host device"
+native 5 23 10 "host device"
+native 8 61 5 "host device"
 # The order of folding: that of the ranks, if it is asked for, else not.
 ordered() { # RANKS NODES TEXT OPTIONS...
     ranks=$1 nodes=$2 text=$3
@@ -53,9 +54,9 @@ if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
     finish
 fi
 use_gpus 2
-native 1 11 "device memory"
-native 2 5 "device memory"
-native 4 29 "device memory"
+native 1 11 5 "device memory"
+native 2 5 60 "device memory"
+native 4 29 30 "device memory"
 export OMPI_MCA_coll_gpuring_deterministic=1
 ordered 3 1 "device memory"
 finish

@@ -42,4 +42,13 @@ run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 --mca coll_gpuring_device h
     "$work/slow.sh" "$programs/matrix" -n 1,1000 -f 50 -s
 adopt_as_one "a rank that comes 3 seconds late without a timeout"
 
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "a vote that a rank comes late to"
+    finish
+fi
+use_gpus 2
+OMPI_MCA_coll_gpuring_timeout=2 mpi 60 2 lost_rank vote
+check "a late vote: the message says what is awaited" says 'MPI_Bcast, before it starts.* for rank 1 to make the call'
+check "a late vote: one report" test "$(grep -c 'WARN \[stalled\]' "$work/out")" -eq 1
+adopt "a rank that comes late to a vote"
 finish

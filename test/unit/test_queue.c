@@ -39,49 +39,37 @@ static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state s
     decide(GPURING_FORM_##form, GPURING_STATE_##state, GPURING_REASON_##reason, flags, \
            GPURING_REASON_##expected)
 
-static void blocking_calls_run_wait_or_are_delegated(void **state)
+static void calls_run_wait_or_are_delegated(void **state)
 {
     (void) state;
-    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "", NONE), GPURING_RUN);
-    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "b", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "a", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "at", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(BLOCKING, READY, NONE, "bt", TUNED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(BLOCKING, READY, MIXED, "", MIXED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(BLOCKING, UNWIRED, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(BLOCKING, UNWIRED, MEMORY, "", MEMORY), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(BLOCKING, WIRING, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(BLOCKING, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(BLOCKING, DEAD, NONE, "b", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(BLOCKING, FAILED, NONE, "", NONE), GPURING_REFUSE);
-    assert_int_equal(DECIDE(BLOCKING, FAILED, NONE, "t", TUNED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(BLOCKING, FAILED, TYPE, "", TYPE), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "b", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "a", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "at", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "bt", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, READY, MIXED, "", MIXED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, UNWIRED, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, UNWIRED, MEMORY, "", MEMORY), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, WIRING, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, DEAD, NONE, "b", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, FAILED, NONE, "", NONE), GPURING_REFUSE);
+    assert_int_equal(DECIDE(CALL, FAILED, NONE, "t", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, FAILED, TYPE, "", TYPE), GPURING_DELEGATE);
 }
 
-static void a_call_with_a_request_is_delegated_no_more(void **state)
+static void persistent_calls_are_decided_when_they_are_made(void **state)
 {
     (void) state;
-    assert_int_equal(DECIDE(NONBLOCKING, READY, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(NONBLOCKING, READY, NONE, "t", TUNED), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(NONBLOCKING, READY, OP, "", OP), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(NONBLOCKING, DEAD, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(NONBLOCKING, FAILED, NONE, "", NONE), GPURING_REFUSE);
-    assert_int_equal(DECIDE(REQUEST, READY, NONE, "", NONE), GPURING_RUN);
-    assert_int_equal(DECIDE(REQUEST, READY, NONE, "t", NONE), GPURING_RUN);
-    assert_int_equal(DECIDE(REQUEST, READY, NONE, "a", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(REQUEST, READY, MIXED, "", MIXED), GPURING_FALL_BACK);
-    assert_int_equal(DECIDE(REQUEST, DEAD, NONE, "", DEAD), GPURING_FALL_BACK);
-    assert_int_equal(DECIDE(REQUEST, FAILED, MIXED, "", MIXED), GPURING_REFUSE);
-}
-
-static void connecting_waits_for_the_wireup_alone(void **state)
-{
-    (void) state;
-    assert_int_equal(DECIDE(CONNECT, UNWIRED, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CONNECT, WIRING, NONE, "", NONE), GPURING_WAIT);
-    assert_int_equal(DECIDE(CONNECT, READY, NONE, "t", NONE), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CONNECT, DEAD, NONE, "", NONE), GPURING_DELEGATE);
-    assert_int_equal(DECIDE(CONNECT, FAILED, NONE, "", NONE), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(MAKE, UNWIRED, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(MAKE, WIRING, NONE, "", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(MAKE, READY, NONE, "a", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(MAKE, READY, NONE, "t", TUNED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(MAKE, READY, NONE, "", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(MAKE, DEAD, NONE, "", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(MAKE, FAILED, NONE, "", NONE), GPURING_REFUSE);
+    assert_int_equal(DECIDE(STARTED, READY, NONE, "t", NONE), GPURING_RUN);
+    assert_int_equal(DECIDE(STARTED, FAILED, NONE, "", NONE), GPURING_REFUSE);
 }
 
 /* ---- The queue ---- */
@@ -145,6 +133,45 @@ static void items_end_in_the_order_of_the_calls(void **state)
     gpuring_queue_complete(&finished);
     assert_int_equal(completed, 3);
     assert_int_equal(queue->finished, 3);
+}
+
+/* ---- Calls that a vote may delegate ---- */
+
+static int delegated, refuses;
+
+static int delegate_item(struct gpuring_item *item)
+{
+    assert_false(gpuring_list_linked(&item->node));
+    delegated++;
+    return refuses;
+}
+
+static void undecided_calls_are_delegated_in_their_turn(void **state)
+{
+    struct gpuring_queue *queue = &queues[0];
+    struct gpuring_list finished;
+
+    (void) state;
+    delegated = refuses = 0;
+    gpuring_list_init(&finished);
+    for (int i = 0; i < 4; i++) {
+        items[0][i].complete = count;
+        items[0][i].delegate = delegate_item;
+        gpuring_queue_add(queue, &items[0][i]);
+    }
+    gpuring_queue_delegate(queue, &finished);
+    assert_true(gpuring_list_empty(&finished)); /* it completes elsewhere */
+    gpuring_queue_decide(queue, &items[0][1]);
+    assert_true(gpuring_queue_undecided(queue));
+    gpuring_queue_finish(queue, 0, &finished);
+    refuses = -1;
+    gpuring_queue_delegate(queue, &finished);
+    gpuring_queue_finish(queue, -2, &finished); /* refused */
+    assert_false(gpuring_queue_undecided(queue));
+    assert_true(gpuring_queue_empty(queue));
+    gpuring_queue_complete(&finished);
+    assert_int_equal(completed, 3);
+    assert_int_equal(delegated, 2);
 }
 
 /* ---- The order of persistent calls ---- */
@@ -240,6 +267,30 @@ static void nothing_in_common_waits_for_the_next_gathering(void **state)
     finish_everywhere(2);
 }
 
+/* Rank 1 has host buffers in a call of which the others await the votes: it has no such item. */
+static void what_a_vote_may_delegate_is_not_reported(void **state)
+{
+    struct gpuring_list finished;
+
+    (void) state;
+    gpuring_list_init(&finished);
+    make_everywhere(1);
+    for (int r = 0; r < RANKS; r++) {
+        if (r != 1) {
+            start(r, 0)->call.vote = 1;
+        }
+        start(r, 1);
+    }
+    gather();
+    finish_everywhere(1);
+    for (int r = 0; r < RANKS; r++) {
+        if (r != 1) {
+            assert_false(gpuring_persistent_ordered(&queues[r]));
+            gpuring_queue_finish(&queues[r], 0, &finished); /* is delegated */
+        }
+    }
+}
+
 /* More than there is room for: the next gathering has more. */
 static void many_calls_need_a_second_gathering(void **state)
 {
@@ -300,15 +351,18 @@ static void a_failure_puts_all_in_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocking_calls_run_wait_or_are_delegated),
-        cmocka_unit_test(a_call_with_a_request_is_delegated_no_more),
-        cmocka_unit_test(connecting_waits_for_the_wireup_alone),
+        cmocka_unit_test(calls_run_wait_or_are_delegated),
+        cmocka_unit_test(persistent_calls_are_decided_when_they_are_made),
         cmocka_unit_test_setup_teardown(items_end_in_the_order_of_the_calls, queues_setup,
                                         queues_teardown),
         cmocka_unit_test_setup_teardown(persistent_calls_run_when_all_ranks_have_started_them,
                                         queues_setup, queues_teardown),
         cmocka_unit_test_setup_teardown(nothing_in_common_waits_for_the_next_gathering,
                                         queues_setup, queues_teardown),
+        cmocka_unit_test_setup_teardown(undecided_calls_are_delegated_in_their_turn, queues_setup,
+                                        queues_teardown),
+        cmocka_unit_test_setup_teardown(what_a_vote_may_delegate_is_not_reported, queues_setup,
+                                        queues_teardown),
         cmocka_unit_test_setup_teardown(many_calls_need_a_second_gathering, queues_setup,
                                         queues_teardown),
         cmocka_unit_test_setup_teardown(gatherings_end_when_all_are_freed, queues_setup,

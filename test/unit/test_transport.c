@@ -208,6 +208,90 @@ static void ring_of_processes(void **state)
     }
 }
 
+/* ---- Votes ---- */
+
+static enum gpuring_vote result_of(const struct rank *self, uint64_t number, enum gpuring_vote own)
+{
+    int missing = -1;
+    enum gpuring_vote result = gpuring_transport_voted(self->transport, number, own, &missing);
+
+    REQUIRE(result != GPURING_VOTE_UNKNOWN || missing >= 0);
+    return result;
+}
+
+static enum gpuring_vote vote(const struct rank *self, uint64_t number, enum gpuring_vote own)
+{
+    return gpuring_transport_vote(self->transport, number, own);
+}
+
+#define SLOW 0 /* asks for no result but at the end */
+#define HOST 1 /* has host buffers from the second call on */
+#define MOST 500
+
+/*
+ * All vote in call 1, of which rank SLOW does not ask for the result. Rank 2 runs ahead of it, for
+ * rank HOST has host buffers in all further calls; its vote in the first must stay until SLOW
+ * comes.
+ */
+static void votes_body(int rank, int nranks, struct exchange *exchange)
+{
+    enum gpuring_vote given = GPURING_VOTE_GPU;
+    struct rank self;
+
+    rank_create(&self, rank, nranks);
+    REQUIRE(rank_connect(&self, rank, exchange) == GPURING_OK);
+    REQUIRE(gpuring_transport_votes(self.transport));
+    if (rank != HOST) {
+        REQUIRE(vote(&self, 1, GPURING_VOTE_GPU) == GPURING_VOTE_GPU);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    if (rank != HOST) {
+        REQUIRE(result_of(&self, 1, GPURING_VOTE_GPU) == GPURING_VOTE_UNKNOWN);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    if (rank == HOST) {
+        REQUIRE(vote(&self, 1, GPURING_VOTE_NONE) == GPURING_VOTE_NONE);
+        REQUIRE(result_of(&self, 1, GPURING_VOTE_NONE) == GPURING_VOTE_GPU);
+        for (uint64_t i = 2; i <= MOST; i++) {
+            REQUIRE(vote(&self, i, GPURING_VOTE_HOST) == GPURING_VOTE_HOST);
+        }
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    if (rank == 2) {
+        REQUIRE(result_of(&self, 1, GPURING_VOTE_GPU) == GPURING_VOTE_GPU);
+        for (uint64_t i = 2; i <= MOST; i++) {
+            given = vote(&self, i, i % 2 ? GPURING_VOTE_GPU : GPURING_VOTE_NONE);
+            REQUIRE(given == GPURING_VOTE_HOST || result_of(&self, i, given) == GPURING_VOTE_HOST);
+        }
+        REQUIRE(vote(&self, MOST + 1, GPURING_VOTE_HOST) == GPURING_VOTE_HOST);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    if (rank == SLOW) {
+        REQUIRE(result_of(&self, 1, GPURING_VOTE_GPU) == GPURING_VOTE_GPU);
+        for (uint64_t i = 2; i <= MOST + 1; i++) {
+            REQUIRE(vote(&self, i, GPURING_VOTE_HOST) == GPURING_VOTE_HOST);
+        }
+    }
+    if (rank == HOST) {
+        REQUIRE(vote(&self, MOST + 1, GPURING_VOTE_HOST) == GPURING_VOTE_HOST);
+    }
+    pthread_barrier_wait(&exchange->barrier);
+    /* Nobody is behind: there is room again. */
+    for (uint64_t i = MOST + 2; i <= 2 * MOST; i++) {
+        REQUIRE(vote(&self, i, GPURING_VOTE_NONE) == GPURING_VOTE_NONE);
+        pthread_barrier_wait(&exchange->barrier);
+        REQUIRE(result_of(&self, i, GPURING_VOTE_NONE) == GPURING_VOTE_HOST); /* no data at all */
+        pthread_barrier_wait(&exchange->barrier);
+    }
+    rank_destroy(&self);
+}
+
+static void votes_stay_until_all_know_the_result(void **state)
+{
+    (void) state;
+    in_ranks(3, votes_body);
+}
+
 /* Rank 1 announces garbage: rank 0 must refuse it, not crash. */
 static void garbage_body(int rank, int nranks, struct exchange *exchange)
 {
@@ -320,6 +404,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_of_processes),
+        cmocka_unit_test(votes_stay_until_all_know_the_result),
         cmocka_unit_test(garbage_in_a_letter_is_refused),
         cmocka_unit_test(dead_peer_is_noticed),
     };

@@ -4,10 +4,15 @@
  * MPI_Allreduce, MPI_Iallreduce and MPI_Allreduce_init (MPIX_ in Open MPI 4.1): describe the call,
  * decide what becomes of it, and run it, queue it, or delegate it.
  */
+#include "mca/coll_gpuring/calls/request.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
 #include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/status.h"
+
+/* Of a call of any form. */
+#define FIELD(argument) .argument = argument
+#define ARGUMENTS       ((struct gpuring_arguments){GPURING_NAMES_REDUCTION(FIELD), .comm = comm})
 
 /* Is it known that no buffer of a delegated call is on a GPU, so that nobody needs to look? */
 static bool on_host(enum gpuring_reason reason, const struct gpuring_call *call)
@@ -46,80 +51,39 @@ int mca_coll_gpuring_allreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_BLOCKING
 int mca_coll_gpuring_iallreduce(GPURING_ARGUMENTS_REDUCTION, GPURING_END_NONBLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    enum gpuring_reason reason = GPURING_REASON_NO_DRIVER;
-    struct gpuring_circumstances known;
-    struct gpuring_call call;
+    struct gpuring_call call = {.memory = NULL};
+    enum gpuring_reason reason;
 
     /* Such a call has no place in the order of calls: it is not counted, and delegated to the
      * previous component, for which non-blocking calls are apart from blocking ones. */
     if (OPAL_UNLIKELY(gpuring_compat_internal(rcount, rtype, op))) {
-        return gpuring_stage_iallreduce(GPURING_VALUES_REDUCTION, comm, request, module);
+        return gpuring_request_waits(self)
+                   ? gpuring_request_behind(self, GPURING_STAGED_allreduce, &ARGUMENTS, request)
+                   : gpuring_stage_iallreduce(GPURING_VALUES_REDUCTION, comm, request, module);
     }
     self->calls++;
-    if (gpuring_eligible_any()) {
-        reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
-        gpuring_buffer_mismatch_note(self, reason, &call);
+    if (!gpuring_eligible_any()) {
+        gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);
+        return GPURING_CALL_PREVIOUS(self, iallreduce, GPURING_VALUES_REDUCTION, comm, request);
     }
-    if (reason == GPURING_REASON_NONE) {
-        known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
-        switch (gpuring_decide(&known, &reason)) {
-        case GPURING_DELEGATE:
-            break;
-        case GPURING_REFUSE:
-            return gpuring_compat_error(self->failure);
-        default:
-            return gpuring_serve_request(self, &call, false, request);
-        }
-    }
-    gpuring_serve_delegated(self, reason);
-    gpuring_serve_order_lost(self, reason, "MPI_Iallreduce");
-    return on_host(reason, &call)
-               ? GPURING_CALL_PREVIOUS(self, iallreduce, GPURING_VALUES_REDUCTION, comm, request)
-               : gpuring_stage_iallreduce(GPURING_VALUES_REDUCTION, comm, request, module);
-}
-
-/* Are calls of some size delegated? Equal on all ranks, or the wire-up finds out. */
-static bool delegates_sizes(void)
-{
-    return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS ||
-           gpuring_tuning_names(&gpuring_process.tuning, GPURING_COLLECTIVE_ALLREDUCE,
-                                GPURING_PARAM_ALGORITHM_PREVIOUS);
-}
-
-/* The _init of a persistent call may wait, so that the ranks know whether they delegate its size.
- * What fails then is returned by the calls. */
-static void connect_if_tuned(mca_coll_gpuring_module_t *self, const struct gpuring_call *call)
-{
-    enum gpuring_reason reason;
-
-    if (!call->agree && !self->serve->all_ready && delegates_sizes()) {
-        (void) gpuring_progress_call(self, call, GPURING_FORM_CONNECT, &reason);
-        self->serve->all_ready = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE) != NULL;
-    }
+    reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
+    gpuring_buffer_mismatch_note(self, reason, &call);
+    return gpuring_request_call(self, GPURING_STAGED_allreduce, GPURING_NONBLOCKING, &ARGUMENTS,
+                                &call, reason, NULL, request);
 }
 
 int mca_coll_gpuring_allreduce_init(GPURING_ARGUMENTS_REDUCTION, GPURING_END_PERSISTENT)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-    enum gpuring_reason reason = GPURING_REASON_NO_DRIVER;
-    struct gpuring_circumstances known;
-    struct gpuring_call call;
+    struct gpuring_call call = {.memory = NULL};
+    enum gpuring_reason reason;
 
-    if (gpuring_eligible_any()) {
-        reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
+    if (!gpuring_eligible_any()) {
+        gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);
+        return GPURING_CALL_PREVIOUS(self, allreduce_init, GPURING_VALUES_REDUCTION, comm, info,
+                                     request);
     }
-    if (reason == GPURING_REASON_NONE) {
-        connect_if_tuned(self, &call);
-        known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
-        if (gpuring_decide(&known, &reason) != GPURING_DELEGATE) {
-            return gpuring_serve_request(self, &call, true, request);
-        }
-    }
-    gpuring_serve_delegated(self, reason);
-    gpuring_serve_order_lost(self, reason, "MPI_Allreduce_init");
-    return reason == GPURING_REASON_NO_DRIVER
-               ? GPURING_CALL_PREVIOUS(self, allreduce_init, GPURING_VALUES_REDUCTION, comm, info,
-                                       request)
-               : gpuring_stage_allreduce_init(GPURING_VALUES_REDUCTION, comm, info, request,
-                                              module);
+    reason = gpuring_eligible_reduction(GPURING_VALUES_REDUCTION, &call);
+    return gpuring_request_call(self, GPURING_STAGED_allreduce, GPURING_PERSISTENT, &ARGUMENTS,
+                                &call, reason, info, request);
 }

@@ -3,11 +3,8 @@
 /*
  * The collectives that this component serves, beside allreduce (allreduce.c), in all forms:
  * describe the call, decide what becomes of it, and run it, queue it, or delegate it.
- *
- * A blocking call may find out whether it can be served while it waits. A non-blocking or
- * persistent one cannot: it is served once it is known that all ranks can, which is after a
- * blocking call on the communicator, and only if no rank can have its buffers elsewhere.
  */
+#include "mca/coll_gpuring/calls/request.h"
 #include "mca/coll_gpuring/calls/describe.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/stage/stage.h"
@@ -24,56 +21,55 @@ static bool decides_by_vote(enum gpuring_staged what)
 
 /* An eligible call in which ranks may have their buffers where they like: NONE, or why it is to be
  * delegated. The ranks vote in all calls in which all of them can. */
-static enum gpuring_reason vote(module_t *self, const struct gpuring_call *call,
-                                enum gpuring_reason reason, int *status)
+static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
+                                enum gpuring_reason reason)
 {
-    bool votes =
-        gpuring_vote_possible(self) && call->count != 0 && gpuring_type_info(call->type)->device;
-
     if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
         return reason;
     }
-    if (votes && gpuring_select_delegates(&self->engine->choice_config, call->collective,
-                                          gpuring_call_bytes(call))) {
+    if (call->count == 0 || !gpuring_type_info(call->type)->device ||
+        !gpuring_vote_possible(self)) {
+        return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
+    }
+    if (gpuring_select_delegates(&self->engine->choice_config, call->collective,
+                                 gpuring_call_bytes(call))) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
-    if (votes) {
-        return gpuring_vote_call(self, call, status);
-    }
-    return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
+    return gpuring_vote_cast(self, call);
 }
 
-/* Whatever other component serves a reduction folds in an order of its own. */
-static void note_order(const module_t *self, enum gpuring_staged what, enum gpuring_reason reason)
+/* What is known when a call is made: NONE, or why it is delegated. It is counted, unless that is
+ * done when it runs. */
+static enum gpuring_reason describe(module_t *self, enum gpuring_staged what, bool counts,
+                                    const struct gpuring_arguments *a, struct gpuring_call *call,
+                                    int *status)
 {
-    if (gpuring_served_of(what)->reduces) {
-        gpuring_serve_order_lost(self, reason, gpuring_served_of(what)->name);
+    enum gpuring_reason reason = gpuring_call_describe(self, what, a, call, status);
+
+    if (decides_by_vote(what)) {
+        return *status == GPURING_OK ? vote(self, call, reason) : reason;
     }
+    if (counts) {
+        gpuring_buffer_mismatch_note(self, reason, call);
+    }
+    return reason;
 }
 
 static int delegate(module_t *self, enum gpuring_staged what, enum gpuring_reason reason,
                     struct gpuring_arguments *a)
 {
-    bool on_host = gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
-                   reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER;
-
-    gpuring_serve_delegated(self, reason);
-    note_order(self, what, reason);
-    return on_host ? gpuring_stage_call_previous(self, what, GPURING_BLOCKING, a, NULL, NULL)
-                   : gpuring_stage_blocking(self, what, a);
+    gpuring_request_delegated(self, what, reason);
+    return gpuring_request_on_host(reason)
+               ? gpuring_stage_call_previous(self, what, GPURING_BLOCKING, a, NULL, NULL)
+               : gpuring_stage_blocking(self, what, a);
 }
 
 static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arguments *a)
 {
     struct gpuring_call call;
     int status, delegated;
-    enum gpuring_reason reason = gpuring_call_describe(self, what, a, &call, &status);
+    enum gpuring_reason reason = describe(self, what, true, a, &call, &status);
 
-    if (decides_by_vote(what)) {
-        reason = status == GPURING_OK ? vote(self, &call, reason, &status) : reason;
-    } else {
-        gpuring_buffer_mismatch_note(self, reason, &call);
-    }
     if (reason == GPURING_REASON_NONE && status == GPURING_OK) {
         status = gpuring_serve_blocking(self, &call, &reason);
     }
@@ -85,14 +81,7 @@ static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arg
     return status == GPURING_OK ? delegated : gpuring_compat_error(status);
 }
 
-/* Is it known that all ranks can serve calls of a collective that have a request? */
-static bool serves_requests(const module_t *self, enum gpuring_staged what)
-{
-    return self->serve->all_ready && !decides_by_vote(what) &&
-           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
-}
-
-/* May it be Open MPI's own, which have no place in the order of calls? These are not counted. */
+/* May it be Open MPI's own, which have no place in the order of calls? */
 static bool is_internal(enum gpuring_staged what, const struct gpuring_arguments *a)
 {
     return what == GPURING_STAGED_bcast    ? gpuring_compat_internal_bcast(a->rcount, a->rtype)
@@ -105,43 +94,23 @@ static int request_call(module_t *self, enum gpuring_staged what, enum gpuring_s
                         struct gpuring_arguments *a, struct ompi_info_t *info,
                         ompi_request_t **request)
 {
-    bool persistent = form == GPURING_PERSISTENT, internal = !persistent && is_internal(what, a);
-    enum gpuring_reason reason = GPURING_REASON_EARLY;
-    struct gpuring_call call = {.memory = NULL};
-    struct gpuring_circumstances known;
-    int status = GPURING_OK;
+    struct gpuring_call call;
+    enum gpuring_reason reason;
+    int status;
 
-    self->calls += !persistent && !internal;
-    if (!internal && serves_requests(self, what)) {
-        reason = gpuring_call_describe(self, what, a, &call, &status);
-        if (!persistent) {
-            gpuring_buffer_mismatch_note(self, reason, &call);
-        }
+    /* These are not counted. */
+    if (form == GPURING_NONBLOCKING && is_internal(what, a)) {
+        return gpuring_request_waits(self)
+                   ? gpuring_request_behind(self, what, a, request)
+                   : gpuring_stage_request(self, what, form, a, info, request);
     }
+    self->calls += form == GPURING_NONBLOCKING;
+    reason = describe(self, what, form == GPURING_NONBLOCKING, a, &call, &status);
     if (status != GPURING_OK) {
+        gpuring_call_release(&call);
         return gpuring_compat_error(status);
     }
-    if (reason == GPURING_REASON_NONE) {
-        known = gpuring_serve_look(self, &call, GPURING_FORM_NONBLOCKING);
-        switch (gpuring_decide(&known, &reason)) {
-        case GPURING_DELEGATE:
-            break;
-        case GPURING_REFUSE:
-            gpuring_call_release(&call);
-            return gpuring_compat_error(self->failure);
-        default:
-            return gpuring_serve_request(self, &call, persistent, request);
-        }
-    }
-    gpuring_call_release(&call);
-    if (!internal) {
-        gpuring_serve_delegated(self, reason);
-        note_order(self, what, reason);
-    }
-    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
-                   reason == GPURING_REASON_MEMORY
-               ? gpuring_stage_call_previous(self, what, form, a, info, request)
-               : gpuring_stage_request(self, what, form, a, info, request);
+    return gpuring_request_call(self, what, form, a, &call, reason, info, request);
 }
 
 /* The entries. What no GPU can have a part in goes to the previous module at once. */

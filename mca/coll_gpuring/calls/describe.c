@@ -33,6 +33,7 @@ const struct gpuring_served *gpuring_served_of(enum gpuring_staged what)
         ROW(reduce_scatter, REDUCE_SCATTER, "MPI_Reduce_scatter", true, false, COUNTS),
         ROW(alltoall, ALLTOALL, "MPI_Alltoall", false, false, EVEN),
         ROW(alltoallv, ALLTOALL, "MPI_Alltoallv", false, true, UNKNOWN),
+        ROW(alltoallw, ALLTOALL, "MPI_Alltoallw", false, true, UNKNOWN),
         ROW(gather, GATHER, "MPI_Gather", false, true, EVEN),
         ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN),
         ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN),

@@ -16,36 +16,26 @@ const char *gpuring_reason_text(enum gpuring_reason reason)
 enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
                                      enum gpuring_reason *reason)
 {
-    bool requested = known->form == GPURING_FORM_REQUEST;
-
-    if (known->form == GPURING_FORM_CONNECT) {
-        return known->state == GPURING_STATE_UNWIRED || known->state == GPURING_STATE_WIRING
-                   ? GPURING_WAIT
-                   : GPURING_DELEGATE;
-    }
-    if (known->reason != GPURING_REASON_NONE &&
-        !(requested && known->state == GPURING_STATE_FAILED)) {
+    if (known->reason != GPURING_REASON_NONE) {
         *reason = known->reason;
-        return requested ? GPURING_FALL_BACK : GPURING_DELEGATE;
+        return GPURING_DELEGATE;
     }
     /* Also if the module has failed since: ranks that do not know that delegate, too. */
-    if (known->tuned && !known->must_agree && !requested) {
+    if (known->tuned && !known->must_agree && known->form != GPURING_FORM_STARTED) {
         *reason = GPURING_REASON_TUNED;
         return GPURING_DELEGATE;
     }
     switch (known->state) {
     case GPURING_STATE_READY:
-        return known->busy || known->must_agree || known->form == GPURING_FORM_NONBLOCKING
-                   ? GPURING_WAIT
-                   : GPURING_RUN;
+        return known->busy || known->must_agree ? GPURING_WAIT : GPURING_RUN;
     case GPURING_STATE_DEAD:
         /* Other ranks may not have known it yet when they made the call: then it is queued there,
-         * and has to be here if it is a non-blocking one, or needs its turn. */
-        if (known->form == GPURING_FORM_NONBLOCKING || known->busy) {
+         * and has to be here if it needs its turn. */
+        if (known->busy) {
             return GPURING_WAIT;
         }
         *reason = GPURING_REASON_DEAD;
-        return requested ? GPURING_FALL_BACK : GPURING_DELEGATE;
+        return GPURING_DELEGATE;
     case GPURING_STATE_FAILED:
         return GPURING_REFUSE;
     default:

@@ -6,9 +6,9 @@
  *
  * All ranks must decide alike on each call. They do, because the answer depends on what MPI makes
  * equal on all ranks (type, operation, count), on where the buffers are (coll_gpuring_agree), and
- * on what the ranks learn together: the end of the wire-up, or an agreement. A blocking call can
- * wait for these, in the queue. A non-blocking one cannot: once it has a request it can no longer
- * be delegated (oob/oob.h), and is run by serve/fallback_allreduce.c where the engine cannot.
+ * on what the ranks learn together: the end of the wire-up, an agreement, or a vote. Calls wait for
+ * these in the queue, and may be delegated from there, non-blocking ones, too. A persistent call
+ * waits when it is made, so that it can be started.
  */
 #ifndef GPURING_SERVE_DECIDE_H
 #define GPURING_SERVE_DECIDE_H
@@ -18,26 +18,23 @@
 #include "mca/coll_gpuring/module_state.h"
 
 /* Why a call is not served: X(NAME, code and text for the log). */
-#define GPURING_REASONS(X)                                                                        \
-    X(NONE, "[served] served")                                                                    \
-    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")                \
-    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "         \
-          "datatype")                                                                             \
-    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "      \
-              "host")                                                                             \
-    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "      \
-                 "host memory")                                                                   \
-    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                               \
-    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype")  \
-    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")               \
-    X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                   \
-             "coll_gpuring_algorithm, or because they pass too many ranks")                       \
-    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and the ranks cannot "   \
-               "see all others' (on one node they can, after the first call without a root); "    \
-               "coll_gpuring_agree=always lets them agree by messages")                           \
-    X(EARLY, "[early] non-blocking and persistent calls are served after a blocking one was, on " \
-             "the same communicator; where each rank may have its buffer on a GPU or not, and "   \
-             "with coll_gpuring_agree=always, they are not")
+#define GPURING_REASONS(X)                                                                       \
+    X(NONE, "[served] served")                                                                   \
+    X(TYPE, "[datatype] the datatype is not a predefined one that can be reduced")               \
+    X(OP, "[operation] the operation is user-defined, or MPI does not define it for the "        \
+          "datatype")                                                                            \
+    X(MEMORY, "[host-memory] the buffers are in host memory and coll_gpuring_device is not "     \
+              "host")                                                                            \
+    X(NO_DRIVER, "[no-driver] no CUDA driver is loaded in this process: the buffers are in "     \
+                 "host memory")                                                                  \
+    X(MIXED, "[mixed-memory] not all ranks have a buffer on a GPU")                              \
+    X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype") \
+    X(DEAD, "[not-connected] the ranks of the communicator could not be connected")              \
+    X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                  \
+             "coll_gpuring_algorithm, or because they pass too many ranks")                      \
+    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and the ranks cannot "  \
+               "see all others' (on one node they can, after the first call without a root); "   \
+               "coll_gpuring_agree=always lets them agree by messages")
 
 enum gpuring_reason {
 #define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,
@@ -49,18 +46,16 @@ enum gpuring_reason {
 const char *gpuring_reason_text(enum gpuring_reason reason);
 
 enum gpuring_form {
-    GPURING_FORM_BLOCKING,
-    GPURING_FORM_NONBLOCKING, /* or the _init of a persistent call: it has no request yet */
-    GPURING_FORM_REQUEST,     /* it has one */
-    GPURING_FORM_CONNECT,     /* no call: waits until the module is wired up */
+    GPURING_FORM_CALL,   /* blocking or not */
+    GPURING_FORM_MAKE,   /* of a persistent call, which is to run later */
+    GPURING_FORM_STARTED /* persistent call: it is delegated no more */
 };
 
 enum gpuring_decision {
-    GPURING_RUN,       /* now, by the engine */
-    GPURING_WAIT,      /* in the queue: for calls before it, an agreement, or the wire-up */
-    GPURING_DELEGATE,  /* the previous module runs it; staged if a buffer is on a GPU */
-    GPURING_FALL_BACK, /* this module runs it, without the engine */
-    GPURING_REFUSE,    /* the module has failed: the call returns that error */
+    GPURING_RUN,      /* now, by the engine */
+    GPURING_WAIT,     /* in the queue: for calls before it, an agreement, or the wire-up */
+    GPURING_DELEGATE, /* the previous module runs it; staged if a buffer is on a GPU */
+    GPURING_REFUSE,   /* the module has failed: the call returns that error */
 };
 
 /* What is known of a call. */
@@ -73,7 +68,7 @@ struct gpuring_circumstances {
     bool busy;                  /* other calls come before it, or it is to be checked */
 };
 
-/* *reason: why it is delegated, or falls back; unchanged else. */
+/* *reason: why it is delegated; unchanged else. RUN of one that is made: it can be started. */
 enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
                                      enum gpuring_reason *reason);
 

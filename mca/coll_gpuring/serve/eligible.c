@@ -268,7 +268,7 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
     call->out = call->in;
     call->out.sample = rbuf;
     call->memory = NULL;
-    call->number = 0;
+    call->number = call->vote = 0;
     /* Buffers of no elements may lie anywhere, and elsewhere on each rank. */
     if (count == 0 && !on_hosts()) {
         return GPURING_REASON_MEMORY;

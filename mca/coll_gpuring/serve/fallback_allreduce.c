@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The fallback of an allreduce: gather a piece of all ranks' vectors, fold it with
- * plain loops in the order of ranks, piece by piece. For calls that no engine can run any more
- * (oob/oob.h says why they cannot go to the previous module), and to compare with
- * (coll_gpuring_check=data).
+ * An allreduce by messages, to compare with (coll_gpuring_check=data): gather a piece of all ranks'
+ * vectors, fold it with plain loops in the order of ranks, piece by piece.
  */
 #include "mca/coll_gpuring/serve/serve.h"
 

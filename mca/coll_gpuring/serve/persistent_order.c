@@ -61,7 +61,7 @@ static void name_call(const struct gpuring_queue *queue, uint32_t *words, uint32
 
 void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *words)
 {
-    const struct gpuring_item *item;
+    const struct gpuring_item *item, *next = gpuring_queue_next(queue);
 
     words[MADE] = queue->made;
     words[LIVE] = queue->live;
@@ -70,7 +70,7 @@ void gpuring_persistent_report(const struct gpuring_queue *queue, uint32_t *word
     {
         name_call(queue, words, item->persistent);
     }
-    if (gpuring_queue_next(queue) != NULL) {
+    if (next != NULL && next->call.vote == 0) {
         name_call(queue, words, 0);
     }
     if (words[COUNT] <= queue->room) {

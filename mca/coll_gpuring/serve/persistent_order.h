@@ -14,6 +14,8 @@
  * gather again. The order of any one rank would not do: another may wait for its second call before
  * it starts its first.
  *
+ * A call whose vote has no result yet is in no report: some ranks may delegate it.
+ *
  * The price is a gathering before a call, or before several that were started together. All calls
  * pay it between the making of the first persistent one and the first gathering that finds all of
  * them freed.

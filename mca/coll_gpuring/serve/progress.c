@@ -60,10 +60,12 @@ static int order_progress(mca_coll_gpuring_module_t *module)
 static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
                                     struct gpuring_item *item)
 {
-    struct gpuring_circumstances known = gpuring_serve_look(module, &item->call, item->form);
+    struct gpuring_circumstances known = gpuring_serve_look(module, &item->call);
 
+    known.form = item->form;
     known.reason = item->reason;
-    known.must_agree = item->call.agree && item->phase < GPURING_PHASE_AGREED;
+    known.must_agree =
+        item->call.vote != 0 || (item->call.agree && item->phase < GPURING_PHASE_AGREED);
     known.busy = false;
     return gpuring_decide(&known, &item->reason);
 }
@@ -83,7 +85,11 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 
     if (item->phase < GPURING_PHASE_AGREEING) {
         gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob, gpuring_call_on_gpu(&item->call) ? ON_GPU : NOT_ON_GPU, 0);
+        gpuring_oob_agree(oob,
+                          gpuring_call_on_gpu(&item->call)                        ? ON_GPU
+                          : item->call.in.bytes == 0 && item->call.out.bytes == 0 ? 0
+                                                                                  : NOT_ON_GPU,
+                          0);
     }
     status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
@@ -97,10 +103,10 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     }
     seen = oob->words[0];
     item->reason = seen == ON_GPU       ? GPURING_REASON_NONE
-                   : seen == NOT_ON_GPU ? GPURING_REASON_MEMORY
+                   : seen <= NOT_ON_GPU ? GPURING_REASON_MEMORY
                                         : GPURING_REASON_MIXED;
     gpuring_trace("agreed: %s ranks have a buffer on a GPU", seen == ON_GPU       ? "all"
-                                                             : seen == NOT_ON_GPU ? "no"
+                                                             : seen <= NOT_ON_GPU ? "no"
                                                                                   : "some");
     return GPURING_OK;
 }
@@ -108,6 +114,9 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 /* What an item waits for when no call is before it. */
 static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
+    if (item->call.vote != 0) {
+        return GPURING_AGAIN;
+    }
     if (item->call.agree && item->phase < GPURING_PHASE_AGREED) {
         return agree_progress(module, item);
     }
@@ -117,24 +126,30 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
     return gpuring_wireup_progress(module);
 }
 
-static int fall_back(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+/* Has the next item its turn? That of calls which are served is the same on all ranks; what a vote
+ * delegates comes before, for ranks with host buffers have no such item. */
+static int turn_progress(mca_coll_gpuring_module_t *module)
 {
-    struct gpuring_fallback_allreduce *fallback = &module->serve->fallback;
+    struct gpuring_queue *queue = &module->serve->queue;
+    struct gpuring_item *item = gpuring_queue_next(queue);
 
-    if (item->phase != GPURING_PHASE_FALLBACK) {
-        gpuring_item_enter(item, GPURING_PHASE_FALLBACK);
-        gpuring_serve_delegated(module, item->reason);
-        gpuring_fallback_allreduce_start(fallback, module->oob, &item->call, NULL);
+    if (item != NULL && item->call.vote != 0 && module->state == GPURING_STATE_READY &&
+        !gpuring_vote_look(module, item, &module->serve->missing) && !queue->gathering &&
+        gpuring_list_empty(&queue->unordered)) {
+        return GPURING_AGAIN;
     }
-    return gpuring_fallback_allreduce_progress(fallback, item->call.output);
+    return item != NULL && item->reason != GPURING_REASON_NONE ? GPURING_OK
+                                                               : order_progress(module);
 }
 
-/* Move the next item on: its status, or GPURING_AGAIN. */
+#define DELEGATED (GPURING_AGAIN + 1)
+
+/* Move the next item on: its status, or GPURING_AGAIN; DELEGATED: it is to delegate itself. */
 static int next_progress(mca_coll_gpuring_module_t *module)
 {
     enum gpuring_decision decision;
     struct gpuring_item *item;
-    int status = order_progress(module);
+    int status = turn_progress(module);
 
     if (status != GPURING_OK) {
         if (status != GPURING_AGAIN) {
@@ -151,13 +166,12 @@ static int next_progress(mca_coll_gpuring_module_t *module)
     }
     switch (decision) {
     case GPURING_RUN:
-        return gpuring_execute_item(module, item);
-    case GPURING_FALL_BACK:
-        return fall_back(module, item);
+        gpuring_queue_decide(&module->serve->queue, item);
+        return item->form == GPURING_FORM_MAKE ? GPURING_OK : gpuring_execute_item(module, item);
     case GPURING_REFUSE:
         return module->failure;
     default:
-        return GPURING_OK; /* delegated, by the thread that waits */
+        return item->delegate != NULL ? DELEGATED : GPURING_OK; /* by the thread that waits */
     }
 }
 
@@ -182,7 +196,10 @@ static int queue_progress(mca_coll_gpuring_module_t *module)
         enum gpuring_state before = module->state;
         int status = next_progress(module);
 
-        if (status != GPURING_AGAIN) {
+        if (status == DELEGATED) {
+            gpuring_queue_delegate(&serve->queue, &finished);
+            count++;
+        } else if (status != GPURING_AGAIN) {
             finish_next(serve, status, &finished);
             count++;
         } else if (module->state == before) {
@@ -277,6 +294,17 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
     }
     *reason = item.reason;
     return item.status;
+}
+
+void gpuring_progress_decide(mca_coll_gpuring_module_t *module)
+{
+    struct gpuring_backoff pause = {.vain = 0};
+
+    while (gpuring_queue_undecided(&module->serve->queue)) {
+        queue_progress(module);
+        opal_progress();
+        gpuring_backoff(&pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
+    }
 }
 
 void gpuring_progress_forget(struct gpuring_serve *serve)

@@ -19,10 +19,12 @@ void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item)
 {
     item->phase = GPURING_PHASE_QUEUED;
     item->status = 0;
-    item->reason = GPURING_REASON_NONE;
     item->check = NULL;
     pthread_mutex_lock(&queue->lock);
     item->made = queue->made;
+    if (item->delegate != NULL) {
+        __atomic_fetch_add(&queue->undecided, 1, __ATOMIC_RELAXED);
+    }
     gpuring_list_append(item->persistent != 0 ? &queue->unordered : &queue->items, &item->node);
     __atomic_fetch_add(&queue->length, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&queue->lock);
@@ -33,6 +35,36 @@ struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue)
     return GPURING_LIST_FIRST(&queue->items, struct gpuring_item, node);
 }
 
+void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item)
+{
+    if (item->delegate != NULL) {
+        item->delegate = NULL;
+        __atomic_fetch_sub(&queue->undecided, 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void leave(struct gpuring_queue *queue)
+{
+    queue->finished++;
+    /* Last: another thread that sees an empty queue runs its call at once, without the lock. */
+    __atomic_fetch_sub(&queue->length, 1, __ATOMIC_RELEASE);
+}
+
+void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *finished)
+{
+    struct gpuring_item *item = gpuring_queue_next(queue);
+    int status;
+
+    gpuring_list_remove(&item->node); /* first: it may be complete, and gone, when this is over */
+    status = item->delegate(item);
+    if (status != 0) {
+        item->status = status;
+        gpuring_list_append(finished, &item->node);
+    }
+    __atomic_fetch_sub(&queue->undecided, 1, __ATOMIC_RELEASE);
+    leave(queue);
+}
+
 void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpuring_list *finished)
 {
     struct gpuring_item *item = gpuring_queue_next(queue);
@@ -40,9 +72,8 @@ void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpurin
     item->status = status;
     gpuring_list_remove(&item->node);
     gpuring_list_append(finished, &item->node);
-    queue->finished++;
-    /* Last: another thread that sees an empty queue runs its call at once, without the lock. */
-    __atomic_fetch_sub(&queue->length, 1, __ATOMIC_RELEASE);
+    gpuring_queue_decide(queue, item);
+    leave(queue);
 }
 
 void gpuring_queue_complete(struct gpuring_list *finished)

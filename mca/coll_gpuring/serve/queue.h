@@ -7,6 +7,10 @@
  * which MPI requires to be the same on all ranks; only persistent calls, which each rank starts in
  * an order of its own, wait apart until the ranks know which of them is next (persistent_order.h).
  *
+ * A call with a request may wait for a vote, which may have it delegated (vote.c). As long as there
+ * are such, all calls that are to be delegated wait behind them, for the previous module must get
+ * its calls in the same order on all ranks.
+ *
  *     items      next <-> ... <-> last        in the common order
  *     unordered  persistent calls whose turn is not known
  *
@@ -33,7 +37,6 @@ enum gpuring_phase {
     GPURING_PHASE_AGREED,
     GPURING_PHASE_RUNNING,  /* on the engine */
     GPURING_PHASE_CHECKING, /* on the fallback, to compare the results */
-    GPURING_PHASE_FALLBACK, /* on the fallback alone */
     GPURING_PHASE_DONE,
 };
 
@@ -43,6 +46,9 @@ struct gpuring_item {
     struct gpuring_call call;
     enum gpuring_form form;
     void (*complete)(struct gpuring_item *item); /* NULL: a thread waits for phase DONE */
+    /* Of a call with a request that may be delegated yet: do that. Not 0: the item is to complete
+     * with that status. Else it is the previous module's. With the queue's lock. */
+    int (*delegate)(struct gpuring_item *item);
     uint32_t persistent;         /* the number of a persistent call; 0: it is none */
     uint32_t made;               /* how many persistent calls were made before it was queued */
     enum gpuring_phase phase;    /* DONE is written with release, and waited for with acquire */
@@ -59,6 +65,7 @@ struct gpuring_queue {
     uint32_t gone;       /* so many of the first ones are freed on all ranks */
     uint32_t room;       /* of their numbers in a report; the same on all ranks */
     bool gathering;      /* of the persistent calls that each rank has started */
+    uint32_t undecided;  /* items with a `delegate`; atomic, as `length` */
     uint64_t finished;   /* items so far */
 };
 
@@ -77,11 +84,24 @@ static inline bool gpuring_queue_empty(const struct gpuring_queue *queue)
     return __atomic_load_n(&queue->length, __ATOMIC_ACQUIRE) == 0;
 }
 
-/* Add an item whose call, form, module, complete and persistent are set. Takes the lock. */
+/* Is there a call with a request that may be delegated yet? */
+static inline bool gpuring_queue_undecided(const struct gpuring_queue *queue)
+{
+    return __atomic_load_n(&queue->undecided, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* The item is served, or refused: it is not delegated any more. With the lock. */
+void gpuring_queue_decide(struct gpuring_queue *queue, struct gpuring_item *item);
+
+/* Add an item whose call, form, module, complete, delegate, persistent and reason are set.
+ * Takes the lock. */
 void gpuring_queue_add(struct gpuring_queue *queue, struct gpuring_item *item);
 
 /* The next item in the common order; NULL: only unordered ones, or none. With the lock. */
 struct gpuring_item *gpuring_queue_next(const struct gpuring_queue *queue);
+
+/* Let the next item delegate itself; it is moved to `finished` if that fails. With the lock. */
+void gpuring_queue_delegate(struct gpuring_queue *queue, struct gpuring_list *finished);
 
 /* Move the next item to the list `finished`, with its status. With the lock. */
 void gpuring_queue_finish(struct gpuring_queue *queue, int status, struct gpuring_list *finished);

@@ -16,7 +16,7 @@ static int request_free(ompi_request_t **request)
 {
     gpuring_request_t *self = (gpuring_request_t *) *request;
 
-    if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
+    if (REQUEST_COMPLETE(*request)) {
         gpuring_persistent_free(&self->item.module->serve->queue);
         gpuring_call_release(&self->item.call);
     }
@@ -30,9 +30,6 @@ static void request_complete(struct gpuring_item *item)
     struct ompi_communicator_t *comm = item->module->comm;
 
     self->super.super.req_status.MPI_ERROR = gpuring_compat_error(item->status);
-    if (!self->super.super.req_persistent) {
-        gpuring_call_release(&item->call);
-    }
     ompi_request_complete(&self->super.super, true);
     OBJ_RELEASE(comm);
 }
@@ -58,30 +55,27 @@ static int request_restart(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
-int gpuring_serve_request(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          bool persistent, ompi_request_t **request)
+int gpuring_serve_persistent(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
+                             ompi_request_t **request)
 {
     gpuring_request_t *self = OBJ_NEW(gpuring_request_t);
 
     if (self == NULL) {
-        gpuring_error("[no-request] out of memory for the request of a %s %s, which returns an "
-                      "error; other ranks that make the call wait for this one "
-                      "(coll_gpuring_timeout bounds that). Give the process more memory",
-                      persistent ? "persistent" : "non-blocking", call->name);
+        gpuring_error(
+            "[no-request] out of memory for the request of a persistent %s, which returns "
+            "an error; other ranks that start the call wait for this one "
+            "(coll_gpuring_timeout bounds that). Give the process more memory",
+            call->name);
         return MPI_ERR_NO_MEM;
     }
-    gpuring_request_construct(&self->super, module->comm, persistent, request_free,
-                              request_restart);
+    gpuring_request_construct(&self->super, module->comm, true, request_free, request_restart);
     self->item = (struct gpuring_item){
         .module = module,
         .call = *call,
-        .form = GPURING_FORM_REQUEST,
+        .form = GPURING_FORM_STARTED,
         .complete = request_complete,
-        .persistent = persistent ? gpuring_persistent_make(&module->serve->queue) : 0,
+        .persistent = gpuring_persistent_make(&module->serve->queue),
     };
     *request = &self->super.super;
-    if (!persistent) {
-        request_start(self);
-    }
     return OMPI_SUCCESS;
 }

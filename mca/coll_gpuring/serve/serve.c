@@ -41,7 +41,7 @@ void gpuring_serve_close(mca_coll_gpuring_module_t *module)
 int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, const struct gpuring_call *call,
                            enum gpuring_reason *reason)
 {
-    struct gpuring_circumstances known = gpuring_serve_look(self, call, GPURING_FORM_BLOCKING);
+    struct gpuring_circumstances known = gpuring_serve_look(self, call);
     int status = GPURING_OK;
 
     switch (gpuring_decide(&known, reason)) {
@@ -49,7 +49,7 @@ int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, const struct gpuring
         status = gpuring_execute_blocking(self, call);
         break;
     case GPURING_WAIT:
-        status = gpuring_progress_call(self, call, GPURING_FORM_BLOCKING, reason);
+        status = gpuring_progress_call(self, call, GPURING_FORM_CALL, reason);
         break;
     case GPURING_REFUSE:
         status = self->failure;

@@ -40,11 +40,10 @@ struct gpuring_serve {
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
     struct gpuring_fallback_allreduce fallback; /* of the item that uses it */
-    uint64_t on_gpu;    /* the number of the last call on a GPU, see buffer_mismatch.c */
-    bool all_ready;     /* a blocking call has passed after which all ranks are READY */
-    uint64_t votes;     /* calls so far in which the ranks vote, see vote.c */
-    const char *voting; /* the call whose votes are awaited; NULL: none */
-    int missing;        /* a rank that has not voted */
+    uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.c */
+    bool all_ready;  /* a blocking call has passed after which all ranks are READY */
+    uint64_t votes;  /* calls so far in which the ranks vote, see vote.c */
+    int missing;     /* a rank whose vote the next item waits for */
 };
 
 /*
@@ -79,6 +78,9 @@ void gpuring_progress_start(struct gpuring_item *item);
 int gpuring_progress_call(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           enum gpuring_form form, enum gpuring_reason *reason);
 
+/* Before a call is delegated, or may be: wait until those that were made before it are decided. */
+void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
+
 /* The module goes (NULL: it serves nothing): the callback looks at its queue no more. At close: no
  * callback any more. */
 void gpuring_progress_forget(struct gpuring_serve *serve);
@@ -86,10 +88,9 @@ void gpuring_progress_close(void);
 
 /* ---- request.c ---- */
 
-/* The MPI request of a call, an item of the queue: started, or persistent and inactive. MPI error
- * codes. */
-int gpuring_serve_request(struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                          bool persistent, ompi_request_t **request);
+/* The MPI request of a persistent call that is not started yet. MPI error codes. */
+int gpuring_serve_persistent(struct mca_coll_gpuring_module_t *module,
+                             const struct gpuring_call *call, ompi_request_t **request);
 
 /* A call's memory beside the user's, see engine/call.h; goes with the last use of the call. */
 void gpuring_call_release(struct gpuring_call *call);
@@ -100,13 +101,17 @@ void gpuring_call_release(struct gpuring_call *call);
 bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
 
 /*
- * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes.
- * NONE: all that have data in it have GPU buffers; MEMORY or MIXED: it is to be delegated. Waits
- * for the other ranks, unless this rank's data is in host memory. *status: 0 or the error of the
- * wait.
+ * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes:
+ * the same calls on all ranks, in the same order. NONE: call->vote says that the result is awaited,
+ * in the queue; else the call is to be delegated, to which all ranks will come.
  */
-enum gpuring_reason gpuring_vote_call(struct mca_coll_gpuring_module_t *module,
-                                      const struct gpuring_call *call, int *status);
+enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
+                                      struct gpuring_call *call);
+
+/* The next item waits for a vote: false, if that has no result yet for want of rank *missing. With
+ * a result, item->reason says why it is to be delegated, if it is. With the queue's lock. */
+bool gpuring_vote_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
+                       int *missing);
 
 /* ---- eligible.c ---- */
 
@@ -202,28 +207,23 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
  * What is known of an eligible call.
  *
  * Once the ranks are wired up they know whether a size is delegated: they have compared their
- * rules, and know the number of nodes. Blocking calls wait for that in the queue. A rank that is
- * wired up may not delegate a non-blocking call which another one had to queue; so it does only
- * behind a blocking call, which has the same place in the order of calls on all ranks and found all
- * of them wired up. With coll_gpuring_agree=always only blocking calls are delegated by size: the
- * others do not know what buffers the other ranks have.
+ * rules, and know the number of nodes. Calls wait for that in the queue.
  */
 static inline struct gpuring_circumstances gpuring_serve_look(
-    const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-    enum gpuring_form form)
+    const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     /* Partner: complete in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
     const struct gpuring_serve *serve = module->serve;
 
     return (struct gpuring_circumstances){
-        .form = form,
+        .form = GPURING_FORM_CALL,
         .state = module->state,
         .reason = GPURING_REASON_NONE,
-        .must_agree = call->agree,
-        .tuned = engine != NULL && (form == GPURING_FORM_BLOCKING || serve->all_ready) &&
-                 gpuring_select_delegates(&engine->choice_config, call->collective,
-                                          gpuring_call_bytes(call)),
+        .must_agree = call->agree || call->vote != 0,
+        .tuned =
+            engine != NULL && gpuring_select_delegates(&engine->choice_config, call->collective,
+                                                       gpuring_call_bytes(call)),
         .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
                 gpuring_params.check == GPURING_PARAM_CHECK_DATA,
     };

@@ -44,7 +44,6 @@ static const char *messages_text(const struct gpuring_queue *queue)
     case GPURING_PHASE_AGREEING:
         return "the agreement of coll_gpuring_agree=always";
     case GPURING_PHASE_CHECKING:
-    case GPURING_PHASE_FALLBACK:
         return "the fallback by MPI messages";
     default:
         return NULL;
@@ -83,8 +82,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
-    if (module->serve->voting != NULL) {
-        snprintf(report->call, sizeof report->call, "%s, before it starts", module->serve->voting);
+    if (item != NULL && item->call.vote != 0) {
         snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
                  module->serve->missing);
         gpuring_transport_peer_state(module->engine->transport, module->serve->missing,

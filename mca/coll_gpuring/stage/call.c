@@ -52,7 +52,7 @@ const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpu
 {
     static const char *const names[] = {
 #define NAME(name, arguments) #name,
-        GPURING_STAGED_COLLECTIVES(NAME) "reduce_local"
+        GPURING_STAGED_COLLECTIVES(NAME) "reduce_local", "barrier"
 #undef NAME
     };
     size_t length;
@@ -314,6 +314,14 @@ static int previous_reduce_local(mca_coll_gpuring_module_t *module,
     return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_NAMES_REDUCTION(ARGUMENT));
 }
 
+static int previous_ibarrier(mca_coll_gpuring_module_t *module,
+                             const struct gpuring_arguments *arguments, struct ompi_info_t *info,
+                             ompi_request_t **request)
+{
+    (void) info;
+    return GPURING_CALL_PREVIOUS(module, ibarrier, arguments->comm, request);
+}
+
 int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                 enum gpuring_stage_form form,
                                 const struct gpuring_arguments *arguments, struct ompi_info_t *info,
@@ -324,6 +332,7 @@ int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_
         GPURING_STAGED_COLLECTIVES(ROW)
 #undef ROW
             {previous_reduce_local, NULL, NULL},
+        {NULL, previous_ibarrier, NULL},
     };
 
     return previous[what][form](module, arguments, info, request);

@@ -19,6 +19,7 @@
 
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/device/runs.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/part.h"
 #include "mca/coll_gpuring/util/list.h"
 
@@ -27,6 +28,7 @@
 enum gpuring_staged {
 #define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
     GPURING_STAGED_COLLECTIVES(GPURING_STAGED_ENUM) GPURING_STAGED_reduce_local,
+    GPURING_STAGED_barrier, /* the non-blocking one, which may have to wait: calls/request.c */
 #undef GPURING_STAGED_ENUM
     GPURING_STAGED_COUNT
 };
@@ -155,5 +157,20 @@ int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_stage
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                           enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                           struct ompi_info_t *info, ompi_request_t **request);
+
+/* The request of a staged call. */
+struct gpuring_stage_request {
+    struct gpuring_collective_request super;
+    struct gpuring_stage stage;
+    ompi_request_t *inner; /* the previous module's */
+    enum { GPURING_STAGE_IDLE, GPURING_STAGE_CALLING, GPURING_STAGE_COPYING } phase;
+    int outcome; /* MPI error code */
+};
+
+/* Let the previous module have a non-blocking call, with or without GPU memory, for which the user
+ * has this active request already, with a reference to the communicator. MPI error codes; not
+ * MPI_SUCCESS: the caller completes the request. */
+int gpuring_stage_later(struct gpuring_stage_request *self, mca_coll_gpuring_module_t *module,
+                        enum gpuring_staged what, struct gpuring_arguments *arguments);
 
 #endif

@@ -107,6 +107,12 @@ static void describe_exscan(stage_t *stage, arguments_t *a)
     }
 }
 
+static void describe_barrier(stage_t *stage, arguments_t *a)
+{
+    (void) stage;
+    (void) a;
+}
+
 static void describe_reduce_local(stage_t *stage, arguments_t *a)
 {
     received(a, 1, &stage->receive.out);
@@ -224,6 +230,7 @@ void gpuring_stage_parts(stage_t *stage, enum gpuring_staged what, arguments_t *
         [GPURING_STAGED_neighbor_alltoallv] = describe_neighbor_alltoall,
         [GPURING_STAGED_neighbor_alltoallw] = describe_neighbor_alltoall,
         [GPURING_STAGED_reduce_local] = describe_reduce_local,
+        [GPURING_STAGED_barrier] = describe_barrier,
     };
 
     stage->send.user = arguments->sbuf;

@@ -11,18 +11,10 @@
  * The data is copied in before the previous module's function or its start is called, not
  * asynchronously: the order of those calls is what pairs them with the other ranks'.
  */
-#include "mca/coll_gpuring/request.h"
-
 #include "mca/coll_gpuring/stage/call.h"
 #include "mca/coll_gpuring/util/status.h"
 
-typedef struct {
-    struct gpuring_collective_request super;
-    struct gpuring_stage stage;
-    ompi_request_t *inner; /* the previous module's */
-    enum { IDLE, CALLING, COPYING } phase;
-    int outcome; /* MPI error code */
-} stage_request_t;
+typedef struct gpuring_stage_request stage_request_t;
 static OBJ_CLASS_INSTANCE(stage_request_t, ompi_request_t, NULL, NULL);
 
 static ompi_request_t *base(stage_request_t *self)
@@ -40,7 +32,7 @@ static int end_inner(stage_request_t *self)
     if (!base(self)->req_persistent) {
         ompi_request_free(&self->inner);
     }
-    self->phase = COPYING;
+    self->phase = GPURING_STAGE_COPYING;
     return self->outcome == MPI_SUCCESS ? gpuring_stage_start_out(&self->stage) : GPURING_OK;
 }
 
@@ -50,7 +42,7 @@ static bool advance(struct gpuring_stage *stage)
     stage_request_t *self = GPURING_LIST_ENTRY(stage, stage_request_t, stage);
     int status = GPURING_OK;
 
-    if (self->phase == CALLING) {
+    if (self->phase == GPURING_STAGE_CALLING) {
         if (!REQUEST_COMPLETE(self->inner)) {
             return false;
         }
@@ -65,7 +57,7 @@ static bool advance(struct gpuring_stage *stage)
     if (self->outcome == MPI_SUCCESS) {
         self->outcome = gpuring_compat_error(status);
     }
-    self->phase = IDLE;
+    self->phase = GPURING_STAGE_IDLE;
     if (base(self)->req_persistent) {
         gpuring_stage_rest(&self->stage);
     } else {
@@ -85,12 +77,18 @@ static void complete(struct gpuring_stage *stage)
     OBJ_RELEASE(comm); /* of the start */
 }
 
+/* The call is the previous module's now. */
+static void called(stage_request_t *self)
+{
+    self->phase = GPURING_STAGE_CALLING;
+    gpuring_stage_wait_begin(&self->stage);
+}
+
 static void activate(stage_request_t *self)
 {
-    self->phase = CALLING;
     gpuring_request_activate(base(self));
     OBJ_RETAIN(base(self)->req_mpi_object.comm); /* until it is complete */
-    gpuring_stage_wait_begin(&self->stage);
+    called(self);
 }
 
 static int restart(stage_request_t *self)
@@ -135,11 +133,39 @@ static int request_free(ompi_request_t **request)
     return gpuring_request_free(request);
 }
 
+/* Reserve, copy in, and call the previous module. MPI error codes. */
+static int begin(stage_request_t *self, const struct gpuring_stage *described,
+                 enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                 struct ompi_info_t *info)
+{
+    struct gpuring_stage *stage = &self->stage;
+    int result;
+
+    *stage = *described;
+    stage->advance = advance;
+    stage->complete = complete;
+    self->outcome = MPI_SUCCESS;
+    self->phase = GPURING_STAGE_IDLE;
+    if (stage->send.on_gpu || stage->receive.on_gpu) {
+        if (gpuring_stage_reserve(stage, arguments) != GPURING_OK) {
+            return MPI_ERR_NO_MEM;
+        }
+        if (form == GPURING_NONBLOCKING) {
+            gpuring_stage_copy_in(stage);
+        }
+    }
+    result = gpuring_stage_call_previous(stage->module, stage->what, form, arguments, info,
+                                         &self->inner);
+    if (result != MPI_SUCCESS) {
+        gpuring_stage_release(stage);
+    }
+    return result;
+}
+
 int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                           enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                           struct ompi_info_t *info, ompi_request_t **request)
 {
-    bool persistent = form == GPURING_PERSISTENT;
     struct gpuring_stage stage;
     stage_request_t *self;
     int result;
@@ -153,28 +179,31 @@ int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged
         (void) gpuring_stage_log_memory(module, what, sizeof *self);
         return MPI_ERR_NO_MEM;
     }
-    if (gpuring_stage_reserve(&stage, arguments) != GPURING_OK) {
-        OBJ_RELEASE(self);
-        return MPI_ERR_NO_MEM;
-    }
-    if (!persistent) {
-        gpuring_stage_copy_in(&stage);
-    }
-    result = gpuring_stage_call_previous(module, what, form, arguments, info, &self->inner);
+    result = begin(self, &stage, form, arguments, info);
     if (result != MPI_SUCCESS) {
-        gpuring_stage_release(&stage);
         OBJ_RELEASE(self);
         return result;
     }
-    gpuring_request_construct(&self->super, module->comm, persistent, request_free, request_start);
-    self->stage = stage;
-    self->stage.advance = advance;
-    self->stage.complete = complete;
-    self->outcome = MPI_SUCCESS;
-    self->phase = IDLE;
-    if (!persistent) {
+    gpuring_request_construct(&self->super, module->comm, form == GPURING_PERSISTENT, request_free,
+                              request_start);
+    if (form == GPURING_NONBLOCKING) {
         activate(self);
     }
     *request = base(self);
     return MPI_SUCCESS;
+}
+
+int gpuring_stage_later(stage_request_t *self, mca_coll_gpuring_module_t *module,
+                        enum gpuring_staged what, struct gpuring_arguments *arguments)
+{
+    struct gpuring_stage stage;
+    int result;
+
+    gpuring_stage_describe(&stage, module, what, arguments);
+    (void) gpuring_stage_is_on_gpu(&stage);
+    result = begin(self, &stage, GPURING_NONBLOCKING, arguments, NULL);
+    if (result == MPI_SUCCESS) {
+        called(self);
+    }
+    return result;
 }

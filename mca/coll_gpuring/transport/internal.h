@@ -45,9 +45,13 @@ struct gpuring_block {
  * The status page: one per rank and communicator, in host memory that the ranks of the node map.
  * A peer reads there what this rank is doing, and stops it through the abort word.
  *
- *   0         16      20         24          32         40       48     52         56         80
- *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings | votes[3] |
+ *   0         16      20         24          32         40       48     52
+ *   | id[2]   | abort | activity | operation | on_hosts | on_gpu | core | mappings |
+ *
+ *   56      64          72           80                        592
+ *   | voted | last_open | last_known | ballots[GPURING_BALLOTS] |
  */
+#define GPURING_BALLOTS 64
 struct gpuring_status_page {
     uint64_t id[2];     /* of the wire-up; constant after creation */
     uint32_t abort;     /* written by anyone with release, polled by the executor (acquire) */
@@ -58,9 +62,12 @@ struct gpuring_status_page {
     uint64_t on_hosts, on_gpu;
     uint32_t core;     /* of the owner when it last entered an operation, + 1; 0: not known */
     uint32_t mappings; /* peers that have the owner's device memory mapped; see region.c */
-    uint64_t vote_on_hosts, vote, vote_before; /* of the owner; see votes.c */
+    /* Votes of the owner, see votes.c: in calls up to `voted`; by number modulo GPURING_BALLOTS
+     * those that are not HOST, the last of which is in call `last_open`; it knows the results of
+     * the calls up to `last_known`. */
+    uint64_t voted, last_open, last_known, ballots[GPURING_BALLOTS];
 };
-_Static_assert(sizeof(struct gpuring_status_page) == 80, "shared between processes");
+_Static_assert(sizeof(struct gpuring_status_page) == 592, "shared between processes");
 
 /* One end of one connection. */
 struct gpuring_conn {

@@ -188,15 +188,18 @@ enum gpuring_vote {
 /* Can the ranks vote? Each must see all others, on one node. The same on all ranks. */
 bool gpuring_transport_votes(const struct gpuring_transport *transport);
 
-/* Vote in call `number`, which counts such calls from 1. Only who votes HOST may go on without the
- * result. */
-void gpuring_transport_vote(struct gpuring_transport *transport, uint64_t number,
-                            enum gpuring_vote vote);
+/*
+ * Vote in call `number`, which counts such calls from 1; the vote that was given: it is HOST where
+ * other ranks are so far behind that there is no room for another one. Who votes HOST needs no
+ * result; the others ask for it, in the order of their calls.
+ */
+enum gpuring_vote gpuring_transport_vote(struct gpuring_transport *transport, uint64_t number,
+                                         enum gpuring_vote vote);
 
 /* The result: HOST if a rank has voted so, or all NONE; GPU; or UNKNOWN, *missing: a rank whose
- * vote is awaited. */
-enum gpuring_vote gpuring_transport_voted(const struct gpuring_transport *transport,
-                                          uint64_t number, enum gpuring_vote own, int *missing);
+ * vote is awaited. own: this rank's vote, not HOST. */
+enum gpuring_vote gpuring_transport_voted(struct gpuring_transport *transport, uint64_t number,
+                                          enum gpuring_vote own, int *missing);
 
 /* Was a peer last seen on this thread's core? Who waits for it should yield at once. So it is when
  * processes have just started, until the scheduler spreads them. */
