@@ -14,7 +14,7 @@ count=${GPURING_SOAK_COUNT:-10}
 echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 
 # The tests themselves: on host memory, with the stock components alone.
-run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p" -f 499
+run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p" -f 1499
 adopt_as_one "3 ranks without the component, on host memory"
 run 120 "$MPIRUN" -n 3 --mca coll_gpuring_priority 0 "$programs/p2p_cases"
 adopt_as_one "3 ranks without the component, on host memory: cases"
