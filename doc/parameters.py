@@ -131,6 +131,8 @@ def page():
 
 def main():
     path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(TOP, "doc/user/parameters.md")
+    if path.startswith("-") and path != "-":
+        sys.exit(__doc__)
     if path == "-":
         sys.stdout.write(page())
         return

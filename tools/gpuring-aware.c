@@ -304,7 +304,7 @@ static void say(const char *name)
 #define EITHER  on_gpu(BUFFER) || on_gpu(result, results, result_type)
 #define REQUEST MPI_Request *request
 
-#if OMPI_MAJOR_VERSION >= 5
+#if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
 REFUSE(Isendrecv_replace,
        (INTO, int to, int send_tag, int from, int receive_tag, MPI_Comm comm, REQUEST), Comm, comm,
        on_gpu(BUFFER), BUFFER, to, send_tag, from, receive_tag, comm, request)

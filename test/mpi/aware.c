@@ -256,7 +256,7 @@ static void refused(const char *folder)
     }
     refused_files(folder);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-#if OMPI_MAJOR_VERSION >= 5
+#if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
     MPI_Request request;
 
     count(MPI_Isendrecv_replace(gpu, 1, MPI_INT, 0, 1, 0, 1, MPI_COMM_SELF, &request));

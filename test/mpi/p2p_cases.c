@@ -298,7 +298,7 @@ static void between_groups(void)
     harness_check(good, "between groups");
 }
 
-#if OMPI_MAJOR_VERSION >= 5 /* calls of MPI 4.0 */
+#if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL) /* calls of MPI 4.0 */
 static void send_receive(void)
 {
     MPI_Request request;
@@ -483,7 +483,7 @@ static void all(void)
     nobody();
     many();
     between_groups();
-#if OMPI_MAJOR_VERSION >= 5
+#if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
     send_receive();
     partitioned();
 #endif
