@@ -125,7 +125,7 @@ mpi 120 4 n2 tuning
 adopt_as_one "GPU buffers on the stand-in, 4 ranks on 2 nodes"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 3 tuning -p
 adopt_as_one "GPU buffers on the stand-in, all delegated"
-OMPI_MCA_coll_gpuring_agree=always mpi 120 3 tuning -a
+OMPI_MCA_coll_gpuring_agree=always mpi 120 3 tuning
 adopt_as_one "GPU buffers on the stand-in, coll_gpuring_agree=always"
 OMPI_MCA_coll_gpuring_agree=always mpi 120 3 mixed -a
 adopt_as_one "GPU buffers at some ranks, coll_gpuring_agree=always"

@@ -5,7 +5,6 @@
  * vectors of less than 1000 bytes to the previous component and gives the others to the ring.
  *
  *   tuning        with that file
- *   tuning -a     the same with coll_gpuring_agree=always
  *   tuning -p     with coll_gpuring_algorithm=previous: all sizes are left
  *   tuning -i     with a file that is ignored, or none: all sizes are served
  *   tuning -d     with files that differ: an error on all ranks
@@ -142,8 +141,8 @@ static bool call(enum form form, int count, MPI_Comm comm)
     return good;
 }
 
-/* agree: only blocking calls are left; all: no size is served. */
-static void each_form(bool agree, bool all)
+/* all: no size is served. */
+static void each_form(bool all)
 {
     static const int counts[] = {1, LEFT, SERVED, LARGEST};
 
@@ -153,7 +152,7 @@ static void each_form(bool agree, bool all)
 
         harness_check(settled && counted(0, 0, 1), "the first call, of a size that is left");
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-            bool left = (counts[i] <= LEFT || all) && (form == BLOCKING || !agree);
+            bool left = counts[i] <= LEFT || all;
             int times = form == PERSISTENT ? PERSISTED : 1;
             bool good = call(form, counts[i], comm);
 
@@ -168,31 +167,29 @@ static void each_form(bool agree, bool all)
 }
 
 /* First calls of a communicator. */
-static void first_calls(bool agree)
+static void first_calls(void)
 {
     MPI_Comm comm = fresh();
     bool good = call(PERSISTENT, LEFT, comm);
 
-    good = (agree ? counted(PERSISTED, -1, 0) : counted(0, 0, 1)) && good;
-    harness_check(good, "a persistent call, the first one, %s", agree ? "is served" : "is left");
+    harness_check(counted(0, 0, 1) && good, "a persistent call, the first one, is left");
     MPI_Comm_free(&comm);
 
     comm = fresh();
     good = call(NONBLOCKING, LEFT, comm);
-    good = counted(1, -1, 0) && call(NONBLOCKING, LEFT, comm) && good;
-    harness_check(counted(1, -1, 0) && good, "non-blocking calls before any other are served");
+    good = counted(0, 0, 1) && call(NONBLOCKING, LEFT, comm) && good;
+    harness_check(counted(0, 0, 1) && good, "non-blocking calls before any other are left");
     good = call(BLOCKING, LEFT, comm);
     harness_check(counted(0, 0, 1) && good, "a blocking one behind them is left");
     good = call(NONBLOCKING, LEFT, comm);
-    good = (agree ? counted(1, -1, 0) : counted(0, 0, 1)) && good;
-    harness_check(good, "and then a non-blocking one %s", agree ? "is served" : "too");
+    harness_check(counted(0, 0, 1) && good, "and then a non-blocking one too");
     MPI_Comm_free(&comm);
 
     comm = fresh();
     good = call(BLOCKING, SERVED, comm);
     good = counted(1, -1, 0) && call(NONBLOCKING, LEFT, comm) && good;
-    good = (agree ? counted(1, -1, 0) : counted(0, 0, 1)) && good;
-    harness_check(good, "a non-blocking call behind a blocking one that was served");
+    harness_check(counted(0, 0, 1) && good,
+                  "a non-blocking call behind a blocking one that was served");
     MPI_Comm_free(&comm);
 }
 
@@ -217,7 +214,7 @@ static void at_different_times(bool wait)
     good = MPI_Waitall(2, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS && good;
     harness_check(good && vector_right(&first) && vector_right(&second) && vector_right(&third),
                   "ranks that are wired up and ranks that are not decide alike");
-    harness_check(counted(2, -1, 1), "two non-blocking calls were served, the blocking one left");
+    harness_check(counted(0, 0, 3), "all three are left");
     vector_free(&first);
     vector_free(&second);
     vector_free(&third);
@@ -225,7 +222,7 @@ static void at_different_times(bool wait)
 }
 
 /* Many calls under way, of both kinds of sizes, and blocking ones between. */
-static void under_way(bool agree)
+static void under_way(void)
 {
     struct vector vectors[MANY];
     MPI_Request requests[MANY];
@@ -238,7 +235,7 @@ static void under_way(bool agree)
         bool small = i % 3 != 1;
 
         vectors[i] = vector_new(small ? LEFT - i : SERVED * (i + 1));
-        left += small && !agree;
+        left += small;
         good = start(&vectors[i], comm, &requests[i]) == MPI_SUCCESS && good;
         if (i % 8 == 7) {
             good = call(BLOCKING, i % 16 == 7 ? LEFT : SERVED, comm) && good;
@@ -298,7 +295,7 @@ int main(int argc, char **argv)
 {
     int option;
 
-    option = getopt(argc, argv, "apid");
+    option = getopt(argc, argv, "pid");
     if (option == 'd') {
         return is_an_error(&argc, &argv);
     }
@@ -306,13 +303,13 @@ int main(int argc, char **argv)
     if (option == 'i') {
         is_ignored();
     } else if (option == 'p') {
-        each_form(false, true);
+        each_form(true);
     } else {
-        each_form(option == 'a', false);
-        first_calls(option == 'a');
+        each_form(false);
+        first_calls();
         at_different_times(harness_rank % 2 == 1);
         at_different_times(harness_rank > 0);
-        under_way(option == 'a');
+        under_way();
     }
     return harness_finish();
 }

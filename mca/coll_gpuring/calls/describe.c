@@ -295,13 +295,13 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
 
     if (call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0) {
         sources->stage.receive.out.end = 0; /* where it is has counted, but nothing is stored */
-        sources->out.span.bytes = 0;
+        sources->out.span = (struct gpuring_span){.bytes = 0};
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
     if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
         sources->stage.receive.in.end = 0; /* a copy must have it, too */
-        sources->in.span.bytes = 0;
+        sources->in.span = (struct gpuring_span){.bytes = 0};
     }
     if (sources->tables || sources->in.pack || sources->out.pack) {
         call->memory = calloc(1, bytes);
