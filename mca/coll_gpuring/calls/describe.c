@@ -234,7 +234,7 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
         buffer->runs = runs;
         *address = source->user;
     } else {
-        buffer->bytes = (uint64_t) (span.high - span.low);
+        buffer->bytes = span.bytes > 0 ? (uint64_t) (span.high - span.low) : 0;
         *address = span.bytes > 0 ? gpuring_stage_address(source->user, span.low) : NULL;
     }
     buffer->blocks = extents != NULL && is_many(source) ? table_of(source, source->pack, extents)
