@@ -41,7 +41,7 @@ cp "$file" "$work/two"
 two=$(count 2)
 
 # Deliberately slow.
-tune 3 "$slow" -b 4 -e 64K -f 16
+tune 3 "$slow" -b 4 -e 64 -f 16
 check "where ours is slow, the previous component is named for all sizes" has 3 previous
 check "and nothing else" test "$(count 3)" -eq 1
 check "rules for other ranks are kept" \

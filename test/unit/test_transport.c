@@ -276,9 +276,11 @@ static void votes_body(int rank, int nranks, struct exchange *exchange)
         REQUIRE(vote(&self, MOST + 1, GPURING_VOTE_HOST) == GPURING_VOTE_HOST);
     }
     pthread_barrier_wait(&exchange->barrier);
-    /* Nobody is behind: there is room again. */
+    /* Nobody is behind: there is room again, but in the first call, in which the ranks that vote
+     * first do not know its result yet. */
     for (uint64_t i = MOST + 2; i <= 2 * MOST; i++) {
-        REQUIRE(vote(&self, i, GPURING_VOTE_NONE) == GPURING_VOTE_NONE);
+        given = vote(&self, i, GPURING_VOTE_NONE);
+        REQUIRE(given == GPURING_VOTE_NONE || i == MOST + 2);
         pthread_barrier_wait(&exchange->barrier);
         REQUIRE(result_of(&self, i, GPURING_VOTE_NONE) == GPURING_VOTE_HOST); /* no data at all */
         pthread_barrier_wait(&exchange->barrier);
