@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "kernels/work.h"
+#include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/engine/select.h"
 #include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/topology/node_map.h"
@@ -477,6 +478,23 @@ static void half_precision_is_read_right(void **state)
     assert_string_equal(text, "5.9604644775390625e-08");
 }
 
+/* Ranks that share a GPU give way soon, but not where their kernels run side by side. */
+static void kernels_wait_where_others_run_beside(void **state)
+{
+    struct gpuring_engine_config config = {.select = {.nranks = 2, .nnodes = 1}};
+    uint64_t alone = gpuring_engine_patience(&config, false), shared;
+
+    (void) state;
+    config.shared_gpu = true;
+    shared = gpuring_engine_patience(&config, false);
+    config.mps = true;
+    assert_true(gpuring_engine_patience(&config, false) >= 1000000);
+    assert_true(shared < 1000000);
+    assert_true(alone > 1000000);
+    config.patience_us = 7;
+    assert_int_equal(gpuring_engine_patience(&config, false), 7000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +510,7 @@ int main(void)
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),
         cmocka_unit_test(lanes_follow_links_and_parts_of_gpus),
+        cmocka_unit_test(kernels_wait_where_others_run_beside),
         cmocka_unit_test(chunks_fit_their_slots),
         cmocka_unit_test(integers_must_be_equal),
         cmocka_unit_test(padding_of_pairs_is_ignored),

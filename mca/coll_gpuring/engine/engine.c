@@ -57,7 +57,7 @@ static int build_plans(struct gpuring_engine *engine, const struct gpuring_engin
 #define PATIENCE_MPS_US      1000
 #define PATIENCE_SHARED_US   50
 
-static uint64_t patience(const struct gpuring_engine_config *config, bool host)
+uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host)
 {
     uint64_t us = (uint64_t) config->patience_us;
 
@@ -125,7 +125,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->device_ops = device_ops;
     created->device = device;
     created->oversubscribed = config->oversubscribed;
-    created->patience = patience(config, device_ops->kind == GPURING_DEVICE_HOST);
+    created->patience = gpuring_engine_patience(config, device_ops->kind == GPURING_DEVICE_HOST);
     status = gpuring_programs_create(&config->input, config->order, &created->others);
     if (status == GPURING_OK) {
         status = build_plans(created, config);

@@ -71,6 +71,9 @@ struct gpuring_engine_config {
 
 #define GPURING_ENGINE_SLOTS 8 /* of each FIFO: two chunks, if they have slices */
 
+/* How long a lane waits before it gives way: looks on the host, nanoseconds on a GPU. */
+uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host);
+
 /* The plan of an algorithm: NULL where the algorithm is not eligible. */
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan);
