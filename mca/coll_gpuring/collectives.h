@@ -46,7 +46,8 @@
 
 /* The same for every function that stages, and for every one that ours may replace. */
 #define GPURING_STAGE_FUNCTIONS GPURING_STAGED_COLLECTIVES(GPURING_FORMS) GPURING_ACT(reduce_local)
-#define GPURING_ALL_FUNCTIONS   GPURING_STAGE_FUNCTIONS GPURING_ACT(ibarrier)
+#define GPURING_ALL_FUNCTIONS \
+    GPURING_STAGE_FUNCTIONS GPURING_ACT(ibarrier) GPURING_ACT(barrier_init)
 
 /*
  * The lists of arguments before the communicator: as declared, and by name. X(argument) is done to

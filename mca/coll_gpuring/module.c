@@ -116,6 +116,7 @@ static void offer(mca_coll_gpuring_module_t *module, bool stages)
     if (module->serve != NULL) {
         GPURING_NEIGHBOR_COLLECTIVES(OFFER)
         module->super.coll_ibarrier = mca_coll_gpuring_ibarrier;
+        module->super.coll_barrier_init = mca_coll_gpuring_barrier_init;
     }
 #undef OFFER
 #define OFFER(name, list)                                  \

@@ -28,6 +28,7 @@ GPURING_SERVED_COLLECTIVES(GPURING_DECLARE)
 GPURING_NEIGHBOR_COLLECTIVES(GPURING_DECLARE)
 #undef GPURING_DECLARE
 int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING);
+int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT);
 
 /* The functions that ours replaced, with the modules that they belong to (one reference each);
  * NULL: not replaced. */

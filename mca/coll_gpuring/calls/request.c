@@ -199,3 +199,11 @@ int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING)
     }
     return GPURING_CALL_PREVIOUS(self, ibarrier, comm, request);
 }
+
+int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT)
+{
+    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
+
+    gpuring_progress_decide(self);
+    return GPURING_CALL_PREVIOUS(self, barrier_init, comm, info, request);
+}
