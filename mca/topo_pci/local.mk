@@ -38,7 +38,6 @@ libpcigraph_la_SOURCES = \
     mca/topo_pci/graph/pcigraph.h \
     mca/topo_pci/graph/store.c \
     mca/topo_pci/graph/tables.c \
-    mca/topo_pci/graph/trim.c \
     mca/topo_pci/map/cart.c \
     mca/topo_pci/map/graph.c \
     mca/topo_pci/map/grow.c \

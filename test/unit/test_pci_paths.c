@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/topo_pci/graph/pcigraph.h"
+#include "mca/topo_pci/graph/internal.h"
 #include "pci_test.h"
 
 /* ---- Recorded answers of real machines ---- */
@@ -222,7 +222,7 @@ static void test_nvswitch(void **state)
     assert_path(graph, NET, 0, GPU, 2, "SYS 22 6");
     assert_int_equal(pci_graph_pxn(graph, 2, 0), 0); /* of GPUs 0 and 1, which are as near */
     assert_int_equal(pci_graph_pxn(graph, 0, 0), -1);
-    assert_int_equal(pci_graph_local_gpu(graph, 0), pci_graph_pxn(graph, 2, 0));
+    assert_int_equal(pci_local_relay(graph, 0), pci_graph_pxn(graph, 2, 0));
     assert_true(pci_graph_gdr(graph, 2, 0, false));
     pci_path_rules_init(&rules);
     rules.pxn = false;
@@ -337,14 +337,9 @@ static void test_local_nets(void **state)
     (void) state;
     assert_int_equal(pci_graph_local_nets(graph, 0, list), 4);
     /* Starts at the device number with its bits reversed, then two nets each in turn. */
-    assert_int_equal(pci_graph_local_net(graph, 0, 0), 0);
-    assert_int_equal(pci_graph_local_net(graph, 0, 1), 1);
-    assert_int_equal(pci_graph_local_net(graph, 0, 2), 0);
-    assert_int_equal(pci_graph_local_net(graph, 1, 0), 2);
-    assert_int_equal(pci_graph_local_net(graph, 1, 1), 3);
-    assert_int_equal(pci_graph_local_gpu(graph, 0), 0);
-    assert_int_equal(pci_graph_local_gpu(graph, 3), 1);
-    assert_int_equal(pci_graph_local_net(graph, 9, 0), -1);
+    for (uint32_t net = 0; net < 4; net++) {
+        assert_int_equal(pci_local_relay(graph, net), net / 2);
+    }
     pci_graph_free(graph);
 }
 

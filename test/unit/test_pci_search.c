@@ -70,7 +70,7 @@ static const char *topologies(void)
 }
 
 static struct pci_graph *graph_of_machine(const char *name, bool p2p, const unsigned *ranks,
-                                          size_t count, bool nets)
+                                          size_t count)
 {
     char path[1024];
     struct pci_doc *doc;
@@ -84,7 +84,7 @@ static struct pci_graph *graph_of_machine(const char *name, bool p2p, const unsi
     if (0 != pci_doc_read(path, &doc, &error) ||
         (count > 0 && 0 != pci_doc_keep_gpus(doc, ranks, count, &error)) ||
         0 != pci_graph_build(doc, &rules, &graph, &error) ||
-        0 != pci_graph_trim(graph, 0, nets, NULL, &error)) {
+        0 != pci_graph_trim(graph, 0, NULL, &error)) {
         fail_msg("%s: %s", path, error.text);
     }
     pci_doc_free(doc);
@@ -161,7 +161,7 @@ static void compare_file(const char *answer)
     assert_non_null(want);
     nodes = (uint32_t) number(want, "nodes");
     graph = graph_of_machine(json_string_value(json_object_get(want, "name")),
-                             NULL == strstr(answer, ".nop2p"), NULL, 0, nodes > 1);
+                             NULL == strstr(answer, ".nop2p"), NULL, 0);
     assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
     assert_int_equal(pci_channels_of_graph(graph, nodes, &ring, &tree), 0);
     assert_sound(&fabric, &ring, answer);
@@ -314,7 +314,7 @@ static void test_cube_parts(void **state)
             continue;
         }
         snprintf(name, sizeof(name), "part %#x", mask);
-        graph = graph_of_machine("azure-ndv2", true, ranks, count, false);
+        graph = graph_of_machine("azure-ndv2", true, ranks, count);
         assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), count);
         assert_int_equal(pci_fabric_from_graph(graph, &fabric), 0);
         search_both(&fabric, 1, name, &ring, &tree);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Trimming: branches of documents, subsets of GPUs, unreachable GPUs and unneeded nets. */
+/* Trimming: subsets of GPUs, and unreachable GPUs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,24 +25,6 @@ static size_t count(const struct pci_doc *doc, const char *name)
     return n;
 }
 
-/* Only the branch with the kept GPU stays, with its switches; the marks go. */
-static void test_branches(void **state)
-{
-    struct pci_doc *doc = doc_of_file("two-sockets.xml");
-    struct pci_elem *gpu = pci_doc_find(doc, "gpu", "rank", "2");
-    (void) state;
-    assert_int_equal(pci_elem_set(gpu, "keep", "1"), 0);
-    assert_int_equal(pci_doc_trim(doc, NULL), 0);
-    assert_int_equal(count(doc, "cpu"), 1);
-    assert_int_equal(count(doc, "pci"), 3);
-    assert_int_equal(count(doc, "gpu"), 1);
-    assert_int_equal(count(doc, "net"), 0);
-    assert_null(pci_elem_get(pci_doc_find(doc, "gpu", NULL, NULL), "keep"));
-    assert_int_equal(pci_doc_trim(doc, NULL), 0); /* nothing is marked: nothing stays */
-    assert_int_equal(count(doc, NULL), 1);
-    pci_doc_free(doc);
-}
-
 static void test_subset(void **state)
 {
     static const unsigned ranks[] = {3, 0};
@@ -58,6 +40,25 @@ static void test_subset(void **state)
     assert_path(graph, GPU, 0, GPU, 1, "SYS 10 4");
     assert_path(graph, GPU, 0, NET, 0, "PIX 12.5 3");
     pci_graph_free(graph);
+    pci_doc_free(doc);
+}
+
+/* Branches that lead to no GPU and no net go: here the switch with another GPU, and a CPU. */
+static void test_subset_branches(void **state)
+{
+    static const unsigned first[] = {0};
+    struct pci_doc *doc = doc_of(
+        "<system><cpu numaid='0'><pci busid='0000:01:00.0'><gpu dev='0' keep='1'/></pci>"
+        "<pci busid='0000:02:00.0'><pci busid='0000:03:00.0'><gpu dev='1'/></pci></pci></cpu>"
+        "<cpu numaid='1'><pci busid='0000:04:00.0'/><nic/></cpu>"
+        "<cpu numaid='2'><nic><net name='a'/></nic></cpu></system>");
+    (void) state;
+    assert_int_equal(pci_doc_keep_gpus(doc, first, 1, NULL), 0);
+    assert_int_equal(count(doc, "cpu"), 2);
+    assert_int_equal(count(doc, "pci"), 1);
+    assert_int_equal(count(doc, "gpu"), 1);
+    assert_int_equal(count(doc, "nic"), 1);
+    assert_null(pci_elem_get(pci_doc_find(doc, "gpu", NULL, NULL), "keep"));
     pci_doc_free(doc);
 }
 
@@ -97,19 +98,15 @@ static void test_subset_unranked(void **state)
     pci_doc_free(doc);
 }
 
-/* On one node nets are not needed; paths between GPUs stay as they were. */
-static void test_nets(void **state)
+/* Where all GPUs reach each other, paths stay as they were. */
+static void test_nothing(void **state)
 {
     struct pci_graph *graph = graph_of_file("nvswitch.xml", NULL);
     uint32_t removed = 9;
     (void) state;
-    assert_int_equal(pci_graph_trim(graph, 0, true, &removed, NULL), 0);
+    assert_int_equal(pci_graph_trim(graph, 0, &removed, NULL), 0);
     assert_int_equal(removed, 0);
     assert_path(graph, GPU, 2, NET, 0, "PXN 24 5");
-    assert_int_equal(pci_graph_trim(graph, 0, false, &removed, NULL), 0);
-    assert_int_equal(pci_graph_count(graph, PCI_NODE_NET), 0);
-    assert_int_equal(pci_graph_count(graph, PCI_NODE_NIC), 0);
-    assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 4);
     assert_path(graph, GPU, 0, GPU, 3, "NVL 185.4 2");
     for (uint32_t i = 0; i < pci_graph_links(graph); i++) {
         assert_int_equal(pci_graph_link(graph, i)->id, i);
@@ -135,7 +132,7 @@ static void test_isolated(void **state)
     graph = graph_of_file("nvswitch.xml", &rules);
     assert_int_equal(pci_graph_route(graph, PCI_NODE_GPU, 0, PCI_NODE_GPU, 1)->class, PCI_PATH_NET);
     assert_int_equal(pci_graph_route(graph, PCI_NODE_GPU, 0, PCI_NODE_GPU, 2)->class, PCI_PATH_NVL);
-    assert_int_equal(pci_graph_trim(graph, 1, true, &removed, NULL), 0);
+    assert_int_equal(pci_graph_trim(graph, 1, &removed, NULL), 0);
     assert_int_equal(removed, 2);
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.rank, 1);
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 1)->gpu.rank, 3);
@@ -156,9 +153,9 @@ static void test_hosts(void **state)
     uint32_t removed;
     (void) state;
     assert_int_equal(pci_graph_count(graph, PCI_NODE_GPU), 2);
-    assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 1)->host, 1);
+    assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 1)->host, 2);
     assert_path(graph, GPU, 0, GPU, 1, "DIS 0 0");
-    assert_int_equal(pci_graph_trim(graph, 1, true, &removed, NULL), 0);
+    assert_int_equal(pci_graph_trim(graph, 1, &removed, NULL), 0);
     assert_int_equal(removed, 1);
     assert_int_equal(pci_graph_node(graph, PCI_NODE_GPU, 0)->gpu.rank, 1);
     pci_graph_free(graph);
@@ -167,9 +164,9 @@ static void test_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_branches),       cmocka_unit_test(test_subset),
+        cmocka_unit_test(test_subset),         cmocka_unit_test(test_subset_branches),
         cmocka_unit_test(test_subset_refused), cmocka_unit_test(test_subset_unranked),
-        cmocka_unit_test(test_nets),           cmocka_unit_test(test_isolated),
+        cmocka_unit_test(test_nothing),        cmocka_unit_test(test_isolated),
         cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests_name("pci_trim", tests, NULL, NULL);

@@ -197,10 +197,8 @@ static void test_build(void **state)
     assert_int_equal(pci_elem_add(doc, root, "cpu", &cpu), 0);
     assert_int_equal(pci_elem_add(doc, cpu, "pci", &pci), 0);
     assert_int_equal(pci_elem_add(doc, pci, "gpu", &gpu), 0);
-    assert_int_equal(pci_elem_add(doc, pci, "not a name", &gpu), -EINVAL);
     assert_int_equal(pci_elem_set(gpu, "dev", "010"), 0);
     assert_int_equal(pci_elem_setf(gpu, "class", "0x%06x", 0x30200), 0);
-    assert_int_equal(pci_elem_set(gpu, "dev ", "1"), -EINVAL);
     assert_int_equal(pci_elem_set(gpu, "dev", "\x01"), -EINVAL);
     assert_int_equal(pci_elem_long(gpu, "dev", -1), 10); /* not octal */
     assert_int_equal(pci_elem_long(gpu, "class", -1), 0x30200);
@@ -321,14 +319,10 @@ static void test_merge_many(void **state)
     (void) state;
     for (unsigned i = 4; i > 0; i--) {
         struct pci_doc *part = doc_of_file("nvswitch.xml");
-        struct pci_elem *elem = NULL;
-        char rank[8];
-        snprintf(rank, sizeof(rank), "%u", i - 1);
-        assert_int_equal(pci_elem_set(pci_doc_find(part, "gpu", "rank", rank), "keep", "1"), 0);
-        while ((elem = pci_doc_next(part, elem, "net"))) {
-            assert_int_equal(pci_elem_set(elem, "keep", "1"), 0);
-        }
-        assert_int_equal(pci_doc_trim(part, NULL), 0);
+        unsigned rank = i - 1;
+        assert_int_equal(pci_doc_keep_gpus(part, &rank, 1, NULL), 0);
+        assert_int_equal(pci_elem_setf(pci_doc_find(part, "gpu", NULL, NULL), "rank", "%u", rank),
+                         0);
         if (merged) {
             assert_int_equal(pci_doc_merge(merged, part, NULL), 0);
             pci_doc_free(part);

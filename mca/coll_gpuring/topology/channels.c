@@ -85,8 +85,7 @@ static void count_lanes(struct gpuring_channels *channels, const struct gpuring_
              nranks = (uint32_t) channels->map->nranks;
 
     if (gpus->blocks > 0 && channels->map->nnodes == 1) {
-        rings = gpuring_node_map_lanes(gpus, rings,
-                                       channels->engine ? agreed->ring_bw_intra * rings : 0);
+        rings = gpuring_node_map_lanes(gpus, rings, channels->engine ? agreed->bw[0] * rings : 0);
         trees = trees > rings / 4 ? trees : rings / 4;
     }
     channels->nrings = within_limits(rings);
@@ -221,9 +220,8 @@ static void dump_all(FILE *file, const struct gpuring_channels *channels,
 
         fprintf(file, "  <graph pattern=\"%s\" nchannels=\"%u\"", ring ? "ring" : "tree", count);
         if (channels->engine) {
-            fprintf(file, " speedintra=\"%g\" speedinter=\"%g\"",
-                    ring ? agreed->ring_bw_intra : agreed->tree_bw_intra,
-                    ring ? agreed->ring_bw_inter : agreed->tree_bw_inter);
+            fprintf(file, " speedintra=\"%g\" speedinter=\"%g\"", agreed->bw[ring ? 0 : 2],
+                    agreed->bw[ring ? 1 : 3]);
         }
         fprintf(file, ">\n");
         for (uint32_t c = 0; c < count; c++) {

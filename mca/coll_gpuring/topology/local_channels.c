@@ -155,7 +155,7 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
         status = pci_graph_build(doc, &rules, graph, error);
     }
     if (status == 0) {
-        status = pci_graph_trim(*graph, 0, true, &removed, error);
+        status = pci_graph_trim(*graph, 0, &removed, error);
     }
     if (status == 0 && removed > 0) {
         snprintf(error->text, sizeof error->text, "%u GPUs cannot be reached from the others",

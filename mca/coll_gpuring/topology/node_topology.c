@@ -30,7 +30,7 @@ bool gpuring_local_topology_of_gpus(void)
 
 static int discover(struct pci_doc **doc, struct pci_error *error)
 {
-    struct pci_discover_options options = {.nets = PCI_NETS_AUTO};
+    struct pci_discover_options options = {.strict = false};
     struct pci_nvml *nvml = NULL;
     struct pci_cuda *cuda = NULL;
     char why[256] = "";

@@ -9,10 +9,17 @@
 
 #define NO_VERTEX UINT32_MAX
 
+/* What part of a machine a network is made of. */
+enum scope {
+    SCOPE_NVLINK, /* NVLink and NVSwitch alone */
+    SCOPE_ALL     /* all links between the GPUs: also PCI, chip to chip, and between CPUs, and NICs
+                     where they join parts of the node (pci_graph_parts()) */
+};
+
 /* A graph under translation. */
 struct extract {
     const struct pci_graph *graph;
-    enum pci_flow_scope scope;
+    enum scope scope;
     struct pci_flow *flow;
     uint32_t *vertex_of; /* vertex of the graph -> vertex of the network, or NO_VERTEX */
     bool nics;           /* NICs join parts of the node */
@@ -26,7 +33,7 @@ static bool takes_part(const struct extract *extract, enum pci_node_type type)
         return true;
     case PCI_NODE_PCI:
     case PCI_NODE_CPU:
-        return PCI_FLOW_ALL == extract->scope;
+        return SCOPE_ALL == extract->scope;
     default:
         return extract->nics;
     }
@@ -122,8 +129,7 @@ static void mark_used(const struct extract *extract, bool *used)
             pci_graph_route(extract->graph, PCI_NODE_GPU, pair / n, PCI_NODE_GPU, pair % n);
 
         for (uint32_t i = 0;
-             i < path->hops && (PCI_FLOW_ALL == extract->scope || path->class <= PCI_PATH_NVB);
-             i++) {
+             i < path->hops && (SCOPE_ALL == extract->scope || path->class <= PCI_PATH_NVB); i++) {
             used[path->links[i]->id] = used[path->links[i]->reverse->id] = true;
         }
     }
@@ -148,7 +154,7 @@ static int extract_links(struct extract *extract)
         const struct pci_link *link = pci_graph_link(extract->graph, i);
         uint32_t from = extract->vertex_of[link->from->vertex];
         uint32_t to = extract->vertex_of[link->to->vertex];
-        bool wanted = PCI_LINK_NVL == link->type ? used[i] : PCI_FLOW_ALL == extract->scope;
+        bool wanted = PCI_LINK_NVL == link->type ? used[i] : SCOPE_ALL == extract->scope;
 
         if (NO_VERTEX != from && NO_VERTEX != to && from != to && wanted) {
             rc = link_add(extract, from, to, link->bw);
@@ -158,35 +164,23 @@ static int extract_links(struct extract *extract)
     return rc;
 }
 
-/* Where the port of net N leads: to the net that was listed first with this port, or NO_VERTEX. */
-static uint32_t port_of(const struct extract *extract, uint32_t n)
-{
-    const struct pci_node *net = pci_graph_node(extract->graph, PCI_NODE_NET, n);
-
-    for (uint32_t i = 0; 0 != net->net.guid && i < n; i++) {
-        const struct pci_node *other = pci_graph_node(extract->graph, PCI_NODE_NET, i);
-
-        if (other->net.guid == net->net.guid && other->net.port == net->net.port &&
-            other->host == net->host) {
-            return extract->vertex_of[other->vertex];
-        }
-    }
-    return NO_VERTEX;
-}
-
-/* The network itself, to which each port leads. */
+/* The network itself, to which each port leads; a net of a port that was listed before leads to
+ * that one. */
 static int extract_network(struct extract *extract)
 {
-    uint32_t network;
+    const struct pci_graph *graph = extract->graph;
+    uint32_t network, count = extract->nics ? pci_graph_count(graph, PCI_NODE_NET) : 0;
     int rc = extract->nics ? pci_flow_add_relay(extract->flow, &network) : 0;
 
-    for (uint32_t n = 0;
-         extract->nics && 0 == rc && n < pci_graph_count(extract->graph, PCI_NODE_NET); n++) {
-        const struct pci_node *net = pci_graph_node(extract->graph, PCI_NODE_NET, n);
-        uint32_t port = port_of(extract, n), to = NO_VERTEX == port ? network : port;
+    for (uint32_t n = 0; 0 == rc && n < count; n++) {
+        const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
+        uint32_t from = extract->vertex_of[net->vertex], first = pci_graph_port(graph, n);
+        uint32_t to = first == n
+                          ? network
+                          : extract->vertex_of[pci_graph_node(graph, PCI_NODE_NET, first)->vertex];
 
-        rc = link_add(extract, extract->vertex_of[net->vertex], to, net->net.bw);
-        rc = 0 == rc ? link_add(extract, to, extract->vertex_of[net->vertex], net->net.bw) : rc;
+        rc = link_add(extract, from, to, net->net.bw);
+        rc = 0 == rc ? link_add(extract, to, from, net->net.bw) : rc;
     }
     return rc;
 }
@@ -199,12 +193,12 @@ static int find_nics(struct extract *extract)
     int rc = NULL == part ? -ENOMEM : pci_graph_parts(extract->graph, part, &nparts);
 
     free(part);
-    extract->nics = PCI_FLOW_ALL == extract->scope && nparts > 1;
+    extract->nics = SCOPE_ALL == extract->scope && nparts > 1;
     return rc;
 }
 
-int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
-                        struct pci_flow *flow)
+/* The network of a machine's GPUs (all of the graph). */
+static int flow_from_graph(const struct pci_graph *graph, enum scope scope, struct pci_flow *flow)
 {
     struct pci_flow result;
     struct extract extract = {.graph = graph, .scope = scope, .flow = &result};
@@ -230,11 +224,10 @@ int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope
     return 0;
 }
 
-static int bound_of_scope(const struct pci_graph *graph, enum pci_flow_scope scope,
-                          struct pci_bound *bound)
+static int bound_of_scope(const struct pci_graph *graph, enum scope scope, struct pci_bound *bound)
 {
     struct pci_flow flow;
-    int rc = pci_flow_from_graph(graph, scope, &flow);
+    int rc = flow_from_graph(graph, scope, &flow);
 
     if (0 == rc) {
         rc = pci_bound_compute(&flow, bound);
@@ -250,9 +243,9 @@ int pci_bounds_of_graph(const struct pci_graph *graph, struct pci_bounds *bounds
     int rc = 0;
 
     if (pci_graph_count(graph, PCI_NODE_GPU) >= 2) {
-        rc = bound_of_scope(graph, PCI_FLOW_NVLINK, &result.nvlink);
+        rc = bound_of_scope(graph, SCOPE_NVLINK, &result.nvlink);
         if (0 == rc) {
-            rc = bound_of_scope(graph, PCI_FLOW_ALL, &result.all);
+            rc = bound_of_scope(graph, SCOPE_ALL, &result.all);
         }
     }
     if (0 == rc) {

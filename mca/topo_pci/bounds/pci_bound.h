@@ -85,21 +85,6 @@ int pci_flow_add_relay(struct pci_flow *flow, uint32_t *vertex);
  * unknown vertex, from == to, capacity negative or above PCI_FLOW_MAX_GBPS; -ENOMEM. */
 int pci_flow_add_link(struct pci_flow *flow, uint32_t from, uint32_t to, double gbps);
 
-/* What part of a machine a network is made of. */
-enum pci_flow_scope {
-    PCI_FLOW_NVLINK, /* NVLink and NVSwitch alone */
-    PCI_FLOW_ALL     /* all links between the GPUs: also PCI, chip to chip, and between CPUs, and
-                        NICs where they join parts of the node (pci_graph_parts()) */
-};
-
-/*
- * The network of a machine's GPUs (all of the graph). NVLinks that no path between GPUs takes, as
- * where the driver refuses peer-to-peer, are left out. Free it with pci_flow_fini(). -EINVAL: no
- * GPU; -E2BIG; -ENOMEM.
- */
-int pci_flow_from_graph(const struct pci_graph *graph, enum pci_flow_scope scope,
-                        struct pci_flow *flow);
-
 /* A copy of a network with parallel links merged, sorted by (from, to), and both directions of each
  * link at the smaller of their two capacities. Free it with pci_flow_fini().
  * -ENOMEM. */

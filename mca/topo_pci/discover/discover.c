@@ -87,10 +87,8 @@ static void fsroot_find(struct disc *disc)
 {
     const char *recorded = getenv("HWLOC_FSROOT");
 
-    disc->live = hwloc_topology_is_thissystem(disc->topology) && !disc->options->fsroot;
-    if (disc->options->fsroot) {
-        disc->fsroot = disc->options->fsroot;
-    } else if (disc->live) {
+    disc->live = hwloc_topology_is_thissystem(disc->topology);
+    if (disc->live) {
         disc->fsroot = "";
     } else if (recorded && !getenv("HWLOC_XMLFILE") && !getenv("HWLOC_SYNTHETIC")) {
         disc->fsroot = strcmp(recorded, "/") == 0 ? "" : recorded;

@@ -380,17 +380,10 @@ static int interfaces_add(struct disc *disc)
     return rc;
 }
 
+/* Verbs devices with an active port; IP interfaces if there is none. */
 int disc_nets(struct disc *disc)
 {
-    enum pci_discover_nets which = disc->options->nets;
-    int rc = 0;
+    int rc = verbs_add(disc);
 
-    if (which == PCI_NETS_AUTO || which == PCI_NETS_VERBS || which == PCI_NETS_BOTH) {
-        rc = verbs_add(disc);
-    }
-    if (rc == 0 && (which == PCI_NETS_IP || which == PCI_NETS_BOTH ||
-                    (which == PCI_NETS_AUTO && disc->nets == 0))) {
-        rc = interfaces_add(disc);
-    }
-    return rc;
+    return rc || disc->nets > 0 ? rc : interfaces_add(disc);
 }

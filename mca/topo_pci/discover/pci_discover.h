@@ -7,7 +7,8 @@
  * Discovery of this machine: the same document that a topology file gives (pci_doc.h).
  *
  *   - What is found: NUMA nodes with processors (cpu), PCI switches (pci), NVIDIA GPUs (gpu) with
- *     their NVLinks (nvlink), verbs devices and IP interfaces (nic, net).
+ *     their NVLinks (nvlink), verbs devices with an active port, or IP interfaces where there is
+ *     none (nic, net).
  *   - Sources: hwloc for the tree (and with it HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT),
  * /sys for what hwloc does not report (maximum link speed, port rates, GUIDs), hooks for what only
  * a driver knows (pci_driver.h).
@@ -78,20 +79,8 @@ struct pci_discover_hooks {
     int (*gdr)(void *gdr_context, const char *busid, struct pci_gpu_facts *facts);
 };
 
-/* Which network devices are listed. */
-enum pci_discover_nets {
-    PCI_NETS_AUTO,  /* verbs devices with an active port; IP interfaces if there is none */
-    PCI_NETS_VERBS, /* verbs devices only */
-    PCI_NETS_IP,    /* IP interfaces only */
-    PCI_NETS_BOTH,
-    PCI_NETS_NONE,
-};
-
 struct pci_discover_options {
-    enum pci_discover_nets nets;
     struct pci_discover_hooks hooks;
-    /* Where /sys is found, e.g. "" or a recorded tree; NULL: as hwloc does. */
-    const char *fsroot;
     /* Called with one line for each thing that is missing; NULL: silent. */
     void (*message)(void *context, const char *text);
     void *message_context;

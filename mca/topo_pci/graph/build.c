@@ -23,48 +23,15 @@ static const char *text_or_empty(const struct pci_elem *elem, const char *key)
     return text ? text : "";
 }
 
-static int add_host(struct build *build, uint64_t hash)
-{
-    struct pci_graph *graph = build->graph;
-    for (size_t i = 0; i < graph->nhosts; i++) {
-        if (graph->hosts[i] == hash) {
-            return 0;
-        }
-    }
-    if (pci_array_reserve(&graph->hosts, &graph->hosts_capacity, graph->nhosts + 1,
-                          sizeof(*graph->hosts))) {
-        return pci_error_memory(build->error);
-    }
-    graph->hosts[graph->nhosts++] = hash;
-    return 0;
-}
-
-int pci_graph_host(const struct pci_graph *graph, const struct pci_elem *elem, uint32_t *host)
-{
-    uint64_t hash = pci_elem_host(elem);
-    for (size_t i = 0; i < graph->nhosts; i++) {
-        if (graph->hosts[i] == hash) {
-            *host = (uint32_t) i;
-            return 0;
-        }
-    }
-    return -ENOENT;
-}
-
 static int add_cpu(struct build *build, const struct pci_elem *elem)
 {
-    uint32_t host = 0;
+    uint64_t host = pci_elem_host(elem), id = (uint64_t) pci_elem_long(elem, "numaid", -1);
     struct pci_node *cpu;
-    int rc = add_host(build, pci_elem_host(elem));
-    if (rc || pci_graph_host(build->graph, elem, &host)) {
-        return rc;
-    }
-    uint64_t id = (uint64_t) pci_elem_long(elem, "numaid", -1);
     if (pci_node_find(build->graph, PCI_NODE_CPU, host, id)) {
         pci_graph_remark_add(build->graph, "cpu numaid %s is listed twice: taken as two",
                              text_or_empty(elem, "numaid"));
     }
-    rc = pci_node_add(build->graph, PCI_NODE_CPU, host, id, NULL, &cpu, build->error);
+    int rc = pci_node_add(build->graph, PCI_NODE_CPU, host, id, NULL, &cpu, build->error);
     if (rc) {
         return rc;
     }

@@ -26,11 +26,7 @@ static struct pci_node *node_around(const struct pci_graph *graph, const struct 
                                     enum pci_node_type type)
 {
     const char *busid = busid_above(elem);
-    uint32_t host;
-    if (!busid || pci_graph_host(graph, elem, &host)) {
-        return NULL;
-    }
-    return pci_node_find(graph, type, host, pci_busid_parse(busid));
+    return busid ? pci_node_find(graph, type, pci_elem_host(elem), pci_busid_parse(busid)) : NULL;
 }
 
 static struct pci_node *cpu_above(struct pci_node *node)

@@ -51,7 +51,7 @@ struct pci_local {
     uint32_t *nnets; /* valid entries of each row; PCI_NONE: to be computed */
     uint32_t *gpus;  /* nnets rows of ngpus */
     uint32_t *ngpus;
-    int *relay;        /* of each net: pci_graph_local_gpu, as of its version */
+    int *relay;        /* of each net: pci_local_relay, as of its version */
     uint64_t *version; /* of each relay; 0: none yet */
     uint64_t now;      /* grows with every change */
 };
@@ -63,9 +63,6 @@ struct pci_graph {
     uint32_t nvertices;
     uint32_t nlinks;
     uint32_t sequence;
-    uint64_t *hosts; /* host_hash of each host */
-    size_t nhosts;
-    size_t hosts_capacity;
     char **remarks;
     size_t nremarks;
     size_t remarks_capacity;
@@ -83,10 +80,10 @@ struct pci_graph {
 };
 
 /* Adds a node; sets type, host, id and busid (copied; NULL: none). */
-int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint32_t host, uint64_t id,
+int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint64_t host, uint64_t id,
                  const char *busid, struct pci_node **node, struct pci_error *error);
 struct pci_node *pci_node_find(const struct pci_graph *graph, enum pci_node_type type,
-                               uint32_t host, uint64_t id);
+                               uint64_t host, uint64_t id);
 void pci_node_remove(struct pci_graph *graph, struct pci_node *node);
 static inline struct pci_vertex *pci_vertex_of(struct pci_node *node)
 {
@@ -110,7 +107,6 @@ void pci_graph_remark_add(struct pci_graph *graph, const char *format, ...)
 
 /* NVLink, C2C and pcilink elements. */
 int pci_graph_connect(struct pci_graph *graph, const struct pci_doc *doc, struct pci_error *error);
-int pci_graph_host(const struct pci_graph *graph, const struct pci_elem *elem, uint32_t *host);
 
 int pci_graph_flatten(struct pci_graph *graph, struct pci_error *error);
 
@@ -137,16 +133,13 @@ void pci_paths_free(struct pci_graph *graph);
 /* Fills the paths from every endpoint to every endpoint, without rules. */
 int pci_paths_search(struct pci_graph *graph, struct pci_error *error);
 
-/* Applies the rules to them. */
-int pci_paths_apply(struct pci_graph *graph, struct pci_error *error);
-
 /* Nearest nets and GPUs, kept in graph->local. */
 int pci_local_init(struct pci_graph *graph, struct pci_error *error);
 /* The paths between GPU and NET have another class or bandwidth. */
 void pci_local_changed(struct pci_graph *graph, uint32_t gpu, uint32_t net);
 void pci_local_refresh(struct pci_graph *graph);
-int pci_local_relay(struct pci_graph *graph,
-                    uint32_t net); /* pci_graph_local_gpu while computing */
+/* The GPU that uses a net: the one by which others send to it (PXN). -1: none. */
+int pci_local_relay(struct pci_graph *graph, uint32_t net);
 void pci_local_free(struct pci_graph *graph);
 
 #endif

@@ -2,7 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Parts of a node: where the NICs near two GPUs are faster than the way between the GPUs, as
- * between sockets, the two belong to different parts, which NICs join as they join nodes.
+ * between sockets, the two belong to different parts, which NICs join as they join nodes. And GPUs
+ * that do not reach each other at all.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,13 +24,21 @@ static void net_speeds(const struct pci_graph *graph, double *speed)
     }
 }
 
-static bool apart(const struct pci_graph *graph, const double *speed, uint32_t a, uint32_t b)
+static bool apart(const struct pci_path *path, double speed, double other)
 {
-    const struct pci_path *path = pci_graph_route(graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b);
-    return path->class >= PCI_PATH_NET || (speed[a] > path->bw && speed[b] > path->bw);
+    return path->class >= PCI_PATH_NET || (speed > path->bw && other > path->bw);
 }
 
-/* Numbers GPU START, and all that are not apart from it or from one of those, as PART. */
+/* Do two GPUs belong together? Without SPEED: they reach each other inside the node. */
+static bool joined(const struct pci_graph *graph, const double *speed, uint32_t a, uint32_t b)
+{
+    const struct pci_path *there = pci_graph_route(graph, PCI_NODE_GPU, a, PCI_NODE_GPU, b);
+    const struct pci_path *back = pci_graph_route(graph, PCI_NODE_GPU, b, PCI_NODE_GPU, a);
+    return speed ? !apart(there, speed[a], speed[b]) || !apart(back, speed[a], speed[b])
+                 : there->class < PCI_PATH_NET && back->class < PCI_PATH_NET;
+}
+
+/* Numbers GPU START, and all that are joined with it or with one of those, as PART. */
 static void spread(const struct pci_graph *graph, const double *speed, uint32_t start,
                    uint32_t number, uint32_t *part, uint32_t *queue)
 {
@@ -39,8 +48,7 @@ static void spread(const struct pci_graph *graph, const double *speed, uint32_t 
     while (head < tail) {
         uint32_t at = queue[head++];
         for (uint32_t g = 0; g < n; g++) {
-            if (part[g] == PCI_NONE &&
-                (!apart(graph, speed, at, g) || !apart(graph, speed, g, at))) {
+            if (part[g] == PCI_NONE && joined(graph, speed, at, g)) {
                 part[g] = number;
                 queue[tail++] = g;
             }
@@ -66,6 +74,39 @@ int pci_graph_parts(const struct pci_graph *graph, uint32_t *part, uint32_t *npa
     }
     free(speed);
     free(queue);
+    return rc;
+}
+
+int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
+                   struct pci_error *error)
+{
+    uint32_t n = pci_graph_count(graph, PCI_NODE_GPU), gone = 0;
+    if (gpu >= n) {
+        return pci_error_set(error, -EINVAL, "there is no GPU %u: the topology has %u GPUs", gpu,
+                             n);
+    }
+    uint32_t *part = calloc(n, sizeof(*part)), *queue = calloc(n, sizeof(*queue));
+    if (!part || !queue) {
+        free(part);
+        free(queue);
+        return pci_error_memory(error);
+    }
+    memset(part, 0xff, n * sizeof(*part));
+    spread(graph, NULL, gpu, 0, part, queue);
+    pci_paths_free(graph); /* paths point to links that go now */
+    for (uint32_t i = n; i > 0; i--) {
+        if (part[i - 1] == PCI_NONE) {
+            pci_node_remove(graph, graph->nodes[PCI_NODE_GPU].node[i - 1]);
+            gone++;
+        }
+    }
+    free(part);
+    free(queue);
+    int rc = pci_graph_number(graph, error);
+    rc = rc ? rc : pci_graph_recompute(graph, NULL, error);
+    if (!rc && removed) {
+        *removed = gone;
+    }
     return rc;
 }
 
@@ -116,7 +157,7 @@ int pci_graph_of_part(const struct pci_graph *graph, const struct pci_doc *doc,
     if (rc) {
         return rc;
     }
-    rc = pci_graph_trim(*result, first, true, NULL, error);
+    rc = pci_graph_trim(*result, first, NULL, error);
     (*result)->rules = graph->rules; /* the division ends here */
     if (rc) {
         pci_graph_free(*result);

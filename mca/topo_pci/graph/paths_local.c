@@ -184,35 +184,13 @@ int pci_local_relay(struct pci_graph *graph, uint32_t net)
     return local->relay[net];
 }
 
-/*
- * The public calls only read: after a recomputation every list is there (pci_local_refresh), so the
- * functions above change nothing.
- */
-static struct pci_graph *settled(const struct pci_graph *graph)
-{
-    return (struct pci_graph *) graph;
-}
-
+/* Only reads: after a recomputation every list is there (pci_local_refresh). */
 uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint32_t *nets)
 {
     uint32_t n = 0;
     if (graph->local.nets && gpu < graph->nodes[PCI_NODE_GPU].count) {
-        const uint32_t *list = nets_of(settled(graph), gpu, &n);
+        const uint32_t *list = nets_of((struct pci_graph *) graph, gpu, &n);
         memcpy(nets, list, n * sizeof(*nets));
     }
     return n;
-}
-
-int pci_graph_local_net(const struct pci_graph *graph, uint32_t gpu, uint32_t channel)
-{
-    return graph->local.nets && gpu < graph->nodes[PCI_NODE_GPU].count
-               ? net_for(settled(graph), gpu, channel)
-               : -1;
-}
-
-int pci_graph_local_gpu(const struct pci_graph *graph, uint32_t net)
-{
-    return graph->local.gpus && net < graph->nodes[PCI_NODE_NET].count
-               ? pci_local_relay(settled(graph), net)
-               : -1;
 }

@@ -332,7 +332,7 @@ static int apply_nets(struct pci_graph *graph, const int *cpu, struct pci_error 
     return 0;
 }
 
-int pci_paths_apply(struct pci_graph *graph, struct pci_error *error)
+static int paths_apply(struct pci_graph *graph, struct pci_error *error)
 {
     int rc = apply_p2p_all(graph, error);
     rc = rc ? rc : pci_local_init(graph, error);
@@ -361,7 +361,7 @@ int pci_graph_recompute(struct pci_graph *graph, const struct pci_path_rules *ru
         graph->rules = *rules;
     }
     int rc = pci_paths_search(graph, error);
-    rc = rc ? rc : pci_paths_apply(graph, error);
+    rc = rc ? rc : paths_apply(graph, error);
     if (rc) {
         pci_paths_free(graph);
     }

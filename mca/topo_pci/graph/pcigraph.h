@@ -145,7 +145,7 @@ struct pci_node {
     enum pci_node_type type;
     uint32_t index;    /* among the nodes of this kind */
     uint32_t vertex;   /* among all nodes: 0 .. pci_graph_vertices() - 1 */
-    uint32_t host;     /* 0 unless the document holds several hosts */
+    uint64_t host;     /* host_hash of its CPU, 0 without: a document may hold several hosts */
     uint64_t id;       /* bus id of GPU, PCI and NIC; numaid of CPU; dev of NET */
     const char *busid; /* as in the document ("" without); belongs to the graph */
     uint32_t nlinks;
@@ -213,11 +213,11 @@ int pci_graph_recompute(struct pci_graph *graph, const struct pci_path_rules *ru
                         struct pci_error *error);
 
 /*
- * Removes what one job does not need, then recomputes: GPUs that cannot be reached from the GPU of
- * index GPU (only over the network, or not at all), and, unless NEEDS_NET, all nets. Indexes close
- * up, so they change; REMOVED (may be NULL) is how many GPUs went.
+ * Removes the GPUs that cannot be reached from the GPU of index GPU (only over the network, or not
+ * at all), then recomputes. Indexes close up, so they change; REMOVED (may be NULL) is how many
+ * GPUs went.
  */
-int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, bool needs_net, uint32_t *removed,
+int pci_graph_trim(struct pci_graph *graph, uint32_t gpu, uint32_t *removed,
                    struct pci_error *error);
 
 /*
@@ -246,6 +246,10 @@ struct pci_link *pci_graph_link(const struct pci_graph *graph, uint32_t id);
  * its matrices are in this order; here it only decides ties. -1: other kinds, or none there.
  */
 int pci_graph_listed(const struct pci_graph *graph, enum pci_node_type type, uint32_t position);
+
+/* The first net of the port of NET: nets with one identity (GUID, port) share a port. A net without
+ * a GUID has its own. */
+uint32_t pci_graph_port(const struct pci_graph *graph, uint32_t net);
 
 /* The node on whose properties rules depend: the first CPU, or NULL. */
 const struct pci_node *pci_graph_cpu(const struct pci_graph *graph);
@@ -288,11 +292,5 @@ int pci_graph_local_cpu(const struct pci_graph *graph, uint32_t gpu);
  * as the graph has; the return value is how many there are.
  */
 uint32_t pci_graph_local_nets(const struct pci_graph *graph, uint32_t gpu, uint32_t *nets);
-
-/* The net that a GPU uses on a channel, spreading GPUs over their local nets; -1: none. */
-int pci_graph_local_net(const struct pci_graph *graph, uint32_t gpu, uint32_t channel);
-
-/* The GPU whose local net this is, or -1. */
-int pci_graph_local_gpu(const struct pci_graph *graph, uint32_t net);
 
 #endif

@@ -56,7 +56,7 @@ static uint32_t limit_of(enum pci_node_type type)
                                   : PCI_GRAPH_MAX_NODES;
 }
 
-int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint32_t host, uint64_t id,
+int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint64_t host, uint64_t id,
                  const char *busid, struct pci_node **node, struct pci_error *error)
 {
     struct pci_nodes *nodes = &graph->nodes[type];
@@ -85,7 +85,7 @@ int pci_node_add(struct pci_graph *graph, enum pci_node_type type, uint32_t host
 }
 
 struct pci_node *pci_node_find(const struct pci_graph *graph, enum pci_node_type type,
-                               uint32_t host, uint64_t id)
+                               uint64_t host, uint64_t id)
 {
     const struct pci_nodes *nodes = &graph->nodes[type];
     for (uint32_t i = 0; i < nodes->count; i++) {
@@ -218,7 +218,6 @@ void pci_graph_free(struct pci_graph *graph)
         free(graph->remarks[i]);
     }
     free(graph->remarks);
-    free(graph->hosts);
     free(graph->vertices);
     free(graph->links);
     free(graph->gpu_order);
@@ -260,4 +259,17 @@ struct pci_link *pci_graph_link(const struct pci_graph *graph, uint32_t id)
 const struct pci_node *pci_graph_cpu(const struct pci_graph *graph)
 {
     return pci_graph_node(graph, PCI_NODE_CPU, 0);
+}
+
+uint32_t pci_graph_port(const struct pci_graph *graph, uint32_t net)
+{
+    const struct pci_node *node = pci_graph_node(graph, PCI_NODE_NET, net);
+    for (uint32_t i = 0; node->net.guid && i < net; i++) {
+        const struct pci_node *other = pci_graph_node(graph, PCI_NODE_NET, i);
+        if (other->net.guid == node->net.guid && other->net.port == node->net.port &&
+            other->host == node->host) {
+            return i;
+        }
+    }
+    return net;
 }

@@ -72,8 +72,9 @@ int pci_map_graph_build(uint32_t nodes, size_t count, const uint32_t *source,
     return 0;
 }
 
-struct pci_map_cut map_cut(const struct pci_map_graph *graph, const struct map_slots *slots,
-                           const uint32_t *slot_of)
+/* The cut of a placement given by slot_of[node]. */
+static struct pci_map_cut map_cut(const struct pci_map_graph *graph, const struct map_slots *slots,
+                                  const uint32_t *slot_of)
 {
     struct pci_map_cut cut = {0, 0};
 

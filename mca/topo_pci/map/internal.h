@@ -34,9 +34,6 @@ void map_slots_free(struct map_slots *slots);
 /* For qsort: uint32_t, ascending. */
 int map_by_number(const void *a, const void *b);
 
-/* The cut of a placement given by slot_of[node]. */
-struct pci_map_cut map_cut(const struct pci_map_graph *graph, const struct map_slots *slots,
-                           const uint32_t *slot_of);
 int map_cut_less(struct pci_map_cut a, struct pci_map_cut b);
 
 /* Candidates: each fills order[slot] = node. */

@@ -148,9 +148,10 @@ static int judge(const struct pci_graph *graph, const struct pci_costs *costs, u
     return 0;
 }
 
-int pci_channels_choose(const struct pci_graph *graph, const struct pci_costs *costs,
-                        const struct pci_search *limits, struct pci_channels *ring,
-                        struct pci_channels *tree)
+/* The rings and trees that are best by their times, of several that are searched within LIMITS. */
+static int channels_choose(const struct pci_graph *graph, const struct pci_costs *costs,
+                           const struct pci_search *limits, struct pci_channels *ring,
+                           struct pci_channels *tree)
 {
     struct candidates rings = {.count = 0}, trees = {.count = 0};
     struct pci_search search = *limits;
@@ -191,7 +192,7 @@ int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct 
 
     pci_search_init(&limits);
     limits.nodes = nodes;
-    return 0 == rc ? pci_channels_choose(graph, &costs, &limits, ring, tree) : rc;
+    return 0 == rc ? channels_choose(graph, &costs, &limits, ring, tree) : rc;
 }
 
 /* ---- Parts of a node ---- */
@@ -249,7 +250,7 @@ static int parts_choose(const struct pci_graph *graph, const struct pci_doc *doc
         }
         chosen->nparts = p + 1;
         part->graph = part->own;
-        rc = pci_channels_choose(part->graph, costs, &within, &part->ring, &part->tree);
+        rc = channels_choose(part->graph, costs, &within, &part->ring, &part->tree);
         if (0 != rc || pci_channels_no_nic(&part->ring) || pci_channels_no_nic(&part->tree)) {
             pci_chosen_fini(chosen);
             return rc;
@@ -309,7 +310,7 @@ int pci_choose(const struct pci_graph *graph, const struct pci_doc *doc,
         within.max_steps /= nparts > 1 ? 2 : 1;
         result.nparts = 1;
         result.part->graph = graph;
-        rc = pci_channels_choose(graph, costs, &within, &result.part->ring, &result.part->tree);
+        rc = channels_choose(graph, costs, &within, &result.part->ring, &result.part->tree);
     }
     rc = 0 == rc ? chosen_job(&result, limits->nodes) : rc;
     if (0 == rc && nparts > 1) {

@@ -357,16 +357,9 @@ void pci_predict_curve(const struct pci_costs *costs, const struct pci_job *job,
  * a quarter)? */
 bool pci_curve_better(const struct pci_curve *curve, const struct pci_curve *than);
 
-/*
- * The rings and trees of a node that are best by their times, of several that are searched within
- * LIMITS (their pattern and preferred number do not count). Errors as
- * pci_channels_search() and pci_job_of_graph().
- */
-int pci_channels_choose(const struct pci_graph *graph, const struct pci_costs *costs,
-                        const struct pci_search *limits, struct pci_channels *ring,
-                        struct pci_channels *tree);
-
-/* The same on NODES nodes, with the built-in table for GPUs and no other limits. */
+/* The rings and trees of a node, on NODES nodes, that are best by their times with the built-in
+ * table for GPUs, of several that are searched. Errors as pci_channels_search() and
+ * pci_job_of_graph(). */
 int pci_channels_of_graph(const struct pci_graph *graph, uint32_t nodes, struct pci_channels *ring,
                           struct pci_channels *tree);
 
@@ -387,9 +380,9 @@ struct pci_chosen {
 };
 
 /*
- * The channels of a node: pci_channels_choose(), for the whole node or for its parts, whichever is
- * better by pci_curve_better(). DOC: what GRAPH, which must keep its NICs and outlive the result,
- * was built from; NULL: no parts.
+ * The channels of a node within LIMITS (their pattern and preferred number do not count), for the
+ * whole node or for its parts, whichever is better by pci_curve_better(). DOC: what GRAPH, which
+ * must keep its NICs and outlive the result, was built from; NULL: no parts.
  */
 int pci_choose(const struct pci_graph *graph, const struct pci_doc *doc,
                const struct pci_costs *costs, const struct pci_search *limits,

@@ -50,33 +50,11 @@ static int way_of(struct pci_fabric *fabric, struct pci_way *way, const struct p
     return rc;
 }
 
-static const struct pci_node *net_of(const struct pci_graph *graph, uint32_t n)
-{
-    return pci_graph_node(graph, PCI_NODE_NET, n);
-}
-
-/* Nets with one identity (GUID, port) share a port: the first of them stands for it. A net without
- * a GUID stands for itself. */
-static uint32_t port_of(const struct pci_graph *graph, uint32_t n)
-{
-    const struct pci_node *net = net_of(graph, n);
-
-    for (uint32_t i = 0; 0 != net->net.guid && i < n; i++) {
-        const struct pci_node *other = net_of(graph, i);
-
-        if (other->net.guid == net->net.guid && other->net.port == net->net.port &&
-            other->host == net->host) {
-            return i;
-        }
-    }
-    return n;
-}
-
 /* Both directions between all GPUs and one NIC, and the two links of its port. */
 static int net_ways(struct pci_fabric *fabric, const struct pci_graph *graph, uint32_t n)
 {
-    const struct pci_node *net = net_of(graph, n);
-    uint32_t port = pci_graph_links(graph) + 2 * port_of(graph, n);
+    const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
+    uint32_t port = pci_graph_links(graph) + 2 * pci_graph_port(graph, n);
     int rc = 0;
 
     if (0 == fabric->capacity[port]) {

@@ -4,6 +4,7 @@
 #include "mca/topo_pci/search/pci_connect.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +40,6 @@ int pci_wire_fill(struct pci_wire *wire, uint32_t node, uint32_t gpu,
         .trees = (uint8_t) tree->nchannels,
         .pattern = (uint8_t) tree->pattern,
         .cross_nic = (uint8_t) ring->cross_nic,
-        .classes = {(uint8_t) ring->type_intra, (uint8_t) ring->type_inter,
-                    (uint8_t) tree->type_intra, (uint8_t) tree->type_inter},
         .node = node,
         .bw = {(float) ring->bw_intra, (float) ring->bw_inter, (float) tree->bw_intra,
                (float) tree->bw_inter},
@@ -66,46 +65,29 @@ static int check_wire(const struct pci_wire *wire, uint32_t rank, uint32_t nrank
             rank, wire->version, PCI_WIRE_VERSION);
     }
     for (size_t i = 0; sound && i < 4; i++) {
-        sound = wire->classes[i] < PCI_PATH_CLASS_COUNT && wire->bw[i] > 0;
+        sound = wire->bw[i] > 0;
     }
     return sound ? 0
                  : pci_error_set(error, -EPROTO, "rank %u sent channels that make no sense", rank);
-}
-
-static double least(double a, float b)
-{
-    return (double) b < a ? (double) b : a;
-}
-
-static enum pci_path_class farthest(enum pci_path_class a, uint8_t b)
-{
-    return (enum pci_path_class) b > a ? (enum pci_path_class) b : a;
 }
 
 static void agree(struct pci_agreed *agreed, const struct pci_wire *wire)
 {
     agreed->rings = wire->rings < agreed->rings ? wire->rings : agreed->rings;
     agreed->trees = wire->trees < agreed->trees ? wire->trees : agreed->trees;
-    agreed->ring_bw_intra = least(agreed->ring_bw_intra, wire->bw[0]);
-    agreed->ring_bw_inter = least(agreed->ring_bw_inter, wire->bw[1]);
-    agreed->tree_bw_intra = least(agreed->tree_bw_intra, wire->bw[2]);
-    agreed->tree_bw_inter = least(agreed->tree_bw_inter, wire->bw[3]);
-    agreed->ring_intra = farthest(agreed->ring_intra, wire->classes[0]);
-    agreed->ring_inter = farthest(agreed->ring_inter, wire->classes[1]);
-    agreed->tree_intra = farthest(agreed->tree_intra, wire->classes[2]);
-    agreed->tree_inter = farthest(agreed->tree_inter, wire->classes[3]);
+    for (size_t i = 0; i < 4; i++) {
+        agreed->bw[i] = fmin(agreed->bw[i], (double) wire->bw[i]);
+    }
     agreed->swap = agreed->swap && 2 == wire->cross_nic;
 }
 
 static int agree_all(struct pci_connect *connect, struct pci_error *error)
 {
-    struct pci_agreed agreed = {.rings = PCI_CHANNELS_MAX,
-                                .trees = PCI_CHANNELS_MAX,
-                                .ring_bw_intra = PCI_CHANNELS_BW_ONE,
-                                .ring_bw_inter = PCI_CHANNELS_BW_ONE,
-                                .tree_bw_intra = PCI_CHANNELS_BW_ONE,
-                                .tree_bw_inter = PCI_CHANNELS_BW_ONE,
-                                .swap = true};
+    struct pci_agreed agreed = {
+        .rings = PCI_CHANNELS_MAX,
+        .trees = PCI_CHANNELS_MAX,
+        .bw = {PCI_CHANNELS_BW_ONE, PCI_CHANNELS_BW_ONE, PCI_CHANNELS_BW_ONE, PCI_CHANNELS_BW_ONE},
+        .swap = true};
 
     for (uint32_t rank = 0; rank < connect->nranks; rank++) {
         const struct pci_wire *wire = &connect->wires[rank];

@@ -34,42 +34,40 @@
 
 #include "mca/topo_pci/search/pci_channels.h"
 
-#define PCI_WIRE_VERSION  1u
-#define PCI_WIRE_BYTES    160u
+#define PCI_WIRE_VERSION  2u
+#define PCI_WIRE_BYTES    156u
 #define PCI_CONNECT_DOWN  3  /* most children of a rank in a tree */
 #define PCI_CONNECT_TREES 2u /* trees of a channel */
 
 /*
  * What a rank sends to all others, in the byte order of the host (all hosts of a job have one):
  *
- *    0       2       4  5  6  7  8         12      16
- *    version count   ri tr pa cr classes   node    speeds: 4 floats
- *    32                                   96                                 160
+ *    0       2       4  5  6  7  8      12
+ *    version count   ri tr pa cr node   speeds: 4 floats
+ *    28                                   92                                 156
  *    position in ring 0..31 (uint16)      position in tree 0..31 (uint16)
  */
 struct pci_wire {
     uint16_t version; /* PCI_WIRE_VERSION */
     uint16_t count;   /* ranks of this node */
     uint8_t rings, trees;
-    uint8_t pattern;    /* of the trees: enum pci_pattern */
-    uint8_t cross_nic;  /* of the rings: 0 or 2 */
-    uint8_t classes[4]; /* enum pci_path_class: ring intra, ring inter, tree intra, tree inter */
-    uint32_t node;      /* 0 .. nodes-1, the same numbering on all ranks */
-    float bw[4];        /* GB/s of a channel, in the same order as the classes */
+    uint8_t pattern;   /* of the trees: enum pci_pattern */
+    uint8_t cross_nic; /* of the rings: 0 or 2 */
+    uint32_t node;     /* 0 .. nodes-1, the same numbering on all ranks */
+    float bw[4];       /* GB/s of a channel: ring intra, ring inter, tree intra, tree inter */
     uint16_t ring[PCI_CHANNELS_MAX];
     uint16_t tree[PCI_CHANNELS_MAX];
 };
 static_assert(sizeof(struct pci_wire) == PCI_WIRE_BYTES, "gathered between all ranks");
-static_assert(offsetof(struct pci_wire, ring) == 32, "see the picture");
+static_assert(offsetof(struct pci_wire, ring) == 28, "see the picture");
 
 /* What all ranks agree on. */
 struct pci_agreed {
     uint32_t rings, trees; /* channels */
     uint32_t channels;     /* numbered as the reference does: every channel once for each of its two
                               trees, so twice the larger of both numbers */
-    double ring_bw_intra, ring_bw_inter, tree_bw_intra, tree_bw_inter; /* of each, GB/s */
-    enum pci_path_class ring_intra, ring_inter, tree_intra, tree_inter;
-    bool swap; /* odd nodes use their channel c^1 for ring c */
+    double bw[4];          /* GB/s of a channel, as in the wires */
+    bool swap;             /* odd nodes use their channel c^1 for ring c */
 };
 
 struct pci_connect {

@@ -116,8 +116,7 @@ int pci_doc_new(struct pci_doc **doc, struct pci_error *error)
 {
     struct pci_doc *made = calloc(1, sizeof(*made));
     struct pci_elem *root;
-    if (!made || pci_elem_append(made, NULL, "system", &root) ||
-        pci_elem_put(root, "version", "1")) {
+    if (!made || pci_elem_add(made, NULL, "system", &root) || pci_elem_set(root, "version", "1")) {
         pci_doc_free(made);
         return pci_error_memory(error);
     }
@@ -280,8 +279,8 @@ int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent)
     return 0;
 }
 
-int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *name,
-                    struct pci_elem **elem)
+int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
+                 struct pci_elem **elem)
 {
     if (doc->nelements >= PCI_DOC_MAX_ELEMENTS || (parent && parent->depth >= PCI_DOC_MAX_DEPTH)) {
         return -E2BIG;
@@ -297,34 +296,6 @@ int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *na
     }
     doc->nelements++;
     *elem = made;
-    return 0;
-}
-
-int pci_elem_put(struct pci_elem *elem, const char *key, const char *value)
-{
-    struct pci_attribute *found = attribute(elem, key);
-    char *copy = strdup(value);
-    if (!copy) {
-        return -ENOMEM;
-    }
-    if (found) {
-        free(found->value);
-        found->value = copy;
-        return 0;
-    }
-    char *name = strdup(key);
-    int rc = name ? pci_array_reserve(&elem->attributes, &elem->attributes_capacity,
-                                      elem->nattributes + 1, sizeof(*elem->attributes))
-                  : -ENOMEM;
-    if (!rc && elem->nattributes >= PCI_DOC_MAX_ATTRIBUTES) {
-        rc = -E2BIG;
-    }
-    if (rc) {
-        free(name);
-        free(copy);
-        return rc;
-    }
-    elem->attributes[elem->nattributes++] = (struct pci_attribute){name, copy};
     return 0;
 }
 
@@ -368,17 +339,32 @@ static bool text_valid(const char *text)
     return true;
 }
 
-static bool name_valid(const char *name)
+static int attribute_put(struct pci_elem *elem, const char *key, const char *value)
 {
-    static const char allowed[] = "0123456789.-_:abcdefghijklmnopqrstuvwxyz"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    return name && *name && !name[strspn(name, allowed)] && !strchr("0123456789.-", *name);
-}
-
-int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
-                 struct pci_elem **elem)
-{
-    return name_valid(name) ? pci_elem_append(doc, parent, name, elem) : -EINVAL;
+    struct pci_attribute *found = attribute(elem, key);
+    char *copy = strdup(value);
+    if (!copy) {
+        return -ENOMEM;
+    }
+    if (found) {
+        free(found->value);
+        found->value = copy;
+        return 0;
+    }
+    char *name = strdup(key);
+    int rc = name ? pci_array_reserve(&elem->attributes, &elem->attributes_capacity,
+                                      elem->nattributes + 1, sizeof(*elem->attributes))
+                  : -ENOMEM;
+    if (!rc && elem->nattributes >= PCI_DOC_MAX_ATTRIBUTES) {
+        rc = -E2BIG;
+    }
+    if (rc) {
+        free(name);
+        free(copy);
+        return rc;
+    }
+    elem->attributes[elem->nattributes++] = (struct pci_attribute){name, copy};
+    return 0;
 }
 
 int pci_elem_set(struct pci_elem *elem, const char *key, const char *value)
@@ -390,7 +376,7 @@ int pci_elem_set(struct pci_elem *elem, const char *key, const char *value)
         }
         return 0;
     }
-    return name_valid(key) && text_valid(value) ? pci_elem_put(elem, key, value) : -EINVAL;
+    return text_valid(value) ? attribute_put(elem, key, value) : -EINVAL;
 }
 
 int pci_elem_setf(struct pci_elem *elem, const char *key, const char *format, ...)

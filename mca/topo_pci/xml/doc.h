@@ -41,11 +41,6 @@ struct pci_doc {
     size_t nelements;
 };
 
-/* What pci_elem_add and pci_elem_set do after checking their texts. PARENT NULL: the root. */
-int pci_elem_append(struct pci_doc *doc, struct pci_elem *parent, const char *name,
-                    struct pci_elem **elem);
-int pci_elem_put(struct pci_elem *elem, const char *key, const char *value);
-
 /* Moves ELEM with all below it to the end of PARENT, which is not below it. -E2BIG: too deep. */
 int pci_elem_move(struct pci_elem *elem, struct pci_elem *parent);
 

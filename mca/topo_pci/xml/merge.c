@@ -92,7 +92,7 @@ static int take_attributes(struct pci_elem *into, const struct pci_elem *from)
         const char *have = pci_elem_get(into, key);
         bool flag = !strcmp(key, "gdr") || !strcmp(key, "keep");
         if (!have || !*have || (flag && !strcmp(value, "1"))) {
-            int rc = pci_elem_put(into, key, value);
+            int rc = pci_elem_set(into, key, value);
             if (rc) {
                 return rc;
             }
@@ -139,7 +139,7 @@ static int merge_element(struct merging *merging, const struct pci_elem *from)
         rc = device_moved(merging->into, parent, from, &into);
     }
     if (!into && !rc) {
-        rc = pci_elem_append(merging->into, parent, from->name, &into);
+        rc = pci_elem_add(merging->into, parent, from->name, &into);
     }
     merging->merged[from->depth] = into;
     return rc ? rc : take_attributes(into, from);

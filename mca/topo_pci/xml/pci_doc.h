@@ -62,15 +62,10 @@ int pci_doc_format(const struct pci_doc *doc, char **text, size_t *size, struct 
 int pci_doc_merge(struct pci_doc *into, const struct pci_doc *from, struct pci_error *error);
 
 /*
- * Trims: removes every cpu, pci, nic and net without an element with keep="1" in or below it, then
- * drops the keep attributes. Switches above a kept device stay.
- */
-int pci_doc_trim(struct pci_doc *doc, struct pci_error *error);
-
-/*
  * Keeps the GPUs of these ranks (of the document; positions in order where it has no ranks) and all
- * nets, removes the rest, and numbers the kept GPUs 0 .. n-1 in the order of their old ranks. dev
- * stays as it was. -ENOENT: no such rank; -EINVAL: none, or one given twice.
+ * nets, removes the rest and the branches that lead to none of them, and numbers the kept GPUs
+ * 0 .. n-1 in the order of their old ranks. dev stays as it was. -ENOENT: no such rank; -EINVAL:
+ * none, or one given twice.
  */
 int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n,
                       struct pci_error *error);
@@ -103,11 +98,12 @@ long pci_elem_long(const struct pci_elem *elem, const char *key, long otherwise)
 bool pci_elem_attribute(const struct pci_elem *elem, size_t index, const char **key,
                         const char **value);
 
-/* Adds a child at the end. -EINVAL: no XML name in ASCII; -E2BIG: too deep or too many. */
+/* Adds a child at the end; NAME is one of XML. -E2BIG: too deep or too many. */
 int pci_elem_add(struct pci_doc *doc, struct pci_elem *parent, const char *name,
                  struct pci_elem **elem);
 
-/* Sets an attribute; VALUE NULL removes it. -EINVAL: no such name, or text that XML cannot hold. */
+/* Sets an attribute; VALUE NULL removes it. KEY is one of XML. -EINVAL: text that XML cannot hold.
+ */
 int pci_elem_set(struct pci_elem *elem, const char *key, const char *value);
 int pci_elem_setf(struct pci_elem *elem, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

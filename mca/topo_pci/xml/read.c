@@ -54,7 +54,7 @@ static void stop(struct reading *reading, int code, const char *format, ...)
 static void read_attributes(struct reading *reading, const XML_Char **attributes)
 {
     for (; !reading->rc && *attributes; attributes += 2) {
-        int rc = pci_elem_put(reading->at, attributes[0], attributes[1]);
+        int rc = pci_elem_set(reading->at, attributes[0], attributes[1]);
         if (rc) {
             stop(reading, rc, "more than %u attributes of an element", PCI_DOC_MAX_ATTRIBUTES);
         }
@@ -76,7 +76,7 @@ static void on_start(void *context, const XML_Char *name, const XML_Char **attri
 {
     struct reading *reading = context;
     struct pci_elem *parent = reading->at;
-    int rc = reading->rc ? 0 : pci_elem_append(reading->doc, parent, name, &reading->at);
+    int rc = reading->rc ? 0 : pci_elem_add(reading->doc, parent, name, &reading->at);
     if (rc && parent && parent->depth >= PCI_DOC_MAX_DEPTH) {
         stop(reading, rc, "more than %u levels of elements", PCI_DOC_MAX_DEPTH);
     } else if (rc) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What of a document takes part: ranks of GPUs, branches to keep, subsets of GPUs. */
+/* What of a document takes part: ranks of GPUs, and subsets of GPUs with their branches. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -51,52 +51,20 @@ int pci_ranks_read(const struct pci_doc *doc, struct pci_ranks *ranks, struct pc
     return 0;
 }
 
-/* Kinds of elements that go when nothing in them is kept. */
-static bool is_branch(const struct pci_elem *elem)
+/* Is this a branch of the tree that leads to no GPU and no net? */
+static bool is_empty(const struct pci_doc *doc, const struct pci_elem *branch)
 {
-    return pci_elem_is(elem, "cpu") || pci_elem_is(elem, "pci") || pci_elem_is(elem, "nic") ||
-           pci_elem_is(elem, "net");
-}
+    const struct pci_elem *elem = branch;
 
-static bool is_kept(const struct pci_elem *elem)
-{
-    const char *keep = pci_elem_get(elem, "keep");
-    return keep && !strcmp(keep, "1");
-}
-
-int pci_doc_trim(struct pci_doc *doc, struct pci_error *error)
-{
-    struct pci_elem *elem = NULL;
-    /* Mark what lies above a kept element; a mark above ends the climb. */
-    while ((elem = pci_doc_next(doc, elem, NULL))) {
-        if (!is_kept(elem)) {
-            continue;
-        }
-        for (struct pci_elem *up = elem->parent; up && !is_kept(up); up = up->parent) {
-            if (pci_elem_put(up, "keep", "1")) {
-                return pci_error_memory(error);
-            }
+    if (!pci_elem_is(elem, "cpu") && !pci_elem_is(elem, "pci") && !pci_elem_is(elem, "nic")) {
+        return false;
+    }
+    while ((elem = pci_doc_next(doc, elem, NULL)) && elem->depth > branch->depth) {
+        if (pci_elem_is(elem, "gpu") || pci_elem_is(elem, "net")) {
+            return false;
         }
     }
-    elem = doc->root;
-    while (elem) {
-        /* A branch that goes takes all below it along; what follows it is found first. */
-        struct pci_elem *gone =
-            elem != doc->root && is_branch(elem) && !is_kept(elem) ? elem : NULL;
-        if (!gone) {
-            elem = pci_doc_next(doc, elem, NULL);
-            continue;
-        }
-        while (elem && !elem->next) {
-            elem = elem->parent;
-        }
-        elem = elem ? elem->next : NULL;
-        pci_elem_remove(doc, gone);
-    }
-    while ((elem = pci_doc_next(doc, elem, NULL))) {
-        pci_elem_set(elem, "keep", NULL);
-    }
-    return 0;
+    return true;
 }
 
 static int by_value(const void *a, const void *b)
@@ -134,27 +102,37 @@ static int choose(const struct pci_ranks *ranks, unsigned *sorted, size_t n,
     return 0;
 }
 
-/* Removes the chosen GPUs' companions, renumbers, and trims. */
+/* Numbers the chosen GPUs, removes the others, and the branches that lead to nothing then. */
 static int keep_chosen(struct pci_doc *doc, const struct pci_ranks *ranks,
                        struct pci_elem *const *chosen, size_t n, struct pci_error *error)
 {
-    struct pci_elem *elem = NULL;
-    int rc = 0;
-    while (!rc && (elem = pci_doc_next(doc, elem, NULL))) {
-        rc = pci_elem_is(elem, "net") ? pci_elem_put(elem, "keep", "1")
-                                      : pci_elem_set(elem, "keep", NULL);
-    }
-    for (size_t i = 0; !rc && i < n; i++) {
-        rc = pci_elem_setf(chosen[i], "rank", "%zu", i);
-        rc = rc ? rc : pci_elem_put(chosen[i], "keep", "1");
+    struct pci_elem *elem = doc->root, *next;
+
+    for (size_t i = 0; i < n; i++) {
+        if (pci_elem_setf(chosen[i], "rank", "%zu", i)) {
+            return pci_error_memory(error);
+        }
     }
     /* Backwards: whatever a strange document has inside of a GPU goes before that GPU. */
-    for (size_t i = ranks->count; !rc && i > 0; i--) {
-        if (!is_kept(ranks->elem[i - 1])) {
+    for (size_t i = ranks->count; i > 0; i--) {
+        size_t c = 0;
+
+        while (c < n && chosen[c] != ranks->elem[i - 1]) {
+            c++;
+        }
+        if (c == n) {
             pci_elem_remove(doc, ranks->elem[i - 1]);
         }
     }
-    return rc ? pci_error_memory(error) : pci_doc_trim(doc, error);
+    while ((next = pci_doc_next(doc, elem, NULL))) {
+        if (is_empty(doc, next)) {
+            pci_elem_remove(doc, next);
+        } else {
+            elem = next;
+            pci_elem_set(elem, "keep", NULL); /* a mark of NCCL's, about all GPUs */
+        }
+    }
+    return 0;
 }
 
 int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n, struct pci_error *error)
