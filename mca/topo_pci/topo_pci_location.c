@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <glob.h>
+#include <hwloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,50 +41,34 @@ static uint64_t host_find(const char *hostid)
     return text_hash(text);
 }
 
-/* Removes from SET the processors of a list such as "0-3,8-11". */
-static void set_subtract(cpu_set_t *set, const char *list)
-{
-    while (*list) {
-        char *end;
-        long first = strtol(list, &end, 10), last = first;
-
-        if (end == list) {
-            return;
-        }
-        if (*end == '-') {
-            last = strtol(end + 1, &end, 10);
-        }
-        for (long cpu = first; cpu >= 0 && cpu <= last && cpu < CPU_SETSIZE; cpu++) {
-            CPU_CLR((size_t) cpu, set);
-        }
-        list = *end == ',' ? end + 1 : end;
-    }
-}
-
 /* The NUMA node that contains all processors of this process, or -1. */
 static int cpu_node_find(void)
 {
     static const char prefix[] = "/sys/devices/system/node/node";
-    glob_t nodes;
+    hwloc_bitmap_t mine = hwloc_bitmap_alloc(), node = hwloc_bitmap_alloc();
+    glob_t nodes = {.gl_pathc = 0};
     cpu_set_t allowed;
     int found = -1;
 
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
-        glob("/sys/devices/system/node/node[0-9]*/cpulist", 0, NULL, &nodes) != 0) {
-        return -1;
-    }
-    for (size_t i = 0; i < nodes.gl_pathc && found < 0; i++) {
-        cpu_set_t rest = allowed;
-        char list[4096];
+    if (mine && node && sched_getaffinity(0, sizeof(allowed), &allowed) == 0 &&
+        glob("/sys/devices/system/node/node[0-9]*/cpulist", 0, NULL, &nodes) == 0) {
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+            if (CPU_ISSET(cpu, &allowed)) {
+                hwloc_bitmap_set(mine, cpu);
+            }
+        }
+        for (size_t i = 0; i < nodes.gl_pathc && found < 0; i++) {
+            char list[4096];
 
-        if (line_read(nodes.gl_pathv[i], list, sizeof(list))) {
-            set_subtract(&rest, list);
-            if (CPU_COUNT(&rest) == 0) {
+            if (line_read(nodes.gl_pathv[i], list, sizeof(list)) &&
+                hwloc_bitmap_list_sscanf(node, list) == 0 && hwloc_bitmap_isincluded(mine, node)) {
                 found = atoi(nodes.gl_pathv[i] + sizeof(prefix) - 1);
             }
         }
     }
     globfree(&nodes);
+    hwloc_bitmap_free(mine);
+    hwloc_bitmap_free(node);
     return found;
 }
 

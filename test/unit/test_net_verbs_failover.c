@@ -276,7 +276,6 @@ static void test_no_other_path_tried(void **state)
     text = error_of(sent == GPURING_ERR_NET ? &world.send[0] : &world.recv[0]);
     text = strstr(text, "(status 10,") != NULL ? text : error_of(&world.recv[0]);
     assert_non_null(strstr(text, "(status 10,"));
-    assert_null(strstr(text, ", after "));
     world_close(&world);
 }
 
@@ -354,7 +353,7 @@ static void test_port_down(void **state)
     until_logged(&world, "[port-up] host1: device roce0 port 1");
     fake_verbs_event(1, IBV_EVENT_DEVICE_FATAL);
     until_failed(&world.recv[0]);
-    assert_non_null(strstr(error_of(&world.recv[0]), ", after device roce0 port 1: "));
+    assert_non_null(strstr(error_of(&world.recv[0]), "device roce1 port 1, failed: "));
     world_close(&world);
 }
 

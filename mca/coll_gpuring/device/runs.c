@@ -162,15 +162,6 @@ void gpuring_runs_fill(const struct gpuring_runs *runs, char *buffer, int byte)
     }
 }
 
-/* Of a buffer in host memory, at once. */
-static void copy_rows_on_host(char *to, size_t to_pitch, const char *from, size_t from_pitch,
-                              size_t bytes, size_t rows)
-{
-    for (size_t i = 0; i < rows; i++) {
-        memmove(to + i * to_pitch, from + i * from_pitch, bytes);
-    }
-}
-
 /* An address that is computed, not followed: buffers may begin outside of their memory. */
 static char *address(const void *buffer, ptrdiff_t offset)
 {
@@ -192,9 +183,7 @@ int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_strea
         size_t user_pitch = (size_t) run->stride, pitch = packed ? run->bytes : user_pitch;
         size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;
 
-        if (ops == NULL) {
-            copy_rows_on_host(to, to_pitch, from, from_pitch, run->bytes, run->rows);
-        } else if (run->rows == 1) {
+        if (run->rows == 1) {
             status = ops->copy(stream, to, from, run->bytes);
         } else {
             status = ops->copy_rows(stream, to, to_pitch, from, from_pitch, run->bytes, run->rows);

@@ -60,9 +60,8 @@ struct gpuring_span {
 struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpuring_runs *runs);
 
 /*
- * Start to copy runs of a user's buffer in or out (`in`: from the user's), by a stream; ops NULL:
- * both buffers are in host memory, and the copy is done when this returns. In the other buffer they
- * lie at the same offsets, or packed, one behind the other.
+ * Start to copy runs of a user's buffer in or out (`in`: from the user's), by a stream. In the
+ * other buffer they lie at the same offsets, or packed, one behind the other.
  */
 int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
                       const void *user, const void *other, const struct gpuring_runs *runs, bool in,

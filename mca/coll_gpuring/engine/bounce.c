@@ -61,8 +61,7 @@ static int copy(const struct gpuring_engine *engine, const struct gpuring_call_b
     const struct gpuring_device_ops *ops = engine->device_ops;
 
     if (buffer->runs != NULL) {
-        return gpuring_runs_copy(ops->kind == GPURING_DEVICE_HOST ? NULL : ops, engine->stream,
-                                 user, copied, buffer->runs, in, true);
+        return gpuring_runs_copy(ops, engine->stream, user, copied, buffer->runs, in, true);
     }
     return in ? ops->copy(engine->stream, copied, user, buffer->bytes)
               : ops->copy(engine->stream, (void *) (uintptr_t) user, copied, buffer->bytes);

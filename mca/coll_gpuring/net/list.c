@@ -162,7 +162,8 @@ void gpuring_net_pci_bus_id(const char *root, const char *class, const char *nam
     }
 }
 
-bool gpuring_net_is_software(const char *root, const char *name)
+/* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
+static bool is_software(const char *root, const char *name)
 {
     char path[PATH_MAX], target[2];
 
@@ -272,7 +273,7 @@ bool gpuring_net_only_software(const char *root)
     bool only = gpuring_net_devices_rdma(root, NULL, &ports) == GPURING_OK && ports.count > 0;
 
     for (int i = 0; i < ports.count && only; i++) {
-        only = gpuring_net_is_software(root, ports.device[i].name);
+        only = is_software(root, ports.device[i].name);
     }
     free(ports.device);
     return only;

@@ -40,9 +40,6 @@ int gpuring_net_devices_rdma(const char *root, const char *list,
 void gpuring_net_line(char *line, int size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
-bool gpuring_net_is_software(const char *root, const char *name);
-
 /* Are there RDMA devices with an active port, and all of them made by software? */
 bool gpuring_net_only_software(const char *root);
 

@@ -16,16 +16,8 @@
  * Where results are to be folded in rank order each tree is a chain, from rank 0 to the root, which
  * is the last rank: each hop folds what came with the own input, in this order.
  */
-#include <stdbool.h>
-
 #include "mca/coll_gpuring/plan/writer.h"
-#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-
-static bool peer_valid(int peer, const struct gpuring_plan_input *input)
-{
-    return peer >= 0 && peer < input->nranks && peer != input->rank;
-}
 
 static int count_children(const struct gpuring_tree_position *position)
 {
@@ -35,18 +27,6 @@ static int count_children(const struct gpuring_tree_position *position)
         n++;
     }
     return n;
-}
-
-static bool position_valid(const struct gpuring_plan_input *input,
-                           const struct gpuring_tree_position *position)
-{
-    int ndown = count_children(position);
-    bool valid = position->up == -1 ? ndown > 0 : peer_valid(position->up, input);
-
-    for (int i = 0; valid && i < ndown; i++) {
-        valid = peer_valid(position->down[i], input) && position->down[i] != position->up;
-    }
-    return valid;
 }
 
 /* The lane that folds what the children send with the own input; at the root it also answers. */
@@ -112,13 +92,6 @@ int gpuring_plan_build_tree(const struct gpuring_plan_input *input, struct gpuri
         const struct gpuring_tree_position *position =
             input->in_order ? &chain : &input->channels[tree / 2].tree[tree % 2];
 
-        if (!position_valid(input, position)) {
-            gpuring_error("tree %u of rank %d of %d is invalid: parent %d, %d children; report the "
-                          "topology (gpuring-topo report)",
-                          tree, input->rank, input->nranks, position->up, count_children(position));
-            writer.status = GPURING_ERR_ARG;
-            break;
-        }
         add_up_lane(&writer, tree, position);
         if (position->up != -1) {
             add_down_lane(&writer, tree, position);

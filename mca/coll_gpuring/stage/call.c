@@ -166,8 +166,8 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
 int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
                        const struct gpuring_runs *runs, bool in)
 {
-    return gpuring_runs_copy(stream != NULL ? gpuring_process.device_ops : NULL, stream, user,
-                             bounce, runs, in, false);
+    return gpuring_runs_copy(stream != NULL ? gpuring_process.device_ops : &gpuring_device_host,
+                             stream, user, bounce, runs, in, false);
 }
 
 static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)

@@ -189,8 +189,3 @@ void gpuring_slots_destroy(struct gpuring_transport *transport)
         transport->direct_bytes = 0;
     }
 }
-
-uint32_t gpuring_transport_direct(const struct gpuring_transport *transport)
-{
-    return transport->ndirect;
-}

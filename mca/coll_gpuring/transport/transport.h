@@ -110,9 +110,6 @@ void gpuring_transport_probe_report(const struct gpuring_transport *transport, i
 int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
 
-/* Ends of connections between nodes whose slots network devices reach in the device's memory. */
-uint32_t gpuring_transport_direct(const struct gpuring_transport *transport);
-
 /* After the probe: some pair of ranks of the communicator, on whatever node, goes through host
  * memory, where 128-byte stores of a GPU need not stay whole. The same on all ranks. */
 bool gpuring_transport_staged(const struct gpuring_transport *transport);

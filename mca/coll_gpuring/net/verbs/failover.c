@@ -93,29 +93,9 @@ static void stop_answering(const struct gpuring_net_link *link,
     }
 }
 
-/* ", after device mlx5_0 port 1" and so on, for paths that had failed before; "" if none had. */
-static void failed_before(const struct gpuring_net_link *link,
-                          const struct gpuring_verbs_rail *last, char *text, size_t size)
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned r = 0; r < link->nrails; r++) {
-        const struct gpuring_verbs_rail *rail = &link->rail[r];
-
-        if (rail != last && gpuring_verbs_has_failed(rail) && used < size) {
-            used += (size_t) snprintf(text + used, size - used, "%s device %s port %d",
-                                      used == 0 ? ", after" : ",", rail->port->adapter->name,
-                                      rail->port->number);
-        }
-    }
-}
-
 void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
                              int status, const char *what, const char *remedy)
 {
-    char before[160];
-
     if (link->base.status != GPURING_OK) {
         return;
     }
@@ -124,12 +104,11 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
             stop_answering(link, &link->rail[r]);
         }
     }
-    failed_before(link, rail, before, sizeof before);
     gpuring_net_base_fail(
         &link->base, status,
-        "[verbs-failed] verbs connection from %s to %s, device %s port %d, failed%s: %s; %s",
+        "[verbs-failed] verbs connection from %s to %s, device %s port %d, failed: %s; %s",
         link->base.net->host, link->base.peer_name, rail->port->adapter->name, rail->port->number,
-        before, what, remedy);
+        what, remedy);
 }
 
 static void start_recovery(struct gpuring_net_link *link)
@@ -399,24 +378,6 @@ void gpuring_verbs_give_up(struct gpuring_net_link *link)
             gpuring_net_base_done(&link->base, p, step_of(link, p));
         }
     }
-}
-
-bool gpuring_verbs_recovery_due(const struct gpuring_net *net)
-{
-    const struct gpuring_net_link *link;
-
-    if (net->recovering == 0) {
-        return false;
-    }
-    GPURING_NET_EACH_LINK(net, link)
-    {
-        for (unsigned r = 0; link->recovering && r < link->nrails; r++) {
-            if (gpuring_verbs_has_failed(&link->rail[r]) && link->rail[r].reported_on == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now)

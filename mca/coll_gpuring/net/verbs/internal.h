@@ -82,12 +82,9 @@ struct gpuring_verbs {
 };
 #undef GPURING_VERBS_MEMBER
 
-/* libibverbs, loaded at run time: constant once gpuring_verbs_load has succeeded. The data path
+/* libibverbs, loaded at run time: constant once a net has been opened. The data path
  * (ibv_post_send and the like) is inline in its header and goes by the device's own table. */
 extern struct gpuring_verbs gpuring_verbs;
-
-/* 0, or GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says what is missing. */
-int gpuring_verbs_load(void);
 
 /* For tests: use these functions instead of the library's. Before anything else of the net. */
 void gpuring_verbs_use(const struct gpuring_verbs *functions);
@@ -387,8 +384,6 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
 void gpuring_verbs_ready(struct gpuring_net_link *link);
 /* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);
-/* Is something left that the peer waits for? */
-bool gpuring_verbs_recovery_due(const struct gpuring_net *net);
 /* Do what can be done now for a link that is recovering, or for all. */
 void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
 void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);

@@ -61,12 +61,6 @@ static void load(void)
     }
 }
 
-int gpuring_verbs_load(void)
-{
-    pthread_once(&load_once, load);
-    return load_status;
-}
-
 void gpuring_verbs_use(const struct gpuring_verbs *functions)
 {
     replaced = functions;
@@ -85,10 +79,11 @@ static void verbs_close(struct gpuring_net *net)
 static int verbs_open(const struct gpuring_net_config *config, struct gpuring_net **result)
 {
     struct gpuring_net *net;
-    int status = gpuring_verbs_load();
+    int status;
 
-    if (status != GPURING_OK) {
-        return status;
+    pthread_once(&load_once, load);
+    if (load_status != GPURING_OK) {
+        return load_status;
     }
     net = calloc(1, sizeof *net);
     if (net == NULL) {
@@ -100,9 +95,8 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (net->epoll < 0) {
         gpuring_error("the network verbs cannot wait for several devices: %s", strerror(errno));
-        status = GPURING_ERR_IO;
     }
-    status = status == GPURING_OK ? gpuring_verbs_discover(net) : status;
+    status = net->epoll < 0 ? GPURING_ERR_IO : gpuring_verbs_discover(net);
     if (status != GPURING_OK) {
         verbs_close(net);
         return status;
@@ -143,7 +137,7 @@ static int verbs_poll(struct gpuring_net *net)
 /* The device sends and repeats by itself, but for what goes another way after a failure. */
 static int verbs_quiet(struct gpuring_net *net)
 {
-    return gpuring_verbs_recovery_due(net) ? GPURING_AGAIN : GPURING_OK;
+    return net->recovering > 0 ? GPURING_AGAIN : GPURING_OK;
 }
 
 /* Take the notifications that have come, without which the descriptor stays readable. */
@@ -175,8 +169,7 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
         }
     }
     /* What completed before the request does not notify: look once more. */
-    if (gpuring_verbs_completions(net) > 0 || net->base.events > 0 ||
-        gpuring_verbs_recovery_due(net)) {
+    if (gpuring_verbs_completions(net) > 0 || net->base.events > 0) {
         status = GPURING_AGAIN;
     }
     return status;
