@@ -5,7 +5,7 @@
 # overhead.sh BUILD [RANKS [COLLECTIVE]]: nanoseconds a call that an idle component costs:
 # MPI_Allreduce (or COLLECTIVE: allgather, bcast, sendrecv) of one int without the component, with
 # coll_gpuring_priority=0, and with priority 90 and device=auto in a process without the CUDA driver
-# (each call is looked at and handed on; a BUILD without CUDA makes no modules then); and of an
+# (each call is looked at and delegated; a BUILD without CUDA makes no modules then); and of an
 # allreduce that is delegated to the previous component ("delegated": device=host, algorithm=previous). Rounds are
 # interleaved; the medians and their differences are printed. Not a test: figures depend on the
 # machine.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* Wiring up when the process has no file descriptor left: handed on, right, and no crash. */
+/* Wiring up when the process has no file descriptor left: delegated, right, and no crash. */
 #include "harness.h"
 
 #include <fcntl.h>

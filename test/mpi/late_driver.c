@@ -27,7 +27,7 @@ static bool counted(long long calls, long long fallbacks, long long through_host
     staged = harness_pvar("coll_gpuring_staged") - staged;
     if (served != calls || handed_on != fallbacks || staged != through_hosts) {
         printf(
-            "# rank %d: served %lld (expected %lld), handed on %lld (%lld), staged %lld (%lld)\n",
+            "# rank %d: served %lld (expected %lld), delegated %lld (%lld), staged %lld (%lld)\n",
             harness_rank, served, calls, handed_on, fallbacks, staged, through_hosts);
     }
     return served == calls && handed_on == fallbacks && staged == through_hosts;

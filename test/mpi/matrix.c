@@ -158,7 +158,7 @@ static void one_count(size_t count, int phase)
         calls = harness_pvar("coll_gpuring_calls") - calls;
         fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
         if (calls != tally.calls - tally.handed_on || fallbacks != tally.handed_on) {
-            printf("# rank %d: %lld served and %lld handed on of %ld calls\n", harness_rank, calls,
+            printf("# rank %d: %lld served and %lld delegated of %ld calls\n", harness_rank, calls,
                    fallbacks, tally.calls);
         }
         harness_check(calls == tally.calls - tally.handed_on && fallbacks == tally.handed_on,

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * What MPI allows around MPI_Allreduce: communicators of every kind, operations and types that are
- * handed on to another component. Right results in every case, and with coll/gpuring loaded the
+ * delegated to another component. Right results in every case, and with coll/gpuring loaded the
  * counters say who did the work.
  */
 #include "harness.h"
@@ -22,7 +22,7 @@ static void count_begin(void)
     handed_on = harness_pvar("coll_gpuring_fallbacks");
 }
 
-/* With the component: exactly this many served and handed on since count_begin. */
+/* With the component: exactly this many served and delegated since count_begin. */
 static bool counted(long long calls, long long fallbacks)
 {
     if (!harness_have_component()) {
@@ -31,7 +31,7 @@ static bool counted(long long calls, long long fallbacks)
     served = harness_pvar("coll_gpuring_calls") - served;
     handed_on = harness_pvar("coll_gpuring_fallbacks") - handed_on;
     if (served != calls || handed_on != fallbacks) {
-        printf("# rank %d: served %lld (expected %lld), handed on %lld (expected %lld)\n",
+        printf("# rank %d: served %lld (expected %lld), delegated %lld (expected %lld)\n",
                harness_rank, served, calls, handed_on, fallbacks);
     }
     return served == calls && handed_on == fallbacks;

@@ -28,7 +28,12 @@ check "what other components fold in their order is reported" says '\[order-lost
 mpi 120 2 processes
 adopt "2 ranks"
 
-mpi 120 3 sessions
+if openmpi5; then
+    skip "Open MPI 5.0 by itself hangs in some runs" "3 ranks: a second session, and one beside the world"
+    mpi 120 3 sessions first
+else
+    mpi 120 3 sessions
+fi
 if says '# SKIP'; then
     skip "$(sed -n 's/^1\.\.0 # SKIP //p' "$work/out" | sort -u)" "sessions"
 else
@@ -44,7 +49,7 @@ OMPI_MCA_coll_gpuring_check=plans OMPI_MCA_coll_gpuring_verbose=1 mpi 120 5 matr
 adopt_as_one "5 ranks, check=plans"
 check "check=plans: the log says what was proven" says '\[plans-proven\] .*ring over 5 ranks '
 
-# Wire-up fails on all ranks together: calls are handed on, queued ones take the simple path.
+# Wire-up fails on all ranks together: calls are delegated, queued ones take the simple path.
 export OMPI_MCA_coll_gpuring_net=none
 mpi 120 4 n2 nonblocking
 adopt_as_one "4 ranks on 2 nodes without a network, non-blocking"

@@ -11,7 +11,7 @@
  *   qp-error       all queue pairs of the process go into the error state
  *   no-access      they refuse to be written to
  *   no-memory      memory cannot be registered: ENOMEM
- *   no-qp, no-cq   queue pairs, completion queues cannot be made: ENOMEM
+ *   no-qp          queue pairs cannot be made: ENOMEM
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,13 +27,10 @@
 #define MOST 1024
 
 /* Private between libibverbs and its providers, hence in no installed header; pointers that are
- * only handed on are void. */
+ * only passed on are void. */
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
                       void *cmd, size_t cmd_size, void *resp, size_t resp_size);
 int ibv_cmd_destroy_qp(struct ibv_qp *qp);
-int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
-                      int vector, struct ibv_cq *cq, void *cmd, size_t cmd_size, void *resp,
-                      size_t resp_size);
 int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int flags,
                    struct ibv_mr *mr, void *cmd, size_t cmd_size, void *resp, size_t resp_size);
 
@@ -142,19 +139,6 @@ int ibv_cmd_destroy_qp(struct ibv_qp *qp)
     replace(qp, NULL);
     pthread_mutex_unlock(&lock);
     return real(qp);
-}
-
-int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
-                      int vector, struct ibv_cq *cq, void *cmd, size_t cmd_size, void *resp,
-                      size_t resp_size)
-{
-    REAL(ibv_cmd_create_cq);
-
-    if (wanted("no-cq")) {
-        errno = ENOMEM;
-        return ENOMEM;
-    }
-    return real(context, cqe, channel, vector, cq, cmd, cmd_size, resp, resp_size);
 }
 
 int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int flags,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# The test bed itself: it hands on output and status, ends in time, says what it lacks, and leaves
+# The test bed itself: it passes on output and status, ends in time, says what it lacks, and leaves
 # nothing behind, however it ends.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"

@@ -31,7 +31,7 @@
 #if defined __SANITIZE_THREAD__
 #define COUNT 1500
 #else
-#define COUNT 10000
+#define COUNT 5000
 #endif
 #define ROUNDS        20
 #define LIMIT_SECONDS 120 /* for one collective: far beyond what any needs */
