@@ -421,10 +421,10 @@ static void run_collectives(void)
         for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
             enum gpuring_algorithm algorithm = (enum gpuring_algorithm) a;
             bool in_order = algorithm != GPURING_ALGORITHM_RING &&
-                            gpuring_plan_exists(collective, algorithm, true);
+                            gpuring_plan_exists(collective, algorithm, true, 2);
 
             for (int p = 0; p < GPURING_PROTOCOL_COUNT &&
-                            (in_order || gpuring_plan_exists(collective, algorithm, false));
+                            (in_order || gpuring_plan_exists(collective, algorithm, false, 2));
                  p++) {
                 collective_calls(collective, algorithm, in_order, (enum gpuring_protocol) p);
             }

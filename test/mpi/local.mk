@@ -29,6 +29,11 @@ test_mpi_ordered_SOURCES = test/mpi/ordered.c
 test_mpi_ordered_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_ordered_LDADD = $(mpi_test_libs) -lm
 
+mpi_test_programs += test/mpi/many
+test_mpi_many_SOURCES = test/mpi/many.c
+test_mpi_many_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_many_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/semantics
 test_mpi_semantics_SOURCES = test/mpi/semantics.c
 test_mpi_semantics_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -32,6 +32,14 @@ unset OMPI_MCA_coll_gpuring_check OMPI_MCA_coll_gpuring_verbose
 native 4 17 15 "host device"
 native 5 23 10 "host device"
 native 8 61 5 "host device"
+# Many ranks exchange directly, on connections whose memory has a bound.
+export OMPI_MCA_coll_gpuring_verbose=1
+mpi 240 20 n5 many
+adopt_as_one "20 ranks on 5 nodes, direct exchanges on the host device"
+connections=$(sed -n 's/.*\[serves\].* \([0-9]*\)\.[0-9]* MiB for connections.*/\1/p' "$work/out" | sort -n | tail -n 1)
+check "the connections of 20 ranks take less than 9 MiB" \
+    test "${connections:-99}" -le 8
+unset OMPI_MCA_coll_gpuring_verbose
 # The order of folding: that of the ranks, if it is asked for, else not.
 ordered() { # RANKS NODES TEXT OPTIONS...
     ranks=$1 nodes=$2 text=$3
@@ -57,6 +65,10 @@ use_gpus 2
 native 1 11 5 "device memory"
 native 2 5 60 "device memory"
 native 4 29 30 "device memory"
+export OMPI_MCA_coll_gpuring_agree=always # rooted calls between nodes
+mpi 240 17 n4 many 701
+adopt_as_one "17 ranks on 4 nodes, direct exchanges of device memory"
+unset OMPI_MCA_coll_gpuring_agree
 export OMPI_MCA_coll_gpuring_deterministic=1
 ordered 3 1 "device memory"
 finish

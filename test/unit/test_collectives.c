@@ -21,14 +21,16 @@
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
-/* What plans are built on: trees are chains in rank order, or any trees. */
+/* What plans are built on: trees are chains in rank order, or any trees; and for how many ranks. */
 static const struct base {
     enum gpuring_algorithm algorithm;
     bool in_order;
-} bases[] = {{GPURING_ALGORITHM_RING, false},
-             {GPURING_ALGORITHM_DIRECT, true},
-             {GPURING_ALGORITHM_TREE, true},
-             {GPURING_ALGORITHM_TREE, false}};
+    int least, most;
+} bases[] = {{GPURING_ALGORITHM_RING, false, 2, 64},
+             {GPURING_ALGORITHM_DIRECT, true, 2, GPURING_DIRECT_AT_ONCE},
+             {GPURING_ALGORITHM_DIRECT, true, GPURING_DIRECT_AT_ONCE + 1, 64},
+             {GPURING_ALGORITHM_TREE, true, 2, 64},
+             {GPURING_ALGORITHM_TREE, false, 2, 64}};
 #define NBASES (sizeof bases / sizeof *bases)
 
 static void quiet(enum gpuring_log_level level, const char *text)
@@ -39,7 +41,7 @@ static void quiet(enum gpuring_log_level level, const char *text)
 
 static bool base_has(enum gpuring_collective collective, const struct base *base)
 {
-    return gpuring_plan_exists(collective, base->algorithm, base->in_order);
+    return gpuring_plan_exists(collective, base->algorithm, base->in_order, base->least);
 }
 
 static int roots_of(enum gpuring_collective collective, int nranks)
@@ -58,8 +60,13 @@ static void test_proven(void **state)
         enum gpuring_collective collective = (enum gpuring_collective) c;
 
         for (size_t a = 0; a < NBASES; a++) {
-            for (int n = 2; n <= 64 && base_has(collective, &bases[a]); n += n < 17 ? 1 : 47) {
-                for (int root = 0; root < roots_of(collective, n); root += n < 17 ? 1 : 9) {
+            bool by_peer = bases[a].least > 2;
+            int step = by_peer ? 1 : 47;
+
+            for (int n = bases[a].least; n <= bases[a].most && base_has(collective, &bases[a]);
+                 n += n < 17 ? 1 : step) {
+                for (int root = 0; root < roots_of(collective, n);
+                     root += n < 17 || (by_peer && n % 16 < 2) ? 1 : 9) {
                     struct test_plans plans;
                     char text[256] = "";
 
@@ -158,14 +165,17 @@ static void test_changed(void **state)
             enum gpuring_collective collective = (enum gpuring_collective) c;
             const struct base *base = &bases[at % NBASES];
             enum change change = (enum change)(at / NBASES % CHANGES);
+            int nranks = base->least > 4 ? base->least : 4;
             int rank = (int) (at / NBASES / CHANGES), root = 2;
             bool more = base_has(collective, base);
+
+            rank = rank < 3 ? rank : nranks - 1;
 
             for (uint32_t k = 0; more; k++) {
                 struct test_plans plans;
                 char text[256] = "accepted";
 
-                test_plans_build_on(&plans, collective, base->algorithm, 4, 1, root,
+                test_plans_build_on(&plans, collective, base->algorithm, nranks, 1, root,
                                     base->in_order);
                 more = k < plans.plans[rank]->lanes[0].nsteps;
                 if (more && change_step(&plans.plans[rank]->lanes[0], k, change)) {
@@ -258,9 +268,11 @@ static void test_execution(void **state)
     for (int c = 1; c < GPURING_COLLECTIVE_COUNT; c++) {
         for (size_t a = 0; a < NBASES; a++) {
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-                for (int n = 2;
-                     n <= COLLECTIVE_RANKS && base_has((enum gpuring_collective) c, &bases[a]);
-                     n += n == 3 ? 4 : 1) {
+                for (int n = bases[a].least; n <= COLLECTIVE_RANKS && n <= bases[a].most &&
+                                             base_has((enum gpuring_collective) c, &bases[a]);
+                     n += n == 3   ? 4
+                          : n == 7 ? COLLECTIVE_RANKS
+                                   : 1) {
                     run_many((enum gpuring_collective) c, &bases[a], (enum gpuring_protocol) p, n);
                 }
             }

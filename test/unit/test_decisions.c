@@ -248,6 +248,39 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     assert_int_equal(bcast_by(&config, 128 << 10), GPURING_ALGORITHM_RING);
 }
 
+/* Between more than 16 ranks direct is there for what has steps for each peer, and is chosen for it
+ * alone. */
+static void many_ranks_exchange_directly(void **state)
+{
+    struct gpuring_select_config config = config_of(32, 4);
+    struct gpuring_selection choice;
+    int direct = 0;
+
+    (void) state;
+    assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, 64, 8, 0));
+    assert_false(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, 65, 8, 0));
+    assert_false(gpuring_select_eligible(GPURING_ALGORITHM_TWO_SHOT, 17, 1, UINT32_MAX));
+    for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
+        enum gpuring_collective collective = (enum gpuring_collective) c;
+
+        config.plans[c] = 0;
+        for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
+            config.plans[c] |=
+                gpuring_plan_exists(collective, (enum gpuring_algorithm) a, false, 32) ? 1u << a
+                                                                                       : 0;
+        }
+        for (uint64_t bytes = 8; bytes <= 8 << 20; bytes <<= 10) {
+            gpuring_select(&config, collective, bytes, 1, &choice);
+            assert_int_equal(choice.algorithm == GPURING_ALGORITHM_DIRECT,
+                             config.plans[c] == 1u << GPURING_ALGORITHM_DIRECT);
+            direct += choice.algorithm == GPURING_ALGORITHM_DIRECT;
+            assert_false(choice.algorithm == GPURING_ALGORITHM_DIRECT &&
+                         gpuring_select_delegates(&config, collective, bytes));
+        }
+    }
+    assert_int_equal(direct, 5 * 3);
+}
+
 static void parameters_win_where_they_can(void **state)
 {
     struct gpuring_select_config config = config_of(32, 1);
@@ -505,6 +538,7 @@ int main(void)
         cmocka_unit_test(channels_give_valid_plans),
         cmocka_unit_test(choice_follows_size),
         cmocka_unit_test(broadcasts_go_by_trees_between_many_ranks),
+        cmocka_unit_test(many_ranks_exchange_directly),
         cmocka_unit_test(parameters_win_where_they_can),
         cmocka_unit_test(order_wins),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),

@@ -83,7 +83,8 @@ static bool runs_ahead(const struct gpuring_select_config *config)
  * lanes have, for they share the links: rings what coll_gpuring_buffer_size says, trees with their
  * four connections a half of that, exchanges with all ranks a quarter, which is still twice what a
  * connection has under way (450 GB/s among 7 peers of 8 lanes, 4 us). LL128 has none where it is
- * not to be used.
+ * not to be used. Between many ranks all connections of an exchange together have what
+ * GPURING_DIRECT_AT_ONCE / 2 have between few, however many the ranks are.
  */
 static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm)
 {
@@ -108,6 +109,12 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
         }
     }
     slots[GPURING_PROTOCOL_SIMPLE] = bytes >= 128 ? bytes / 128 * 128 : 128;
+    for (int p = 0; algorithm == GPURING_ALGORITHM_DIRECT &&
+                    config->nranks > GPURING_DIRECT_AT_ONCE && p < GPURING_PROTOCOL_COUNT;
+         p++) {
+        bytes = slots[p] * (GPURING_DIRECT_AT_ONCE / 2) / (uint64_t) (config->nranks - 1);
+        slots[p] = bytes >= 128 || slots[p] == 0 ? bytes / 128 * 128 : 128;
+    }
 }
 
 int gpuring_engine_create(const struct gpuring_engine_config *config,
@@ -164,7 +171,7 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
                              const struct gpuring_transport_config *transport)
 {
     const struct gpuring_plan *plans[GPURING_ALGORITHM_COUNT];
-    struct gpuring_fifo_config local[GPURING_ALGORITHM_COUNT];
+    struct gpuring_fifo_config fifos[GPURING_ALGORITHM_COUNT];
     struct gpuring_transport_config config = *transport;
     int nplans = 0;
 
@@ -174,9 +181,9 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
         if (engine->base[i].plan != NULL) {
             const uint64_t *slots = engine->choice_config.slot_bytes[i];
 
-            local[nplans].nslots = GPURING_ENGINE_SLOTS;
-            local[nplans].nflagged = runs_ahead(&engine->choice_config) ? HOST_FLAGGED_SLOTS : 0;
-            memcpy(local[nplans].slot_bytes, slots, sizeof local[nplans].slot_bytes);
+            fifos[nplans].nslots = GPURING_ENGINE_SLOTS;
+            fifos[nplans].nflagged = runs_ahead(&engine->choice_config) ? HOST_FLAGGED_SLOTS : 0;
+            memcpy(fifos[nplans].slot_bytes, slots, sizeof fifos[nplans].slot_bytes);
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
                 config.fifo.slot_bytes[p] =
                     slots[p] > config.fifo.slot_bytes[p] ? slots[p] : config.fifo.slot_bytes[p];
@@ -185,7 +192,7 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
             plans[nplans++] = engine->base[i].plan;
         }
     }
-    config.local_fifo = local;
+    config.plan_fifo = fifos;
     config.device_ops = engine->device_ops;
     config.device = engine->device;
     return gpuring_transport_create(&config, plans, nplans, &engine->transport);

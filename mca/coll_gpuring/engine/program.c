@@ -78,7 +78,8 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
     const struct gpuring_plan *base = engine->base[algorithm].plan;
     bool any_order = !engine->choice_config.in_order || !gpuring_collective_reduces(collective);
 
-    return base != NULL && gpuring_plan_exists(collective, algorithm, base->in_order) &&
+    return base != NULL &&
+           gpuring_plan_exists(collective, algorithm, base->in_order, base->nranks) &&
            (base->in_order || any_order) &&
            (collective == GPURING_COLLECTIVE_ALLREDUCE || base->in_order ||
             engine->others->order != NULL);

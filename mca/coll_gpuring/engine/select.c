@@ -46,8 +46,7 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
         return nranks <= GPURING_SELECT_DIRECT_RANKS;
     case GPURING_ALGORITHM_TWO_SHOT:
         /* It has two connections and lanes for each other rank and stripe: only on request. */
-        return (wanted & 1u << algorithm) != 0 && nnodes == 1 &&
-               nranks <= GPURING_SELECT_DIRECT_RANKS;
+        return (wanted & 1u << algorithm) != 0 && nnodes == 1 && nranks <= GPURING_DIRECT_AT_ONCE;
     case GPURING_ALGORITHM_RING:
     case GPURING_ALGORITHM_TREE:
     case GPURING_ALGORITHM_COUNT:
@@ -123,7 +122,7 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
     case GPURING_ALGORITHM_TREE:
         return !ring || (n >= TREE_RANKS && request->bytes / n <= hop &&
                          (request->collective == GPURING_COLLECTIVE_ALLREDUCE ||
-                          config->nnodes > 1 || n > GPURING_SELECT_DIRECT_RANKS));
+                          config->nnodes > 1 || n > GPURING_DIRECT_AT_ONCE));
     case GPURING_ALGORITHM_DIRECT:
         if (gpuring_collective_has_blocks(request->collective)) {
             return !ring || request->all <= direct;

@@ -54,7 +54,7 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
 
 /* Direct exchanges connect all with all: not beyond this. */
-#define GPURING_SELECT_DIRECT_RANKS 16
+#define GPURING_SELECT_DIRECT_RANKS 64
 
 /* Is there to be a plan of an algorithm? wanted: bits 1 << enum gpuring_algorithm, of those that
  * the parameter, the tuning file or the cost model names. */

@@ -34,10 +34,13 @@ static const struct on *on_base(enum gpuring_algorithm algorithm, bool in_order)
 }
 
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
-                         bool in_order)
+                         bool in_order, int nranks)
 {
     const struct on *on = on_base(algorithm, in_order);
 
+    if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
+        return gpuring_on_direct_by_peer(collective);
+    }
     return collective == GPURING_COLLECTIVE_ALLREDUCE ||
            (on->exists != NULL && on->exists(collective));
 }
@@ -48,7 +51,7 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
     const struct gpuring_plan *base = input->base;
 
     return collective != GPURING_COLLECTIVE_ALLREDUCE &&
-                   gpuring_plan_exists(collective, base->algorithm, base->in_order)
+                   gpuring_plan_exists(collective, base->algorithm, base->in_order, base->nranks)
                ? on_base(base->algorithm, base->in_order)->build(collective, input, plan)
                : GPURING_ERR_UNSUPPORTED;
 }

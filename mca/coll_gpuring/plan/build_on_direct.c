@@ -13,6 +13,13 @@
  * Nobody waits for a slot before it has read what others wait for: in each window a rank sends
  * first, and what it sends in window w needs the slots of window w - slots, which their receiver
  * has read before it sent its window w - slots + 1, or does not send at all.
+ *
+ * Between more than GPURING_DIRECT_AT_ONCE ranks a step has one peer, and what needs all at once is
+ * not served, but scans go from rank to rank:
+ *
+ *   scan     before + input > output, send to the next rank
+ *   exscan   before + input > send to the next rank, which folds it, and to the one behind that;
+ *            it comes back from there, to be stored: a chunk that has come is used once
  */
 #include <stdlib.h>
 
@@ -32,7 +39,7 @@ struct lane {
 
 static int behind(const struct lane *lane, int i)
 {
-    return (lane->rank + i) % lane->nranks;
+    return gpuring_direct_peer(lane->rank, lane->nranks, i);
 }
 
 /* The lane's peers: behind(lane, first) .. behind(lane, end - 1). */
@@ -145,6 +152,52 @@ static void add_exscan(const struct lane *lane)
     }
 }
 
+/* What comes from the rank before, if there is one, and the input. Returns how many operands. */
+static size_t chain_operands(const struct lane *lane)
+{
+    size_t n = 0;
+
+    if (lane->rank > 0) {
+        lane->refs[n++] = gpuring_writer_recv(lane->writer, lane->rank - 1, lane->key);
+    }
+    lane->refs[n++] = GPURING_REF_INPUT;
+    return n;
+}
+
+static void chain_scan(const struct lane *lane)
+{
+    size_t n = chain_operands(lane);
+    bool goes = lane->rank + 1 < lane->nranks;
+
+    if (goes) {
+        lane->refs[n] = gpuring_writer_send(lane->writer, lane->rank + 1, lane->key);
+    }
+    gpuring_writer_step(lane->writer, 0, GPURING_STEP_STORE, lane->refs, n, goes);
+}
+
+static void chain_exscan(const struct lane *lane)
+{
+    int rank = lane->rank, last = lane->nranks - 1;
+
+    if (rank < last) {
+        size_t n = chain_operands(lane), nsends = rank + 1 < last ? 2 : 1;
+
+        for (size_t i = 0; i < nsends; i++) {
+            lane->refs[n + i] = gpuring_writer_send(lane->writer, rank + 1 + (int) i, lane->key);
+        }
+        gpuring_writer_step(lane->writer, 0, 0, lane->refs, n, nsends);
+    }
+    if (rank >= 2) { /* the rank before has its part from here */
+        uint16_t refs[] = {gpuring_writer_recv(lane->writer, rank - 2, lane->key),
+                           gpuring_writer_send(lane->writer, rank - 1, lane->key)};
+
+        gpuring_writer_step(lane->writer, 0, GPURING_STEP_INPUT, refs, 1, 1);
+    }
+    if (rank > 0) {
+        receive_block(lane, 0, rank < last ? rank + 1 : rank - 1);
+    }
+}
+
 static void add_allgather(const struct lane *lane)
 {
     if (lane->group == 0) {
@@ -187,7 +240,9 @@ static void add_scatter(const struct lane *lane)
     copy_block(lane);
 }
 
-static void (*const adders[GPURING_COLLECTIVE_COUNT])(const struct lane *) = {
+typedef void adder(const struct lane *lane);
+
+static adder *const adders[GPURING_COLLECTIVE_COUNT] = {
     [GPURING_COLLECTIVE_BCAST] = add_bcast,
     [GPURING_COLLECTIVE_REDUCE] = add_reduce,
     [GPURING_COLLECTIVE_SCAN] = add_scan,
@@ -196,6 +251,12 @@ static void (*const adders[GPURING_COLLECTIVE_COUNT])(const struct lane *) = {
     [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
     [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall,
     [GPURING_COLLECTIVE_GATHER] = add_gather,
+    [GPURING_COLLECTIVE_SCATTER] = add_scatter,
+};
+
+static adder *const by_peer[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_SCAN] = chain_scan,       [GPURING_COLLECTIVE_EXSCAN] = chain_exscan,
+    [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall, [GPURING_COLLECTIVE_GATHER] = add_gather,
     [GPURING_COLLECTIVE_SCATTER] = add_scatter,
 };
 
@@ -237,10 +298,16 @@ bool gpuring_on_direct_exists(enum gpuring_collective collective)
     return adders[collective] != NULL;
 }
 
+bool gpuring_on_direct_by_peer(enum gpuring_collective collective)
+{
+    return by_peer[collective] != NULL;
+}
+
 int gpuring_on_direct_build(enum gpuring_collective collective,
                             const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
     uint32_t nchunks = gpuring_collective_has_blocks(collective) ? (uint32_t) input->nranks : 1;
+    adder *add = (input->nranks > GPURING_DIRECT_AT_ONCE ? by_peer : adders)[collective];
     struct gpuring_writer writer;
     struct lane lane = {.writer = &writer,
                         .collective = collective,
@@ -260,7 +327,7 @@ int gpuring_on_direct_build(enum gpuring_collective collective,
         lane.key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, stripe, 0);
         for (lane.group = 0; lane.group < lane.groups; lane.group++) {
             begin_lane(&lane, stripe, nchunks);
-            adders[collective](&lane);
+            add(&lane);
             gpuring_writer_lane_end(&writer);
         }
     }

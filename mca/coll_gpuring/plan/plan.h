@@ -152,9 +152,14 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
-/* Can a collective run on the connections of an algorithm? in_order: trees are chains. */
+/* Steps of direct have operands from all ranks, or send to all, up to so many ranks. Between more
+ * its plans are those that have steps for each peer alone: no allreduce. */
+#define GPURING_DIRECT_AT_ONCE 16
+
+/* Can a collective of so many ranks run on the connections of an algorithm? in_order: trees are
+ * chains. */
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
-                         bool in_order);
+                         bool in_order, int nranks);
 
 /* The channel that a connection belongs to, or the stripe, for plans without channels. */
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);

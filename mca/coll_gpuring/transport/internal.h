@@ -112,11 +112,11 @@ struct gpuring_peer {
 struct gpuring_plan_ends {
     const struct gpuring_plan *plan;
     uint32_t first_recv, first_send;
-    struct gpuring_fifo_config fifo;   /* of connections inside the node */
-    struct gpuring_block block;        /* and their layout */
-    const struct gpuring_step **steps; /* [nlanes], uploaded */
-    const uint16_t **refs;             /* [nlanes], uploaded */
-    void *tables;                      /* that hold these, of a plan that was added later */
+    struct gpuring_fifo_config fifo;
+    struct gpuring_block block, net_block; /* of connections inside the node, and between nodes */
+    const struct gpuring_step **steps;     /* [nlanes], uploaded */
+    const uint16_t **refs;                 /* [nlanes], uploaded */
+    void *tables;                          /* that hold these, of a plan that was added later */
 };
 
 struct gpuring_transport {
@@ -129,7 +129,6 @@ struct gpuring_transport {
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
     uint32_t nrecvs, nsends, nconns;
     uint32_t nremote;
-    struct gpuring_block net_block;                          /* of connections between nodes */
     struct gpuring_recv *recvs[GPURING_PROTOCOL_COUNT];      /* [nrecvs] each, as connected */
     struct gpuring_send *sends[GPURING_PROTOCOL_COUNT];      /* [nsends] each */
     struct gpuring_recv *exec_recvs[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
@@ -277,8 +276,15 @@ void gpuring_tables_unload(struct gpuring_transport *transport);
 /* The same of the steps of a plan that was added. */
 int gpuring_tables_add(struct gpuring_transport *transport, int plan);
 void gpuring_tables_remove(struct gpuring_transport *transport, int plan);
-/* Offsets in blocks whose tails begin there. */
-struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, size_t tail);
+/* The blocks of a plan's connections. */
+void gpuring_blocks_make(struct gpuring_plan_ends *ends);
+static inline const struct gpuring_block *gpuring_block_of(
+    const struct gpuring_transport *transport, const struct gpuring_conn *conn)
+{
+    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
+
+    return conn->remote ? &ends->net_block : &ends->block;
+}
 /* Fill the executor's view of an end; the block with slots and tails, and that with heads. */
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block);

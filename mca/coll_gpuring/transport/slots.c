@@ -28,8 +28,11 @@ static void choose_device(const struct gpuring_transport *transport, struct gpur
     }
 }
 
-static size_t slots_bytes(const struct gpuring_block *block)
+static size_t slots_bytes(const struct gpuring_transport *transport,
+                          const struct gpuring_conn *conn)
 {
+    const struct gpuring_block *block = gpuring_block_of(transport, conn);
+
     return block->bytes - block->slots[0];
 }
 
@@ -83,18 +86,17 @@ static int allocate(struct gpuring_transport *transport, size_t bytes)
 
 int gpuring_slots_create(struct gpuring_transport *transport)
 {
-    const struct gpuring_block *block = &transport->net_block;
     struct gpuring_conn *end = transport->conns + transport->nconns;
     uint8_t *next;
-    size_t count = 0, at = 0;
+    size_t bytes = 0, at = 0;
     int status;
 
     transport->direct_nic.dmabuf = -1;
     for (struct gpuring_conn *conn = transport->conns; conn < end; conn++) {
         choose_device(transport, conn);
-        count += wanted(transport, conn);
+        bytes += wanted(transport, conn) ? slots_bytes(transport, conn) : 0;
     }
-    status = count > 0 ? allocate(transport, count * slots_bytes(block)) : GPURING_OK;
+    status = bytes > 0 ? allocate(transport, bytes) : GPURING_OK;
     if (status != GPURING_OK) {
         return status;
     }
@@ -103,18 +105,19 @@ int gpuring_slots_create(struct gpuring_transport *transport)
         if (transport->direct_region != NULL && wanted(transport, conn) &&
             reached(transport, conn)) {
             conn->direct = next;
-            next += slots_bytes(block);
+            next += slots_bytes(transport, conn);
             transport->ndirect++;
         }
         if (conn->remote) {
             conn->offset = at;
-            at += conn->direct != NULL ? block->slots[0] : block->bytes;
+            at += conn->direct != NULL ? gpuring_block_of(transport, conn)->slots[0]
+                                       : gpuring_block_of(transport, conn)->bytes;
         }
     }
     transport->net_region_bytes = at;
     if (transport->ndirect == 0) {
         gpuring_slots_destroy(transport);
-        if (count == 0 && transport->nremote > 0 && able(&transport->config)) {
+        if (bytes == 0 && transport->nremote > 0 && able(&transport->config)) {
             gpuring_info(
                 "[gdr-far] no network device is known to be near enough to the GPU for GPUDirect "
                 "RDMA (coll_gpuring_gdr_level): data between nodes go through host memory");
@@ -143,7 +146,7 @@ void gpuring_slots_created(struct gpuring_transport *transport)
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn, unsigned protocol)
 {
-    const struct gpuring_block *block = &transport->net_block;
+    const struct gpuring_block *block = gpuring_block_of(transport, conn);
 
     return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
                                 : transport->net_region + conn->offset + block->slots[protocol];
@@ -152,7 +155,7 @@ uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
 struct gpuring_net_memory gpuring_slots_describe(const struct gpuring_transport *transport,
                                                  const struct gpuring_conn *conn)
 {
-    const struct gpuring_fifo_config *fifo = &transport->config.fifo;
+    const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
     struct gpuring_net_memory memory =
         conn->direct != NULL ? (struct gpuring_net_memory){.base = transport->direct_region,
                                                            .bytes = transport->direct_bytes,

@@ -163,7 +163,8 @@ static uint32_t slots_of(const struct gpuring_fifo_config *fifo, unsigned protoc
                                                                       : fifo->nflagged;
 }
 
-struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, size_t tail)
+/* Offsets in a block whose tails begin there. */
+static struct gpuring_block block_make(const struct gpuring_fifo_config *fifo, size_t tail)
 {
     struct gpuring_block block = {
         .tail = tail, .bytes = tail + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
@@ -176,12 +177,20 @@ struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo, 
     return block;
 }
 
+void gpuring_blocks_make(struct gpuring_plan_ends *ends)
+{
+    struct gpuring_fifo_config net = ends->fifo;
+
+    net.nflagged = 0;
+    ends->block = block_make(&ends->fifo, 0);
+    ends->net_block = block_make(&net, GPURING_HEADS_BYTES);
+}
+
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block)
 {
-    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
-    const struct gpuring_fifo_config *fifo = conn->remote ? &transport->config.fifo : &ends->fifo;
-    const struct gpuring_block *block = conn->remote ? &transport->net_block : &ends->block;
+    const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
+    const struct gpuring_block *block = gpuring_block_of(transport, conn);
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         uint64_t step = conn->remote && p == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
@@ -191,7 +200,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .tail = (struct gpuring_fifo_tail *) (void *) (slots_block + block->tail) + p,
             .head = (struct gpuring_fifo_head *) (void *) heads_block + p,
             .slot_bytes = fifo->slot_bytes[p],
-            .nslots = slots_of(fifo, p),
+            .nslots = conn->remote ? fifo->nslots : slots_of(fifo, p),
             .local = conn->remote,
             .step = step,
             .posted = step,

@@ -128,15 +128,14 @@ static void place_blocks(struct gpuring_transport *transport)
                     ? (size_t) transport->nlocal * GPURING_PROBE_BLOCK
                     : 0;
 
-    transport->net_block = gpuring_block_make(&transport->config.fifo, GPURING_HEADS_BYTES);
     for (int plan = 0; plan < transport->nplans; plan++) {
         struct gpuring_plan_ends *ends = &transport->ends[plan];
 
-        ends->fifo = transport->config.local_fifo != NULL ? transport->config.local_fifo[plan]
-                                                          : transport->config.fifo;
-        ends->block = gpuring_block_make(&ends->fifo, 0);
+        ends->fifo = transport->config.plan_fifo != NULL ? transport->config.plan_fifo[plan]
+                                                         : transport->config.fifo;
+        gpuring_blocks_make(ends);
     }
-    transport->config.local_fifo = NULL;
+    transport->config.plan_fifo = NULL;
     for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
         size_t bytes = conn->direction == GPURING_NET_RECV ? transport->ends[conn->plan].block.bytes

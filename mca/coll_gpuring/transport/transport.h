@@ -45,9 +45,9 @@ struct gpuring_transport_config {
     const char *hostname;  /* of this rank, for messages of others */
     uint64_t unique_id[2]; /* of the communicator's wire-up: guards against stale peers */
     struct gpuring_fifo_config fifo;
-    /* [nplans]: those of each plan's connections inside a node, with the slots of `fifo` and none
-     * larger than there. NULL: as fifo. Read during create only. */
-    const struct gpuring_fifo_config *local_fifo;
+    /* [nplans]: those of each plan's connections, with the slots of `fifo` and none larger than
+     * there; nflagged counts inside a node only. NULL: as fifo. Read during create only. */
+    const struct gpuring_fifo_config *plan_fifo;
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
     /* May this rank map the memory of the GPU of this rank of its node? Else both go

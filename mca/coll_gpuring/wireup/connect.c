@@ -24,7 +24,7 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
             "(direct and two-shot: at most %d ranks; two-shot: on one node; "
             "coll_gpuring_deterministic: no ring): another one is chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
-            GPURING_SELECT_DIRECT_RANKS);
+            GPURING_DIRECT_AT_ONCE);
     }
     if (module->rank == 0 && engine->choice_config.protocol == GPURING_PROTOCOL_LL128 &&
         !engine->choice_config.host && engine->choice_config.model.ll128 == 0) {

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The collectives that need a connection from each rank to each other, between many ranks: data of
+ * every block, uneven blocks, a first, a middle and the last root, in place or not. What
+ * coll/gpuring serves must not be delegated, nor staged.
+ *
+ *   many [LONGEST]     elements of the longest block (default 9001)
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+enum what { ALLTOALL, ALLTOALLV, ALLTOALLW, GATHER, GATHERV, SCATTER, SCATTERV, SCAN, EXSCAN, END };
+static const char *const names[END] = {"alltoall", "alltoallv", "alltoallw", "gather", "gatherv",
+                                       "scatter",  "scatterv",  "scan",      "exscan"};
+
+static int longest = 9001, root, count;
+static unsigned *input, *output; /* the call's */
+static unsigned *host;
+static bool in_place, uneven;
+
+static unsigned element(int from, int to, int i)
+{
+    return (unsigned) from * 1000003u + (unsigned) to * 1009u + (unsigned) i * 17u;
+}
+
+/* The block from one rank to another; a reduction's vector is from each rank to rank 0. */
+static int length(int from, int to)
+{
+    return uneven ? count * ((from + 2 * to) % 4) / 3 : count;
+}
+
+/* The blocks of a side: from this rank to each, or to it from each. */
+struct side {
+    int counts[64], at[64], bytes_at[64];
+};
+
+static void lay_out(struct side *side, bool sends)
+{
+    int end = 0;
+
+    for (int r = 0; r < harness_size; r++) {
+        side->counts[r] = sends ? length(harness_rank, r) : length(r, harness_rank);
+        side->at[r] = end;
+        side->bytes_at[r] = end * (int) sizeof *host;
+        end += side->counts[r];
+    }
+}
+
+static bool scatters(enum what what)
+{
+    return what == SCATTER || what == SCATTERV;
+}
+
+static bool gathers(enum what what)
+{
+    return what == GATHER || what == GATHERV;
+}
+
+static bool reduces(enum what what)
+{
+    return what == SCAN || what == EXSCAN;
+}
+
+/* Writes what this rank sends: a block to each rank, or one. */
+static void fill(enum what what, const struct side *to, unsigned *buffer)
+{
+    bool many = what <= ALLTOALLW || scatters(what);
+
+    for (int r = 0; r < (many ? harness_size : 1); r++) {
+        int peer = gathers(what) ? root : r;
+
+        for (int i = 0; i < length(harness_rank, peer); i++) {
+            host[(many ? to->at[r] : 0) + i] = element(harness_rank, peer, i);
+        }
+    }
+    harness_write(buffer, host, sizeof *host * (size_t) longest * (size_t) harness_size);
+}
+
+static bool check_block(int at, int from, int to)
+{
+    for (int i = 0; i < length(from, to); i++) {
+        if (host[at + i] != element(from, to, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_sum(int end)
+{
+    for (int i = 0; i < count && end > 0; i++) {
+        unsigned sum = 0;
+
+        for (int r = 0; r < end; r++) {
+            sum += element(r, 0, i);
+        }
+        if (host[i] != sum) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check(enum what what, const struct side *from)
+{
+    bool good = true;
+
+    harness_read(host, output, sizeof *host * (size_t) longest * (size_t) harness_size);
+    if (reduces(what)) {
+        return check_sum(harness_rank + (what == SCAN));
+    }
+    if (scatters(what)) {
+        return check_block(0, root, harness_rank);
+    }
+    for (int r = 0; r < harness_size && (!gathers(what) || harness_rank == root); r++) {
+        good = good && check_block(from->at[r], r, harness_rank);
+    }
+    return good;
+}
+
+static void call(enum what what, const struct side *to, const struct side *from)
+{
+    const int *sends = to->counts, *receives = from->counts;
+    const void *in = in_place ? MPI_IN_PLACE : input;
+    int n = length(harness_rank, root), m = length(root, harness_rank);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Datatype types[64];
+
+    for (int r = 0; r < harness_size; r++) {
+        types[r] = MPI_UNSIGNED;
+    }
+    switch (what) {
+    case ALLTOALL:
+        MPI_Alltoall(in, count, MPI_UNSIGNED, output, count, MPI_UNSIGNED, world);
+        break;
+    case ALLTOALLV:
+        MPI_Ialltoallv(input, sends, to->at, MPI_UNSIGNED, output, receives, from->at, MPI_UNSIGNED,
+                       world, &request);
+        break;
+    case ALLTOALLW:
+        MPI_Alltoallw(input, sends, to->bytes_at, types, output, receives, from->bytes_at, types,
+                      world);
+        break;
+    case GATHER:
+        MPI_Gather(input, count, MPI_UNSIGNED, output, count, MPI_UNSIGNED, root, world);
+        break;
+    case GATHERV:
+        MPI_Igatherv(input, n, MPI_UNSIGNED, output, receives, from->at, MPI_UNSIGNED, root, world,
+                     &request);
+        break;
+    case SCATTER:
+        MPI_Iscatter(input, count, MPI_UNSIGNED, output, count, MPI_UNSIGNED, root, world,
+                     &request);
+        break;
+    case SCATTERV:
+        MPI_Scatterv(input, sends, to->at, MPI_UNSIGNED, output, m, MPI_UNSIGNED, root, world);
+        break;
+    case SCAN:
+        MPI_Scan(in, output, count, MPI_UNSIGNED, MPI_SUM, world);
+        break;
+    default:
+        MPI_Exscan(in, output, count, MPI_UNSIGNED, MPI_SUM, world);
+        break;
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static bool run(enum what what)
+{
+    struct side to, from;
+
+    lay_out(&to, true);
+    lay_out(&from, false);
+    fill(what, &to, in_place ? output : input);
+    call(what, &to, &from);
+    return check(what, &from);
+}
+
+static void check_all(enum what what)
+{
+    const int counts[] = {1, longest / 20 + 1, longest};
+    long long staged = harness_pvar("coll_gpuring_staged"),
+              fallbacks = harness_pvar("coll_gpuring_fallbacks");
+    bool good = true;
+
+    uneven = what == ALLTOALLV || what == ALLTOALLW || what == GATHERV || what == SCATTERV;
+    for (int i = 0; i < 9; i++) {
+        count = counts[i % 3];
+        root = i / 3 * (harness_size - 1) / 2;
+        in_place = i % 2 == 1 && (what == ALLTOALL || reduces(what));
+        if (!run(what)) {
+            printf("# rank %d: %s of %d elements, root %d, in place %d\n", harness_rank,
+                   names[what], count, root, in_place);
+            good = false;
+        }
+    }
+    staged = harness_pvar("coll_gpuring_staged") - staged;
+    fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
+    harness_check(good, "%s", names[what]);
+    harness_check(!harness_have_component() || (staged == 0 && fallbacks == 0),
+                  "%s: %lld staged, %lld delegated", names[what], staged, fallbacks);
+}
+
+int main(int argc, char **argv)
+{
+    size_t bytes;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    longest = argc > 1 ? atoi(argv[1]) : longest;
+    bytes = sizeof *host * (size_t) longest * (size_t) harness_size;
+    input = harness_alloc(bytes);
+    output = harness_alloc(bytes);
+    host = calloc(1, bytes);
+    for (int what = 0; what < END; what++) {
+        check_all((enum what) what);
+    }
+    harness_free(input);
+    harness_free(output);
+    free(host);
+    return harness_finish();
+}
