@@ -390,7 +390,7 @@ EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t 
 EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 {
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
-        const struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+        const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
         uint64_t *lines = (uint64_t *) (void *) exec_send_slot(x, piece, i);
         uint64_t stale = (uint64_t) (uint32_t) (send->step + 1) << 32, pair[2] = {stale, stale};
 

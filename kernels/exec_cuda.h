@@ -52,8 +52,8 @@ struct block_shared {
     struct exec_list lists[EXEC_LISTS];
     struct gpuring_work work;
     struct gpuring_lane lane;
-    struct gpuring_recv recvs[BLOCK_CONNS], *home_recvs; /* NULL: not copied */
-    struct gpuring_send sends[BLOCK_CONNS], *home_sends;
+    struct gpuring_fifo_end recvs[BLOCK_CONNS], *home_recvs; /* NULL: not copied */
+    struct gpuring_fifo_end sends[BLOCK_CONNS], *home_sends;
     struct gpuring_step steps[BLOCK_STEPS];
     struct gpuring_extent in[BLOCK_BLOCKS], out[BLOCK_BLOCKS];
     uint16_t refs[BLOCK_REFS];

@@ -255,7 +255,7 @@ static void ll128_pack(const struct exec *x, uint8_t *lines, uint64_t flag, cons
 static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
                          uint64_t bytes, uint8_t *scratch, const uint8_t **value)
 {
-    const struct gpuring_recv *recv;
+    const struct gpuring_fifo_end *recv;
     const uint8_t *lines;
     int result;
 
@@ -280,7 +280,7 @@ static void send_lines(const struct exec *x, const struct exec_piece *piece, con
                        uint64_t bytes)
 {
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
-        const struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+        const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
         uint8_t *lines = exec_send_slot(x, piece, i) + exec_slot_used(x, x->bytes);
 
         if (x->work->protocol == GPURING_PROTOCOL_LL) {
@@ -295,7 +295,7 @@ static void send_lines(const struct exec *x, const struct exec_piece *piece, con
 static void ll_clean(const struct exec *x, const struct exec_piece *piece)
 {
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
-        const struct gpuring_send *send = &x->lane->sends[piece->sends[i]];
+        const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
         uint64_t *lines = (uint64_t *) (void *) exec_send_slot(x, piece, i);
 
         if (send->step >= GPURING_LL_CLEAN_PERIOD &&

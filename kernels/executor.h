@@ -81,7 +81,7 @@ EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
 /* Where operand `index` lies, with its lines if the protocol has such. */
 EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
-    const struct gpuring_recv *recv;
+    const struct gpuring_fifo_end *recv;
 
     if (piece->operands[index] == GPURING_REF_INPUT) {
         return (const uint8_t *) x->work->input + piece->input;
@@ -95,7 +95,7 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
 
 EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
-    const struct gpuring_send *send;
+    const struct gpuring_fifo_end *send;
 
     if (exec_overlaps(x)) {
         return (uint8_t *) (uintptr_t) exec_list(x, x->slices)->at[piece->step->noperands + index];
@@ -140,7 +140,7 @@ EXEC_FN uint32_t exec_own_send(const EXEC *x, const struct exec_piece *piece, ui
     return exec_own(x, piece->sends, EXEC_FIRST_SEND, from, piece->step->nsends);
 }
 
-EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
+EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_fifo_end *recv, uint64_t used)
 {
     if (exec_protocol(x) != GPURING_PROTOCOL_SIMPLE && !recv->local) {
         return EXEC_OK; /* lines validate themselves */
@@ -157,7 +157,7 @@ EXEC_FN int exec_wait_recv(EXEC *x, struct gpuring_recv *recv, uint64_t used)
                : EXEC_CORRUPT;
 }
 
-EXEC_FN int exec_wait_send(EXEC *x, struct gpuring_send *send)
+EXEC_FN int exec_wait_send(EXEC *x, struct gpuring_fifo_end *send)
 {
     while (send->seen + send->nslots <= send->step) {
         /* Acquire: pairs with the receiver's head: its reads of the slot are done. */
@@ -203,7 +203,7 @@ EXEC_FN int exec_wait(EXEC *x, const struct exec_piece *piece)
 }
 
 /* Does anybody look at the tail? Flagged lines within a node validate themselves. */
-EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_send *send)
+EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_fifo_end *send)
 {
     return exec_protocol(x) == GPURING_PROTOCOL_SIMPLE || send->local;
 }
@@ -221,7 +221,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     int fence = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && recv < noperands;
 
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        const struct gpuring_send *to = &x->lane->sends[piece->sends[i]];
+        const struct gpuring_fifo_end *to = &x->lane->sends[piece->sends[i]];
 
         if (exec_has_tail(x, to)) {
             exec_store_size(&to->tail->size[to->posted & (to->nslots - 1)], used);
@@ -232,7 +232,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
         exec_fence(x);
     }
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        struct gpuring_send *to = &x->lane->sends[piece->sends[i]];
+        struct gpuring_fifo_end *to = &x->lane->sends[piece->sends[i]];
 
         to->posted++;
         if (exec_has_tail(x, to)) {
@@ -244,7 +244,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
         }
     }
     for (uint32_t i = recv; i < noperands; i = exec_own_recv(x, piece, i + 1)) {
-        struct gpuring_recv *from = &x->lane->recvs[piece->operands[i]];
+        struct gpuring_fifo_end *from = &x->lane->recvs[piece->operands[i]];
 
         /* Our reads of the slot come first; pairs with exec_wait_send. */
         exec_store_counter(&from->head->head, ++from->posted);

@@ -64,28 +64,18 @@ struct gpuring_fifo_head { /* in the sender's memory (network: also a local one 
     uint8_t pad0[GPURING_CACHE_LINE - 8];
 };
 
-/* The sender's end as a lane sees it. Owned by the transport; step is written by the lane only. */
-struct gpuring_send {
+/* One end of a connection as a lane sees it; its counts persist from operation to operation. Owned
+ * by the transport; step, posted and seen are written by the lane only. */
+struct gpuring_fifo_end {
     uint8_t *slots;                 /* slots x slot_bytes, 128-byte aligned */
-    struct gpuring_fifo_tail *tail; /* where to publish */
-    struct gpuring_fifo_head *head; /* where credits arrive */
-    uint64_t step;                  /* chunks sent so far; persists from operation to operation */
-    uint64_t posted;                /* and published: less than step while a kernel runs */
-    uint64_t seen;                  /* the head as last read: spares reading it at every step */
-    uint64_t slot_bytes;            /* room of a slot: payload for Simple, lines for LL and LL128 */
-    uint32_t nslots;                /* power of two, <= GPURING_FIFO_MAX_SLOTS */
-    uint32_t local;                 /* 1: a proxy carries the slots on */
-};
-
-struct gpuring_recv {
-    const uint8_t *slots;
     struct gpuring_fifo_tail *tail; /* where arrivals are published */
-    struct gpuring_fifo_head *head; /* where to give slots back */
-    uint64_t step, posted;
-    uint64_t seen; /* the tail as last read */
-    uint64_t slot_bytes;
-    uint32_t nslots;
-    uint32_t local; /* 1: a proxy fills the slots; wait for the tail also with LL */
+    struct gpuring_fifo_head *head; /* where slots are given back */
+    uint64_t step;                  /* chunks sent or received so far */
+    uint64_t posted;                /* and published, or given back: less while a kernel runs */
+    uint64_t seen;       /* sending: the head as last read, receiving: the tail; spares reads */
+    uint64_t slot_bytes; /* room of a slot: payload for Simple, lines for LL and LL128 */
+    uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS */
+    uint32_t local; /* 1: a proxy carries the slots; who receives waits for the tail with LL, too */
 };
 
 /* Payload bytes that fit a slot of slot_bytes in each protocol. */

@@ -65,8 +65,7 @@ static __device__ __forceinline__ void block_tables(struct block_shared *shared,
     }
 }
 
-static_assert(sizeof(gpuring_recv) * BLOCK_CONNS <= 8 * 128 &&
-                  sizeof(gpuring_send) * BLOCK_CONNS <= 8 * 128 &&
+static_assert(sizeof(gpuring_fifo_end) * BLOCK_CONNS <= 8 * 128 &&
                   sizeof(gpuring_step) * BLOCK_STEPS <= 8 * 64 &&
                   sizeof(gpuring_extent) * BLOCK_BLOCKS <= 8 * 64 &&
                   BLOCK_REFS <= GPURING_KERNEL_THREADS,

@@ -93,8 +93,8 @@ GPURING_INLINE void gpuring_block_share(uint64_t elements, uint32_t part, uint32
 struct gpuring_lane {
     const struct gpuring_step *steps;
     const uint16_t *refs;
-    struct gpuring_recv *recvs; /* this protocol's connections, indexed by the refs */
-    struct gpuring_send *sends;
+    struct gpuring_fifo_end *recvs; /* this protocol's connections, indexed by the refs */
+    struct gpuring_fifo_end *sends;
     uint64_t first, count; /* elements of the vector that are this lane's; of blocks: 0, and those
                               of its longest share of a block */
     uint64_t chunk;        /* elements per chunk, at most; a multiple of the alignment */

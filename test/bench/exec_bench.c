@@ -31,8 +31,8 @@ struct bench {
     uint64_t slot_bytes, count;
     int iterations;
     float *input[NRANKS], *output[NRANKS];
-    struct gpuring_send sends[NRANKS];
-    struct gpuring_recv recvs[NRANKS];
+    struct gpuring_fifo_end sends[NRANKS];
+    struct gpuring_fifo_end recvs[NRANKS];
     void *memory[NRANKS];
     double ns[NRANKS];
     pthread_barrier_t barrier;
@@ -114,14 +114,14 @@ static void connect_ranks(struct bench *bench)
         }
         base = bench->memory[rank];
         memset(base, 0, counters + NSLOTS * bench->slot_bytes);
-        bench->sends[rank] = (struct gpuring_send){
+        bench->sends[rank] = (struct gpuring_fifo_end){
             .slots = base + counters,
             .tail = (void *) base,
             .head = (void *) (base + sizeof(struct gpuring_fifo_tail)),
             .slot_bytes = bench->slot_bytes,
             .nslots = NSLOTS,
         };
-        bench->recvs[1 - rank] = (struct gpuring_recv){
+        bench->recvs[1 - rank] = (struct gpuring_fifo_end){
             .slots = base + counters,
             .tail = (void *) base,
             .head = (void *) (base + sizeof(struct gpuring_fifo_tail)),

@@ -64,7 +64,7 @@ static uint64_t sent_to_others(const struct gpuring_work *work)
             const uint16_t *sends = lane->refs + lane->steps[s].refs + lane->steps[s].noperands;
 
             for (uint32_t k = 0; k < lane->steps[s].nsends; k++) {
-                const struct gpuring_send *send = &lane->sends[sends[k]];
+                const struct gpuring_fifo_end *send = &lane->sends[sends[k]];
 
                 chunks += imported(send->slots) ? send->step : 0;
             }
@@ -82,7 +82,7 @@ static void corrupt_sent(const struct gpuring_work *work)
             &lane->steps[gpuring_steps_stored(lane->steps, lane->nsteps) - 1];
 
         for (uint32_t k = 0; k < step->nsends; k++) {
-            const struct gpuring_send *send =
+            const struct gpuring_fifo_end *send =
                 &lane->sends[lane->refs[step->refs + step->noperands + k]];
             uint64_t slot = (send->step - 1) % send->nslots;
 

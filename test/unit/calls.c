@@ -188,7 +188,7 @@ void call_flag_wrap(call_executor executor)
             call_run(&fabric, &call, call_run_in_turn, executor, 1);
         }
         if (start == 0) { /* every line was written: no flag is 0 any more */
-            const struct gpuring_send *send = &fabric.ranks[0].sends[0];
+            const struct gpuring_fifo_end *send = &fabric.ranks[0].sends[0];
             const uint64_t *lines = (const uint64_t *) (const void *) send->slots;
 
             for (size_t line = 0; line < 4 * slot_bytes / 8; line++) {

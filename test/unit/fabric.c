@@ -53,16 +53,16 @@ static void connect_rank(struct fabric *fabric, int rank, size_t *next)
         int to = plan->sends[i].peer;
         uint32_t recv = recv_find(fabric->plans->plans[to], rank, plan->sends[i].key);
 
-        fabric->ranks[rank].sends[i] = (struct gpuring_send){.slots = wire.slots,
-                                                             .tail = wire.tail,
-                                                             .head = wire.head,
-                                                             .slot_bytes = fabric->slot_bytes,
-                                                             .nslots = fabric->nslots};
-        fabric->ranks[to].recvs[recv] = (struct gpuring_recv){.slots = wire.slots,
-                                                              .tail = wire.tail,
-                                                              .head = wire.head,
-                                                              .slot_bytes = fabric->slot_bytes,
-                                                              .nslots = fabric->nslots};
+        fabric->ranks[rank].sends[i] = (struct gpuring_fifo_end){.slots = wire.slots,
+                                                                 .tail = wire.tail,
+                                                                 .head = wire.head,
+                                                                 .slot_bytes = fabric->slot_bytes,
+                                                                 .nslots = fabric->nslots};
+        fabric->ranks[to].recvs[recv] = (struct gpuring_fifo_end){.slots = wire.slots,
+                                                                  .tail = wire.tail,
+                                                                  .head = wire.head,
+                                                                  .slot_bytes = fabric->slot_bytes,
+                                                                  .nslots = fabric->nslots};
     }
 }
 
@@ -165,12 +165,12 @@ void fabric_start_at(struct fabric *fabric, uint64_t step)
         const struct gpuring_plan *plan = fabric->plans->plans[rank];
 
         for (uint32_t i = 0; i < plan->nsends; i++) {
-            struct gpuring_send *send = &fabric->ranks[rank].sends[i];
+            struct gpuring_fifo_end *send = &fabric->ranks[rank].sends[i];
 
             send->step = send->posted = send->seen = send->head->head = step;
         }
         for (uint32_t i = 0; i < plan->nrecvs; i++) {
-            struct gpuring_recv *recv = &fabric->ranks[rank].recvs[i];
+            struct gpuring_fifo_end *recv = &fabric->ranks[rank].recvs[i];
 
             recv->step = recv->posted = recv->seen = recv->tail->tail = step;
         }

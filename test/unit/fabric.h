@@ -22,8 +22,8 @@ struct fabric_memory {
 extern const struct fabric_memory *fabric_memory;
 
 struct fabric_rank {
-    struct gpuring_send *sends;
-    struct gpuring_recv *recvs;
+    struct gpuring_fifo_end *sends;
+    struct gpuring_fifo_end *recvs;
     struct gpuring_step *steps; /* of all lanes, one after the other */
     uint16_t *refs;
     struct gpuring_lane *lanes; /* those of all ranks follow each other */

@@ -22,14 +22,13 @@ static inline bool letters_post(struct letters *letters, int rank,
                                 const struct gpuring_transport *transport)
 {
     for (int i = 0; i < gpuring_transport_neighbours(transport); i++) {
-        struct gpuring_transport_letter letter;
+        const struct gpuring_transport_letter *letter = gpuring_transport_letter(transport, i);
 
-        gpuring_transport_letter(transport, i, &letter);
-        if (letter.bytes > letter.room || letter.bytes > LETTERS_ROOM) {
+        if (letter->bytes > letter->room || letter->bytes > LETTERS_ROOM) {
             return false;
         }
-        memcpy(letters->text[rank][letter.peer], letter.data, letter.bytes);
-        letters->bytes[rank][letter.peer] = letter.bytes;
+        memcpy(letters->text[rank][letter->peer], letter->data, letter->bytes);
+        letters->bytes[rank][letter->peer] = letter->bytes;
     }
     return true;
 }
@@ -41,11 +40,10 @@ static inline int letters_connect(const struct letters *letters, int rank,
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
-        struct gpuring_transport_letter letter;
+        const struct gpuring_transport_letter *letter = gpuring_transport_letter(transport, i);
 
-        gpuring_transport_letter(transport, i, &letter);
-        status = gpuring_transport_connect(transport, i, letters->text[letter.peer][rank],
-                                           letters->bytes[letter.peer][rank]);
+        status = gpuring_transport_connect(transport, i, letters->text[letter->peer][rank],
+                                           letters->bytes[letter->peer][rank]);
     }
     return status == GPURING_OK ? gpuring_transport_connected(transport) : status;
 }

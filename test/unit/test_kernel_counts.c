@@ -31,8 +31,8 @@ static struct memory {
     uint8_t received[PEERS][SLOTS * SLOT_BYTES], sent[PEERS][SLOTS * SLOT_BYTES];
     struct gpuring_fifo_tail recv_tails[PEERS], send_tails[PEERS];
     struct gpuring_fifo_head recv_heads[PEERS], send_heads[PEERS];
-    struct gpuring_recv recvs[PEERS];
-    struct gpuring_send sends[PEERS];
+    struct gpuring_fifo_end recvs[PEERS];
+    struct gpuring_fifo_end sends[PEERS];
     struct gpuring_step steps[2];
     uint16_t refs[2 * PEERS + 2];
     struct gpuring_lane lane;
@@ -82,16 +82,16 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
 
     memset(&memory, 0, sizeof memory);
     for (int p = 0; p < PEERS; p++) {
-        memory.recvs[p] = (struct gpuring_recv){.slots = memory.received[p],
-                                                .tail = &memory.recv_tails[p],
-                                                .head = &memory.recv_heads[p],
-                                                .slot_bytes = SLOT_BYTES,
-                                                .nslots = SLOTS};
-        memory.sends[p] = (struct gpuring_send){.slots = memory.sent[p],
-                                                .tail = &memory.send_tails[p],
-                                                .head = &memory.send_heads[p],
-                                                .slot_bytes = SLOT_BYTES,
-                                                .nslots = SLOTS};
+        memory.recvs[p] = (struct gpuring_fifo_end){.slots = memory.received[p],
+                                                    .tail = &memory.recv_tails[p],
+                                                    .head = &memory.recv_heads[p],
+                                                    .slot_bytes = SLOT_BYTES,
+                                                    .nslots = SLOTS};
+        memory.sends[p] = (struct gpuring_fifo_end){.slots = memory.sent[p],
+                                                    .tail = &memory.send_tails[p],
+                                                    .head = &memory.send_heads[p],
+                                                    .slot_bytes = SLOT_BYTES,
+                                                    .nslots = SLOTS};
         for (uint32_t s = 0; s < SLOTS; s++) {
             memory.recv_tails[p].size[s] = used;
         }

@@ -34,10 +34,8 @@ struct line {
     size_t size;
 };
 
-static int complain(const struct line *line, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int complain(const struct line *line, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int complain(const struct line *line,
+                                                          const char *format, ...)
 {
     va_list arguments;
 

@@ -70,21 +70,23 @@ static int build_letter(const struct gpuring_transport *transport,
                         struct gpuring_blob_header header, struct gpuring_peer *peer)
 {
     const struct gpuring_net_ops *net_ops = transport->config.net_ops;
+    struct gpuring_transport_letter *letter = &peer->letter;
     uint32_t count = count_conns(transport, peer->rank), entry = 0;
     size_t at = sizeof header + count * sizeof(struct gpuring_blob_entry), bytes;
 
-    peer->letter_room = gpuring_transport_letter_room(count, peer->remote);
-    peer->letter = calloc(1, peer->letter_room);
-    if (peer->letter == NULL) {
-        gpuring_error("out of memory for a letter of %zu bytes", peer->letter_room);
+    letter->peer = peer->rank;
+    letter->room = gpuring_transport_letter_room(count, peer->remote);
+    letter->data = calloc(1, letter->room);
+    if (letter->data == NULL) {
+        gpuring_error("out of memory for a letter of %zu bytes", letter->room);
         return GPURING_ERR_NOMEM;
     }
     header.nentries = count;
     if (peer->remote && net_ops->process_handle != NULL) {
         int status;
 
-        bytes = peer->letter_room - at;
-        status = net_ops->process_handle(transport->config.net, peer->letter + at, &bytes);
+        bytes = letter->room - at;
+        status = net_ops->process_handle(transport->config.net, letter->data + at, &bytes);
         if (status != GPURING_OK) {
             return status;
         }
@@ -104,15 +106,15 @@ static int build_letter(const struct gpuring_transport *transport,
             continue;
         }
         if (conn->remote) {
-            bytes = net_ops->link_handle(conn->link, peer->letter + at);
+            bytes = net_ops->link_handle(conn->link, letter->data + at);
             mine.offset = at;
             mine.handle_bytes = (uint32_t) bytes;
             at += bytes;
         }
-        memcpy(peer->letter + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
+        memcpy(letter->data + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
     }
-    memcpy(peer->letter, &header, sizeof header);
-    peer->letter_bytes = at;
+    memcpy(letter->data, &header, sizeof header);
+    letter->bytes = at;
     return GPURING_OK;
 }
 

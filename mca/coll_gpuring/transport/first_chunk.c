@@ -45,16 +45,10 @@ static struct note make_note(const struct gpuring_transport *transport,
                          .key = conn->key};
 }
 
-static const struct gpuring_send *send_of(const struct gpuring_transport *transport,
-                                          const struct gpuring_conn *conn)
+static const struct gpuring_fifo_end *fifo_of(const struct gpuring_transport *transport,
+                                              const struct gpuring_conn *conn)
 {
-    return &transport->sends[GPURING_PROTOCOL_SIMPLE][conn->index];
-}
-
-static const struct gpuring_recv *recv_of(const struct gpuring_transport *transport,
-                                          const struct gpuring_conn *conn)
-{
-    return &transport->recvs[GPURING_PROTOCOL_SIMPLE][conn->index];
+    return &transport->fifos[GPURING_PROTOCOL_SIMPLE][conn - transport->conns];
 }
 
 static int begin(struct gpuring_transport *transport)
@@ -67,7 +61,7 @@ static int begin(struct gpuring_transport *transport)
         const struct gpuring_conn *conn = &transport->conns[i];
 
         if (conn->remote && conn->direction == GPURING_NET_SEND) {
-            const struct gpuring_send *send = send_of(transport, conn);
+            const struct gpuring_fifo_end *send = fifo_of(transport, conn);
             const struct note note = make_note(transport, conn);
 
             status = gpuring_slots_copy(transport, conn, send->slots, &note, sizeof note);
@@ -83,17 +77,17 @@ static int begin(struct gpuring_transport *transport)
 static int look(struct gpuring_transport *transport, const struct gpuring_conn *conn)
 {
     const struct note note = make_note(transport, conn);
-    const struct gpuring_recv *recv;
+    const struct gpuring_fifo_end *recv;
     struct note come;
     int status;
 
     /* Partners: the proxy's release stores. */
     if (conn->direction == GPURING_NET_SEND) {
-        return __atomic_load_n(&send_of(transport, conn)->head->head, __ATOMIC_ACQUIRE) > 0
+        return __atomic_load_n(&fifo_of(transport, conn)->head->head, __ATOMIC_ACQUIRE) > 0
                    ? GPURING_OK
                    : GPURING_AGAIN;
     }
-    recv = recv_of(transport, conn);
+    recv = fifo_of(transport, conn);
     if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {
         return GPURING_AGAIN;
     }

@@ -73,8 +73,7 @@ _Static_assert(sizeof(struct gpuring_status_page) == 592, "shared between proces
 struct gpuring_conn {
     enum gpuring_net_direction direction;
     int plan;
-    uint32_t index; /* in the tables of receiving or sending ends */
-    int peer;       /* rank */
+    int peer; /* rank */
     uint32_t key;
     bool remote;
     size_t offset;      /* of its block in the region */
@@ -104,14 +103,13 @@ struct gpuring_peer {
     uint8_t *staged; /* its staged region, mapped here and reached by the device; NULL if unused */
     struct gpuring_device_handle staged_handle;
     struct gpuring_status_page *page; /* its status page, mapped here; NULL if remote */
-    uint8_t *letter;                  /* to it, until connected */
-    size_t letter_bytes, letter_room;
+    struct gpuring_transport_letter letter;
 };
 
 /* One plan: where its connections start in the tables, and its steps as executors see them. */
 struct gpuring_plan_ends {
     const struct gpuring_plan *plan;
-    uint32_t first_recv, first_send;
+    uint32_t first_recv, first_send; /* in `conns` and in `fifos` */
     struct gpuring_fifo_config fifo;
     struct gpuring_block block, net_block; /* of connections inside the node, and between nodes */
     const struct gpuring_step **steps;     /* [nlanes], uploaded */
@@ -127,12 +125,10 @@ struct gpuring_transport {
     int nplans;
 
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
-    uint32_t nrecvs, nsends, nconns;
+    uint32_t nconns;
     uint32_t nremote;
-    struct gpuring_recv *recvs[GPURING_PROTOCOL_COUNT];      /* [nrecvs] each, as connected */
-    struct gpuring_send *sends[GPURING_PROTOCOL_COUNT];      /* [nsends] each */
-    struct gpuring_recv *exec_recvs[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
-    struct gpuring_send *exec_sends[GPURING_PROTOCOL_COUNT];
+    struct gpuring_fifo_end *fifos[GPURING_PROTOCOL_COUNT];      /* [nconns] each, as connected */
+    struct gpuring_fifo_end *exec_fifos[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
     void *tables; /* these, and the plans' steps, on the device; NULL: executors need no copy */
 
     struct gpuring_peer *peers; /* sorted by rank */

@@ -39,7 +39,7 @@ struct report {
 struct target {
     struct gpuring_fifo_head head __attribute__((aligned(128)));
     uint32_t input[SLOT_WORDS];
-    struct gpuring_send send;
+    struct gpuring_fifo_end send;
 };
 struct job {
     struct gpuring_work work;
@@ -115,7 +115,7 @@ static void fill_lane(const struct gpuring_transport *transport, const struct gp
     for (size_t word = 0; word < SLOT_WORDS; word++) {
         target->input[word] = pattern(transport, transport->config.rank, peer->rank, word);
     }
-    target->send = (struct gpuring_send){
+    target->send = (struct gpuring_fifo_end){
         .slots = block + SLOT_OFFSET,
         .tail = (struct gpuring_fifo_tail *) (void *) block,
         .head = &target->head,

@@ -56,10 +56,8 @@ static void add_all(struct gpuring_transport *transport, struct image *image)
         add_plan(transport, image, plan);
     }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        transport->exec_recvs[p] = (struct gpuring_recv *) (uintptr_t) add(
-            transport, image, transport->recvs[p], transport->nrecvs * sizeof *transport->recvs[p]);
-        transport->exec_sends[p] = (struct gpuring_send *) (uintptr_t) add(
-            transport, image, transport->sends[p], transport->nsends * sizeof *transport->sends[p]);
+        transport->exec_fifos[p] = (struct gpuring_fifo_end *) (uintptr_t) add(
+            transport, image, transport->fifos[p], transport->nconns * sizeof *transport->fifos[p]);
     }
 }
 
@@ -194,7 +192,8 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         uint64_t step = conn->remote && p == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
-        struct gpuring_send end = {
+
+        transport->fifos[p][conn - transport->conns] = (struct gpuring_fifo_end){
             .slots =
                 conn->remote ? gpuring_slots_of(transport, conn, p) : slots_block + block->slots[p],
             .tail = (struct gpuring_fifo_tail *) (void *) (slots_block + block->tail) + p,
@@ -206,19 +205,5 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .posted = step,
             .seen = step,
         };
-
-        if (conn->direction == GPURING_NET_SEND) {
-            transport->sends[p][conn->index] = end;
-        } else {
-            transport->recvs[p][conn->index] = (struct gpuring_recv){.slots = end.slots,
-                                                                     .tail = end.tail,
-                                                                     .head = end.head,
-                                                                     .slot_bytes = end.slot_bytes,
-                                                                     .nslots = end.nslots,
-                                                                     .local = end.local,
-                                                                     .step = step,
-                                                                     .posted = step,
-                                                                     .seen = step};
-        }
     }
 }

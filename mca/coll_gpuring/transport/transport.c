@@ -10,22 +10,17 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* List the ends of one plan, receiving or sending, from this index of their table on. */
+/* List these ends of a plan, from `at` on. */
 static void add_ends(struct gpuring_transport *transport, int plan,
-                     enum gpuring_net_direction direction, uint32_t at)
+                     enum gpuring_net_direction direction, const struct gpuring_plan_conn *named,
+                     uint32_t count, uint32_t at)
 {
-    const struct gpuring_plan *p = transport->ends[plan].plan;
-    const struct gpuring_plan_conn *named = direction == GPURING_NET_RECV ? p->recvs : p->sends;
     const int *node = transport->config.node;
-    uint32_t count = direction == GPURING_NET_RECV ? p->nrecvs : p->nsends;
-    struct gpuring_conn *conns =
-        transport->conns + (direction == GPURING_NET_RECV ? 0 : transport->nrecvs) + at;
 
     for (uint32_t i = 0; i < count; i++) {
-        conns[i] = (struct gpuring_conn){
+        transport->conns[at + i] = (struct gpuring_conn){
             .direction = direction,
             .plan = plan,
-            .index = at + i,
             .peer = named[i].peer,
             .key = named[i].key,
             .remote = node[named[i].peer] != node[transport->config.rank],
@@ -36,31 +31,37 @@ static void add_ends(struct gpuring_transport *transport, int plan,
 /* The plans, all ends of connections that they name, and the tables of these. */
 static int list_plans(struct gpuring_transport *transport, const struct gpuring_plan *const *plans)
 {
+    uint32_t nrecvs = 0, nsends = 0, total;
     bool ok = true;
 
     transport->ends =
         calloc((size_t) transport->nplans + GPURING_TRANSPORT_MORE, sizeof *transport->ends);
     for (int i = 0; transport->ends != NULL && i < transport->nplans; i++) {
         transport->ends[i] = (struct gpuring_plan_ends){
-            .plan = plans[i], .first_recv = transport->nrecvs, .first_send = transport->nsends};
-        transport->nrecvs += plans[i]->nrecvs;
-        transport->nsends += plans[i]->nsends;
+            .plan = plans[i], .first_recv = nrecvs, .first_send = nsends};
+        nrecvs += plans[i]->nrecvs;
+        nsends += plans[i]->nsends;
     }
-    transport->conns = calloc(transport->nrecvs + transport->nsends + 1, sizeof *transport->conns);
-    transport->peers = calloc(transport->nrecvs + transport->nsends + 1, sizeof *transport->peers);
+    total = nrecvs + nsends;
+    transport->conns = calloc(total + 1, sizeof *transport->conns);
+    transport->peers = calloc(total + 1, sizeof *transport->peers);
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        transport->recvs[p] = calloc(transport->nrecvs + 1, sizeof *transport->recvs[p]);
-        transport->sends[p] = calloc(transport->nsends + 1, sizeof *transport->sends[p]);
-        ok = ok && transport->recvs[p] != NULL && transport->sends[p] != NULL;
+        transport->fifos[p] = calloc(total + 1, sizeof *transport->fifos[p]);
+        ok = ok && transport->fifos[p] != NULL;
     }
     if (!ok || transport->ends == NULL || transport->conns == NULL || transport->peers == NULL) {
-        gpuring_error("out of memory for %u connections", transport->nrecvs + transport->nsends);
+        gpuring_error("out of memory for %u connections", total);
         return GPURING_ERR_NOMEM;
     }
-    transport->nconns = transport->nrecvs + transport->nsends;
+    transport->nconns = total;
     for (int i = 0; i < transport->nplans; i++) {
-        add_ends(transport, i, GPURING_NET_RECV, transport->ends[i].first_recv);
-        add_ends(transport, i, GPURING_NET_SEND, transport->ends[i].first_send);
+        struct gpuring_plan_ends *ends = &transport->ends[i];
+
+        ends->first_send += nrecvs; /* behind all receiving ends */
+        add_ends(transport, i, GPURING_NET_RECV, plans[i]->recvs, plans[i]->nrecvs,
+                 ends->first_recv);
+        add_ends(transport, i, GPURING_NET_SEND, plans[i]->sends, plans[i]->nsends,
+                 ends->first_send);
     }
     return GPURING_OK;
 }
@@ -236,15 +237,10 @@ int gpuring_transport_neighbours(const struct gpuring_transport *transport)
     return transport->npeers;
 }
 
-void gpuring_transport_letter(const struct gpuring_transport *transport, int neighbour,
-                              struct gpuring_transport_letter *letter)
+const struct gpuring_transport_letter *gpuring_transport_letter(
+    const struct gpuring_transport *transport, int neighbour)
 {
-    const struct gpuring_peer *peer = &transport->peers[neighbour];
-
-    *letter = (struct gpuring_transport_letter){.peer = peer->rank,
-                                                .data = peer->letter,
-                                                .bytes = peer->letter_bytes,
-                                                .room = peer->letter_room};
+    return &transport->peers[neighbour].letter;
 }
 
 int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour,
@@ -254,8 +250,8 @@ int gpuring_transport_connect(struct gpuring_transport *transport, int neighbour
     struct gpuring_blob blob;
     int status = gpuring_blob_open(transport, peer, letter, bytes, &blob);
 
-    free(peer->letter);
-    peer->letter = NULL;
+    free(peer->letter.data);
+    peer->letter.data = NULL;
     if (status != GPURING_OK) {
         return status;
     }
@@ -304,8 +300,8 @@ int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
         lanes[i].nrecvs = lane->nrecvs;
         lanes[i].nsends = lane->nsends;
         lanes[i].nchunks = lane->nchunks;
-        lanes[i].recvs = transport->exec_recvs[protocol] + ends->first_recv + lane->first_recv;
-        lanes[i].sends = transport->exec_sends[protocol] + ends->first_send + lane->first_send;
+        lanes[i].recvs = transport->exec_fifos[protocol] + ends->first_recv + lane->first_recv;
+        lanes[i].sends = transport->exec_fifos[protocol] + ends->first_send + lane->first_send;
     }
     return GPURING_OK;
 }
@@ -378,7 +374,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {
         gpuring_peer_disconnect(transport, &transport->peers[i]);
-        free(transport->peers[i].letter);
+        free(transport->peers[i].letter.data);
     }
     if (transport->staged_reached) {
         transport->config.device_ops->unreach(transport->config.device, transport->staged);
@@ -398,8 +394,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
         gpuring_device_host.close(transport->host);
     }
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        free(transport->recvs[p]);
-        free(transport->sends[p]);
+        free(transport->fifos[p]);
     }
     free(transport->marks);
     free(transport->conns);

@@ -76,15 +76,14 @@ int gpuring_transport_create(const struct gpuring_transport_config *config,
  * them. Neighbours are mutual: each letter is answered by one.
  */
 struct gpuring_transport_letter {
-    int peer;         /* rank */
-    const void *data; /* to it; the transport's, until it is connected */
+    int peer;      /* rank */
+    uint8_t *data; /* to it; the transport's, until it is connected */
     size_t bytes;
     size_t room; /* the most that its letter to this rank has */
 };
 int gpuring_transport_neighbours(const struct gpuring_transport *transport);
-void gpuring_transport_letter(const struct gpuring_transport *transport, int neighbour,
-                              struct gpuring_transport_letter *letter);
-
+const struct gpuring_transport_letter *gpuring_transport_letter(
+    const struct gpuring_transport *transport, int neighbour);
 /* The most that a letter to a rank has that so many connections go to. */
 size_t gpuring_transport_letter_room(uint32_t nconns, bool remote);
 

@@ -203,13 +203,13 @@ static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuri
     int status = GPURING_OK;
 
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
-        struct gpuring_transport_letter letter;
+        const struct gpuring_transport_letter *letter = gpuring_transport_letter(transport, i);
 
-        gpuring_transport_letter(transport, i, &letter);
-        status = gpuring_letters_add(&wireup->letters, module->oob, letter.peer, NULL, letter.room);
+        status =
+            gpuring_letters_add(&wireup->letters, module->oob, letter->peer, NULL, letter->room);
         if (status == GPURING_OK) {
-            status = gpuring_letters_add(&wireup->letters, module->oob, letter.peer, letter.data,
-                                         letter.bytes);
+            status = gpuring_letters_add(&wireup->letters, module->oob, letter->peer, letter->data,
+                                         letter->bytes);
         }
     }
     return status;

@@ -98,16 +98,12 @@ static int cpu_kind_set(struct disc *disc, hwloc_obj_t numa, struct pci_elem *cp
     if (!arch && disc->live && uname(&system) == 0) {
         arch = system.machine;
     }
-    rc = arch ? pci_elem_setf(cpu, "arch", "%s", arch_of(arch)) : 0;
+    rc = arch ? pci_elem_set(cpu, "arch", arch_of(arch)) : 0;
     if (!vendor && model && strncmp(model, "POWER", 5) == 0) {
         vendor = model; /* POWER names no vendor; its model ("POWER9 ...") does */
     }
-    if (rc == 0 && vendor) {
-        rc = pci_elem_setf(cpu, "vendor", "%s", vendor);
-    }
-    if (rc == 0) {
-        rc = number_set(cpu, "familyid", info_find(disc, package, "CPUFamilyNumber"));
-    }
+    rc = rc || !vendor ? rc : pci_elem_set(cpu, "vendor", vendor);
+    rc = rc ? rc : number_set(cpu, "familyid", info_find(disc, package, "CPUFamilyNumber"));
     return rc ? rc : number_set(cpu, "modelid", info_find(disc, package, "CPUModelNumber"));
 }
 
@@ -125,15 +121,9 @@ int disc_cpu_element(struct disc *disc, hwloc_obj_t numa, struct pci_elem **cpu)
     }
     affinity = affinity_text(disc, numa->cpuset);
     rc = affinity ? pci_elem_add(disc->doc, pci_doc_root(disc->doc), "cpu", &elem) : -ENOMEM;
-    if (rc == 0) {
-        rc = pci_elem_setf(elem, "numaid", "%u", numa->os_index);
-    }
-    if (rc == 0) {
-        rc = pci_elem_setf(elem, "affinity", "%s", affinity);
-    }
-    if (rc == 0) {
-        rc = cpu_kind_set(disc, numa, elem);
-    }
+    rc = rc ? rc : pci_elem_setf(elem, "numaid", "%u", numa->os_index);
+    rc = rc ? rc : pci_elem_set(elem, "affinity", affinity);
+    rc = rc ? rc : cpu_kind_set(disc, numa, elem);
     free(affinity);
     *cpu = elem;
     return rc;

@@ -13,14 +13,6 @@
 
 #include "mca/topo_pci/discover/internal.h"
 
-/* PCI class of the far end, as NCCL's files name it. */
-static const char *const class_of_kind[] = {
-    [PCI_NVLINK_UNKNOWN] = NULL,
-    [PCI_NVLINK_GPU] = "0x030200",
-    [PCI_NVLINK_SWITCH] = "0x068000",
-    [PCI_NVLINK_CPU] = "0x068001",
-};
-
 /* Inside a virtual machine the switches are not visible as PCI devices: a far end that neither
  * the driver nor the system knows is one of them. */
 static const char *target_class(const struct disc *disc, const struct pci_nvlink_facts *link,
@@ -28,8 +20,8 @@ static const char *target_class(const struct disc *disc, const struct pci_nvlink
 {
     hwloc_obj_t obj = disc_pci_object(disc, link->target);
 
-    if (class_of_kind[link->kind]) {
-        return class_of_kind[link->kind];
+    if (link->class) {
+        return link->class;
     }
     if (obj) {
         snprintf(line, DISC_LINE, "0x%04x%02x", obj->attr->pcidev.class_id,
@@ -37,12 +29,12 @@ static const char *target_class(const struct disc *disc, const struct pci_nvlink
         return line;
     }
     if (disc_pci_find(disc, link->target)) {
-        return class_of_kind[PCI_NVLINK_GPU];
+        return PCI_NVLINK_GPU;
     }
     if (disc_sys_line(disc, line, DISC_LINE, "/sys/bus/pci/devices/%s/class", link->target) == 0) {
         return line;
     }
-    return class_of_kind[PCI_NVLINK_SWITCH];
+    return PCI_NVLINK_SWITCH;
 }
 
 /* The nvlink element of GPU with this target, or NULL. */
@@ -82,7 +74,7 @@ static int links_of_driver(struct disc *disc, struct pci_elem *gpu, const char *
     const struct pci_discover_hooks *hooks = &disc->options->hooks;
 
     for (unsigned index = 0;; index++) {
-        struct pci_nvlink_facts link = {"", PCI_NVLINK_UNKNOWN};
+        struct pci_nvlink_facts link = {"", NULL};
         int rc = hooks->nvlink(hooks->context, busid, index, &link);
 
         if (rc <= 0) {
@@ -91,7 +83,7 @@ static int links_of_driver(struct disc *disc, struct pci_elem *gpu, const char *
         if (disc_busid_normalise(link.target, link.target) != 0) {
             /* A switch that is hidden from a virtual machine has no bus id of its own. */
             snprintf(link.target, sizeof(link.target), "fffffff:ffff:ff");
-            link.kind = PCI_NVLINK_SWITCH;
+            link.class = PCI_NVLINK_SWITCH;
         }
         rc = links_add(disc, gpu, &link, 1);
         if (rc != 0) {
@@ -130,7 +122,7 @@ static int links_of_row(struct disc *disc, struct pci_elem *gpu, const char *bus
 
         object_busid(matrix->objs[i], name);
         for (unsigned j = 0; rc == 0 && strcmp(name, busid) == 0 && j < matrix->nbobjs; j++) {
-            struct pci_nvlink_facts link = {"", PCI_NVLINK_UNKNOWN};
+            struct pci_nvlink_facts link = {"", NULL};
             uint64_t mbytes = matrix->values[(size_t) i * matrix->nbobjs + j];
             long count = (long) ((mbytes + (uint64_t) unit / 2) / (uint64_t) unit);
 

@@ -205,24 +205,17 @@ static int hook_gpu(void *context, unsigned index, struct pci_gpu_facts *facts)
     return 1;
 }
 
-static enum pci_nvlink_kind kind_of(const struct pci_nvml *nvml, nvml_device_t device,
-                                    unsigned link)
+static const char *class_of(const struct pci_nvml *nvml, nvml_device_t device, unsigned link)
 {
+    static const char *const classes[] = {[NVML_REMOTE_GPU] = PCI_NVLINK_GPU,
+                                          [NVML_REMOTE_NPU] = PCI_NVLINK_CPU,
+                                          [NVML_REMOTE_SWITCH] = PCI_NVLINK_SWITCH};
     unsigned kind;
 
-    if (!nvml->link_kind || nvml->link_kind(device, link, &kind) != NVML_OK) {
-        return PCI_NVLINK_UNKNOWN;
-    }
-    switch (kind) {
-    case NVML_REMOTE_GPU:
-        return PCI_NVLINK_GPU;
-    case NVML_REMOTE_NPU:
-        return PCI_NVLINK_CPU;
-    case NVML_REMOTE_SWITCH:
-        return PCI_NVLINK_SWITCH;
-    default:
-        return PCI_NVLINK_UNKNOWN;
-    }
+    return nvml->link_kind && nvml->link_kind(device, link, &kind) == NVML_OK &&
+                   kind < sizeof(classes) / sizeof(classes[0])
+               ? classes[kind]
+               : NULL;
 }
 
 static int hook_nvlink(void *context, const char *busid, unsigned index,
@@ -252,7 +245,7 @@ static int hook_nvlink(void *context, const char *busid, unsigned index,
             return -EIO;
         }
         busid_copy(&info, facts->target);
-        facts->kind = kind_of(nvml, device, link);
+        facts->class = class_of(nvml, device, link);
         return 1;
     }
     return 0;

@@ -73,13 +73,8 @@ static hwloc_obj_t switch_above(hwloc_obj_t obj)
     return bridge_above(bridge_above(obj));
 }
 
-/* Speeds as the kernel writes them begin with the number of GT/s. */
-static int speed_less(const char *a, const char *b)
-{
-    return strtod(a, NULL) < strtod(b, NULL);
-}
-
-/* Maximum speed and width of the link, the lesser of its two ends.  What /sys hides, hwloc may
+/* Maximum speed (it begins with the number of GT/s) and width of the link, the lesser of its two
+ * ends.  What /sys hides, hwloc may
  * report (as it runs now), or the driver. */
 static void link_find(const struct disc *disc, const char *busid, hwloc_obj_t obj,
                       const struct pci_gpu_facts *facts, char *speed, int *width)
@@ -94,7 +89,7 @@ static void link_find(const struct disc *disc, const char *busid, hwloc_obj_t ob
         strtod(speed, NULL) > 0) {
         if (disc_sys_line(disc, port, sizeof(port), "%s/%s/../max_link_speed", device, busid) ==
                 0 &&
-            strtod(port, NULL) > 0 && speed_less(port, speed)) {
+            strtod(port, NULL) > 0 && strtod(port, NULL) < strtod(speed, NULL)) {
             memcpy(speed, port, sizeof(port));
         }
         port_width = disc_sys_number(disc, *width, "%s/%s/../max_link_width", device, busid);

@@ -40,18 +40,16 @@ struct pci_gpu_facts {
     int link_width; /* most lanes of the link */
 };
 
-/* The far end of NVLinks. */
-enum pci_nvlink_kind {
-    PCI_NVLINK_UNKNOWN,
-    PCI_NVLINK_GPU,
-    PCI_NVLINK_SWITCH,
-    PCI_NVLINK_CPU,
-};
-
+/* The far end of an NVLink. */
 struct pci_nvlink_facts {
     char target[PCI_BUSID_SIZE];
-    enum pci_nvlink_kind kind;
+    const char *class; /* PCI class, as NCCL's files name it; NULL: unknown */
 };
+
+/* Classes of what NVLinks lead to. */
+#define PCI_NVLINK_GPU    "0x030200"
+#define PCI_NVLINK_SWITCH "0x068000"
+#define PCI_NVLINK_CPU    "0x068001"
 
 /* Chip-to-chip links between a GPU and the processor that it is one package with. */
 struct pci_c2c_facts {

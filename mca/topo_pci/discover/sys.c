@@ -29,10 +29,9 @@ void disc_message(const struct disc *disc, const char *format, ...)
 }
 
 /* Root and name together; -1 when they do not fit. */
-static int path_make(const char *fsroot, char *path, size_t size, const char *format, va_list args)
-    __attribute__((format(printf, 4, 0)));
-
-static int path_make(const char *fsroot, char *path, size_t size, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static int path_make(const char *fsroot, char *path,
+                                                           size_t size, const char *format,
+                                                           va_list args)
 {
     int used, more;
 
@@ -47,11 +46,9 @@ static int path_make(const char *fsroot, char *path, size_t size, const char *fo
     return more < 0 || (size_t) more >= size - (size_t) used ? -1 : 0;
 }
 
-static int line_read(const struct disc *disc, char *line, size_t size, const char *format,
-                     va_list args) __attribute__((format(printf, 4, 0)));
-
-static int line_read(const struct disc *disc, char *line, size_t size, const char *format,
-                     va_list args)
+__attribute__((format(printf, 4, 0))) static int line_read(const struct disc *disc, char *line,
+                                                           size_t size, const char *format,
+                                                           va_list args)
 {
     char path[PATH_MAX];
 

@@ -94,10 +94,8 @@ struct line {
     size_t error_size;
 };
 
-static int complain(const struct line *line, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int complain(const struct line *line, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int complain(const struct line *line,
+                                                          const char *format, ...)
 {
     va_list args;
     int used;

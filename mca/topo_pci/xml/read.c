@@ -33,10 +33,8 @@ static unsigned long line_of(XML_Parser parser)
 }
 
 /* The first failure: its message, with the line. */
-static void stop(struct reading *reading, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void stop(struct reading *reading, int code, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void stop(struct reading *reading, int code,
+                                                       const char *format, ...)
 {
     char what[200];
     va_list args;
