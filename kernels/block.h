@@ -239,11 +239,10 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
 {
     const uint32_t round = BLOCK_PACKS * 16 * exec_nthreads(x);
     const uint32_t end = (uint32_t) piece->bytes / 16 * 16;
-    const uint8_t *first = exec_operand(x, piece, 0), *second = exec_operand(x, piece, 1);
     struct exec_pack sum[BLOCK_PACKS], next[2][BLOCK_PACKS];
 
-    block_round_load(x, first, 16 * exec_thread(x), end, next[0], BLOCK_PACKS);
-    block_round_load(x, second, 16 * exec_thread(x), end, next[1], BLOCK_PACKS);
+    block_round_load(x, exec_operand(x, piece, 0), 16 * exec_thread(x), end, next[0], BLOCK_PACKS);
+    block_round_load(x, exec_operand(x, piece, 1), 16 * exec_thread(x), end, next[1], BLOCK_PACKS);
     BLOCK_ROLLED
     for (uint32_t base = 0; base < end; base += round) {
         uint32_t at = base + 16 * exec_thread(x);
@@ -260,8 +259,9 @@ EXEC_FN void block_simple_fold(EXEC *x, const struct exec_piece *piece)
                 sum[k] = exec_fold(x, sum[k], next[0][k]);
             }
         }
-        block_round_load(x, first, at + round, end, next[0], BLOCK_PACKS);
-        block_round_load(x, second, at + round, end, next[1], BLOCK_PACKS);
+        /* Asked for again each round, operands take no registers; sm_120 would spill. */
+        block_round_load(x, exec_operand(x, piece, 0), at + round, end, next[0], BLOCK_PACKS);
+        block_round_load(x, exec_operand(x, piece, 1), at + round, end, next[1], BLOCK_PACKS);
         block_round_send(x, piece, at, sum, BLOCK_PACKS);
     }
 }

@@ -159,18 +159,11 @@ static __device__ __noinline__ struct exec_pack reduce_any(uint32_t code, struct
     }
 }
 
-/* Packs that a thread folds at once; with five, kernels for 12.0 would spill registers. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-#define REDUCE_PACKS 4
-#else
-#define REDUCE_PACKS 5
-#endif
-
 /* What a kernel is made for: a reduction known at compile time, or one of elements up to SIZE; and
  * what it keeps in flight (block.h), as much as fits the registers: calls need some, too. */
 template <uint32_t CODE, unsigned SIZE> struct folding_one {
     static constexpr unsigned line_bytes = 120;
-    static constexpr int packs = REDUCE_PACKS;
+    static constexpr int packs = 5;
     static constexpr unsigned operands = 4;
 
     REDUCE_FN unsigned size(uint32_t)
