@@ -56,6 +56,7 @@ struct ptx_block {
     struct ptx_barrier barriers[PTX_BARRIERS];
     /* Order between warps, see ptx_race.c. */
     uint32_t tick, known[PTX_WARPS][PTX_WARPS], floor[PTX_WARPS], arrived[PTX_WARPS];
+    uint32_t reads[PTX_WARPS]; /* tick at which each last read global memory */
     struct ptx_warp *warps;
     uint8_t *shared;
     struct ptx_shadow shadow;              /* of global memory */

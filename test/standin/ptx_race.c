@@ -10,9 +10,10 @@
  * known[w][v]: what warp v did up to this tick comes before what warp w does now, by barriers that
  * both took part in, or by others in between. Two accesses by different threads, one of them a
  * write, are a race if the first does not come before the second. Of shared memory the last reader
- * of each warp is kept; of global memory one, and of many it is asked that all warps come before.
- * Ticks go on from launch to launch, so that pages need not be cleared. The order in which the
- * interpreter happens to run the threads does not matter, but for threads whose way depends on it.
+ * of each warp is kept; of global memory one, and of many it is asked that all warps come before,
+ * up to where each last read any of it. Ticks go on from launch to launch, so that pages need not
+ * be cleared. The order in which the interpreter happens to run the threads does not matter, but
+ * for threads whose way depends on it.
  */
 #include "test/standin/ptx_machine.h"
 
@@ -39,11 +40,23 @@ static uint32_t suspect(uint32_t tag, uint32_t mine, uint32_t floor)
     return (tag / THREADS > floor) & ((tag ^ mine) % THREADS != 0);
 }
 
+/* Has any warp read global memory, and that does not come before? */
+static bool any_reads(const struct ptx_block *block, uint32_t warp)
+{
+    uint32_t v = 0;
+
+    while (v < block->nwarps && block->reads[v] <= block->known[warp][v]) {
+        v++;
+    }
+    return v < block->nwarps;
+}
+
 /* Another thread, and not before. */
 static bool conflicts(const struct ptx_block *block, uint32_t warp, uint32_t tag, uint32_t mine)
 {
     return suspect(tag, mine, block->floor[warp]) != 0 &&
-           (tag % THREADS == PTX_MANY || tag / THREADS > block->known[warp][warp_of(tag)]);
+           (tag % THREADS == PTX_MANY ? any_reads(block, warp)
+                                      : tag / THREADS > block->known[warp][warp_of(tag)]);
 }
 
 static uint32_t slot_of(const struct ptx_shadow *shadow, uint64_t number)
@@ -179,6 +192,7 @@ bool ptx_race_read(struct ptx_block *block, uint32_t warp, uint64_t address, uin
 {
     struct ptx_page *page = page_of(block, address);
 
+    block->reads[warp] = block->tick;
     return page == NULL || read_page(block, warp, page, (uint32_t) (address % PTX_PAGE), bytes,
                                      tag_of(block, thread), other);
 }
@@ -203,8 +217,7 @@ bool ptx_race_read_shared(struct ptx_block *block, uint32_t warp, uint32_t at, u
         uint32_t *reader = &block->readers_shared[at + i][warp];
 
         *unwritten = *unwritten || writer[i] == 0;
-        *reader =
-            thread != PTX_MANY && conflicts(block, warp, *reader, mine) ? mine | PTX_MANY : mine;
+        *reader = suspect(*reader, mine, block->known[warp][warp]) != 0 ? mine | PTX_MANY : mine;
     }
     *other = other_of(block, warp, writer, bytes, mine);
     return *other == thread;
@@ -293,6 +306,7 @@ void ptx_race_restart(struct ptx_block *block)
     if (block->tick > LAST_TICK / 2) {
         block->tick = 0;
         memset(block->known, 0, sizeof block->known);
+        memset(block->reads, 0, sizeof block->reads);
         memset(block->readers_shared, 0, PTX_PAGE * sizeof *block->readers_shared);
     }
     memset(block->shadow_shared, 0, sizeof *block->shadow_shared);

@@ -208,6 +208,22 @@ static void test_named_barriers(void **state)
     ptx_run_badly("mov.u32 %r7, 16; bar.sync %r7, 64;", PTX_BARRIER, "names barrier 16");
 }
 
+/* The first warp reads a word by all of its threads, and then writes it. The second one has arrived
+ * at the barrier in between before that, so it may read nothing of it any more. */
+#define MANY_READERS(reads)                                          \
+    "setp.ge.u32 %p1, %r0, 32; @!%p1 bra $all;\nbar.arrive 1, 64;\n" \
+    "$all:\nbar.sync 0; @%p1 bra $second;\n"                         \
+    "ld.u64 %rd5, [%rd3]; bar.sync 1, 64; st.u64 [%rd2], 7;\n"       \
+    "bra.uni $end;\n$second:\n" reads "\n$end:\nbar.sync 0;\n"
+
+static void test_many_readers(void **state)
+{
+    (void) state;
+    ptx_run_well("", MANY_READERS(""));
+    assert_int_equal(ptx_memory.out[31], 7);
+    ptx_run_badly(MANY_READERS("ld.u64 %rd5, [%rd3];"), PTX_RACE, "since the last barrier");
+}
+
 static void test_groups(void **state)
 {
     (void) state;
@@ -323,10 +339,10 @@ int main(void)
         cmocka_unit_test(test_call),           cmocka_unit_test(test_waiting),
         cmocka_unit_test(test_order),          cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_addresses),      cmocka_unit_test(test_barriers),
-        cmocka_unit_test(test_named_barriers), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_unwritten),      cmocka_unit_test(test_races),
-        cmocka_unit_test(test_limits),         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_named_barriers), cmocka_unit_test(test_many_readers),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_unwritten),
+        cmocka_unit_test(test_races),          cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_ends),
     };
 
     return cmocka_run_group_tests_name("ptx", tests, NULL, NULL);
