@@ -17,6 +17,7 @@
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/engine/select.h"
 #include "mca/coll_gpuring/serve/verify.h"
+#include "mca/coll_gpuring/topology/channels.h"
 #include "mca/coll_gpuring/topology/node_map.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -394,8 +395,9 @@ static void gpus_use_as_many_channels_as_a_size_fills(void **state)
 static void lanes_follow_links_and_parts_of_gpus(void **state)
 {
     struct gpuring_gathered gathered = fill_hellos(RANKS, 1);
+    struct gpuring_channels channels;
     struct gpuring_gpu_parts parts;
-    struct gpuring_node_map map;
+    struct gpuring_node_map map, eight;
 
     (void) state;
     assert_int_equal(gpuring_node_map_find(&gathered, &map), GPURING_OK);
@@ -408,6 +410,12 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     assert_true(gpuring_node_map_lanes(&parts, 16, 360) >= 20 &&
                 gpuring_node_map_lanes(&parts, 16, 360) <= 32); /* H100 behind NVSwitch */
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 24), 2); /* PCIe */
+    eight = map;
+    eight.nranks = 8;
+    gpuring_channels_init(&channels, &parts, &eight, NULL, NULL);
+    assert_true(channels.nrings >= 16 && channels.ndirect > 1); /* direct exchanges are striped */
+    assert_true(channels.direct_lanes > 1);
+    gpuring_channels_fini(&channels);
     parts.capability = 80;
     assert_true(gpuring_node_map_lanes(&parts, 12, 240) >= 12 &&
                 gpuring_node_map_lanes(&parts, 12, 240) <= 24); /* A100 */

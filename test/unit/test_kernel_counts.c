@@ -214,11 +214,19 @@ static void test_instructions(void **state)
     assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).instructions < 9500);
 }
 
-/* What a block carries is what it has in flight by the latency. */
+/* What a block carries is what it has in flight by the latency: where it copies, and where it
+ * folds. */
 static void test_loads_in_flight(void **state)
 {
+    struct ptx_counts folds = {0};
+
     need_program(state);
     assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, VECTOR).in_flight >= 64 << 10);
+    exchange(GPURING_PROTOCOL_SIMPLE, VECTOR);
+    memory.lane.steps = &memory.steps[1];
+    memory.lane.nsteps = memory.lane.nstored = 1;
+    assert_int_equal(run(NULL, &folds), GPURING_LANE_DONE);
+    assert_true(folds.in_flight >= 64 << 10);
 }
 
 /* Each slot arrives after so many looks at the tail. */
