@@ -35,8 +35,9 @@ if grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     trouble='delay 2ms 1ms loss 1% duplicate 5% reorder 25% 50%'
     # shellcheck disable=SC2086
     tc qdisc add dev eth0 root netem $trouble
-    run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_net ucx \
+    run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_net ucx -x UCX_LOG_LEVEL=info \
         "$programs/matrix" -n 1,2001 -f 97 -s
+    check "UCX leaves the software devices alone" silent 'cfg(\[|#).*rxe0'
     adopt_as_one "MPI_Allreduce by UCX over a network with $trouble"
     check "the log names the transport ucx" says '\[serves\] .*transport ucx'
     tc qdisc del dev eth0 root

@@ -21,8 +21,9 @@
 #define UCX_LIBRARY    "libucp.so.0"
 /* Of version 1: active messages by rendezvous, and the flush of a worker (NEWS of UCX). */
 #define UCX_OLDEST 11
-/* The newest one that was seen to look after peers by TCP without taking living ones for dead. */
-#define UCX_TRUSTED 13
+/* From this one on, to 1.18, a UCX without "ib" still connects by UD, if only to look after peers.
+ */
+#define UCX_AUXILIARY 15
 
 struct gpuring_ucx gpuring_ucx;
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
@@ -93,20 +94,25 @@ static const char *option_given(const char *name)
  */
 static void avoid_rdma(struct gpuring_net *net, ucp_config_t *config, bool failed)
 {
+    unsigned major, minor, release;
+    const char *transports;
+
     if (option_given("TLS") != NULL || option_given("NET_DEVICES") != NULL ||
         (!failed && !gpuring_net_only_software("/sys"))) {
         return;
     }
-    if (gpuring_ucx.ucp_config_modify(config, "TLS", "^ib") == UCS_OK) {
+    gpuring_ucx.ucp_get_version(&major, &minor, &release);
+    transports = minor < UCX_AUXILIARY ? "^ib" : "^ib,ib:aux";
+    if (gpuring_ucx.ucp_config_modify(config, "TLS", transports) == UCS_OK) {
         net->no_rdma = true;
-        gpuring_info("[ucx-no-rdma] UCX on %s leaves RDMA devices alone (UCX_TLS=^ib): %s",
-                     net->base.host,
+        gpuring_info("[ucx-no-rdma] UCX on %s leaves RDMA devices alone (UCX_TLS=%s): %s",
+                     net->base.host, transports,
                      failed ? "[verbs-failed] verbs did not connect the ranks"
                             : "[rdma-software] they are made by software");
     } else {
-        gpuring_warn("UCX on %s does not take UCX_TLS=^ib: if it does not connect the nodes, set "
+        gpuring_warn("UCX on %s does not take UCX_TLS=%s: if it does not connect the nodes, set "
                      "UCX_TLS to transports that do",
-                     net->base.host);
+                     net->base.host, transports);
     }
 }
 
@@ -149,22 +155,15 @@ static bool goes_by_tcp(const struct gpuring_net *net)
 
 /*
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
- * after it now and then, by default so rarely that applications would seem to hang. TCP needs no
- * such look: a connection ends with the peer's process, and the kernel looks after idle ones. UCX
- * 1.18.1 was seen to take living peers for dead on a TCP network with delay and loss, 1.13.1 not.
+ * after it now and then, by default so rarely that applications would seem to hang.
  */
 static void configure(const struct gpuring_net *net, ucp_config_t *config)
 {
-    bool tcp = goes_by_tcp(net);
-    unsigned major, minor, release;
-
-    gpuring_ucx.ucp_get_version(&major, &minor, &release);
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
         /* Without effect where this UCX has no such option. */
-        gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL",
-                                      tcp && minor > UCX_TRUSTED ? "inf" : KEEPALIVE);
+        gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
     }
-    if (option_given("RNDV_THRESH") == NULL && tcp) {
+    if (option_given("RNDV_THRESH") == NULL && goes_by_tcp(net)) {
         /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
          * MiB in slots of 128 KiB, and to use one device of several (1.13.1). */
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
