@@ -8,8 +8,9 @@
 #
 # Stages, all by default: gcc clang address thread fuzz lint mutation install openmpi5. On request:
 # debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first;
-# cuda12, the kernels and their tests with the toolkit of Debian 13 (2 GB to download); packages,
-# those of Debian 12 and 13 and others, built and tried in such roots.
+# cuda12, the kernels and their tests with the toolkit of Debian 13 (2 GB to download); cuda-aware,
+# the component above Open MPI 4.1 and 5.0 that are built with CUDA (half an hour each, once);
+# packages, those of Debian 12 and 13 and others, built and tried in such roots.
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
@@ -234,16 +235,21 @@ stage_testing() {
     elsewhere testing "Open MPI 6.0: all tests" check
 }
 
-stage_packages() {
+# in_roots TEXT SCRIPT FOLDER: a script that prints TAP, in the roots of Debian 12 and 13, with
+# FOLDER-bookworm or FOLDER-trixie.
+in_roots() {
     for suite in bookworm trixie; do
         if sh test/root.sh "$suite" true >"$base/$suite-root.log" 2>&1 </dev/null; then
-            tap "packages on Debian $suite" test/root.sh "$suite" \
-                sh test/packages.sh "build/check/packages-$suite"
+            tap "$1 on Debian $suite" test/root.sh "$suite" sh "$2" "$3-$suite"
         else
-            skip "packages on Debian $suite: $(tail -n 1 "$base/$suite-root.log")"
+            skip "$1 on Debian $suite: $(tail -n 1 "$base/$suite-root.log")"
         fi
     done
 }
+
+stage_packages() { in_roots packages test/packages.sh build/check/packages; }
+# Kept from run to run: Open MPI takes long to build.
+stage_cuda_aware() { in_roots "Open MPI with CUDA" test/cuda_aware.sh build/cuda-aware; }
 
 install_packages
 case " $stages " in
@@ -256,6 +262,7 @@ step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | cuda12 | testing | packages)
         "stage_$stage"
         ;;
+    cuda-aware) stage_cuda_aware ;;
     *) bad "there is no stage $stage" ;;
     esac
 done

@@ -48,6 +48,7 @@ EXTRA_DIST += \
     .gitlab-ci.yml \
     test/bad_files.sh \
     test/check.sh \
+    test/cuda_aware.sh \
     test/install.sh \
     test/lint/arrows.txt \
     test/lint/doc_paths.py \

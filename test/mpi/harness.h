@@ -24,6 +24,31 @@
 #define HARNESS_INIT(name) MPI_##name##_init
 #endif
 
+/* An Open MPI without Fortran does not declare these, or not what they are: they are known by name
+ * only. */
+#ifndef MPI_REAL8
+#undef MPI_2INTEGER
+#undef MPI_2REAL
+#undef MPI_2DOUBLE_PRECISION
+#define MPI_2INTEGER          MPI_DATATYPE_NULL
+#define MPI_2REAL             MPI_DATATYPE_NULL
+#define MPI_2DOUBLE_PRECISION MPI_DATATYPE_NULL
+#define MPI_INTEGER1          MPI_DATATYPE_NULL
+#define MPI_INTEGER2          MPI_DATATYPE_NULL
+#define MPI_INTEGER4          MPI_DATATYPE_NULL
+#define MPI_INTEGER8          MPI_DATATYPE_NULL
+#define MPI_REAL4             MPI_DATATYPE_NULL
+#define MPI_REAL8             MPI_DATATYPE_NULL
+#define MPI_REAL16            MPI_DATATYPE_NULL
+#define MPI_COMPLEX8          MPI_DATATYPE_NULL
+#define MPI_COMPLEX16         MPI_DATATYPE_NULL
+#define MPI_COMPLEX32         MPI_DATATYPE_NULL
+#define MPI_LOGICAL1          MPI_DATATYPE_NULL
+#define MPI_LOGICAL2          MPI_DATATYPE_NULL
+#define MPI_LOGICAL4          MPI_DATATYPE_NULL
+#define MPI_LOGICAL8          MPI_DATATYPE_NULL
+#endif
+
 /* Start MPI (and MPI_ERRORS_RETURN on the world); level: MPI_THREAD_SINGLE or MULTIPLE. */
 void harness_start(int *argc, char ***argv, int level);
 /* Print the TAP plan, finish MPI, return the program's exit status. */
