@@ -261,7 +261,7 @@ struct gpuring_work *cuda_work(struct gpuring_transport *transport, const struct
 
     memset(tables, 0, sizeof *lane + sizeof *work);
     CUDA_REQUIRE(gpuring_transport_bind(transport, 0, protocol, lane) == GPURING_OK);
-    gpuring_plan_lane_range(plan, 0, count, align, &lane->first, &lane->count);
+    gpuring_plan_lane_range(plan, 0, plan->weight, count, align, &lane->first, &lane->count);
     lane->chunk = gpuring_chunk_max(protocol, room, sizeof(int32_t));
     *work = (struct gpuring_work){
         .input = (void *) (uintptr_t) buffer,

@@ -204,8 +204,8 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
             .nsends = lane->nsends,
             .nchunks = lane->nchunks,
         };
-        gpuring_plan_lane_range(plan, i, count, gpuring_chunk_align(size), &own->lanes[i].first,
-                                &own->lanes[i].count);
+        gpuring_plan_lane_range(plan, i, plan->weight, count, gpuring_chunk_align(size),
+                                &own->lanes[i].first, &own->lanes[i].count);
         steps += gpuring_steps_stored(lane->steps, lane->nsteps);
         refs += lane->nrefs;
     }

@@ -288,8 +288,8 @@ static int simulation_run(struct simulation *s, const struct gpuring_plan *const
         const struct gpuring_process *process = &s->network.processes[i];
         uint64_t first;
 
-        gpuring_plan_lane_range(plans[process->rank], process->lane, s->config->bytes, CHUNK_ALIGN,
-                                &first, &s->actors[i].count);
+        gpuring_plan_lane_range(plans[process->rank], process->lane, plans[process->rank]->weight,
+                                s->config->bytes, CHUNK_ALIGN, &first, &s->actors[i].count);
         actor_skip(s, i);
         actor_queue(s, i);
     }

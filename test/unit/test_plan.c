@@ -85,7 +85,8 @@ static void test_lane_range(void **state)
             uint64_t sum = 0, first, count;
 
             for (uint32_t lane = 0; lane < plans.plans[rank]->nlanes; lane++) {
-                gpuring_plan_lane_range(plans.plans[rank], lane, totals[t], 32, &first, &count);
+                gpuring_plan_lane_range(plans.plans[rank], lane, plans.plans[rank]->weight,
+                                        totals[t], 32, &first, &count);
                 assert_int_equal(first % 32 == 0 || count == 0, 1);
                 /* Each part has an up lane; down lanes repeat it. */
                 sum += plans.plans[rank]->lanes[lane].nsends == 0 ||

@@ -163,8 +163,8 @@ static int collective(struct soak_member *member, const struct collective *c,
         reference_input(c->type, c->op, member->rank, c->base + i, buffers->input + i * size);
     }
     for (uint32_t i = 0; i < plan->nlanes; i++) {
-        gpuring_plan_lane_range(plan, i, c->count, gpuring_chunk_align(size), &lanes[i].first,
-                                &lanes[i].count);
+        gpuring_plan_lane_range(plan, i, plan->weight, c->count, gpuring_chunk_align(size),
+                                &lanes[i].first, &lanes[i].count);
         lanes[i].chunk = c->chunk;
         lanes[i].done = lanes[i].bytes = 0;
         lanes[i].step = lanes[i].status = lanes[i].wait = lanes[i].wait_ref = 0;

@@ -113,7 +113,8 @@ static void lane_prepare(const struct rank *self, enum gpuring_protocol protocol
 
     memset(lane, 0, sizeof *lane);
     REQUIRE(gpuring_transport_bind(self->transport, 0, protocol, lane) == GPURING_OK);
-    gpuring_plan_lane_range(self->plan, 0, COUNT, 16, &lane->first, &lane->count);
+    gpuring_plan_lane_range(self->plan, 0, self->plan->weight, COUNT, 16, &lane->first,
+                            &lane->count);
     lane->chunk = gpuring_fifo_payload(protocol, room) / sizeof(int32_t) / 16 * 16;
 }
 

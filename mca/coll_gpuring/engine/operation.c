@@ -17,8 +17,8 @@ static void begin_vector(const struct gpuring_plan *plan, const struct gpuring_c
     uint64_t align = gpuring_chunk_align(call->element_size);
 
     for (uint32_t i = 0; i < nlanes; i++) {
-        gpuring_plan_lane_range_within(plan, i, parts, call->count, align, &lanes[i].first,
-                                       &lanes[i].count);
+        gpuring_plan_lane_range(plan, i, parts, call->count, align, &lanes[i].first,
+                                &lanes[i].count);
     }
 }
 

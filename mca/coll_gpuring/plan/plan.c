@@ -74,9 +74,8 @@ static uint64_t share(uint64_t total, uint64_t bound, uint64_t weight, uint64_t 
     return element / align * align;
 }
 
-void gpuring_plan_lane_range_within(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
-                                    uint64_t total, uint64_t align, uint64_t *first,
-                                    uint64_t *count)
+void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
+                             uint64_t total, uint64_t align, uint64_t *first, uint64_t *count)
 {
     const struct gpuring_plan_lane *part = &plan->lanes[lane];
     uint64_t begin = share(total, part->part_begin, parts, align);
@@ -84,12 +83,6 @@ void gpuring_plan_lane_range_within(const struct gpuring_plan *plan, uint32_t la
 
     *first = begin;
     *count = end - begin;
-}
-
-void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
-                             uint64_t align, uint64_t *first, uint64_t *count)
-{
-    gpuring_plan_lane_range_within(plan, lane, plan->weight, total, align, first, count);
 }
 
 /* Parts of the weight in a channel. */

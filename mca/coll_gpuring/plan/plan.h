@@ -167,23 +167,21 @@ uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);
 void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */
 
 /*
- * The elements [*first, *first + *count) of a vector of `total` elements that lane `lane` works
- * on. Bounds are rounded down to multiples of `align` elements (the last part takes the rest), and
- * are the same on every rank for equal shares.
- */
-void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t total,
-                             uint64_t align, uint64_t *first, uint64_t *count);
-
-/*
  * Small vectors use the first channels of a plan only (rings, pairs of trees or stripes): its first
  * lanes, as if it had been built with so few. Returns the number of these lanes; *parts: their part
- * of the weight, for gpuring_plan_lane_range_within.
+ * of the weight.
  */
 uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
                                   uint64_t *parts);
-void gpuring_plan_lane_range_within(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
-                                    uint64_t total, uint64_t align, uint64_t *first,
-                                    uint64_t *count);
+
+/*
+ * The elements [*first, *first + *count) of a vector of `total` elements that lane `lane` works
+ * on, if so many parts of the weight are used. Bounds are rounded down to multiples of `align`
+ * elements (the last part takes the rest), and are the same on every rank for equal shares.
+ */
+void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
+                             uint64_t total, uint64_t align, uint64_t *first, uint64_t *count);
+
 /* How many channels a plan has. */
 uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
 
