@@ -182,7 +182,7 @@ static bool run(enum what what)
 
 static void check_all(enum what what)
 {
-    const int counts[] = {1, longest / 20 + 1, longest};
+    const int counts[] = {3, longest / 20 + 1, longest};
     long long staged = harness_pvar("coll_gpuring_staged"),
               fallbacks = harness_pvar("coll_gpuring_fallbacks");
     bool good = true;

@@ -88,13 +88,16 @@ static void expect(int wish, const struct rank *ranks, int nranks, const char *f
     struct gpuring_gathered hellos = {
         .nranks = nranks, .bytes = sizeof blocks[0], .blocks = (uint8_t *) blocks};
     struct gpuring_net_choice choice;
+    bool one_net = true;
     int node[RANKS];
 
     for (int i = 0; i < nranks; i++) {
         announce(&ranks[i], &blocks[i]);
         node[i] = ranks[i].node;
+        one_net = one_net && ranks[i].nnics < 2;
     }
     gpuring_net_choose(wish, &hellos, node, failed, &choice);
+    assert_int_equal(choice.one_net, one_net);
     assert_int_equal(choice.kind, kind);
     assert_int_equal(choice.spare, spare);
     assert_int_equal(choice.no_rdma, kind == GPURING_NET_KIND_UCX && failed != NULL);

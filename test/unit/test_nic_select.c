@@ -40,6 +40,8 @@ static void test_names(void **state)
         assert_int_equal(found.tree[c][GPURING_NIC_IN], 0);
         assert_int_equal(found.tree[c][GPURING_NIC_OUT], 1);
     }
+    assert_int_equal(found.own[GPURING_NIC_IN], 1); /* not known: as ring 0 */
+    assert_int_equal(found.own[GPURING_NIC_OUT], 2);
     gpuring_nic_select_channels(&routes, 2, 1, true, devices, 3,
                                 &found); /* NICs swapped in pairs */
     assert_int_equal(found.ring[0][GPURING_NIC_IN], 0);
@@ -168,6 +170,43 @@ static void test_direct(void **state)
     assert_int_equal(reached[1], 4 * GPURING_NIC_WAYS); /* one of the two NICs cannot */
 }
 
+/* Exchanges go through the NIC nearest to each GPU: together they use all. */
+static void test_own(void **state)
+{
+    static const struct {
+        const char *file;
+        int ngpus, nnics;
+    } machines[] = {{"eight-two-level.xml", 8, 8}, {"sixteen-torus.xml", 16, 8}};
+    const struct pci_channels none = {.nchannels = 0};
+
+    (void) state;
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
+        struct pci_graph *graph = graph_of_file(machines[m].file, NULL);
+        struct gpuring_nic_port used[16];
+        int nused = 0;
+
+        for (int gpu = 0; gpu < machines[m].ngpus; gpu++) {
+            struct gpuring_nic_select found;
+            struct gpuring_channel_nics nics;
+            struct gpuring_net_device list[] = {{.name = "other", .port = 1}, {.port = 1}};
+            int i = 0;
+
+            gpuring_nic_select_find(graph, gpu, &none, &none, &found);
+            while (i < nused && strcmp(used[i].name, found.own.name) != 0) {
+                i++;
+            }
+            used[i] = found.own;
+            nused = i == nused ? nused + 1 : nused;
+            snprintf(list[1].name, sizeof list[1].name, "%s", found.own.name);
+            gpuring_nic_select_channels(&found, 0, 0, false, list, 2, &nics);
+            assert_int_equal(nics.own[GPURING_NIC_IN], 1);
+            assert_int_equal(nics.own[GPURING_NIC_OUT], 1);
+        }
+        assert_int_equal(nused, machines[m].nnics);
+        pci_graph_free(graph);
+    }
+}
+
 /* Connections know their channels: rings by number, and both trees of a channel. */
 static void test_channels_of_connections(void **state)
 {
@@ -208,9 +247,13 @@ static void test_channels_of_connections(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_port_of_card),
-        cmocka_unit_test(test_in_turn), cmocka_unit_test(test_engine),
-        cmocka_unit_test(test_direct),  cmocka_unit_test(test_channels_of_connections),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_port_of_card),
+        cmocka_unit_test(test_in_turn),
+        cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_channels_of_connections),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -210,13 +210,55 @@ static void test_first_lanes(void **state)
     }
 }
 
+/* 5 nodes of 7 GPUs, each with a network device: links inside a node, and devices. */
+static void cluster_link(void *context, int from, uint32_t lane, int to,
+                         struct gpuring_simulate_link *link)
+{
+    bool near = from / 7 == to / 7;
+
+    (void) context;
+    (void) lane;
+    link->latency_us = near ? 2 : 10;
+    link->bandwidth = near ? 400e3 : 50e3;
+    link->resource = (uint32_t) (near ? from : 35 + from);
+}
+
+/* Alltoall between 35 ranks in chunks as on GPUs: their network devices, which have most to carry,
+ * are busy. */
+static void test_many(void **state)
+{
+    struct gpuring_simulate_config config = {.bytes = 35u << 20,
+                                             .chunk_bytes = 120 << 10,
+                                             .slots = 2,
+                                             .wire_factor = 1,
+                                             .step_us = 1,
+                                             .lane_bandwidth = 50e3,
+                                             .nresources = 70,
+                                             .link = cluster_link};
+    struct gpuring_simulate_result result = {0};
+    struct test_plans plans;
+    char text[256] = "";
+
+    (void) state;
+    test_plans_build_on(&plans, GPURING_COLLECTIVE_ALLTOALL, GPURING_ALGORITHM_DIRECT, 35, 1, 0,
+                        true);
+    assert_int_equal(gpuring_plan_simulate((const struct gpuring_plan *const *) plans.plans, 35,
+                                           &config, &result, text, sizeof text),
+                     GPURING_OK);
+    assert_int_equal(result.bytes_sent, UINT64_C(35) * 34 << 20);
+    assert_true(result.busiest_resource >= 35);
+    assert_true(result.busiest > 0.85);
+    test_plans_free(&plans);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+
         cmocka_unit_test(test_ring_latency), cmocka_unit_test(test_ring_bandwidth),
         cmocka_unit_test(test_contention),   cmocka_unit_test(test_tree),
         cmocka_unit_test(test_direct),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_first_lanes),
+        cmocka_unit_test(test_first_lanes),  cmocka_unit_test(test_many),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);

@@ -45,28 +45,12 @@ static uint16_t *begin(struct gpuring_writer *writer, enum gpuring_algorithm alg
     return refs;
 }
 
-static bool coprime(int a, int b)
-{
-    return b == 0 ? a == 1 : coprime(b, a % b);
-}
-
-/* Rounds go by a stride that is coprime to the ranks, so they meet all. */
-int gpuring_direct_peer(int rank, int nranks, int i)
-{
-    int stride = nranks > GPURING_DIRECT_AT_ONCE ? 3 * nranks / 8 : 1;
-
-    while (!coprime(nranks, stride)) {
-        stride++;
-    }
-    return (rank + i * stride) % nranks;
-}
-
 /* Append destinations: all others, from the next rank on, so that not all write to rank 0 first. */
 static void add_sends(struct gpuring_writer *writer, int rank, int nranks, uint32_t key,
                       uint16_t *refs)
 {
     for (int i = 1; i < nranks; i++) {
-        refs[i - 1] = gpuring_writer_send(writer, gpuring_direct_peer(rank, nranks, i), key);
+        refs[i - 1] = gpuring_writer_send(writer, (rank + i) % nranks, key);
     }
 }
 
@@ -77,7 +61,7 @@ static void add_operands(struct gpuring_writer *writer, int rank, int nranks, ui
 {
     refs[rank] = GPURING_REF_INPUT;
     for (int i = 1; i < nranks; i++) {
-        int peer = gpuring_direct_peer(rank, nranks, i);
+        int peer = (rank + i) % nranks;
 
         refs[peer] = gpuring_writer_recv(writer, peer, key);
     }

@@ -26,13 +26,6 @@ struct gpuring_writer {
  * channel or tree, and whether data goes up or down in it. */
 uint32_t gpuring_writer_key(enum gpuring_algorithm algorithm, uint32_t index, uint32_t down);
 
-/*
- * Direct: the rank with which this one exchanges in round i, 1 <= i < nranks: it sends to the one
- * so far behind it as that sends to this one in round nranks - i. Between many ranks near and far
- * ones take turns, so that neither the links of a node nor its network devices idle.
- */
-int gpuring_direct_peer(int rank, int nranks, int i);
-
 /* Begin a plan of this rank; weight 0: there is nothing to build it over. */
 void gpuring_writer_open(struct gpuring_writer *writer, enum gpuring_collective collective,
                          enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,

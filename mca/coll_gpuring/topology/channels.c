@@ -76,7 +76,8 @@ int gpuring_channels_divide(const struct gpuring_node_map *map, struct pci_wire 
 }
 
 /* More channels than were found: they are used several times. A channel of trees has up to four
- * lanes. Between nodes each lane is also a connection of the network. */
+ * lanes. Between nodes each lane is also a connection of the network, but of direct, whose lanes
+ * share those of a stripe. */
 static void count_lanes(struct gpuring_channels *channels, const struct gpuring_gpu_parts *gpus)
 {
     const struct pci_agreed *agreed = &channels->connect.agreed;
@@ -90,7 +91,9 @@ static void count_lanes(struct gpuring_channels *channels, const struct gpuring_
     }
     channels->nrings = within_limits(rings);
     channels->ntrees = within_limits(trees);
-    channels->ndirect = channels->nstripes = channels->direct_lanes = 1;
+    channels->ndirect = channels->nstripes = 1;
+    channels->direct_lanes =
+        gpus->blocks > 0 ? within_limits(gpuring_node_map_lanes(gpus, rings, 0)) : 1;
     if (channels->map->nnodes == 1 && nranks > 1) {
         channels->ndirect = pci_direct_stripes(PCI_ALGORITHM_DIRECT, nranks, channels->nrings);
         channels->nstripes = pci_direct_stripes(PCI_ALGORITHM_TWO_SHOT, nranks, channels->nrings);

@@ -116,6 +116,10 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const i
     bool ucx_fits = ucx_possible(hellos, ucx, sizeof ucx);
 
     memset(choice, 0, sizeof *choice);
+    choice->one_net = true;
+    for (int rank = 0; rank < hellos->nranks; rank++) { /* a port of each network, see format.h */
+        choice->one_net = choice->one_net && gpuring_hello_of(hellos, rank)->nnics <= 1;
+    }
     if (wish == GPURING_PARAM_NET_NONE) {
         snprintf(choice->why, sizeof choice->why, "[net-none] coll_gpuring_net=none");
     } else if (wish == GPURING_PARAM_NET_VERBS && verbs_fits) {

@@ -16,6 +16,7 @@ enum gpuring_net_kind { GPURING_NET_KIND_NONE, GPURING_NET_KIND_VERBS, GPURING_N
 struct gpuring_net_choice {
     enum gpuring_net_kind kind;
     bool spare;    /* if it does not connect the ranks after all, there is ucx */
+    bool one_net;  /* each rank's RDMA ports, if any, are on one network: all of them connect */
     bool no_rdma;  /* ucx, because verbs did not connect the ranks: without RDMA devices */
     char why[512]; /* for the log */
 };

@@ -29,7 +29,7 @@ static void find(const struct pci_graph *graph, const struct pci_channels *chann
 static void find_reach(const struct pci_graph *graph, int local, struct gpuring_nic_select *nics)
 {
     uint32_t ngpus = pci_graph_count(graph, PCI_NODE_GPU), gpu = 0;
-    uint32_t nnets = pci_graph_count(graph, PCI_NODE_NET);
+    uint32_t nnets = pci_graph_count(graph, PCI_NODE_NET), near[GPURING_NIC_SELECT_NICS], count;
 
     while (gpu < ngpus && pci_graph_node(graph, PCI_NODE_GPU, gpu)->gpu.rank != local) {
         gpu++;
@@ -42,6 +42,11 @@ static void find_reach(const struct pci_graph *graph, int local, struct gpuring_
         nic->port.port = net->net.port;
         nic->direct[GPURING_NIC_IN] = pci_graph_gdr(graph, gpu, n, false);
         nic->direct[GPURING_NIC_OUT] = pci_graph_gdr(graph, gpu, n, true);
+    }
+    count = gpu < ngpus && nnets <= GPURING_NIC_SELECT_NICS ? pci_graph_local_nets(graph, gpu, near)
+                                                            : 0;
+    if (count > 0) {
+        nics->own = nics->nic[near[gpu % count]].port;
     }
 }
 
@@ -131,12 +136,17 @@ void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t
                                  struct gpuring_channel_nics *result)
 {
     static const struct gpuring_nic_select unknown;
+    int own;
 
     memset(result, 0, sizeof *result);
     if (ndevices <= 0 || ndevices > UINT8_MAX) {
         return;
     }
     nics = nics != NULL ? nics : &unknown;
+    own = device_of(&nics->own, devices, ndevices);
     choose(nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
     choose(nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
+    for (int way = 0; way < GPURING_NIC_WAYS; way++) {
+        result->own[way] = own >= 0 ? (uint8_t) own : result->ring[0][way];
+    }
 }

@@ -149,6 +149,7 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
  * directly: what the transport asks for. */
 struct devices {
     struct gpuring_channel_nics channels;
+    bool one_net; /* so exchanges may use each rank's own: else those that channels connect */
     const struct gpuring_nic_select *routes;
     const struct gpuring_net_devices *all;
 };
@@ -162,7 +163,9 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, ui
 
     channel %= GPURING_MAX_CHANNELS;
     device = algorithm == GPURING_ALGORITHM_TREE ? found->channels.tree[channel][way]
-                                                 : found->channels.ring[channel][way];
+             : algorithm == GPURING_ALGORITHM_DIRECT && found->one_net
+                 ? found->channels.own[way]
+                 : found->channels.ring[channel][way];
     *direct = device < found->all->count &&
               gpuring_nic_select_direct(found->routes, &found->all->device[device], way,
                                         gpuring_params.gdr_level == GPURING_PARAM_LEVEL_SYS);
@@ -171,10 +174,11 @@ static int device_of_channel(void *context, enum gpuring_algorithm algorithm, ui
 
 /* Fills *found, and lets the config, which has its rank and its net, ask it. */
 static void find_devices(const struct gpuring_channels *channels,
-                         const struct gpuring_nic_select *routes, struct devices *found,
-                         struct gpuring_transport_config *config)
+                         const struct gpuring_nic_select *routes, bool one_net,
+                         struct devices *found, struct gpuring_transport_config *config)
 {
-    *found = (struct devices){.routes = routes, .all = config->net_ops->devices(config->net)};
+    *found = (struct devices){
+        .one_net = one_net, .routes = routes, .all = config->net_ops->devices(config->net)};
     gpuring_channels_nics(channels, config->rank, routes, found->all->device, found->all->count,
                           &found->channels);
     config->net_device = device_of_channel;
@@ -239,7 +243,8 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         }
         config.net_ops = network.ops;
         config.net = network.net;
-        find_devices(&wireup->channels, &wireup->local.nics, &devices, &config);
+        find_devices(&wireup->channels, &wireup->local.nics, wireup->net.one_net, &devices,
+                     &config);
         config.proxy = gpuring_process.proxy;
         config.try_seconds = try_seconds(&wireup->net);
     }
