@@ -33,7 +33,7 @@ struct gpuring_nic_select {
     uint32_t nnics; /* 0: the topology says nothing of NICs; beyond the room: not known */
     struct gpuring_nic_reach nic[GPURING_NIC_SELECT_NICS];
     struct gpuring_nic_port own; /* the nearest to this rank's GPU, or its turn of several */
-    uint32_t nrings, ntrees; /* 0: the topology says nothing of NICs */
+    uint32_t nrings, ntrees;     /* 0: the topology says nothing of NICs */
     struct gpuring_nic_port ring[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
     struct gpuring_nic_port tree[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
 };
