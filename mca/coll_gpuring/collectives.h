@@ -44,10 +44,10 @@
 /* GPURING_ACT(function), which its user defines, for the three forms of a collective. */
 #define GPURING_FORMS(name, list) GPURING_ACT(name) GPURING_ACT(i##name) GPURING_ACT(name##_init)
 
-/* The same for every function that stages, and for every one that ours may replace. */
-#define GPURING_STAGE_FUNCTIONS GPURING_STAGED_COLLECTIVES(GPURING_FORMS) GPURING_ACT(reduce_local)
-#define GPURING_ALL_FUNCTIONS \
-    GPURING_STAGE_FUNCTIONS GPURING_ACT(ibarrier) GPURING_ACT(barrier_init)
+/* The same for every function that ours may replace. */
+#define GPURING_ALL_FUNCTIONS                 \
+    GPURING_STAGED_COLLECTIVES(GPURING_FORMS) \
+    GPURING_ACT(reduce_local) GPURING_ACT(ibarrier) GPURING_ACT(barrier_init)
 
 /*
  * The lists of arguments before the communicator: as declared, and by name. X(argument) is done to
@@ -116,8 +116,7 @@
     X(sbuf), X(scounts), X(saddresses), X(stypes), X(rbuf), X(rcounts), X(raddresses), X(rtypes)
 
 /* As a function gets them. */
-#define GPURING_VALUE(argument)  argument
-#define GPURING_VALUES_REDUCTION GPURING_NAMES_REDUCTION(GPURING_VALUE)
+#define GPURING_VALUE(argument) argument
 
 /* The arguments behind those, of each form. */
 #define GPURING_END_BLOCKING struct ompi_communicator_t *comm, mca_coll_base_module_t *module

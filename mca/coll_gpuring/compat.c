@@ -47,10 +47,9 @@ int gpuring_compat_error(int status)
     }
 }
 
-const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote)
+const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank)
 {
-    ompi_proc_t *proc =
-        ompi_group_peer_lookup(remote ? comm->c_remote_group : comm->c_local_group, rank);
+    ompi_proc_t *proc = ompi_group_peer_lookup(comm->c_local_group, rank);
     const char *name = proc != NULL ? opal_get_proc_hostname(&proc->super) : NULL;
 
     return name != NULL ? name : "unknown";

@@ -140,8 +140,8 @@ static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
 void gpuring_compat_publish(uint32_t word);
 bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word);
 
-/* The host of a rank of the communicator (remote: of its other group); never NULL. For messages. */
-const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank, bool remote);
+/* The host of a rank of the communicator; never NULL. For messages. */
+const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);
 
 /* The component that a module belongs to, "coll/tuned". For messages; the next call overwrites it.
  */

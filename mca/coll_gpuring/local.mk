@@ -160,12 +160,10 @@ mca_coll_gpuring_la_LDFLAGS = -module $(AM_LDFLAGS) $(GPURING_MODULE_LDFLAGS) \
     -export-symbols-regex '^mca_coll_gpuring_component$$'
 mca_coll_gpuring_la_LIBADD = libgpuring_core.la libpcigraph.la $(MPI_LIBS) -ldl -lpthread -lm
 mca_coll_gpuring_la_SOURCES = \
-    mca/coll_gpuring/calls/allreduce.c \
+    mca/coll_gpuring/calls/calls.h \
     mca/coll_gpuring/calls/collective.c \
     mca/coll_gpuring/calls/request.c \
-    mca/coll_gpuring/calls/request.h \
     mca/coll_gpuring/calls/describe.c \
-    mca/coll_gpuring/calls/describe.h \
     mca/coll_gpuring/collectives.h \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
@@ -182,35 +180,29 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/pvars.h \
     mca/coll_gpuring/request.c \
     mca/coll_gpuring/request.h \
-    mca/coll_gpuring/serve/buffer_mismatch.c \
     mca/coll_gpuring/p2p/aware.c \
     mca/coll_gpuring/p2p/aware.h \
     mca/coll_gpuring/p2p/entries.c \
     mca/coll_gpuring/p2p/message.c \
     mca/coll_gpuring/p2p/message.h \
     mca/coll_gpuring/p2p/p2p.h \
-    mca/coll_gpuring/p2p/previous.h \
     mca/coll_gpuring/p2p/request.c \
     mca/coll_gpuring/p2p/request.h \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \
     mca/coll_gpuring/serve/fallback_allreduce.c \
+    mca/coll_gpuring/serve/mixed_memory.c \
     mca/coll_gpuring/serve/progress.c \
-    mca/coll_gpuring/serve/request.c \
     mca/coll_gpuring/serve/serve.c \
     mca/coll_gpuring/serve/serve.h \
-    mca/coll_gpuring/serve/vote.c \
     mca/coll_gpuring/serve/watchdog.c \
     mca/coll_gpuring/stage/buffers.c \
     mca/coll_gpuring/stage/buffers.h \
     mca/coll_gpuring/stage/call.c \
     mca/coll_gpuring/stage/call.h \
     mca/coll_gpuring/stage/describe.c \
-    mca/coll_gpuring/stage/entries.c \
     mca/coll_gpuring/stage/part.h \
     mca/coll_gpuring/stage/request.c \
-    mca/coll_gpuring/stage/stage.h \
-    mca/coll_gpuring/stage/watch.c \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/hello.c \
     mca/coll_gpuring/wireup/net_select.c \

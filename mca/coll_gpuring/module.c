@@ -10,7 +10,6 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
-#include "mca/coll_gpuring/stage/stage.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
@@ -102,38 +101,10 @@ static mca_coll_gpuring_module_t *module_new(struct ompi_communicator_t *comm, b
     return module;
 }
 
-/* The functions for the communicator's table, before it is known which it has. */
-static void offer(mca_coll_gpuring_module_t *module, bool stages)
-{
-#define GPURING_ACT(name) module->super.coll_##name = gpuring_stage_##name;
-    if (stages) {
-        GPURING_STAGE_FUNCTIONS
-    }
-#undef GPURING_ACT
-#define OFFER(name, list)                                  \
-    module->super.coll_i##name = mca_coll_gpuring_i##name; \
-    module->super.coll_##name##_init = mca_coll_gpuring_##name##_init;
-    if (module->serve != NULL) {
-        GPURING_NEIGHBOR_COLLECTIVES(OFFER)
-        module->super.coll_ibarrier = mca_coll_gpuring_ibarrier;
-        module->super.coll_barrier_init = mca_coll_gpuring_barrier_init;
-    }
-#undef OFFER
-#define OFFER(name, list)                                  \
-    module->super.coll_##name = mca_coll_gpuring_##name;   \
-    module->super.coll_i##name = mca_coll_gpuring_i##name; \
-    module->super.coll_##name##_init = mca_coll_gpuring_##name##_init;
-    if (module->serve != NULL) {
-        OFFER(allreduce, REDUCTION)
-        GPURING_SERVED_COLLECTIVES(OFFER)
-    }
-#undef OFFER
-}
-
 mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
     mca_coll_gpuring_module_t *module;
-    bool serves = !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1, stages;
+    bool serves = !OMPI_COMM_IS_INTER(comm) && ompi_comm_size(comm) > 1;
 
     if (comm == MPI_COMM_WORLD) {
         gpuring_process.world_rank = ompi_comm_rank(comm);
@@ -142,8 +113,7 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
         return NULL;
     }
     serves = serves && gpuring_peers_alike(comm);
-    stages = gpuring_process.device_ops->kind != GPURING_DEVICE_HOST;
-    if (!serves && !stages) {
+    if (!serves && gpuring_process.device_ops->kind == GPURING_DEVICE_HOST) {
         return NULL;
     }
     module = module_new(comm, serves);
@@ -153,7 +123,10 @@ mca_coll_base_module_t *mca_coll_gpuring_comm_query(struct ompi_communicator_t *
                       "(coll_gpuring_timeout bounds that). Give the process more memory");
         return NULL;
     }
-    offer(module, stages);
+    /* Before it is known which of them the communicator has. */
+#define GPURING_ACT(name) module->super.coll_##name = mca_coll_gpuring_##name;
+    GPURING_ALL_FUNCTIONS
+#undef GPURING_ACT
     *priority = gpuring_params.priority;
     return &module->super;
 }

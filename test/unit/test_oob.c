@@ -186,7 +186,6 @@ static void world_begin(int n, unsigned seed)
         comms[r].rank = r;
         oobs[r].ops = &mock;
         oobs[r].comm = &comms[r];
-        oobs[r].tag = GPURING_TAG_GATHER;
         oobs[r].rank = r;
         oobs[r].nranks = n;
     }

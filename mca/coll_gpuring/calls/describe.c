@@ -5,44 +5,33 @@
  * they become addresses and extents. Data that does not lie in one piece, or that would be
  * overwritten before it is read, is packed: a matter of this rank alone.
  */
-#include "mca/coll_gpuring/calls/describe.h"
+#include "mca/coll_gpuring/calls/calls.h"
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/util/status.h"
 
-const struct gpuring_served *gpuring_served_of(enum gpuring_staged what)
-{
 #define ROW(name, collective, text, reduces, votes, sizes) \
-    [GPURING_STAGED_##name] = {                            \
-        GPURING_COLLECTIVE_##collective,                   \
-        text,                                              \
-        reduces,                                           \
-        votes,                                             \
-        GPURING_SIZES_##sizes                              \
-    }
-    static const struct gpuring_served rows[GPURING_STAGED_COUNT] = {
-        ROW(bcast, BCAST, "MPI_Bcast", false, true, VECTOR),
-        ROW(reduce, REDUCE, "MPI_Reduce", true, true, VECTOR),
-        ROW(scan, SCAN, "MPI_Scan", true, false, VECTOR),
-        ROW(exscan, EXSCAN, "MPI_Exscan", true, false, VECTOR),
-        ROW(allgather, ALLGATHER, "MPI_Allgather", false, false, EVEN),
-        ROW(allgatherv, ALLGATHER, "MPI_Allgatherv", false, false, COUNTS),
-        ROW(reduce_scatter_block, REDUCE_SCATTER, "MPI_Reduce_scatter_block", true, false, EVEN),
-        ROW(reduce_scatter, REDUCE_SCATTER, "MPI_Reduce_scatter", true, false, COUNTS),
-        ROW(alltoall, ALLTOALL, "MPI_Alltoall", false, false, EVEN),
-        ROW(alltoallv, ALLTOALL, "MPI_Alltoallv", false, true, UNKNOWN),
-        ROW(alltoallw, ALLTOALL, "MPI_Alltoallw", false, true, UNKNOWN),
-        ROW(gather, GATHER, "MPI_Gather", false, true, EVEN),
-        ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN),
-        ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN),
-        ROW(scatterv, SCATTER, "MPI_Scatterv", false, true, UNKNOWN),
-    };
-#undef ROW
-
-    return &rows[what];
-}
+    [GPURING_STAGED_##                                     \
+        name] = {GPURING_COLLECTIVE_##collective, text, reduces, votes, GPURING_SIZES_##sizes}
+const struct gpuring_served gpuring_served[GPURING_STAGED_COUNT] = {
+    ROW(allreduce, ALLREDUCE, "MPI_Allreduce", true, false, VECTOR),
+    ROW(bcast, BCAST, "MPI_Bcast", false, true, VECTOR),
+    ROW(reduce, REDUCE, "MPI_Reduce", true, true, VECTOR),
+    ROW(scan, SCAN, "MPI_Scan", true, false, VECTOR),
+    ROW(exscan, EXSCAN, "MPI_Exscan", true, false, VECTOR),
+    ROW(allgather, ALLGATHER, "MPI_Allgather", false, false, EVEN),
+    ROW(allgatherv, ALLGATHER, "MPI_Allgatherv", false, false, COUNTS),
+    ROW(reduce_scatter_block, REDUCE_SCATTER, "MPI_Reduce_scatter_block", true, false, EVEN),
+    ROW(reduce_scatter, REDUCE_SCATTER, "MPI_Reduce_scatter", true, false, COUNTS),
+    ROW(alltoall, ALLTOALL, "MPI_Alltoall", false, false, EVEN),
+    ROW(alltoallv, ALLTOALL, "MPI_Alltoallv", false, true, UNKNOWN),
+    ROW(alltoallw, ALLTOALL, "MPI_Alltoallw", false, true, UNKNOWN),
+    ROW(gather, GATHER, "MPI_Gather", false, true, EVEN),
+    ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN),
+    ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN),
+    ROW(scatterv, SCATTER, "MPI_Scatterv", false, true, UNKNOWN),
+};
 
 /* Of what all ranks know: elements of the vector, or of the longest block. */
 static uint64_t known_count(const struct gpuring_served *served,
@@ -329,14 +318,13 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           struct gpuring_call *call, int *status)
 {
     const struct gpuring_served *served = gpuring_served_of(what);
-    bool rooted = gpuring_collective_is_rooted(served->collective);
     enum gpuring_reason reason = GPURING_REASON_NONE;
     struct sources sources;
 
     *status = GPURING_OK;
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,
-                                  .root = rooted ? arguments->root : 0,
+                                  .root = arguments->root,
                                   .type = GPURING_TYPE_BYTE,
                                   .op = GPURING_OP_BOR,
                                   .element_size = 1};

@@ -1,23 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/calls/request.h"
-
-#include "mca/coll_gpuring/calls/describe.h"
-#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/calls/calls.h"
 #include "mca/coll_gpuring/util/status.h"
 
-void gpuring_request_delegated(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                               enum gpuring_reason reason)
-{
-    const struct gpuring_served *served = gpuring_served_of(what);
-
-    gpuring_serve_delegated(module, reason);
-    if (what == GPURING_STAGED_allreduce || served->reduces) {
-        gpuring_serve_order_lost(module, reason, served->reduces ? served->name : "MPI_Allreduce");
-    }
-}
-
-/* A call that is served, by its item, or delegated, as a staged one. */
+/* A call that is served, by its item, or delegated, as a staged one. Persistent ones are served. */
 struct queued_request {
     struct gpuring_stage_request stage;
     struct gpuring_item item;
@@ -33,6 +19,17 @@ static ompi_request_t *base(queued_request_t *self)
     return &self->stage.super.super;
 }
 
+static int request_free(ompi_request_t **request)
+{
+    queued_request_t *self = (queued_request_t *) *request;
+
+    if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
+        gpuring_persistent_free(&self->item.module->serve->queue);
+        gpuring_call_release(&self->item.call);
+    }
+    return gpuring_request_free(request);
+}
+
 /* Of a call that was served, or that could not be delegated. May end in a user's callback, or free
  * the communicator. */
 static void complete(struct gpuring_item *item)
@@ -40,7 +37,9 @@ static void complete(struct gpuring_item *item)
     queued_request_t *self = GPURING_LIST_ENTRY(item, queued_request_t, item);
     struct ompi_communicator_t *comm = item->module->comm;
 
-    gpuring_call_release(&item->call);
+    if (!base(self)->req_persistent) {
+        gpuring_call_release(&item->call);
+    }
     base(self)->req_status.MPI_ERROR = self->stage.outcome != MPI_SUCCESS
                                            ? self->stage.outcome
                                            : gpuring_compat_error(item->status);
@@ -55,7 +54,7 @@ static int delegate(struct gpuring_item *item)
 
     gpuring_call_release(&item->call);
     if (!self->counted) {
-        gpuring_request_delegated(item->module, self->what, item->reason);
+        gpuring_call_delegated(item->module, self->what, item->reason);
     }
     result = gpuring_stage_later(&self->stage, item->module, self->what, &self->arguments);
     if (result == MPI_SUCCESS) {
@@ -63,6 +62,43 @@ static int delegate(struct gpuring_item *item)
     }
     self->stage.outcome = result;
     return GPURING_ERR_NOMEM; /* the outcome says it better */
+}
+
+static void start(queued_request_t *self)
+{
+    OBJ_RETAIN(self->item.module->comm); /* until it is complete */
+    gpuring_request_activate(base(self));
+    gpuring_progress_start(&self->item);
+}
+
+/* MPI_Start and MPI_Startall. */
+static int request_restart(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (gpuring_request_active(requests[i])) {
+            return MPI_ERR_REQUEST;
+        }
+        start((queued_request_t *) requests[i]);
+    }
+    return OMPI_SUCCESS;
+}
+
+/* A request that is not started. NULL: no memory (logged). */
+static queued_request_t *create(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                                const struct gpuring_call *call, bool persistent)
+{
+    queued_request_t *self = OBJ_NEW(queued_request_t);
+
+    if (self == NULL) {
+        (void) gpuring_stage_log_memory(module, what, sizeof *self);
+        return NULL;
+    }
+    gpuring_request_construct(&self->stage.super, module->comm, persistent, request_free,
+                              request_restart);
+    self->stage.outcome = MPI_SUCCESS;
+    self->what = what;
+    self->item = (struct gpuring_item){.module = module, .call = *call, .complete = complete};
+    return self;
 }
 
 /* Is a call as good as served? */
@@ -77,55 +113,60 @@ static bool is_decided(const mca_coll_gpuring_module_t *module, const struct gpu
 }
 
 static int queue_call(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                      const struct gpuring_arguments *arguments, const struct gpuring_call *call,
+                      const struct gpuring_arguments *arguments, struct gpuring_call *call,
                       enum gpuring_reason reason, ompi_request_t **request)
 {
-    queued_request_t *self = OBJ_NEW(queued_request_t);
+    queued_request_t *self = create(module, what, call, false);
 
     if (self == NULL) {
-        (void) gpuring_stage_log_memory(module, what, sizeof *self);
+        gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
-    gpuring_request_construct(&self->stage.super, module->comm, false, gpuring_request_free, NULL);
-    self->stage.outcome = MPI_SUCCESS;
-    self->what = what;
     self->counted = reason != GPURING_REASON_NONE;
     self->arguments = *arguments;
-    self->item = (struct gpuring_item){
-        .module = module,
-        .call = *call,
-        .form = GPURING_FORM_CALL,
-        .complete = complete,
-        .delegate = is_decided(module, call, reason) ? NULL : delegate,
-        .reason = reason,
-    };
+    self->item.form = GPURING_FORM_CALL;
+    self->item.delegate = is_decided(module, call, reason) ? NULL : delegate;
+    self->item.reason = reason;
     *request = base(self);
-    OBJ_RETAIN(module->comm); /* until it is complete */
-    gpuring_request_activate(base(self));
-    gpuring_progress_start(&self->item);
+    start(self);
     return MPI_SUCCESS;
 }
 
-int gpuring_request_behind(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                           const struct gpuring_arguments *arguments, ompi_request_t **request)
+static int persistent_call(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                           struct gpuring_call *call, ompi_request_t **request)
 {
-    return queue_call(module, what, arguments, &(struct gpuring_call){.memory = NULL},
-                      GPURING_REASON_MEMORY, request);
+    queued_request_t *self = create(module, what, call, true);
+
+    if (self == NULL) {
+        gpuring_call_release(call);
+        return MPI_ERR_NO_MEM;
+    }
+    self->item.form = GPURING_FORM_STARTED;
+    self->item.persistent = gpuring_persistent_make(&module->serve->queue);
+    *request = base(self);
+    return MPI_SUCCESS;
 }
 
-static int delegate_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                            enum gpuring_stage_form form, struct gpuring_arguments *arguments,
-                            enum gpuring_reason reason, struct ompi_info_t *info,
-                            ompi_request_t **request)
+/* Must a non-blocking call that is delegated wait for others? */
+static bool waits(const mca_coll_gpuring_module_t *module)
 {
-    gpuring_request_delegated(module, what, reason);
-    if (gpuring_request_waits(module)) {
+    return module->serve != NULL && OPAL_UNLIKELY(gpuring_queue_undecided(&module->serve->queue));
+}
+
+/* Delegate a call, which is counted if it is to be. */
+static int delegate_now(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                        enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                        enum gpuring_reason reason, struct ompi_info_t *info,
+                        ompi_request_t **request)
+{
+    if (waits(module)) {
         if (form == GPURING_NONBLOCKING) {
-            return gpuring_request_behind(module, what, arguments, request);
+            return queue_call(module, what, arguments, &(struct gpuring_call){.memory = NULL},
+                              GPURING_REASON_MEMORY, request);
         }
         gpuring_progress_decide(module);
     }
-    return gpuring_request_on_host(reason)
+    return gpuring_reason_on_host(reason)
                ? gpuring_stage_call_previous(module, what, form, arguments, info, request)
                : gpuring_stage_request(module, what, form, arguments, info, request);
 }
@@ -142,68 +183,72 @@ static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_c
     return status;
 }
 
-int gpuring_request_call(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                         enum gpuring_stage_form form, struct gpuring_arguments *arguments,
-                         struct gpuring_call *call, enum gpuring_reason reason,
-                         struct ompi_info_t *info, ompi_request_t **request)
+/* May it be Open MPI's own, which have no place in the order of calls? They are not counted, and
+ * delegated: for the previous component non-blocking calls are apart from blocking ones. */
+static bool is_internal(enum gpuring_staged what, const struct gpuring_arguments *a)
 {
-    int status = GPURING_OK;
-
-    if (reason == GPURING_REASON_NONE && module->state == GPURING_STATE_FAILED) {
-        status = module->failure;
-    } else if (reason == GPURING_REASON_NONE && form == GPURING_NONBLOCKING) {
-        return queue_call(module, what, arguments, call, reason, request);
-    } else if (reason == GPURING_REASON_NONE) {
-        status = decide_persistent(module, call, &reason);
-        if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
-            return gpuring_serve_persistent(module, call, request);
-        }
-    }
-    gpuring_call_release(call);
-    return status != GPURING_OK
-               ? gpuring_compat_error(status)
-               : delegate_request(module, what, form, arguments, reason, info, request);
+    return what == GPURING_STAGED_bcast ? gpuring_compat_internal_bcast(a->rcount, a->rtype)
+           : what == GPURING_STAGED_allreduce || what == GPURING_STAGED_reduce
+               ? gpuring_compat_internal(a->rcount, a->rtype, a->op)
+               : false;
 }
 
-/* ---- Functions that are replaced for this alone ---- */
+int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                         enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                         struct ompi_info_t *info, ompi_request_t **request)
+{
+    bool any = gpuring_eligible_any(),
+         counts = gpuring_call_is_served(module, what) &&
+                  (form != GPURING_NONBLOCKING || !is_internal(what, arguments));
+    enum gpuring_reason reason = any ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
+    struct gpuring_call call = {.memory = NULL};
+    int status = GPURING_OK;
 
-#define FIELD(argument) .argument = argument
-
-#define DEFINE(name, list)                                                                        \
-    int mca_coll_gpuring_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING)               \
-    {                                                                                             \
-        mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;                   \
-                                                                                                  \
-        if (gpuring_request_waits(self)) {                                                        \
-            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};             \
-                                                                                                  \
-            return gpuring_request_behind(self, GPURING_STAGED_##name, &a, request);              \
-        }                                                                                         \
-        return gpuring_stage_i##name(GPURING_NAMES_##list(GPURING_VALUE), comm, request, module); \
-    }                                                                                             \
-    int mca_coll_gpuring_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT)          \
-    {                                                                                             \
-        gpuring_progress_decide((mca_coll_gpuring_module_t *) module);                            \
-        return gpuring_stage_##name##_init(GPURING_NAMES_##list(GPURING_VALUE), comm, info,       \
-                                           request, module);                                      \
+    if (counts) {
+        module->calls += form == GPURING_NONBLOCKING;
+        if (any) {
+            reason = gpuring_call_begin(module, what, form, arguments, &call, &status);
+        }
     }
-GPURING_NEIGHBOR_COLLECTIVES(DEFINE)
+    if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
+        if (module->state == GPURING_STATE_FAILED) {
+            status = module->failure;
+        } else if (form == GPURING_NONBLOCKING) {
+            return queue_call(module, what, arguments, &call, reason, request);
+        } else {
+            status = decide_persistent(module, &call, &reason);
+            if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
+                return persistent_call(module, what, &call, request);
+            }
+        }
+    }
+    gpuring_call_release(&call);
+    if (status != GPURING_OK) {
+        return gpuring_compat_error(status);
+    }
+    if (counts) {
+        gpuring_call_delegated(module, what, reason);
+    }
+    return delegate_now(module, what, form, arguments, reason, info, request);
+}
+
+/* ---- Barriers, which are replaced for their order alone ---- */
 
 int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
 
-    if (gpuring_request_waits(self)) {
-        return gpuring_request_behind(self, GPURING_STAGED_barrier,
-                                      &(struct gpuring_arguments){.comm = comm}, request);
-    }
-    return GPURING_CALL_PREVIOUS(self, ibarrier, comm, request);
+    return delegate_now(self, GPURING_STAGED_barrier, GPURING_NONBLOCKING,
+                        &(struct gpuring_arguments){.comm = comm}, GPURING_REASON_MEMORY, NULL,
+                        request);
 }
 
 int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT)
 {
     mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
 
-    gpuring_progress_decide(self);
+    if (waits(self)) {
+        gpuring_progress_decide(self);
+    }
     return GPURING_CALL_PREVIOUS(self, barrier_init, comm, info, request);
 }

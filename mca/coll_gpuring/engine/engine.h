@@ -43,7 +43,7 @@ struct gpuring_engine {
     bool running;       /* an operation was started and has not been finished */
     uint64_t operation; /* number of the current or last operation, from 1 */
     const char *name;   /* of that operation, "MPI_Allreduce" */
-    uint64_t call;      /* and the number of its call, see buffer_mismatch.c */
+    uint64_t call;      /* and the number of its call, see serve/mixed_memory.c */
     struct gpuring_selection choice;
     struct gpuring_program *program; /* that it runs */
     void *pinned; /* what executors read at each launch: the work, then the lanes of `base` */

@@ -71,7 +71,7 @@ static bool message_cancel(struct ompi_request_t **request)
     return true;
 }
 
-struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm, int tag)
+struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm)
 {
     static const struct gpuring_message_ops ops = {message_send, message_receive, message_finish,
                                                    message_cancel};
@@ -80,7 +80,6 @@ struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm, int tag
     if (oob != NULL) {
         *oob = (struct gpuring_oob){.ops = &ops,
                                     .comm = comm,
-                                    .tag = tag,
                                     .rank = ompi_comm_rank(comm),
                                     .nranks = ompi_comm_size(comm)};
     }

@@ -133,15 +133,15 @@ static int round_start(struct gpuring_oob *oob, int from, int to)
         .bytes = gpuring_oob_troubled(oob) ? 0 : round_bytes(oob),
         .words = {oob->words[0], oob->words[1]},
     };
-    status = oob->ops->receive(oob->comm, &oob->in, sizeof oob->in, from, oob->tag,
+    status = oob->ops->receive(oob->comm, &oob->in, sizeof oob->in, from, GPURING_TAG_GATHER,
                                &oob->receive_header);
     if (status == GPURING_OK) {
-        status =
-            oob->ops->send(oob->comm, &oob->out, sizeof oob->out, to, oob->tag, &oob->send_header);
+        status = oob->ops->send(oob->comm, &oob->out, sizeof oob->out, to, GPURING_TAG_GATHER,
+                                &oob->send_header);
     }
     if (status == GPURING_OK && oob->out.bytes > 0) {
         status = oob->ops->send(oob->comm, oob->blocks + (size_t) oob->rank * oob->bytes,
-                                oob->out.bytes, to, oob->tag, &oob->send_blocks);
+                                oob->out.bytes, to, GPURING_TAG_GATHER, &oob->send_blocks);
     }
     return status;
 }
@@ -184,11 +184,11 @@ static int round_header(struct gpuring_oob *oob, int from)
     oob->words[1] |= in->words[1];
     return in->bytes == 0
                ? GPURING_OK
-               : oob->ops->receive(oob->comm,
-                                   wanted ? oob->blocks +
-                                                (size_t) (oob->rank + oob->distance) * oob->bytes
-                                          : &oob->discard,
-                                   wanted ? in->bytes : 1, from, oob->tag, &oob->receive_blocks);
+               : oob->ops->receive(
+                     oob->comm,
+                     wanted ? oob->blocks + (size_t) (oob->rank + oob->distance) * oob->bytes
+                            : &oob->discard,
+                     wanted ? in->bytes : 1, from, GPURING_TAG_GATHER, &oob->receive_blocks);
 }
 
 static int round_progress(struct gpuring_oob *oob)

@@ -96,7 +96,6 @@ _Static_assert(sizeof(struct gpuring_oob_header) == 48, "travels between ranks o
 struct gpuring_oob {
     const struct gpuring_message_ops *ops;
     struct ompi_communicator_t *comm;
-    int tag;
     int rank, nranks;
     uint64_t steps;    /* changes with every message */
     uint64_t words[2]; /* of an agreement */
@@ -115,7 +114,7 @@ struct gpuring_oob {
 };
 
 /* For one communicator (message.c); NULL: no memory. */
-struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm, int tag);
+struct gpuring_oob *gpuring_oob_create(struct ompi_communicator_t *comm);
 
 /* Cancels what is under way; keeps memory that the network may still write to. NULL is allowed. */
 void gpuring_oob_free(struct gpuring_oob *oob);

@@ -23,13 +23,6 @@ static bool on_gpu(const void *buffer, size_t count, MPI_Datatype type)
            gpuring_p2p_message_find(&message, buffer, count, type);
 }
 
-static int copy_in(struct gpuring_p2p_message *message)
-{
-    int status = gpuring_p2p_message_start_in(message);
-
-    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
-}
-
 static int begin(const void *buffer, size_t count, MPI_Datatype type, bool in, void **handle,
                  void **host, size_t *bytes)
 {
@@ -41,7 +34,7 @@ static int begin(const void *buffer, size_t count, MPI_Datatype type, bool in, v
         free(message);
         return MPI_ERR_NO_MEM;
     }
-    status = in ? copy_in(message) : GPURING_OK;
+    status = in ? gpuring_p2p_message_copy_in(message) : GPURING_OK;
     if (status != GPURING_OK) {
         gpuring_p2p_message_release(message);
         free(message);
@@ -56,12 +49,8 @@ static int begin(const void *buffer, size_t count, MPI_Datatype type, bool in, v
 static int end(void *handle, size_t bytes_out)
 {
     struct gpuring_p2p_message *message = handle;
-    int status = GPURING_OK;
+    int status = bytes_out > 0 ? gpuring_p2p_message_copy_out(message, bytes_out) : GPURING_OK;
 
-    if (bytes_out > 0) {
-        status = gpuring_p2p_message_start_out(message, bytes_out);
-        status = status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
-    }
     gpuring_p2p_message_release(message);
     free(message);
     return gpuring_compat_error(status);

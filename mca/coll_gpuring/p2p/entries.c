@@ -13,7 +13,6 @@
 
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/message.h"
-#include "mca/coll_gpuring/p2p/previous.h"
 #include "mca/coll_gpuring/p2p/request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
@@ -31,158 +30,136 @@ static void wait_turn(const struct ompi_communicator_t *comm, int peer)
     }
 }
 
-/* Is the buffer of a send on a GPU? If not, the send is the PML's, when its turn has come. */
-static bool find_send(struct gpuring_p2p_message *message, const void *buffer, size_t count,
-                      struct ompi_datatype_t *type, struct ompi_communicator_t *comm, int peer)
+/* Is the buffer on a GPU? Then the message has its bounce buffer, or *code says why not. */
+static bool find(struct gpuring_p2p_message *message, const void *buffer, size_t count,
+                 struct ompi_datatype_t *type, int *code)
 {
-    if (gpuring_p2p_message_find(message, buffer, count, type)) {
-        return true;
+    if (!gpuring_p2p_message_find(message, buffer, count, type)) {
+        return false;
     }
-    wait_turn(comm, peer);
-    return false;
+    *code = gpuring_compat_error(gpuring_p2p_message_reserve(message, count, type));
+    return true;
 }
 
-static int reserve(struct gpuring_p2p_message *message, size_t count, struct ompi_datatype_t *type)
-{
-    return gpuring_compat_error(gpuring_p2p_message_reserve(message, count, type));
-}
+/* The arguments of the PML's functions: of all, and of sends, receives and matched receives. */
+#define BUFFER          size_t count, struct ompi_datatype_t *type
+#define TO              int peer, int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm
+#define FROM            int peer, int tag, struct ompi_communicator_t *comm
+#define MATCHED         struct ompi_message_t **matched
+#define SEND_ARGUMENTS  const void *buffer, BUFFER, TO
+#define RECV_ARGUMENTS  void *buffer, BUFFER, FROM
+#define MRECV_ARGUMENTS void *buffer, BUFFER, MATCHED
+#define SEND_VALUES     buffer, count, type, peer, tag, mode, comm
+#define RECV_VALUES     buffer, count, type, peer, tag, comm
+#define MRECV_VALUES    buffer, count, type, matched
+#define SEND_ENVELOPE                \
+    (&(struct gpuring_p2p_envelope){ \
+        .comm = comm, .peer = peer, .tag = tag, .sends = true, .mode = mode})
+#define RECV_ENVELOPE (&(struct gpuring_p2p_envelope){.comm = comm, .peer = peer, .tag = tag})
+#define MRECV_ENVELOPE                                        \
+    (&(struct gpuring_p2p_envelope){.comm = (*matched)->comm, \
+                                    .matched = matched,       \
+                                    .peer = (*matched)->peer, \
+                                    .tag = MPI_ANY_TAG})
 
-static int copy_in(struct gpuring_p2p_message *message)
-{
-    int status = gpuring_p2p_message_start_in(message);
-
-    return gpuring_compat_error(status == GPURING_OK ? gpuring_p2p_message_wait(message) : status);
-}
-
-static SLOW send_slow(const void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                      int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm)
+/* A send that is not on a GPU is the PML's, when its turn has come. */
+static SLOW send_slow(SEND_ARGUMENTS)
 {
     struct gpuring_p2p_message message;
     int code;
 
-    if (!find_send(&message, buffer, count, type, comm, peer)) {
-        return gpuring_p2p_previous.pml_send(buffer, count, type, peer, tag, mode, comm);
-    }
-    code = reserve(&message, count, type);
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    code = copy_in(&message);
-    if (code == MPI_SUCCESS) {
+    if (!find(&message, buffer, count, type, &code)) {
         wait_turn(comm, peer);
-        code = gpuring_p2p_previous.pml_send(gpuring_p2p_message_host(&message), message.bytes,
-                                             MPI_BYTE, peer, tag, mode, comm);
+        return gpuring_p2p_previous.pml_send(SEND_VALUES);
     }
-    gpuring_p2p_message_release(&message);
+    if (code == MPI_SUCCESS) {
+        code = gpuring_compat_error(gpuring_p2p_message_copy_in(&message));
+        if (code == MPI_SUCCESS) {
+            wait_turn(comm, peer);
+            code = gpuring_p2p_previous.pml_send(gpuring_p2p_message_host(&message), message.bytes,
+                                                 MPI_BYTE, peer, tag, mode, comm);
+        }
+        gpuring_p2p_message_release(&message);
+    }
     return code;
 }
 
-/* The PML's blocking receive has returned `code`: what has arrived goes to the user. */
-static int copy_out(struct gpuring_p2p_message *message, const ompi_status_public_t *status,
-                    int code)
+/* A blocking receive; what has arrived goes to the user. */
+static int receive(struct gpuring_p2p_message *message, const struct gpuring_p2p_envelope *from,
+                   ompi_status_public_t *status)
 {
-    int copied;
+    void *host = gpuring_p2p_message_host(message);
+    ompi_status_public_t own = {0};
+    int code, copied = GPURING_OK;
 
-    if ((code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE) || status->_ucount == 0) {
-        return code;
+    status = status != MPI_STATUS_IGNORE ? status : &own;
+    code =
+        from->matched != NULL
+            ? gpuring_p2p_previous.pml_mrecv(host, message->bytes, MPI_BYTE, from->matched, status)
+            : gpuring_p2p_previous.pml_recv(host, message->bytes, MPI_BYTE, from->peer, from->tag,
+                                            from->comm, status);
+    if ((code == MPI_SUCCESS || code == MPI_ERR_TRUNCATE) && status->_ucount > 0) {
+        copied = gpuring_p2p_message_copy_out(message, status->_ucount);
     }
-    copied = gpuring_p2p_message_start_out(message, status->_ucount);
-    if (copied == GPURING_OK) {
-        copied = gpuring_p2p_message_wait(message);
-    }
+    gpuring_p2p_message_release(message);
     return copied == GPURING_OK ? code : gpuring_compat_error(copied);
 }
 
-static SLOW recv_slow(void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-                      struct ompi_communicator_t *comm, ompi_status_public_t *status)
+static SLOW recv_slow(RECV_ARGUMENTS, ompi_status_public_t *status)
 {
     struct gpuring_p2p_message message;
-    ompi_status_public_t own = {0};
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
-        return gpuring_p2p_previous.pml_recv(buffer, count, type, peer, tag, comm, status);
+    if (!find(&message, buffer, count, type, &code)) {
+        return gpuring_p2p_previous.pml_recv(RECV_VALUES, status);
     }
-    code = reserve(&message, count, type);
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    status = status != MPI_STATUS_IGNORE ? status : &own;
-    code = gpuring_p2p_previous.pml_recv(gpuring_p2p_message_host(&message), message.bytes,
-                                         MPI_BYTE, peer, tag, comm, status);
-    code = copy_out(&message, status, code);
-    gpuring_p2p_message_release(&message);
-    return code;
+    return code == MPI_SUCCESS ? receive(&message, RECV_ENVELOPE, status) : code;
 }
 
-static SLOW mrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type,
-                       struct ompi_message_t **matched, ompi_status_public_t *status)
+static SLOW mrecv_slow(MRECV_ARGUMENTS, ompi_status_public_t *status)
 {
     struct gpuring_p2p_message message;
-    ompi_status_public_t own = {0};
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
-        return gpuring_p2p_previous.pml_mrecv(buffer, count, type, matched, status);
+    if (!find(&message, buffer, count, type, &code)) {
+        return gpuring_p2p_previous.pml_mrecv(MRECV_VALUES, status);
     }
-    code = reserve(&message, count, type);
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    status = status != MPI_STATUS_IGNORE ? status : &own;
-    code = gpuring_p2p_previous.pml_mrecv(gpuring_p2p_message_host(&message), message.bytes,
-                                          MPI_BYTE, matched, status);
-    code = copy_out(&message, status, code);
-    gpuring_p2p_message_release(&message);
-    return code;
+    return code == MPI_SUCCESS ? receive(&message, MRECV_ENVELOPE, status) : code;
 }
 
-static SLOW isend_slow(const void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                       int tag, mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm,
-                       ompi_request_t **request)
+static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
 {
-    struct gpuring_p2p_envelope to = {
-        .comm = comm, .peer = peer, .tag = tag, .sends = true, .mode = mode};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!find_send(&message, buffer, count, type, comm, peer)) {
-        return gpuring_p2p_previous.pml_isend(buffer, count, type, peer, tag, mode, comm, request);
+    if (!find(&message, buffer, count, type, &code)) {
+        wait_turn(comm, peer);
+        return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
     }
-    code = reserve(&message, count, type);
-    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, &to, request) : code;
+    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, SEND_ENVELOPE, request) : code;
 }
 
-static SLOW irecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-                       struct ompi_communicator_t *comm, ompi_request_t **request)
+static SLOW irecv_slow(RECV_ARGUMENTS, ompi_request_t **request)
 {
-    struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
-        return gpuring_p2p_previous.pml_irecv(buffer, count, type, peer, tag, comm, request);
+    if (!find(&message, buffer, count, type, &code)) {
+        return gpuring_p2p_previous.pml_irecv(RECV_VALUES, request);
     }
-    code = reserve(&message, count, type);
-    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, &from, request) : code;
+    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, RECV_ENVELOPE, request) : code;
 }
 
-static SLOW imrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type,
-                        struct ompi_message_t **matched, ompi_request_t **request)
+static SLOW imrecv_slow(MRECV_ARGUMENTS, ompi_request_t **request)
 {
     struct gpuring_p2p_message message;
     int code;
 
-    if (gpuring_p2p_message_find(&message, buffer, count, type)) {
-        struct gpuring_p2p_envelope from = {.comm = (*matched)->comm,
-                                            .matched = matched,
-                                            .peer = (*matched)->peer,
-                                            .tag = MPI_ANY_TAG};
-
-        code = reserve(&message, count, type);
-        return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, &from, request) : code;
+    if (!find(&message, buffer, count, type, &code)) {
+        return gpuring_p2p_previous.pml_imrecv(MRECV_VALUES, request);
     }
-    return gpuring_p2p_previous.pml_imrecv(buffer, count, type, matched, request);
+    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, MRECV_ENVELOPE, request)
+                               : code;
 }
 
 /*
@@ -190,88 +167,54 @@ static SLOW imrecv_slow(void *buffer, size_t count, struct ompi_datatype_t *type
  * memory is the PML's for good. Nobody sees how a send of it starts: once there is one, no send may
  * be left behind whose data is still copied, for it would be overtaken.
  */
-static SLOW isend_init_slow(const void *buffer, size_t count, struct ompi_datatype_t *type,
-                            int peer, int tag, mca_pml_base_send_mode_t mode,
-                            struct ompi_communicator_t *comm, ompi_request_t **request)
+static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
 {
-    struct gpuring_p2p_envelope to = {
-        .comm = comm, .peer = peer, .tag = tag, .sends = true, .mode = mode};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
+    if (tag < 0 || !gpuring_memory_possible() || !find(&message, buffer, count, type, &code)) {
         gpuring_p2p_request_unseen_sends();
         wait_turn(comm, peer);
-        return gpuring_p2p_previous.pml_isend_init(buffer, count, type, peer, tag, mode, comm,
-                                                   request);
+        return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
     }
-    code = reserve(&message, count, type);
-    return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, &to, request) : code;
+    return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, SEND_ENVELOPE, request) : code;
 }
 
-static SLOW irecv_init_slow(void *buffer, size_t count, struct ompi_datatype_t *type, int peer,
-                            int tag, struct ompi_communicator_t *comm, ompi_request_t **request)
+static SLOW irecv_init_slow(RECV_ARGUMENTS, ompi_request_t **request)
 {
-    struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
     struct gpuring_p2p_message message;
     int code;
 
-    if (!gpuring_p2p_message_find(&message, buffer, count, type)) {
-        return gpuring_p2p_previous.pml_irecv_init(buffer, count, type, peer, tag, comm, request);
+    if (!find(&message, buffer, count, type, &code)) {
+        return gpuring_p2p_previous.pml_irecv_init(RECV_VALUES, request);
     }
-    code = reserve(&message, count, type);
-    return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, &from, request) : code;
+    return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, RECV_ENVELOPE, request) : code;
 }
 
 /*
  * The functions in the table. A tag below 0 is another component's; of receives, MPI_ANY_TAG is -1.
  */
-#define ENTRY(name, lowest, arguments, values)                      \
-    static int name##_entry arguments                               \
-    {                                                               \
-        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) { \
-            return name##_slow values;                              \
-        }                                                           \
-        return gpuring_p2p_previous.pml_##name values;              \
+#define ENTRY(name, list, lowest, last_type, last)                   \
+    static int name##_entry(list##_ARGUMENTS, last_type last)        \
+    {                                                                \
+        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) {  \
+            return name##_slow(list##_VALUES, last);                 \
+        }                                                            \
+        return gpuring_p2p_previous.pml_##name(list##_VALUES, last); \
     }
-ENTRY(send, tag >= 0,
-      (const void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-       mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm),
-      (buffer, count, type, peer, tag, mode, comm))
-ENTRY(isend, tag >= 0,
-      (const void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-       mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm, ompi_request_t **request),
-      (buffer, count, type, peer, tag, mode, comm, request))
-ENTRY(recv, tag >= MPI_ANY_TAG,
-      (void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-       struct ompi_communicator_t *comm, ompi_status_public_t *status),
-      (buffer, count, type, peer, tag, comm, status))
-ENTRY(irecv, tag >= MPI_ANY_TAG,
-      (void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-       struct ompi_communicator_t *comm, ompi_request_t **request),
-      (buffer, count, type, peer, tag, comm, request))
-ENTRY(irecv_init, tag >= MPI_ANY_TAG,
-      (void *buffer, size_t count, struct ompi_datatype_t *type, int peer, int tag,
-       struct ompi_communicator_t *comm, ompi_request_t **request),
-      (buffer, count, type, peer, tag, comm, request))
-ENTRY(mrecv, true,
-      (void *buffer, size_t count, struct ompi_datatype_t *type, struct ompi_message_t **matched,
-       ompi_status_public_t *status),
-      (buffer, count, type, matched, status))
-ENTRY(imrecv, true,
-      (void *buffer, size_t count, struct ompi_datatype_t *type, struct ompi_message_t **matched,
-       ompi_request_t **request),
-      (buffer, count, type, matched, request))
+ENTRY(isend, SEND, tag >= 0, ompi_request_t **, request)
+ENTRY(recv, RECV, tag >= MPI_ANY_TAG, ompi_status_public_t *, status)
+ENTRY(irecv, RECV, tag >= MPI_ANY_TAG, ompi_request_t **, request)
+ENTRY(irecv_init, RECV, tag >= MPI_ANY_TAG, ompi_request_t **, request)
+ENTRY(mrecv, MRECV, true, ompi_status_public_t *, status)
+ENTRY(imrecv, MRECV, true, ompi_request_t **, request)
 
-static int isend_init_entry(const void *buffer, size_t count, struct ompi_datatype_t *type,
-                            int peer, int tag, mca_pml_base_send_mode_t mode,
-                            struct ompi_communicator_t *comm, ompi_request_t **request)
+static int send_entry(SEND_ARGUMENTS)
 {
-    if (tag >= 0 && gpuring_memory_possible()) {
-        return isend_init_slow(buffer, count, type, peer, tag, mode, comm, request);
+    if (OPAL_UNLIKELY(tag >= 0 && gpuring_memory_possible())) {
+        return send_slow(SEND_VALUES);
     }
-    gpuring_p2p_request_unseen_sends();
-    return gpuring_p2p_previous.pml_isend_init(buffer, count, type, peer, tag, mode, comm, request);
+    return gpuring_p2p_previous.pml_send(SEND_VALUES);
 }
 
 /* Of components; MPI_Start calls a request's own function. */

@@ -258,6 +258,20 @@ int gpuring_p2p_message_wait(struct gpuring_p2p_message *message)
     return status;
 }
 
+int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message)
+{
+    int status = gpuring_p2p_message_start_in(message);
+
+    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
+}
+
+int gpuring_p2p_message_copy_out(struct gpuring_p2p_message *message, size_t bytes)
+{
+    int status = gpuring_p2p_message_start_out(message, bytes);
+
+    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
+}
+
 void gpuring_p2p_message_release(struct gpuring_p2p_message *message)
 {
     gpuring_runs_free(&message->element);

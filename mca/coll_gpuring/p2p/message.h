@@ -47,6 +47,10 @@ int gpuring_p2p_message_start_out(struct gpuring_p2p_message *message, size_t by
 int gpuring_p2p_message_poll(struct gpuring_p2p_message *message);
 int gpuring_p2p_message_wait(struct gpuring_p2p_message *message);
 
+/* Start, and wait. */
+int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message);
+int gpuring_p2p_message_copy_out(struct gpuring_p2p_message *message, size_t bytes);
+
 /* Only while no copy runs. */
 void gpuring_p2p_message_release(struct gpuring_p2p_message *message);
 

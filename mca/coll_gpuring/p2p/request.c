@@ -15,7 +15,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/p2p/previous.h"
 #include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"

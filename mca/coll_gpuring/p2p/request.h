@@ -11,6 +11,9 @@
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/p2p/message.h"
 
+/* The PML's table before ours: set once, never taken back. */
+extern mca_pml_base_module_t gpuring_p2p_previous;
+
 /* How the PML gets the message. */
 struct gpuring_p2p_envelope {
     struct ompi_communicator_t *comm;

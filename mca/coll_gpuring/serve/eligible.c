@@ -12,9 +12,6 @@
 #include <string.h>
 
 #include "kernels/types.h"
-#include "mca/coll_gpuring/memory_kind.h"
-#include "mca/coll_gpuring/params.h"
-#include "mca/coll_gpuring/process.h"
 
 enum representation { SIGNED, UNSIGNED, LOGICAL, FLOATING, COMPLEX, REPRESENTATIONS };
 
@@ -208,16 +205,6 @@ static bool on_hosts(void)
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
 }
 
-static bool agrees(void)
-{
-    return gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS;
-}
-
-bool gpuring_eligible_any(void)
-{
-    return on_hosts() || agrees() || gpuring_memory_possible();
-}
-
 /* Without data there is nothing to look at. */
 static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer)
 {
@@ -238,13 +225,13 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
     call->in.at = call->in.sample == call->out.sample && call->out.bytes > 0 ? call->out.at
                                                                              : memory_of(&call->in);
     /* Where the ranks agree, all of them take the same way, whatever their buffers are. */
-    if (!agrees() && !gpuring_call_on_gpu(call)) {
+    if (gpuring_buffers_decide() && !gpuring_call_on_gpu(call)) {
         return GPURING_REASON_MEMORY;
     }
     if (!gpuring_type_info(call->type)->device) {
         return GPURING_REASON_HOST_TYPE;
     }
-    call->agree = agrees();
+    call->agree = !gpuring_buffers_decide();
     return GPURING_REASON_NONE;
 }
 
@@ -254,6 +241,7 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
 {
     enum gpuring_reason reason = gpuring_eligible_types(dtype, op, call);
 
+    call->memory = NULL;
     if (reason != GPURING_REASON_NONE) {
         return reason;
     }
@@ -267,7 +255,6 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
                                             .bytes = call->count * call->element_size};
     call->out = call->in;
     call->out.sample = rbuf;
-    call->memory = NULL;
     call->number = call->vote = 0;
     /* Buffers of no elements may lie anywhere, and elsewhere on each rank. */
     if (count == 0 && !on_hosts()) {

@@ -7,9 +7,9 @@
  * which MPI requires to be the same on all ranks; only persistent calls, which each rank starts in
  * an order of its own, wait apart until the ranks know which of them is next (persistent_order.h).
  *
- * A call with a request may wait for a vote, which may have it delegated (vote.c). As long as there
- * are such, all calls that are to be delegated wait behind them, for the previous module must get
- * its calls in the same order on all ranks.
+ * A call with a request may wait for a vote, which may have it delegated (mixed_memory.c). As long
+ * as there are such, all calls that are to be delegated wait behind them, for the previous module
+ * must get its calls in the same order on all ranks.
  *
  *     items      next <-> ... <-> last        in the common order
  *     unordered  persistent calls whose turn is not known

@@ -19,7 +19,7 @@ int gpuring_serve_open(mca_coll_gpuring_module_t *module)
     gpuring_queue_init(&serve->queue);
     serve->module = module;
     module->serve = serve;
-    module->oob = gpuring_oob_create(module->comm, GPURING_TAG_GATHER);
+    module->oob = gpuring_oob_create(module->comm);
     module->wireup = gpuring_wireup_create();
     return module->oob != NULL && module->wireup != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
 }

@@ -5,6 +5,7 @@
 #define GPURING_SERVE_SERVE_H
 
 #include "mca/coll_gpuring/engine/engine.h"
+#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
@@ -40,9 +41,9 @@ struct gpuring_serve {
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
     struct gpuring_fallback_allreduce fallback; /* of the item that uses it */
-    uint64_t on_gpu; /* the number of the last call on a GPU, see buffer_mismatch.c */
+    uint64_t on_gpu; /* the number of the last call on a GPU, see mixed_memory.c */
     bool all_ready;  /* a blocking call has passed after which all ranks are READY */
-    uint64_t votes;  /* calls so far in which the ranks vote, see vote.c */
+    uint64_t votes;  /* calls so far in which the ranks vote, see mixed_memory.c */
     int missing;     /* a rank whose vote the next item waits for */
 };
 
@@ -86,16 +87,7 @@ void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 void gpuring_progress_forget(struct gpuring_serve *serve);
 void gpuring_progress_close(void);
 
-/* ---- request.c ---- */
-
-/* The MPI request of a persistent call that is not started yet. MPI error codes. */
-int gpuring_serve_persistent(struct mca_coll_gpuring_module_t *module,
-                             const struct gpuring_call *call, ompi_request_t **request);
-
-/* A call's memory beside the user's, see engine/call.h; goes with the last use of the call. */
-void gpuring_call_release(struct gpuring_call *call);
-
-/* ---- vote.c ---- */
+/* ---- mixed_memory.c ---- */
 
 /* Is it known that all ranks can vote in a call now? The same on all ranks. */
 bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
@@ -113,7 +105,21 @@ enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
 bool gpuring_vote_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
                        int *missing);
 
+/* Note the module's last call. reason: NONE if a GPU is to serve it; call->number is set then. */
+void gpuring_mixed_memory_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
+                               struct gpuring_call *call);
+
+/* The call that runs, or that is to run next, waits: 0, or GPURING_ERR_MIXED with a help text. */
+int gpuring_mixed_memory_look(const struct mca_coll_gpuring_module_t *module);
+
 /* ---- eligible.c ---- */
+
+/* Do the buffers of a call decide who serves it? */
+static inline bool gpuring_buffers_decide(void)
+{
+    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
+           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
+}
 
 /* Build the table of Open MPI's handles; before any other call, from one thread. */
 void gpuring_eligible_init(void);
@@ -122,7 +128,10 @@ void gpuring_eligible_init(void);
  * Could any call be served now? false: the reason of all of them is NO_DRIVER. The first question
  * of an entry: the only one that an idle component costs a call.
  */
-bool gpuring_eligible_any(void);
+static inline bool gpuring_eligible_any(void)
+{
+    return !gpuring_buffers_decide() || gpuring_memory_possible();
+}
 
 /* Type and operation of a reduction, in *call: NONE, TYPE or OP. */
 enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype,
@@ -136,22 +145,6 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call);
 enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call);
-
-/* ---- buffer_mismatch.c ---- */
-
-/* Do the buffers of a call decide who serves it? */
-static inline bool gpuring_buffers_decide(void)
-{
-    return gpuring_process.device_ops->kind != GPURING_DEVICE_HOST &&
-           gpuring_params.agree != GPURING_PARAM_AGREE_ALWAYS;
-}
-
-/* Show the module's last call. reason: NONE if a GPU is to serve it; call->number is set then. */
-void gpuring_buffer_mismatch_note(struct mca_coll_gpuring_module_t *module,
-                                  enum gpuring_reason reason, struct gpuring_call *call);
-
-/* The call that runs, or that is to run next, waits: 0, or GPURING_ERR_MIXED with a help text. */
-int gpuring_buffer_mismatch_look(const struct mca_coll_gpuring_module_t *module);
 
 /* ---- fallback_allreduce.c ---- */
 
@@ -185,6 +178,9 @@ void gpuring_watchdog_report(struct mca_coll_gpuring_module_t *module, int statu
 /* An eligible blocking call: its outcome. *reason: NONE, or why it is to be delegated. */
 int gpuring_serve_blocking(struct mca_coll_gpuring_module_t *module,
                            const struct gpuring_call *call, enum gpuring_reason *reason);
+
+/* A call's memory beside the user's, see engine/call.h; goes with the last use of the call. */
+void gpuring_call_release(struct gpuring_call *call);
 
 /* Log a reason of delegated calls that was not logged before. */
 void gpuring_serve_log_reason(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason);

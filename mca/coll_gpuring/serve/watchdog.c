@@ -123,7 +123,7 @@ static void report_failure(mca_coll_gpuring_module_t *module, int status, const 
     module->serve->watchdog.reported = true;
 }
 
-/* Nobody has a status page yet where buffer_mismatch.c could look. */
+/* Nobody has a status page yet where mixed_memory.c could look. */
 static void hint_at_memory(mca_coll_gpuring_module_t *module)
 {
     struct report report;
@@ -145,7 +145,7 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
         report_failure(module, status, why);
         return status;
     }
-    status = gpuring_buffer_mismatch_look(module);
+    status = gpuring_mixed_memory_look(module);
     module->serve->watchdog.reported |= status != GPURING_OK;
     return status;
 }

@@ -9,10 +9,11 @@
 
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/memory_kind.h"
+#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/buffers.h"
-#include "mca/coll_gpuring/stage/stage.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -274,6 +275,121 @@ void gpuring_stage_release(struct gpuring_stage *stage)
     gpuring_stage_rest(stage);
     release_buffer(&stage->send);
     release_buffer(&stage->receive);
+}
+
+/* ---- Calls whose previous module may wait for other ranks. A progress callback watches all of
+ * them, and moves those on that have a request ---- */
+
+#define LOOKS_PER_CLOCK 64
+#define REPORT_SECONDS  300                  /* without coll_gpuring_timeout */
+#define AWAY            (5 * GPURING_SECOND) /* MPI was not called for so long: waits begin anew */
+
+static struct {
+    pthread_mutex_t lock; /* guards all */
+    struct gpuring_list list;
+    bool registered;
+    unsigned looks;
+    uint64_t last; /* time of the last look at the clock */
+} watched = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = GPURING_LIST_INIT(watched.list)};
+
+/* The previous module waits, and nothing ends that but the other ranks. */
+static void report_stall(struct gpuring_stage *stage, uint64_t waited)
+{
+    char text[320];
+
+    stage->reported = true;
+    gpuring_warn("[stage-stalled] %s, staged through host memory, has waited %llu s for other "
+                 "ranks and goes on waiting; look in their logs for one that failed, or does not "
+                 "make this call",
+                 gpuring_stage_text(stage->module, stage->what, text),
+                 (unsigned long long) (waited / GPURING_SECOND));
+}
+
+static void look(uint64_t now)
+{
+    uint64_t limit =
+        gpuring_params.timeout > 0 ? (uint64_t) gpuring_params.timeout : REPORT_SECONDS;
+    bool away = now - watched.last >= AWAY;
+    struct gpuring_stage *stage;
+
+    watched.last = now;
+    GPURING_LIST_EACH(stage, &watched.list, struct gpuring_stage, node)
+    {
+        if (away) {
+            stage->since = now;
+        } else if (!stage->reported && now - stage->since >= limit * GPURING_SECOND) {
+            report_stall(stage, now - stage->since);
+        }
+    }
+}
+
+/* Outside of the lock: it may end in a user's callback or free a communicator. */
+static int complete_all(struct gpuring_list *done)
+{
+    struct gpuring_stage *stage;
+    int count = 0;
+
+    while ((stage = GPURING_LIST_FIRST(done, struct gpuring_stage, node)) != NULL) {
+        gpuring_list_remove(&stage->node);
+        stage->complete(stage);
+        count++;
+    }
+    return count;
+}
+
+/* Called by opal_progress, by several threads at once. */
+static int progress_callback(void)
+{
+    struct gpuring_list done = GPURING_LIST_INIT(done), *next;
+
+    if (__atomic_load_n(&watched.list.next, __ATOMIC_RELAXED) == &watched.list ||
+        pthread_mutex_trylock(&watched.lock) != 0) {
+        return 0;
+    }
+    for (struct gpuring_list *node = watched.list.next; node != &watched.list; node = next) {
+        struct gpuring_stage *stage = GPURING_LIST_ENTRY(node, struct gpuring_stage, node);
+
+        next = node->next;
+        if (stage->advance != NULL && stage->advance(stage)) {
+            gpuring_list_remove(node);
+            gpuring_list_append(&done, node);
+        }
+    }
+    if (++watched.looks % LOOKS_PER_CLOCK == 0) {
+        look(gpuring_now_ns());
+    }
+    pthread_mutex_unlock(&watched.lock);
+    return complete_all(&done);
+}
+
+void gpuring_stage_wait_begin(struct gpuring_stage *stage)
+{
+    pthread_mutex_lock(&watched.lock);
+    stage->since = gpuring_now_ns();
+    stage->reported = false;
+    if (gpuring_list_empty(&watched.list)) {
+        watched.last = stage->since;
+    }
+    gpuring_list_append(&watched.list, &stage->node);
+    if (!watched.registered) {
+        watched.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
+    }
+    pthread_mutex_unlock(&watched.lock);
+}
+
+void gpuring_stage_wait_end(struct gpuring_stage *stage)
+{
+    pthread_mutex_lock(&watched.lock);
+    gpuring_list_remove(&stage->node);
+    pthread_mutex_unlock(&watched.lock);
+}
+
+void gpuring_stage_close(void)
+{
+    if (watched.registered) {
+        opal_progress_unregister(progress_callback);
+        watched.registered = false;
+    }
 }
 
 /* ---- The previous module's functions, three for each collective, by number ---- */

@@ -1,6 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
+ * Staging: every collective that does not run on the GPU itself, on GPU memory.
+ *
+ * The previous module gets host memory in place of each buffer that is on a GPU:
+ *
+ *     user's buffer (GPU)            bounce buffer (pinned host memory)
+ *     +----+---+----+---+    copy    +----+---+----+---+
+ *     | a  |gap| b  |gap|  ------->  | a  | ? | b  | ? |   what the call reads, before it
+ *     +----+---+----+---+  <-------  +----+---+----+---+   what the call writes, after it
+ *
+ * at the same offsets, so that datatypes and displacements keep their meaning. Only the bytes that
+ * the datatypes touch are copied: gaps of the user's buffer may change meanwhile.
+ *
+ * Failures. A rank whose data cannot be copied logs that, gives bytes of 0xff (NaN, or -1) in place
+ * of data that it owes, takes part in the call, and returns the error; other ranks return none. A
+ * rank without host memory for the call logs that and returns MPI_ERR_NO_MEM without taking part:
+ * the others wait for it, as for any rank that does not make the call; they report that wait.
+ *
+ * Threads: as MPI's calls.
+ *
  * A staged call and its steps:
  *
  *     describe      which blocks of which buffers it reads and writes    describe.c
@@ -17,8 +36,8 @@
 #ifndef GPURING_STAGE_CALL_H
 #define GPURING_STAGE_CALL_H
 
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/device/runs.h"
+#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/part.h"
 #include "mca/coll_gpuring/util/list.h"
@@ -70,7 +89,7 @@ struct gpuring_stage {
     struct gpuring_stream *stream;
     int failed; /* 0, or why this rank's data could not be copied */
 
-    /* While the previous module may wait for other ranks, see watch.c: */
+    /* While the previous module may wait for other ranks, see call.c: */
     struct gpuring_list node;
     uint64_t since;
     bool reported; /* that it waits long */
@@ -116,6 +135,9 @@ int gpuring_stage_poll_out(struct gpuring_stage *stage);
  * coll_gpuring_timeout, is reported. */
 void gpuring_stage_wait_begin(struct gpuring_stage *stage);
 void gpuring_stage_wait_end(struct gpuring_stage *stage);
+
+/* At the end of the process: nothing is watched any more. */
+void gpuring_stage_close(void);
 
 /* The stream goes back; and all that the call has. Only while no copy runs. */
 void gpuring_stage_rest(struct gpuring_stage *stage);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Non-blocking and persistent staged calls, which watch.c moves on. A request of ours holds the
+ * Non-blocking and persistent staged calls, which call.c moves on. A request of ours holds the
  * previous module's request, which works on the bounce buffers:
  *
  *     IDLE       of a persistent call that is not started

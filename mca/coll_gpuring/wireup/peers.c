@@ -43,7 +43,7 @@ static void report(struct ompi_communicator_t *comm, int rank, uint32_t first, u
     gpuring_warn("[ranks-differ] rank 0 on host %s and rank %d on host %s have different values of "
                  "coll_gpuring_%s (%s and %s): communicators with such ranks are served by other "
                  "components. Give all ranks the same value, as by mpirun --mca",
-                 gpuring_compat_host(comm, 0, false), rank, gpuring_compat_host(comm, rank, false),
+                 gpuring_compat_host(comm, 0), rank, gpuring_compat_host(comm, rank),
                  priority ? "priority" : "device",
                  priority ? (first & PRIORITY ? "above 0" : "0") : devices[first & DEVICE],
                  priority ? (other & PRIORITY ? "above 0" : "0") : devices[other & DEVICE]);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Calls to which some ranks give GPU buffers and others host buffers. No rank knows by itself
+ * whether all can work on GPUs; the status pages of its node say it of the ranks there.
+ *
+ * Votes. MPI programs do so where a root broadcasts from host memory into GPU arrays, or gathers
+ * these into a host array; and in MPI_Alltoallv a rank may have no data at all. In such collectives
+ * each rank votes when it makes the call (transport/votes.c). Who has host buffers delegates the
+ * call at once; with other ranks it waits in the queue until all have voted.
+ *
+ * Other collectives have buffers of one kind on all ranks. Where a program breaks that rule, ranks
+ * would wait in kernels for others that wait in another component. So every rank counts its calls
+ * on a communicator and notes on its status page where the buffers of the last ones were, and a
+ * rank that waits looks there. It then fails with GPURING_ERR_MIXED, and takes part in the other
+ * component's call all the same, which ends the wait of the others. Between nodes the wait is
+ * reported as any other (watchdog.c).
+ *
+ * With coll_gpuring_agree=always the ranks agree by messages in place of both (progress.c).
+ */
+#include "mca/coll_gpuring/serve/serve.h"
+
+#include "mca/coll_gpuring/util/status.h"
+
+bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
+{
+    return module->serve->all_ready && module->engine != NULL &&
+           gpuring_transport_votes(module->engine->transport);
+}
+
+/* Has the call any data at this rank? */
+static enum gpuring_vote own_vote(const struct gpuring_call *call)
+{
+    return gpuring_call_on_gpu(call)                     ? GPURING_VOTE_GPU
+           : call->in.bytes == 0 && call->out.bytes == 0 ? GPURING_VOTE_NONE
+                                                         : GPURING_VOTE_HOST;
+}
+
+/* Why a call is delegated. */
+static enum gpuring_reason reason_of(enum gpuring_vote own)
+{
+    return own == GPURING_VOTE_GPU ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
+}
+
+enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct gpuring_call *call)
+{
+    uint64_t number = ++module->serve->votes;
+    enum gpuring_vote own = own_vote(call);
+
+    if (gpuring_transport_vote(module->engine->transport, number, own) == GPURING_VOTE_HOST) {
+        return reason_of(own);
+    }
+    call->vote = number;
+    return GPURING_REASON_NONE;
+}
+
+bool gpuring_vote_look(mca_coll_gpuring_module_t *module, struct gpuring_item *item, int *missing)
+{
+    enum gpuring_vote own = own_vote(&item->call);
+    enum gpuring_vote result =
+        gpuring_transport_voted(module->engine->transport, item->call.vote, own, missing);
+
+    if (result == GPURING_VOTE_UNKNOWN) {
+        return false;
+    }
+    item->call.vote = 0;
+    if (result == GPURING_VOTE_HOST) {
+        item->reason = reason_of(own);
+    } else {
+        gpuring_queue_decide(&module->serve->queue, item);
+    }
+    return true;
+}
+
+void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
+                               struct gpuring_call *call)
+{
+    /* Partner: complete in wireup.c. */
+    const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
+    struct gpuring_serve *serve = module->serve;
+
+    call->number = gpuring_buffers_decide() ? module->calls : 0;
+    if (call->number == 0) {
+        return;
+    }
+    if (reason == GPURING_REASON_NONE) {
+        serve->on_gpu = call->number;
+    }
+    if (engine == NULL) {
+        return; /* no status page yet; its first entry will be the last call on a GPU */
+    }
+    if (reason == GPURING_REASON_NONE || reason == GPURING_REASON_MEMORY) {
+        gpuring_transport_note_call(engine->transport, serve->on_gpu, true);
+    }
+    if (reason == GPURING_REASON_MEMORY) {
+        gpuring_transport_note_call(engine->transport, call->number, false);
+    }
+}
+
+int gpuring_mixed_memory_look(const mca_coll_gpuring_module_t *module)
+{
+    const struct gpuring_queue *queue = &module->serve->queue;
+    const struct gpuring_item *next = gpuring_queue_next(queue);
+    uint64_t number = !queue->gathering ? module->engine->call
+                      : next != NULL    ? next->call.number
+                                        : 0;
+    char text[256];
+    int rank = number > 0 ? gpuring_transport_on_hosts(module->engine->transport, number) : -1;
+
+    if (rank < 0) {
+        return GPURING_OK;
+    }
+    gpuring_module_text(module, text, sizeof text);
+    gpuring_compat_help("mixed memory", text, module->rank, rank);
+    return GPURING_ERR_MIXED;
+}
