@@ -79,7 +79,8 @@ static int attach_locked(const struct gpuring_pointer *pointer)
 
     if (gpuring_process.gpu < 0 && gpuring_process.device_ops->attach != NULL) {
         status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
-        gpuring_process.gpu = status == GPURING_OK ? pointer->ordinal : -1;
+        __atomic_store_n(&gpuring_process.gpu, status == GPURING_OK ? pointer->ordinal : -1,
+                         __ATOMIC_RELEASE);
     }
     return status;
 }
@@ -88,6 +89,9 @@ int gpuring_process_attach(const void *buffer)
 {
     int status = GPURING_OK;
 
+    if (OPAL_LIKELY(__atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0)) {
+        return GPURING_OK;
+    }
     pthread_mutex_lock(&gpuring_process.lock);
     if (gpuring_process.gpu < 0) {
         struct gpuring_pointer pointer = gpuring_memory_of(buffer);

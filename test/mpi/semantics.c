@@ -336,6 +336,28 @@ static void other_collectives(void)
     harness_check(good, "bcast, allgather, reduce and barrier between allreduces");
 }
 
+/* Elements with gaps that others receive without: every second of four numbers, three times. */
+static void gaps_keep_the_order(void)
+{
+    int values[12], all[64 * 6];
+    MPI_Datatype two, element;
+    bool good = true;
+
+    for (int i = 0; i < 12; i++) {
+        values[i] = 100 * harness_rank + i;
+    }
+    MPI_Type_vector(2, 1, 2, MPI_INT, &two);
+    MPI_Type_create_resized(two, 0, 4 * sizeof(int), &element);
+    MPI_Type_commit(&element);
+    MPI_Allgather(values, 3, element, all, 6, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < 6 * harness_size; i++) {
+        good &= all[i] == 100 * (i / 6) + 2 * (i % 6);
+    }
+    MPI_Type_free(&element);
+    MPI_Type_free(&two);
+    harness_check(good, "elements with gaps are sent in the order of their type");
+}
+
 /* Uneven blocks in place, of a predefined type that has a gap inside. */
 static void pairs_in_place(void)
 {
@@ -380,6 +402,7 @@ int main(int argc, char **argv)
     sixteen_bits("gpuring:float16", 10, 15, false);
     arguments();
     other_collectives();
+    gaps_keep_the_order();
     pairs_in_place();
     MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
     harness_check(sum_is_right(leaked, COUNT), "a communicator that is never freed");

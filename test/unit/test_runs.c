@@ -163,6 +163,64 @@ static void runs_have_all_bytes_and_no_others(void **state)
     }
 }
 
+/* MPI's order is that of the elements, and within these that of the type. */
+static void packed_copies_have_the_bytes_in_order(void **state)
+{
+    unsigned seed = 2;
+
+    (void) state;
+    for (int trial = 0; trial < 500; trial++) {
+        struct gpuring_runs element = {.count = 0}, runs = {.count = 0};
+        unsigned char user[AREA], packed[AREA] = {0}, expected[AREA], again[AREA];
+        int pieces = 1 + random_below(&seed, 4), offsets[4], lengths[4], extent = 0;
+        int count = 1 + random_below(&seed, 20);
+        size_t used = 0;
+
+        for (int i = 0; i < AREA; i++) {
+            user[i] = (unsigned char) random_below(&seed, 256);
+        }
+        for (int i = 0; i < pieces; i++) {
+            lengths[i] = 1 + random_below(&seed, 3) / 2;
+            offsets[i] = extent + random_below(&seed, 3);
+            extent = offsets[i] + lengths[i];
+        }
+        if (pieces > 1 && random_below(&seed, 2) == 0) { /* types may go back */
+            int last = offsets[pieces - 1];
+
+            lengths[0] = lengths[pieces - 1] = 1;
+            offsets[pieces - 1] = offsets[0];
+            offsets[0] = last;
+        }
+        for (int i = 0; i < pieces; i++) {
+            add(&element, offsets[i], (size_t) lengths[i]);
+        }
+        gpuring_runs_end(&element);
+        extent += random_below(&seed, 4);
+        for (int block = 0; block < 2; block++) {
+            assert_int_equal(
+                gpuring_runs_repeat(&runs, &element, block * 1024, (size_t) count, extent),
+                GPURING_OK);
+            for (int n = 0; n < count; n++) {
+                for (int i = 0; i < pieces; i++) {
+                    memcpy(expected + used, user + block * 1024 + n * extent + offsets[i],
+                           (size_t) lengths[i]);
+                    used += (size_t) lengths[i];
+                }
+            }
+        }
+        gpuring_runs_end(&runs);
+        assert_int_equal(runs.bytes, used);
+        gpuring_runs_copy(&gpuring_device_host, NULL, user, packed, &runs, true, true);
+        assert_memory_equal(packed, expected, used);
+        memcpy(again, user, sizeof user);
+        gpuring_runs_fill(&runs, (char *) again, 0);
+        gpuring_runs_copy(&gpuring_device_host, NULL, again, packed, &runs, false, true);
+        assert_memory_equal(again, user, sizeof user);
+        gpuring_runs_free(&element);
+        gpuring_runs_free(&runs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +231,7 @@ int main(void)
         cmocka_unit_test(elements_of_many_rows_stay_apart),
         cmocka_unit_test(no_runs_touch_nothing),
         cmocka_unit_test(runs_have_all_bytes_and_no_others),
+        cmocka_unit_test(packed_copies_have_the_bytes_in_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,7 @@ static int grow(struct gpuring_runs *runs)
     return GPURING_OK;
 }
 
+/* Its place in a packed copy is set. */
 static int append(struct gpuring_runs *runs, struct gpuring_run run)
 {
     bool full = runs->count == (runs->many == NULL ? GPURING_RUNS_FEW : runs->room);
@@ -36,6 +37,7 @@ static int append(struct gpuring_runs *runs, struct gpuring_run run)
 
     if (status == GPURING_OK) {
         array(runs)[runs->count++] = run;
+        runs->bytes += run.rows * run.bytes;
     }
     return status;
 }
@@ -57,8 +59,10 @@ void gpuring_runs_end(struct gpuring_runs *runs)
     }
     if (before->rows == 1 && gpuring_run_regular(step, before->bytes)) {
         before->stride = step;
+        before->pitch = last->packed - before->packed;
     }
-    if (before->stride != 0 && step == (ptrdiff_t) before->rows * before->stride) {
+    if (before->stride != 0 && step == (ptrdiff_t) before->rows * before->stride &&
+        last->packed == before->packed + before->rows * before->pitch) {
         before->rows++;
         runs->count--;
     }
@@ -70,27 +74,32 @@ int gpuring_runs_add(struct gpuring_runs *runs, ptrdiff_t offset, size_t bytes)
 
     if (last != NULL && last->rows == 1 && last->offset + (ptrdiff_t) last->bytes == offset) {
         last->bytes += bytes;
+        runs->bytes += bytes;
         return GPURING_OK;
     }
     gpuring_runs_end(runs);
-    return append(runs, (struct gpuring_run){.offset = offset, .bytes = bytes, .rows = 1});
+    return append(runs, (struct gpuring_run){
+                            .offset = offset, .bytes = bytes, .rows = 1, .packed = runs->bytes});
 }
 
 /* Each piece of the element, as a row for each of the elements. */
 static int repeat_pieces(struct gpuring_runs *runs, const struct gpuring_runs *element,
                          ptrdiff_t offset, size_t count, ptrdiff_t extent)
 {
+    size_t before = runs->bytes;
     int status = GPURING_OK;
 
     for (size_t i = 0; i < element->count; i++) {
         struct gpuring_run run = *gpuring_runs_at(element, i);
 
         for (size_t row = 0; row < run.rows && status == GPURING_OK; row++) {
-            status = append(runs, (struct gpuring_run){.offset = offset + run.offset +
-                                                                 (ptrdiff_t) row * run.stride,
-                                                       .bytes = run.bytes,
-                                                       .rows = count,
-                                                       .stride = extent});
+            status = append(runs, (struct gpuring_run){
+                                      .offset = offset + run.offset + (ptrdiff_t) row * run.stride,
+                                      .bytes = run.bytes,
+                                      .rows = count,
+                                      .stride = extent,
+                                      .packed = before + run.packed + row * run.pitch,
+                                      .pitch = element->bytes});
         }
     }
     return status;
@@ -107,6 +116,7 @@ static int repeat_element(struct gpuring_runs *runs, const struct gpuring_runs *
             struct gpuring_run run = *gpuring_runs_at(element, i);
 
             run.offset += offset + (ptrdiff_t) n * extent;
+            run.packed = runs->bytes;
             status =
                 run.rows == 1 ? gpuring_runs_add(runs, run.offset, run.bytes) : append(runs, run);
         }
@@ -118,7 +128,7 @@ static int repeat_element(struct gpuring_runs *runs, const struct gpuring_runs *
 int gpuring_runs_repeat(struct gpuring_runs *runs, const struct gpuring_runs *element,
                         ptrdiff_t offset, size_t count, ptrdiff_t extent)
 {
-    bool rows = count > 1;
+    bool rows = count > 1 && element->bytes <= INT32_MAX;
     size_t pieces = 0;
 
     for (size_t i = 0; i < element->count; i++) {
@@ -134,7 +144,7 @@ void gpuring_runs_free(struct gpuring_runs *runs)
 {
     free(runs->many);
     runs->many = NULL;
-    runs->count = runs->room = 0;
+    runs->count = runs->room = runs->bytes = 0;
 }
 
 struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpuring_runs *runs)
@@ -172,15 +182,14 @@ int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_strea
                       const void *user, const void *other, const struct gpuring_runs *runs, bool in,
                       bool packed)
 {
-    size_t before = 0;
     int status = GPURING_OK;
 
     for (size_t i = 0; i < runs->count && status == GPURING_OK; i++) {
         const struct gpuring_run *run = gpuring_runs_at(runs, i);
-        char *there = address(other, packed ? (ptrdiff_t) before : run->offset);
+        char *there = address(other, packed ? (ptrdiff_t) run->packed : run->offset);
         char *here = address(user, run->offset), *from = in ? here : there;
         char *to = in ? there : here;
-        size_t user_pitch = (size_t) run->stride, pitch = packed ? run->bytes : user_pitch;
+        size_t user_pitch = (size_t) run->stride, pitch = packed ? run->pitch : user_pitch;
         size_t to_pitch = in ? pitch : user_pitch, from_pitch = in ? user_pitch : pitch;
 
         if (run->rows == 1) {
@@ -188,7 +197,6 @@ int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_strea
         } else {
             status = ops->copy_rows(stream, to, to_pitch, from, from_pitch, run->bytes, run->rows);
         }
-        before += run->rows * run->bytes;
     }
     return status;
 }

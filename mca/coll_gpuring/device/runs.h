@@ -13,12 +13,14 @@
 
 #include "mca/coll_gpuring/device/device.h"
 
-/* rows pieces of `bytes` bytes, `stride` apart; the first is at `offset` from the buffer. */
+/* rows pieces of `bytes` bytes, `stride` apart; the first is at `offset` from the buffer. In a
+ * packed copy, which has the bytes in MPI's order, they are `pitch` apart from `packed` on. */
 struct gpuring_run {
     ptrdiff_t offset;
     size_t bytes;
     size_t rows;
     ptrdiff_t stride;
+    size_t packed, pitch;
 };
 
 /* Rows that one copy can take: they do not overlap, and drivers take strides of 31 bits. */
@@ -34,6 +36,7 @@ struct gpuring_runs {
     struct gpuring_run few[GPURING_RUNS_FEW];
     struct gpuring_run *many; /* instead of these, if not NULL */
     size_t count, room;
+    size_t bytes; /* of all */
 };
 
 static inline const struct gpuring_run *gpuring_runs_at(const struct gpuring_runs *runs, size_t i)
@@ -61,7 +64,7 @@ struct gpuring_span gpuring_runs_span(struct gpuring_span span, const struct gpu
 
 /*
  * Start to copy runs of a user's buffer in or out (`in`: from the user's), by a stream. In the
- * other buffer they lie at the same offsets, or packed, one behind the other.
+ * other buffer they lie at the same offsets, or packed.
  */
 int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
                       const void *user, const void *other, const struct gpuring_runs *runs, bool in,

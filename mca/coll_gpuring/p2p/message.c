@@ -47,17 +47,11 @@ static int find_runs(struct gpuring_p2p_message *message, size_t count,
     return gpuring_part_runs(&one, &message->element);
 }
 
-static int attach(const struct gpuring_p2p_message *message)
-{
-    return OPAL_LIKELY(gpuring_process.gpu >= 0) ? GPURING_OK
-                                                 : gpuring_process_attach(message->gpu);
-}
-
 int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t count,
                                 struct ompi_datatype_t *type)
 {
     /* Memory is pinned for a GPU that is attached; whether that works, the copy finds out. */
-    (void) attach(message);
+    (void) gpuring_process_attach(message->gpu);
     if (find_runs(message, count, type) == GPURING_OK) {
         message->bounce = gpuring_stage_bounce_get(message->bytes, message->bytes);
     }
@@ -78,114 +72,39 @@ void *gpuring_p2p_message_host(const struct gpuring_p2p_message *message)
     return message->bounce->address;
 }
 
-/* Rows of the message: where they are in the user's buffer, and in the bounce buffer. */
-struct rows {
-    ptrdiff_t user;
-    size_t user_pitch;
-    size_t bounce, bounce_pitch;
-    size_t bytes, count;
-};
-
-static int copy_rows(const struct gpuring_p2p_message *message, const struct rows *rows, bool in)
+/* The first bytes of the message as runs of the user's buffer. */
+static int runs_of(const struct gpuring_p2p_message *message, size_t bytes,
+                   struct gpuring_runs *runs)
 {
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    char *user = (char *) (uintptr_t) gpuring_stage_address(message->user, rows->user);
-    char *bounce = message->bounce->address + rows->bounce;
+    size_t whole = bytes / message->size, rest = bytes % message->size;
+    ptrdiff_t offset = (ptrdiff_t) whole * message->extent;
+    int status = gpuring_runs_repeat(runs, &message->element, 0, whole, message->extent);
 
-    if (rows->count == 1) {
-        return ops->copy(message->stream, in ? bounce : user, in ? user : bounce, rows->bytes);
-    }
-    return in ? ops->copy_rows(message->stream, bounce, rows->bounce_pitch, user, rows->user_pitch,
-                               rows->bytes, rows->count)
-              : ops->copy_rows(message->stream, user, rows->user_pitch, bounce, rows->bounce_pitch,
-                               rows->bytes, rows->count);
-}
-
-/* The first bytes of one element, which is at these offsets. */
-static int copy_element(const struct gpuring_p2p_message *message, ptrdiff_t user, size_t bounce,
-                        size_t bytes, bool in)
-{
-    int status = GPURING_OK;
-
-    for (size_t i = 0; i < message->element.count && bytes > 0 && status == GPURING_OK; i++) {
+    for (size_t i = 0; i < message->element.count && rest > 0; i++) {
         const struct gpuring_run *run = gpuring_runs_at(&message->element, i);
-        size_t whole = bytes / run->bytes;
-        struct rows rows = {.user = user + run->offset,
-                            .user_pitch = (size_t) run->stride,
-                            .bounce = bounce,
-                            .bounce_pitch = run->bytes,
-                            .bytes = run->bytes,
-                            .count = whole < run->rows ? whole : run->rows};
 
-        if (rows.count > 0) {
-            status = copy_rows(message, &rows, in);
+        for (size_t row = 0; row < run->rows && rest > 0 && status == GPURING_OK; row++) {
+            size_t part = rest < run->bytes ? rest : run->bytes;
+
+            status =
+                gpuring_runs_add(runs, offset + run->offset + (ptrdiff_t) row * run->stride, part);
+            rest -= part;
         }
-        rows.bounce += rows.count * run->bytes;
-        rows.user += (ptrdiff_t) rows.count * run->stride;
-        bytes -= rows.count * run->bytes;
-        if (rows.count < run->rows && bytes > 0 && status == GPURING_OK) {
-            rows.bytes = bytes; /* the message ends in this row */
-            rows.count = 1;
-            status = copy_rows(message, &rows, in);
-            bytes = 0;
-        }
-        bounce = rows.bounce;
     }
+    gpuring_runs_end(runs);
     return status;
-}
-
-/* Each piece of the element, as a row for each of the elements. */
-static int copy_pieces(const struct gpuring_p2p_message *message, size_t count, bool in)
-{
-    struct rows rows = {
-        .user_pitch = (size_t) message->extent, .bounce_pitch = message->size, .count = count};
-    int status = GPURING_OK;
-
-    for (size_t i = 0; i < message->element.count; i++) {
-        const struct gpuring_run *run = gpuring_runs_at(&message->element, i);
-
-        rows.bytes = run->bytes;
-        for (size_t row = 0; row < run->rows && status == GPURING_OK; row++) {
-            rows.user = run->offset + (ptrdiff_t) row * run->stride;
-            status = copy_rows(message, &rows, in);
-            rows.bounce += run->bytes;
-        }
-    }
-    return status;
-}
-
-/* Are pieces fewer copies than elements? */
-static bool by_pieces(const struct gpuring_p2p_message *message, size_t count)
-{
-    bool possible = count > 1 && message->size <= INT32_MAX;
-    size_t pieces = 0;
-
-    for (size_t i = 0; i < message->element.count; i++) {
-        const struct gpuring_run *run = gpuring_runs_at(&message->element, i);
-
-        pieces += run->rows;
-        possible = possible && gpuring_run_regular(message->extent, run->bytes);
-    }
-    return possible && pieces < message->element.count * count;
 }
 
 static int copy(const struct gpuring_p2p_message *message, size_t bytes, bool in)
 {
-    size_t whole = bytes / message->size, done = 0;
-    int status = GPURING_OK;
+    struct gpuring_runs runs = {.count = 0};
+    int status = runs_of(message, bytes, &runs);
 
-    if (by_pieces(message, whole)) {
-        status = copy_pieces(message, whole, in);
-        done = whole;
-    }
-    for (; done < whole && status == GPURING_OK; done++) {
-        status = copy_element(message, (ptrdiff_t) done * message->extent, done * message->size,
-                              message->size, in);
-    }
     if (status == GPURING_OK) {
-        status = copy_element(message, (ptrdiff_t) done * message->extent, done * message->size,
-                              bytes % message->size, in);
+        status = gpuring_runs_copy(gpuring_process.device_ops, message->stream, message->user,
+                                   message->bounce->address, &runs, in, true);
     }
+    gpuring_runs_free(&runs);
     return status;
 }
 
@@ -210,7 +129,7 @@ static int end(struct gpuring_p2p_message *message, int status)
 
 static int start(struct gpuring_p2p_message *message, size_t bytes, bool in)
 {
-    int status = attach(message);
+    int status = gpuring_process_attach(message->gpu);
 
     if (status == GPURING_OK) {
         status = gpuring_stage_stream_get(&message->stream);
