@@ -181,14 +181,16 @@ static void find_help_file(void)
 {
 }
 #else
-/* Does this file hold the same texts? */
-static bool help_same(const char *path)
+/* Does the file in this folder hold the same texts? */
+static bool help_same(const char *folder)
 {
     const char *texts = gpuring_help_texts;
-    FILE *file = fopen(path, "r");
-    char part[1024];
+    char part[1024], path[4200];
     size_t n = 0;
+    FILE *file;
 
+    snprintf(path, sizeof path, "%s/%s", folder, HELP_FILE);
+    file = fopen(path, "r");
     while (file != NULL && (n = fread(part, 1, sizeof part, file)) > 0 && strnlen(texts, n) == n &&
            memcmp(part, texts, n) == 0) {
         texts += n;
@@ -199,44 +201,32 @@ static bool help_same(const char *path)
     return file != NULL && n == 0 && *texts == '\0';
 }
 
-/*
- * The folder with the help file: beside the component (not installed yet, or installed for one
- * user), the data folder of the same prefix, wherever that is now, or where it was to be installed.
- */
-static int help_folder(char *folder, size_t size)
+/* The folder with the help file: beside the component, which may not be installed yet, or where it
+ * was to be installed. Elsewhere nobody looks: the texts that are compiled in serve then. */
+static bool help_folder(char *folder, size_t size)
 {
-    static const char *const candidates[] = {"", "/../../share/" GPURING_PACKAGE,
-                                             "/../../../share/" GPURING_PACKAGE, NULL};
+    const char *slash = NULL;
     Dl_info info;
-    const char *slash;
 
-    if (dladdr((const void *) (uintptr_t) gpuring_compat_error, &info) == 0 ||
-        info.dli_fname == NULL || (slash = strrchr(info.dli_fname, '/')) == NULL) {
-        return GPURING_ERR_IO;
+    if (dladdr((const void *) (uintptr_t) gpuring_compat_error, &info) != 0 &&
+        info.dli_fname != NULL) {
+        slash = strrchr(info.dli_fname, '/');
     }
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        char path[4096];
-        int length = candidates[i] != NULL
-                         ? snprintf(folder, size, "%.*s%s", (int) (slash - info.dli_fname),
-                                    info.dli_fname, candidates[i])
-                         : snprintf(folder, size, "%s", GPURING_HELP_DIR);
-
-        if (length < 0 || (size_t) length >= size ||
-            snprintf(path, sizeof path, "%s/%s", folder, HELP_FILE) >= (int) sizeof path) {
-            return GPURING_ERR_ARG;
-        }
-        if (help_same(path)) {
-            return GPURING_OK;
+    if (slash != NULL) {
+        snprintf(folder, size, "%.*s", (int) (slash - info.dli_fname), info.dli_fname);
+        if (help_same(folder)) {
+            return true;
         }
     }
-    return GPURING_ERR_IO;
+    snprintf(folder, size, "%s", GPURING_HELP_DIR);
+    return help_same(folder);
 }
 
 static void find_help_file(void)
 {
     char folder[4096];
 
-    if (help_folder(folder, sizeof folder) == GPURING_OK) {
+    if (help_folder(folder, sizeof folder)) {
         opal_show_help_add_dir(folder);
         help_file_found = true;
     }

@@ -85,13 +85,10 @@ static int attach_locked(const struct gpuring_pointer *pointer)
     return status;
 }
 
-int gpuring_process_attach(const void *buffer)
+int gpuring_process_attach_first(const void *buffer)
 {
     int status = GPURING_OK;
 
-    if (OPAL_LIKELY(__atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0)) {
-        return GPURING_OK;
-    }
     pthread_mutex_lock(&gpuring_process.lock);
     if (gpuring_process.gpu < 0) {
         struct gpuring_pointer pointer = gpuring_memory_of(buffer);

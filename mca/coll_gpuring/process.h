@@ -38,7 +38,14 @@ void gpuring_process_open_device(void);
 void gpuring_process_open_tuning(void);
 
 /* Before the first use of the device: choose GPU and context by the user's buffer. Thread-safe. */
-int gpuring_process_attach(const void *buffer);
+int gpuring_process_attach_first(const void *buffer);
+static inline int gpuring_process_attach(const void *buffer)
+{
+    /* Partner: attach_locked in process.c. */
+    return __atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0
+               ? 0
+               : gpuring_process_attach_first(buffer);
+}
 
 /* Copy between host and user's memory of any kind; returns when it is done. Thread-safe. */
 int gpuring_process_copy(void *to, const void *from, size_t bytes);

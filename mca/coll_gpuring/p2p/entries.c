@@ -105,109 +105,39 @@ static int receive(struct gpuring_p2p_message *message, const struct gpuring_p2p
     return copied == GPURING_OK ? code : gpuring_compat_error(copied);
 }
 
-static SLOW recv_slow(RECV_ARGUMENTS, ompi_status_public_t *status)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (!find(&message, buffer, count, type, &code)) {
-        return gpuring_p2p_previous.pml_recv(RECV_VALUES, status);
-    }
-    return code == MPI_SUCCESS ? receive(&message, RECV_ENVELOPE, status) : code;
-}
-
-static SLOW mrecv_slow(MRECV_ARGUMENTS, ompi_status_public_t *status)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (!find(&message, buffer, count, type, &code)) {
-        return gpuring_p2p_previous.pml_mrecv(MRECV_VALUES, status);
-    }
-    return code == MPI_SUCCESS ? receive(&message, MRECV_ENVELOPE, status) : code;
-}
-
-static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (!find(&message, buffer, count, type, &code)) {
-        wait_turn(comm, peer);
-        return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
-    }
-    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, SEND_ENVELOPE, request) : code;
-}
-
-static SLOW irecv_slow(RECV_ARGUMENTS, ompi_request_t **request)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (!find(&message, buffer, count, type, &code)) {
-        return gpuring_p2p_previous.pml_irecv(RECV_VALUES, request);
-    }
-    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, RECV_ENVELOPE, request) : code;
-}
-
-static SLOW imrecv_slow(MRECV_ARGUMENTS, ompi_request_t **request)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (!find(&message, buffer, count, type, &code)) {
-        return gpuring_p2p_previous.pml_imrecv(MRECV_VALUES, request);
-    }
-    return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, MRECV_ENVELOPE, request)
-                               : code;
-}
-
-/*
- * Persistent requests. A buffer stays of one kind as long as a request may use it, so one in host
- * memory is the PML's for good. Nobody sees how a send of it starts: once there is one, no send may
- * be left behind whose data is still copied, for it would be overtaken.
- */
-static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (tag < 0 || !gpuring_memory_possible() || !find(&message, buffer, count, type, &code)) {
-        gpuring_p2p_request_unseen_sends();
-        wait_turn(comm, peer);
-        return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
-    }
-    return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, SEND_ENVELOPE, request) : code;
-}
-
-static SLOW irecv_init_slow(RECV_ARGUMENTS, ompi_request_t **request)
-{
-    struct gpuring_p2p_message message;
-    int code;
-
-    if (!find(&message, buffer, count, type, &code)) {
-        return gpuring_p2p_previous.pml_irecv_init(RECV_VALUES, request);
-    }
-    return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, RECV_ENVELOPE, request) : code;
-}
-
 /*
  * The functions in the table. A tag below 0 is another component's; of receives, MPI_ANY_TAG is -1.
+ * A message that is on a GPU goes to `stage`, which takes it over; the PML's sends wait for their
+ * turn.
  */
-#define ENTRY(name, list, lowest, last_type, last)                   \
-    static int name##_entry(list##_ARGUMENTS, last_type last)        \
-    {                                                                \
-        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) {  \
-            return name##_slow(list##_VALUES, last);                 \
-        }                                                            \
-        return gpuring_p2p_previous.pml_##name(list##_VALUES, last); \
+#define SEND_TURN  wait_turn(comm, peer)
+#define RECV_TURN  ((void) 0)
+#define MRECV_TURN ((void) 0)
+#define ENTRY(name, list, lowest, stage, last_type, last)                               \
+    static SLOW name##_slow(list##_ARGUMENTS, last_type last)                           \
+    {                                                                                   \
+        struct gpuring_p2p_message message;                                             \
+        int code;                                                                       \
+                                                                                        \
+        if (find(&message, buffer, count, type, &code)) {                               \
+            return code == MPI_SUCCESS ? stage(&message, list##_ENVELOPE, last) : code; \
+        }                                                                               \
+        list##_TURN;                                                                    \
+        return gpuring_p2p_previous.pml_##name(list##_VALUES, last);                    \
+    }                                                                                   \
+    static int name##_entry(list##_ARGUMENTS, last_type last)                           \
+    {                                                                                   \
+        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) {                     \
+            return name##_slow(list##_VALUES, last);                                    \
+        }                                                                               \
+        return gpuring_p2p_previous.pml_##name(list##_VALUES, last);                    \
     }
-ENTRY(isend, SEND, tag >= 0, ompi_request_t **, request)
-ENTRY(recv, RECV, tag >= MPI_ANY_TAG, ompi_status_public_t *, status)
-ENTRY(irecv, RECV, tag >= MPI_ANY_TAG, ompi_request_t **, request)
-ENTRY(irecv_init, RECV, tag >= MPI_ANY_TAG, ompi_request_t **, request)
-ENTRY(mrecv, MRECV, true, ompi_status_public_t *, status)
-ENTRY(imrecv, MRECV, true, ompi_request_t **, request)
+ENTRY(isend, SEND, tag >= 0, gpuring_p2p_request_start, ompi_request_t **, request)
+ENTRY(recv, RECV, tag >= MPI_ANY_TAG, receive, ompi_status_public_t *, status)
+ENTRY(mrecv, MRECV, true, receive, ompi_status_public_t *, status)
+ENTRY(irecv, RECV, tag >= MPI_ANY_TAG, gpuring_p2p_request_start, ompi_request_t **, request)
+ENTRY(imrecv, MRECV, true, gpuring_p2p_request_start, ompi_request_t **, request)
+ENTRY(irecv_init, RECV, tag >= MPI_ANY_TAG, gpuring_p2p_request_init, ompi_request_t **, request)
 
 static int send_entry(SEND_ARGUMENTS)
 {
@@ -215,6 +145,25 @@ static int send_entry(SEND_ARGUMENTS)
         return send_slow(SEND_VALUES);
     }
     return gpuring_p2p_previous.pml_send(SEND_VALUES);
+}
+
+/*
+ * A buffer stays of one kind as long as a request may use it, so one in host memory is the PML's
+ * for good. Nobody sees how a send of it starts: once there is one, no send may be left behind
+ * whose data is still copied, for it would be overtaken.
+ */
+static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
+{
+    struct gpuring_p2p_message message;
+    int code;
+
+    if (tag >= 0 && gpuring_memory_possible() && find(&message, buffer, count, type, &code)) {
+        return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, SEND_ENVELOPE, request)
+                                   : code;
+    }
+    gpuring_p2p_request_unseen_sends();
+    wait_turn(comm, peer);
+    return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
 }
 
 /* Of components; MPI_Start calls a request's own function. */

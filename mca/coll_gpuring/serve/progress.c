@@ -279,6 +279,14 @@ void gpuring_progress_start(struct gpuring_item *item)
     queue_progress(serve->module);
 }
 
+/* A waiting thread does what it can, or gives others its core. */
+static void wait_step(mca_coll_gpuring_module_t *module, struct gpuring_backoff *pause)
+{
+    queue_progress(module);
+    opal_progress();
+    gpuring_backoff(pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
+}
+
 int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
                           enum gpuring_form form, enum gpuring_reason *reason)
 {
@@ -288,9 +296,7 @@ int gpuring_progress_call(mca_coll_gpuring_module_t *module, const struct gpurin
     gpuring_queue_add(&module->serve->queue, &item);
     /* Partner: gpuring_queue_complete. */
     while (__atomic_load_n(&item.phase, __ATOMIC_ACQUIRE) != GPURING_PHASE_DONE) {
-        queue_progress(module);
-        opal_progress();
-        gpuring_backoff(&pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
+        wait_step(module, &pause);
     }
     *reason = item.reason;
     return item.status;
@@ -301,9 +307,7 @@ void gpuring_progress_decide(mca_coll_gpuring_module_t *module)
     struct gpuring_backoff pause = {.vain = 0};
 
     while (gpuring_queue_undecided(&module->serve->queue)) {
-        queue_progress(module);
-        opal_progress();
-        gpuring_backoff(&pause, __atomic_load_n(&module->serve->progress, __ATOMIC_RELAXED), false);
+        wait_step(module, &pause);
     }
 }
 

@@ -19,37 +19,35 @@
 
 #define ALIGNMENT 64 /* an address in a bounce buffer is the user's modulo this */
 
-static void find_buffer(struct gpuring_stage_buffer *buffer)
+/* A byte of the call that is on a GPU, or NULL. */
+static const void *find_on_gpu(const struct gpuring_stage_buffer *buffer)
 {
-    buffer->on_gpu =
-        buffer->user != MPI_IN_PLACE && (gpuring_stage_find_on_gpu(buffer->user, &buffer->in) ||
-                                         gpuring_stage_find_on_gpu(buffer->user, &buffer->out));
+    const void *found = NULL;
+
+    if (buffer->user != MPI_IN_PLACE) {
+        found = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
+        found = found != NULL ? found : gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
+    }
+    return found;
 }
 
 bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
 {
-    find_buffer(&stage->send);
-    find_buffer(&stage->receive);
-    return stage->send.on_gpu || stage->receive.on_gpu;
+    stage->send.on_gpu = find_on_gpu(&stage->send);
+    stage->receive.on_gpu = find_on_gpu(&stage->receive);
+    return stage->send.on_gpu != NULL || stage->receive.on_gpu != NULL;
 }
 
-/* A byte of the call that is on a GPU. */
-static const void *gpu_address(const struct gpuring_stage *stage)
+/* The process works with the GPU of the first buffer: attach that, unless it is done. */
+static int attach(const struct gpuring_stage *stage)
 {
-    const struct gpuring_stage_buffer *buffer = stage->send.on_gpu ? &stage->send : &stage->receive;
-    const void *found = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
-
-    return found != NULL ? found : gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
+    return gpuring_process_attach(stage->send.on_gpu != NULL ? stage->send.on_gpu
+                                                             : stage->receive.on_gpu);
 }
 
-int gpuring_stage_attach(const struct gpuring_stage *stage)
-{
-    return OPAL_LIKELY(gpuring_process.gpu >= 0) ? GPURING_OK
-                                                 : gpuring_process_attach(gpu_address(stage));
-}
-
-const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                               char text[320])
+/* "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast"; returns text. */
+static const char *stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                              char text[320])
 {
     static const char *const names[] = {
 #define NAME(name, arguments) #name,
@@ -65,8 +63,8 @@ const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpu
     return text;
 }
 
-int gpuring_stage_log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                              int failed)
+/* Why data of this rank is not copied, if it is the first failure of this communicator. */
+static int log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged what, int failed)
 {
     bool first = !module->staging.failed;
     char text[320];
@@ -76,7 +74,7 @@ int gpuring_stage_log_failure(mca_coll_gpuring_module_t *module, enum gpuring_st
                 "[stage-copy] %s returns an error on this rank, whose data could not be copied "
                 "between GPU and host: %s; other ranks get bytes of 0xff (NaN, or -1) in place of "
                 "what this rank sends",
-                gpuring_stage_text(module, what, text), gpuring_status_text(failed));
+                stage_text(module, what, text), gpuring_status_text(failed));
     return failed;
 }
 
@@ -89,11 +87,12 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
                   "part in it: there are no %zu bytes of host memory to stage it through; other "
                   "ranks may wait for it; free host memory, raise its limits (ulimit -v, "
                   "vm.overcommit_memory)",
-                  gpuring_stage_text(module, what, text), bytes);
+                  stage_text(module, what, text), bytes);
     return GPURING_ERR_NOMEM;
 }
 
-void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
+/* Count a call that is staged; the first of each collective on a communicator is logged. */
+static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
 {
 #define SERVED(name, list) | UINT32_C(1) << GPURING_STAGED_##name
     const uint32_t all = UINT32_C(1) << GPURING_STAGED_allreduce GPURING_SERVED_COLLECTIVES(SERVED);
@@ -110,7 +109,7 @@ void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_stage
     if ((module->staging.logged & bit) == 0) {
         module->staging.logged |= bit;
         gpuring_info("[staged] %s on GPU memory is staged through host memory: %s",
-                     gpuring_stage_text(module, what, text),
+                     stage_text(module, what, text),
                      served ? "this call does not run on the GPU"
                             : "the collective does not run on the GPU");
     }
@@ -122,7 +121,7 @@ static int reserve_buffer(struct gpuring_stage *stage, struct gpuring_stage_buff
     size_t shift, bytes;
     int status;
 
-    if (!buffer->on_gpu) {
+    if (buffer->on_gpu == NULL) {
         return GPURING_OK;
     }
     status = gpuring_part_runs(&buffer->in, &buffer->in_runs);
@@ -149,7 +148,7 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
     int status;
 
     /* Memory is pinned for a GPU that is attached; whether that works, copy_in finds out. */
-    (void) gpuring_stage_attach(stage);
+    (void) attach(stage);
     status = reserve_buffer(stage, &stage->send);
     if (status == GPURING_OK) {
         status = reserve_buffer(stage, &stage->receive);
@@ -160,27 +159,27 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
     }
     arguments->sbuf = stage->send.address;
     arguments->rbuf = (void *) (uintptr_t) stage->receive.address;
-    gpuring_stage_account(stage->module, stage->what);
+    account(stage->module, stage->what);
     return GPURING_OK;
 }
 
-int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
-                       const struct gpuring_runs *runs, bool in)
+/* Start to copy runs of the user's buffer in or out. In the bounce buffer they lie at the same
+ * offsets. */
+static int copy(const struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer,
+                const struct gpuring_runs *runs, bool in)
 {
-    return gpuring_runs_copy(stream != NULL ? gpuring_process.device_ops : &gpuring_device_host,
-                             stream, user, bounce, runs, in, false);
+    return gpuring_runs_copy(gpuring_process.device_ops, stage->stream, buffer->user,
+                             buffer->address, runs, in, false);
 }
 
 static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)
 {
-    return buffer->on_gpu ? gpuring_stage_copy(stage->stream, buffer->user, buffer->address,
-                                               &buffer->in_runs, true)
-                          : GPURING_OK;
+    return buffer->on_gpu != NULL ? copy(stage, buffer, &buffer->in_runs, true) : GPURING_OK;
 }
 
 static int copy_in(struct gpuring_stage *stage)
 {
-    int status = gpuring_stage_attach(stage), waited;
+    int status = attach(stage), waited;
 
     if (status == GPURING_OK && stage->stream == NULL) {
         status = gpuring_stage_stream_get(&stage->stream);
@@ -198,7 +197,7 @@ static int copy_in(struct gpuring_stage *stage)
 
 static void poison(const struct gpuring_stage_buffer *buffer)
 {
-    if (buffer->on_gpu) {
+    if (buffer->on_gpu != NULL) {
         gpuring_runs_fill(&buffer->in_runs, (char *) (uintptr_t) buffer->address, GPURING_POISON);
     }
 }
@@ -207,13 +206,15 @@ void gpuring_stage_copy_in(struct gpuring_stage *stage)
 {
     stage->failed = copy_in(stage);
     if (stage->failed != GPURING_OK) {
-        (void) gpuring_stage_log_failure(stage->module, stage->what, stage->failed);
+        (void) log_failure(stage->module, stage->what, stage->failed);
         poison(&stage->send);
         poison(&stage->receive);
     }
 }
 
-int gpuring_stage_failure(const struct gpuring_stage *stage)
+/* Why the call is an error at this rank although the previous module does its part; 0: it is none.
+ * Also if the wire-up found a GPU that does not even copy. */
+static int failure_of(const struct gpuring_stage *stage)
 {
     const mca_coll_gpuring_module_t *module = stage->module;
 
@@ -224,14 +225,13 @@ int gpuring_stage_failure(const struct gpuring_stage *stage)
 
 int gpuring_stage_start_out(struct gpuring_stage *stage)
 {
-    int status = gpuring_stage_failure(stage);
+    int status = failure_of(stage);
 
-    if (status == GPURING_OK && stage->receive.on_gpu) {
-        status = gpuring_stage_copy(stage->stream, stage->receive.user, stage->receive.address,
-                                    &stage->receive.out_runs, false);
+    if (status == GPURING_OK && stage->receive.on_gpu != NULL) {
+        status = copy(stage, &stage->receive, &stage->receive.out_runs, false);
         if (status != GPURING_OK) {
             (void) gpuring_process.device_ops->synchronize(stage->stream);
-            (void) gpuring_stage_log_failure(stage->module, stage->what, status);
+            (void) log_failure(stage->module, stage->what, status);
         }
     }
     return status;
@@ -242,13 +242,7 @@ static int end_out(struct gpuring_stage *stage, int (*end)(struct gpuring_stream
 {
     int status = stage->stream != NULL ? end(stage->stream) : GPURING_OK;
 
-    return status < GPURING_OK ? gpuring_stage_log_failure(stage->module, stage->what, status)
-                               : status;
-}
-
-int gpuring_stage_wait_out(struct gpuring_stage *stage)
-{
-    return end_out(stage, gpuring_process.device_ops->synchronize);
+    return status < GPURING_OK ? log_failure(stage->module, stage->what, status) : status;
 }
 
 int gpuring_stage_poll_out(struct gpuring_stage *stage)
@@ -301,7 +295,7 @@ static void report_stall(struct gpuring_stage *stage, uint64_t waited)
     gpuring_warn("[stage-stalled] %s, staged through host memory, has waited %llu s for other "
                  "ranks and goes on waiting; look in their logs for one that failed, or does not "
                  "make this call",
-                 gpuring_stage_text(stage->module, stage->what, text),
+                 stage_text(stage->module, stage->what, text),
                  (unsigned long long) (waited / GPURING_SECOND));
 }
 
@@ -377,7 +371,7 @@ void gpuring_stage_wait_begin(struct gpuring_stage *stage)
     pthread_mutex_unlock(&watched.lock);
 }
 
-void gpuring_stage_wait_end(struct gpuring_stage *stage)
+static void wait_end(struct gpuring_stage *stage)
 {
     pthread_mutex_lock(&watched.lock);
     gpuring_list_remove(&stage->node);
@@ -460,7 +454,8 @@ static int copy_out(struct gpuring_stage *stage)
 {
     int status = gpuring_stage_start_out(stage);
 
-    return gpuring_compat_error(status == GPURING_OK ? gpuring_stage_wait_out(stage) : status);
+    return gpuring_compat_error(
+        status == GPURING_OK ? end_out(stage, gpuring_process.device_ops->synchronize) : status);
 }
 
 int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
@@ -479,7 +474,7 @@ int gpuring_stage_blocking(mca_coll_gpuring_module_t *module, enum gpuring_stage
     gpuring_stage_copy_in(&stage);
     gpuring_stage_wait_begin(&stage);
     result = gpuring_stage_call_previous(module, what, GPURING_BLOCKING, arguments, NULL, NULL);
-    gpuring_stage_wait_end(&stage);
+    wait_end(&stage);
     if (result == MPI_SUCCESS) {
         result = copy_out(&stage);
     }

@@ -75,7 +75,7 @@ struct gpuring_arguments {
 struct gpuring_stage_buffer {
     const char *user;
     struct gpuring_part in, out; /* what the call reads and writes; may overlap */
-    bool on_gpu;
+    const void *on_gpu;          /* a byte of the call that is on a GPU; NULL: none is */
 
     const char *address; /* what the previous module gets: `user`, or in a bounce buffer */
     struct gpuring_stage_bounce *bounce;
@@ -115,26 +115,13 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
  * and stage->failed says why (logged). */
 void gpuring_stage_copy_in(struct gpuring_stage *stage);
 
-/* Start to copy runs of the user's buffer in or out, by a stream; NULL: both buffers are in host
- * memory. In the bounce buffer they lie at the same offsets. */
-int gpuring_stage_copy(struct gpuring_stream *stream, const char *user, const char *bounce,
-                       const struct gpuring_runs *runs, bool in);
-
-/* Why the call is an error at this rank although the previous module does its part; 0: it is none.
- * Also if the wire-up found a GPU that does not even copy. */
-int gpuring_stage_failure(const struct gpuring_stage *stage);
-
-/* Start to copy out, and wait for that, or ask whether it is done: 0, GPURING_AGAIN, or the
- * failure.
- */
+/* Start to copy out, and ask whether it is done: 0, GPURING_AGAIN, or the failure. */
 int gpuring_stage_start_out(struct gpuring_stage *stage);
-int gpuring_stage_wait_out(struct gpuring_stage *stage);
 int gpuring_stage_poll_out(struct gpuring_stage *stage);
 
 /* Watch it while the previous module may wait for other ranks: a wait of 300 seconds, or of
  * coll_gpuring_timeout, is reported. */
 void gpuring_stage_wait_begin(struct gpuring_stage *stage);
-void gpuring_stage_wait_end(struct gpuring_stage *stage);
 
 /* At the end of the process: nothing is watched any more. */
 void gpuring_stage_close(void);
@@ -143,23 +130,9 @@ void gpuring_stage_close(void);
 void gpuring_stage_rest(struct gpuring_stage *stage);
 void gpuring_stage_release(struct gpuring_stage *stage);
 
-/* The process works with the GPU of the first buffer: attach that, unless it is done. */
-int gpuring_stage_attach(const struct gpuring_stage *stage);
-
-/* Log why data of this rank is not copied, if it is the first failure of this communicator;
- * returns `failed`. */
-int gpuring_stage_log_failure(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                              int failed);
 /* Log that there is no memory for a call; returns GPURING_ERR_NOMEM. */
 int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                              size_t bytes);
-
-/* Count a call that is staged; the first of each collective on a communicator is logged. */
-void gpuring_stage_account(mca_coll_gpuring_module_t *module, enum gpuring_staged what);
-
-/* "communicator MPI_COMM_WORLD (0), rank 2 of 4: MPI_Bcast"; returns text. */
-const char *gpuring_stage_text(const mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                               char text[320]);
 
 /* The previous module's function in a form, which uses the request and info that it needs. */
 enum gpuring_stage_form {

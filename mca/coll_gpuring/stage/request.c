@@ -146,7 +146,7 @@ static int begin(stage_request_t *self, const struct gpuring_stage *described,
     stage->complete = complete;
     self->outcome = MPI_SUCCESS;
     self->phase = GPURING_STAGE_IDLE;
-    if (stage->send.on_gpu || stage->receive.on_gpu) {
+    if (stage->send.on_gpu != NULL || stage->receive.on_gpu != NULL) {
         if (gpuring_stage_reserve(stage, arguments) != GPURING_OK) {
             return MPI_ERR_NO_MEM;
         }

@@ -4,36 +4,12 @@
 
 const char *gpuring_status_text(int status)
 {
-    switch (status) {
-    case GPURING_AGAIN:
-        return "not finished";
-    case GPURING_OK:
-        return "success";
-    case GPURING_ERR_ARG:
-        return "invalid argument";
-    case GPURING_ERR_NOMEM:
-        return "out of memory";
-    case GPURING_ERR_IO:
-        return "system or driver call failed";
-    case GPURING_ERR_UNSUPPORTED:
-        return "not supported here";
-    case GPURING_ERR_TIMEOUT:
-        return "timed out";
-    case GPURING_ERR_ABORTED:
-        return "stopped, as another rank or thread failed";
-    case GPURING_ERR_PEER:
-        return "peer process lost";
-    case GPURING_ERR_NET:
-        return "network error";
-    case GPURING_ERR_DISAGREE:
-        return "ranks disagree";
-    case GPURING_ERR_DEVICE:
-        return "a GPU does not work any more";
-    case GPURING_ERR_DATA:
-        return "wrong data found";
-    case GPURING_ERR_MIXED:
-        return "host and GPU buffers in one call";
-    default:
-        return "unknown status";
-    }
+#define TEXT(name, number, text) [number] = text,
+    static const char *const texts[] = {"success", GPURING_ERRORS(TEXT)};
+#undef TEXT
+    int number = -status, count = sizeof texts / sizeof *texts;
+
+    return status == GPURING_AGAIN         ? "not finished"
+           : number >= 0 && number < count ? texts[number]
+                                           : "unknown status";
 }

@@ -7,21 +7,27 @@
 #ifndef GPURING_UTIL_STATUS_H
 #define GPURING_UTIL_STATUS_H
 
+/* X(NAME, number, text for messages); GPURING_ERR_NAME is -number. */
+#define GPURING_ERRORS(X)                                                                     \
+    X(ARG, 1, "invalid argument") /* an argument or parameter is out of range */              \
+    X(NOMEM, 2, "out of memory")  /* host, pinned or device memory, descriptors */            \
+    X(IO, 3, "system or driver call failed")                                                  \
+    X(UNSUPPORTED, 4, "not supported here") /* legal, but not by this build, device or net */ \
+    X(TIMEOUT, 5, "timed out")                                                                \
+    X(ABORTED, 6, "stopped, as another rank or thread failed")                                \
+    X(PEER, 7, "peer process lost") /* or it speaks another protocol version */               \
+    X(NET, 8, "network error")                                                                \
+    X(DATA, 9, "wrong data found")                   /* by a check of results or of a path */ \
+    X(MIXED, 10, "host and GPU buffers in one call") /* at different ranks */                 \
+    X(DISAGREE, 11, "ranks disagree") /* they have different parameters, or versions */       \
+    X(DEVICE, 12, "a GPU does not work any more") /* it does not even copy */
+
 enum gpuring_status {
     GPURING_AGAIN = 1, /* not an error: nothing more can be done now, call again */
     GPURING_OK = 0,
-    GPURING_ERR_ARG = -1,         /* an argument or parameter is out of range */
-    GPURING_ERR_NOMEM = -2,       /* out of host, pinned or device memory, or of descriptors */
-    GPURING_ERR_IO = -3,          /* a system or driver call failed */
-    GPURING_ERR_UNSUPPORTED = -4, /* legal, but this build, device or network cannot do it */
-    GPURING_ERR_TIMEOUT = -5,     /* a wait passed its deadline */
-    GPURING_ERR_ABORTED = -6,     /* stopped, as another lane, thread or rank failed */
-    GPURING_ERR_PEER = -7,        /* a peer process died or speaks another protocol version */
-    GPURING_ERR_NET = -8,         /* the network reported an error */
-    GPURING_ERR_DATA = -9,        /* a check of results or of a path found wrong data */
-    GPURING_ERR_MIXED = -10,      /* some ranks gave GPU buffers to a call, others none */
-    GPURING_ERR_DISAGREE = -11,   /* ranks were given different parameters, or versions of this */
-    GPURING_ERR_DEVICE = -12,     /* a GPU does not even copy any more */
+#define GPURING_STATUS_ENUM(name, number, text) GPURING_ERR_##name = -(number),
+    GPURING_ERRORS(GPURING_STATUS_ENUM)
+#undef GPURING_STATUS_ENUM
 };
 
 /* A short English name of a status ("out of memory"); never NULL, static storage. */
