@@ -13,13 +13,15 @@
 #include "mca/coll_gpuring/module_state.h"
 
 /* The functions of this component (calls/). */
-#define GPURING_DECLARE(name, list)                                                  \
-    int mca_coll_gpuring_##name(GPURING_ARGUMENTS_##list, GPURING_END_BLOCKING);     \
-    int mca_coll_gpuring_i##name(GPURING_ARGUMENTS_##list, GPURING_END_NONBLOCKING); \
-    int mca_coll_gpuring_##name##_init(GPURING_ARGUMENTS_##list, GPURING_END_PERSISTENT);
+#define GPURING_DECLARE(name, list)                                                               \
+    int mca_coll_gpuring_##name(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_BLOCKING);     \
+    int mca_coll_gpuring_i##name(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_NONBLOCKING); \
+    int mca_coll_gpuring_##name##_init(GPURING_LIST_##list(GPURING_ARGUMENT),                     \
+                                       GPURING_END_PERSISTENT);
 GPURING_STAGED_COLLECTIVES(GPURING_DECLARE)
 #undef GPURING_DECLARE
-int mca_coll_gpuring_reduce_local(GPURING_ARGUMENTS_REDUCTION, mca_coll_base_module_t *module);
+int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
+                                  mca_coll_base_module_t *module);
 int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING);
 int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT);
 

@@ -107,21 +107,21 @@ static void count_idle(module_t *self, enum gpuring_staged what, enum gpuring_st
     }
 }
 
-#define FIELD(argument) .argument = argument
+#define FIELD(type, name) .name = name
 
-#define ENTRY(function, name, list, form, info, request, ...)                             \
-    int mca_coll_gpuring_##function(GPURING_ARGUMENTS_##list, GPURING_END_##form)         \
-    {                                                                                     \
-        module_t *self = (module_t *) module;                                             \
-                                                                                          \
-        if (gpuring_eligible_any()) {                                                     \
-            struct gpuring_arguments a = {GPURING_NAMES_##list(FIELD), .comm = comm};     \
-                                                                                          \
-            return call(self, GPURING_STAGED_##name, GPURING_##form, &a, info, request);  \
-        }                                                                                 \
-        count_idle(self, GPURING_STAGED_##name, GPURING_##form);                          \
-        return GPURING_CALL_PREVIOUS(self, function, GPURING_NAMES_##list(GPURING_VALUE), \
-                                     __VA_ARGS__);                                        \
+#define ENTRY(function, name, list, form, info, request, ...)                                  \
+    int mca_coll_gpuring_##function(GPURING_LIST_##list(GPURING_ARGUMENT), GPURING_END_##form) \
+    {                                                                                          \
+        module_t *self = (module_t *) module;                                                  \
+                                                                                               \
+        if (gpuring_eligible_any()) {                                                          \
+            struct gpuring_arguments a = {GPURING_LIST_##list(FIELD), .comm = comm};           \
+                                                                                               \
+            return call(self, GPURING_STAGED_##name, GPURING_##form, &a, info, request);       \
+        }                                                                                      \
+        count_idle(self, GPURING_STAGED_##name, GPURING_##form);                               \
+        return GPURING_CALL_PREVIOUS(self, function, GPURING_LIST_##list(GPURING_VALUE),       \
+                                     __VA_ARGS__);                                             \
     }
 #define ENTRIES(name, list)                                               \
     ENTRY(name, name, list, BLOCKING, NULL, NULL, comm)                   \
@@ -130,14 +130,15 @@ static void count_idle(module_t *self, enum gpuring_staged what, enum gpuring_st
 GPURING_STAGED_COLLECTIVES(ENTRIES)
 
 /* Not a collective, but of the same table: of MPI_COMM_SELF. */
-int mca_coll_gpuring_reduce_local(GPURING_ARGUMENTS_REDUCTION, mca_coll_base_module_t *module)
+int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
+                                  mca_coll_base_module_t *module)
 {
     module_t *self = (module_t *) module;
 
     if (gpuring_memory_possible()) {
-        struct gpuring_arguments a = {GPURING_NAMES_REDUCTION(FIELD)};
+        struct gpuring_arguments a = {GPURING_LIST_REDUCTION(FIELD)};
 
         return gpuring_stage_blocking(self, GPURING_STAGED_reduce_local, &a);
     }
-    return GPURING_CALL_PREVIOUS(self, reduce_local, GPURING_NAMES_REDUCTION(GPURING_VALUE));
+    return GPURING_CALL_PREVIOUS(self, reduce_local, GPURING_LIST_REDUCTION(GPURING_VALUE));
 }

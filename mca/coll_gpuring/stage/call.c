@@ -94,10 +94,7 @@ int gpuring_stage_log_memory(mca_coll_gpuring_module_t *module, enum gpuring_sta
 /* Count a call that is staged; the first of each collective on a communicator is logged. */
 static void account(mca_coll_gpuring_module_t *module, enum gpuring_staged what)
 {
-#define SERVED(name, list) | UINT32_C(1) << GPURING_STAGED_##name
-    const uint32_t all = UINT32_C(1) << GPURING_STAGED_allreduce GPURING_SERVED_COLLECTIVES(SERVED);
-#undef SERVED
-    bool served = (all & UINT32_C(1) << what) != 0 && module->serve != NULL;
+    bool served = what < GPURING_STAGED_ALWAYS && module->serve != NULL;
     uint32_t bit = UINT32_C(1) << what;
     char text[320];
 
@@ -388,7 +385,7 @@ void gpuring_stage_close(void)
 
 /* ---- The previous module's functions, three for each collective, by number ---- */
 
-#define ARGUMENT(argument) arguments->argument
+#define FIELD(type, name) arguments->name
 
 /* The arguments behind the list, of each form. */
 #define REST_BLOCKING    arguments->comm
@@ -399,15 +396,14 @@ typedef int (*previous_fn)(mca_coll_gpuring_module_t *module,
                            const struct gpuring_arguments *arguments, struct ompi_info_t *info,
                            ompi_request_t **request);
 
-#define DEFINE_PREVIOUS(function, list, FORM)                                          \
-    static int previous_##function(mca_coll_gpuring_module_t *module,                  \
-                                   const struct gpuring_arguments *arguments,          \
-                                   struct ompi_info_t *info, ompi_request_t **request) \
-    {                                                                                  \
-        (void) info;                                                                   \
-        (void) request;                                                                \
-        return GPURING_CALL_PREVIOUS(module, function, GPURING_NAMES_##list(ARGUMENT), \
-                                     REST_##FORM);                                     \
+#define DEFINE_PREVIOUS(function, list, FORM)                                                    \
+    static int previous_##function(mca_coll_gpuring_module_t *module,                            \
+                                   const struct gpuring_arguments *arguments,                    \
+                                   struct ompi_info_t *info, ompi_request_t **request)           \
+    {                                                                                            \
+        (void) info;                                                                             \
+        (void) request;                                                                          \
+        return GPURING_CALL_PREVIOUS(module, function, GPURING_LIST_##list(FIELD), REST_##FORM); \
     }
 #define DEFINE_PREVIOUS_FORMS(name, list)       \
     DEFINE_PREVIOUS(name, list, BLOCKING)       \
@@ -421,7 +417,7 @@ static int previous_reduce_local(mca_coll_gpuring_module_t *module,
 {
     (void) info;
     (void) request;
-    return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_NAMES_REDUCTION(ARGUMENT));
+    return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_LIST_REDUCTION(FIELD));
 }
 
 static int previous_ibarrier(mca_coll_gpuring_module_t *module,
