@@ -188,9 +188,9 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/p2p.h \
     mca/coll_gpuring/p2p/request.c \
     mca/coll_gpuring/p2p/request.h \
+    mca/coll_gpuring/serve/check.c \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \
-    mca/coll_gpuring/serve/fallback_allreduce.c \
     mca/coll_gpuring/serve/mixed_memory.c \
     mca/coll_gpuring/serve/progress.c \
     mca/coll_gpuring/serve/serve.c \

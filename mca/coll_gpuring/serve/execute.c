@@ -2,22 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/serve/serve.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/serve/verify.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-
-/* Of an item under coll_gpuring_check=data: to run it again, by the fallback. One piece of memory.
- */
-struct gpuring_check {
-    struct gpuring_call call; /* with the copied input */
-    uint8_t *input;           /* as it was before the operation; then the result */
-    uint8_t *expected;
-    double *scale; /* NULL: results must be equal */
-};
 
 #define LOOKS_PER_CORE 16 /* looks between questions whether a peer shares our core */
 #define LOOKS_PER_MPI  8  /* looks between calls of opal_progress, which poll MPI's sockets */
@@ -136,78 +122,6 @@ int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpu
     return end_operation(module, call, status);
 }
 
-/* Keep the input for the fallback: the operation may overwrite it. */
-static int check_prepare(struct gpuring_item *item)
-{
-    const struct gpuring_call *call = &item->call;
-    size_t bytes = gpuring_call_bytes(call);
-    size_t scales = gpuring_verify_rounds(call->type, call->op) ? call->count : 0;
-    struct gpuring_check *check = malloc(sizeof *check + scales * sizeof *check->scale + 2 * bytes);
-
-    if (check == NULL) {
-        gpuring_error("out of memory for coll_gpuring_check=data: it needs three times the vector");
-        return GPURING_ERR_NOMEM;
-    }
-    item->check = check;
-    check->call = *call;
-    check->scale = scales > 0 ? (double *) (check + 1) : NULL;
-    check->call.input = check->input = (uint8_t *) (check + 1) + scales * sizeof *check->scale;
-    check->expected = check->input + bytes;
-    return gpuring_process_copy(check->input, call->input, bytes);
-}
-
-static void report_wrong(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call,
-                         const struct gpuring_check *check, uint64_t at)
-{
-    char where[512], module_text[256], is[64], should[64];
-
-    gpuring_module_text(module, module_text, sizeof module_text);
-    snprintf(where, sizeof where, "%s, %s, operation %llu (%s of %s by %s, %s)", module_text,
-             call->name, (unsigned long long) module->engine->operation,
-             gpuring_op_info(call->op)->name, gpuring_type_info(call->type)->name,
-             gpuring_algorithm_text(module->engine->choice.algorithm),
-             gpuring_protocol_text(module->engine->choice.protocol));
-    gpuring_verify_text(check->expected, at, call->type, should, sizeof should);
-    gpuring_verify_text(check->input, at, call->type, is, sizeof is);
-    gpuring_compat_help("wrong data", gpuring_process.hostname, (int) getpid(), where,
-                        (unsigned long long) at, (unsigned long long) call->count, should, is);
-}
-
-/* Compare; a wrong result is replaced by that of the fallback. */
-static int check_compare(mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
-{
-    const struct gpuring_check *check = item->check;
-    size_t bytes = gpuring_call_bytes(&item->call);
-    uint64_t at;
-    int status = gpuring_process_copy(check->input, item->call.output, bytes);
-
-    if (status != GPURING_OK) {
-        return status;
-    }
-    at = gpuring_verify(check->input, check->expected, check->scale, item->call.count,
-                        item->call.type, module->nranks);
-    if (at == item->call.count) {
-        return GPURING_OK;
-    }
-    report_wrong(module, &item->call, check, at);
-    status = gpuring_process_copy(item->call.output, check->expected, bytes);
-    return status != GPURING_OK ? status : GPURING_ERR_DATA;
-}
-
-static int check_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
-{
-    struct gpuring_fallback_allreduce *fallback = &module->serve->fallback;
-    int status;
-
-    if (item->phase != GPURING_PHASE_CHECKING) {
-        gpuring_item_enter(item, GPURING_PHASE_CHECKING);
-        gpuring_fallback_allreduce_start(fallback, module->oob, &item->check->call,
-                                         item->check->scale);
-    }
-    status = gpuring_fallback_allreduce_progress(fallback, item->check->expected);
-    return status == GPURING_OK ? check_compare(module, item) : status;
-}
-
 static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     int status = GPURING_OK;
@@ -215,7 +129,7 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
     gpuring_item_enter(item, GPURING_PHASE_RUNNING);
     if (gpuring_params.check == GPURING_PARAM_CHECK_DATA &&
         item->call.collective == GPURING_COLLECTIVE_ALLREDUCE) {
-        status = check_prepare(item);
+        status = gpuring_check_prepare(item);
         if (status != GPURING_OK) {
             gpuring_execute_fail(module, status);
             return status;
@@ -229,7 +143,7 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
     int status = GPURING_OK;
 
     if (item->phase == GPURING_PHASE_CHECKING) {
-        return check_progress(module, item);
+        return gpuring_check_progress(module, item);
     }
     if (item->phase != GPURING_PHASE_RUNNING) {
         status = item_start(module, item);
@@ -244,5 +158,9 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
         return GPURING_AGAIN;
     }
     status = end_operation(module, &item->call, status);
-    return status == GPURING_OK && item->check != NULL ? check_progress(module, item) : status;
+    if (status == GPURING_OK && item->check != NULL) {
+        gpuring_item_enter(item, GPURING_PHASE_CHECKING);
+        status = gpuring_check_progress(module, item);
+    }
+    return status;
 }

@@ -36,7 +36,7 @@ enum gpuring_phase {
     GPURING_PHASE_AGREEING, /* the ranks agree on where its buffers are */
     GPURING_PHASE_AGREED,
     GPURING_PHASE_RUNNING,  /* on the engine */
-    GPURING_PHASE_CHECKING, /* on the fallback, to compare the results */
+    GPURING_PHASE_CHECKING, /* the results are compared, see check.c */
     GPURING_PHASE_DONE,
 };
 
@@ -54,7 +54,7 @@ struct gpuring_item {
     enum gpuring_phase phase;    /* DONE is written with release, and waited for with acquire */
     int status;                  /* the outcome: of the call, if it was served; */
     enum gpuring_reason reason;  /* .. or why it was not */
-    struct gpuring_check *check; /* coll_gpuring_check=data, see execute.c */
+    struct gpuring_check *check; /* coll_gpuring_check=data, see check.c */
 };
 
 struct gpuring_queue {

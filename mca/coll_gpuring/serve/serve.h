@@ -14,15 +14,6 @@
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/util/backoff.h"
 
-/* An allreduce that runs by messages: see below. */
-struct gpuring_fallback_allreduce {
-    struct gpuring_oob *oob;
-    struct gpuring_call call;
-    uint64_t piece; /* elements at once */
-    uint64_t done;  /* elements finished */
-    double *scale;  /* NULL, or the magnitudes of all elements */
-};
-
 /* Of a wait, see watchdog.c. */
 struct gpuring_watchdog {
     uint32_t looks;    /* since the clock was read */
@@ -40,7 +31,6 @@ struct gpuring_serve {
     struct gpuring_backoff pause; /* of that callback */
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
-    struct gpuring_fallback_allreduce fallback; /* of the item that uses it */
     uint64_t on_gpu; /* the number of the last call on a GPU, see mixed_memory.c */
     bool all_ready;  /* a blocking call has passed after which all ranks are READY */
     uint64_t votes;  /* calls so far in which the ranks vote, see mixed_memory.c */
@@ -150,18 +140,12 @@ enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpu
                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                struct gpuring_call *call);
 
-/* ---- fallback_allreduce.c ---- */
+/* ---- check.c: coll_gpuring_check=data ---- */
 
-/*
- * Begin with a call; its input must stay until the end. The same order on all ranks as for
- * exchanges. scale: NULL, or room for the magnitudes of verify.h.
- */
-void gpuring_fallback_allreduce_start(struct gpuring_fallback_allreduce *fallback,
-                                      struct gpuring_oob *oob, const struct gpuring_call *call,
-                                      double *scale);
-
-/* Move on; the result goes to `output`, which may be the call's input. 0, GPURING_AGAIN, error. */
-int gpuring_fallback_allreduce_progress(struct gpuring_fallback_allreduce *fallback, void *output);
+/* Keep the input of an allreduce that is about to run; afterwards compare its result. 0,
+ * GPURING_AGAIN, or an error. item->check is one piece of memory, for the caller to free. */
+int gpuring_check_prepare(struct gpuring_item *item);
+int gpuring_check_progress(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
 /* ---- watchdog.c ---- */
 

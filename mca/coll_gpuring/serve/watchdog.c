@@ -44,7 +44,7 @@ static const char *messages_text(const struct gpuring_queue *queue)
     case GPURING_PHASE_AGREEING:
         return "the agreement of coll_gpuring_agree=always";
     case GPURING_PHASE_CHECKING:
-        return "the fallback by MPI messages";
+        return "the comparison by MPI messages";
     default:
         return NULL;
     }

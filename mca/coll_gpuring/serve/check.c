@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * coll_gpuring_check=data: each allreduce is compared with one by messages, which gathers a piece
+ * of all ranks' vectors and folds it with plain loops in the order of ranks, piece by piece.
+ */
+#include "mca/coll_gpuring/serve/serve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/fold.h"
+#include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/serve/verify.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* A piece of all ranks together, and of one rank, in bytes at most. */
+#define ALL_BYTES (UINT64_C(1) << 20)
+#define ONE_BYTES (UINT64_C(64) << 10)
+
+/* One piece of memory, in host memory. */
+struct gpuring_check {
+    uint8_t *input; /* as it was before the operation, which may overwrite it; then the result */
+    uint8_t *expected;
+    double *scale; /* the magnitudes of verify.h; NULL: results must be equal */
+    uint64_t done; /* elements that are expected */
+};
+
+int gpuring_check_prepare(struct gpuring_item *item)
+{
+    const struct gpuring_call *call = &item->call;
+    size_t bytes = gpuring_call_bytes(call);
+    size_t scales = gpuring_verify_rounds(call->type, call->op) ? call->count : 0;
+    struct gpuring_check *check = malloc(sizeof *check + scales * sizeof *check->scale + 2 * bytes);
+
+    if (check == NULL) {
+        gpuring_error("out of memory for coll_gpuring_check=data: it needs three times the vector");
+        return GPURING_ERR_NOMEM;
+    }
+    item->check = check;
+    check->scale = scales > 0 ? (double *) (check + 1) : NULL;
+    check->input = (uint8_t *) (check + 1) + scales * sizeof *check->scale;
+    check->expected = check->input + bytes;
+    check->done = 0;
+    return gpuring_process_copy(check->input, call->input, bytes);
+}
+
+/* Elements of the next piece. */
+static uint64_t piece_count(const struct gpuring_item *item, int nranks)
+{
+    uint64_t bytes = ALL_BYTES / (uint64_t) nranks, rest = item->call.count - item->check->done;
+    uint64_t piece = (bytes > ONE_BYTES ? ONE_BYTES : bytes) / item->call.element_size;
+
+    piece = piece > 0 ? piece : 1;
+    return rest < piece ? rest : piece;
+}
+
+/*
+ * r0 op r1 op r2 .., by the plain loops of the processor's baseline. Not by MPI's own operations:
+ * those of Open MPI 4.1 compute REAL*16 as long double, and with op/avx sums of short integers
+ * saturate instead of wrapping.
+ */
+static void fold(const struct gpuring_item *item, const struct gpuring_gathered *blocks,
+                 uint64_t count)
+{
+    const struct gpuring_call *call = &item->call;
+    gpuring_fold_fn op = gpuring_fold_table_base[call->type][call->op];
+    struct gpuring_check *check = item->check;
+    uint8_t *sum = blocks->blocks;
+
+    for (int rank = 0; rank < blocks->nranks && check->scale != NULL; rank++) {
+        gpuring_verify_scale(check->scale + check->done, gpuring_gathered_block(blocks, rank),
+                             count, call->type, call->op, rank == 0);
+    }
+    for (int rank = 1; rank < blocks->nranks; rank++) {
+        op(sum, NULL, sum, gpuring_gathered_block(blocks, rank), count);
+    }
+    memcpy(check->expected + check->done * call->element_size, sum, blocks->bytes);
+}
+
+/* Gather and fold the next piece. A rank that fails takes part to the end: the others know it after
+ * the next piece. */
+static int piece_progress(struct gpuring_oob *oob, struct gpuring_item *item)
+{
+    uint64_t count = piece_count(item, oob->nranks);
+    size_t offset = item->check->done * item->call.element_size;
+    size_t bytes = count * item->call.element_size;
+    struct gpuring_gathered blocks;
+    int status;
+
+    if (!gpuring_oob_busy(oob)) {
+        void *mine = gpuring_oob_gather(oob, bytes);
+
+        if (mine != NULL) {
+            memcpy(mine, item->check->input + offset, bytes);
+        }
+    }
+    status = gpuring_oob_progress(oob);
+    if (status != GPURING_OK) {
+        return status;
+    }
+    blocks = gpuring_oob_take(oob);
+    if (blocks.nranks > 0) {
+        fold(item, &blocks, count);
+    }
+    gpuring_gathered_clear(&blocks);
+    status = gpuring_oob_failure(oob, NULL);
+    if (status != GPURING_OK) {
+        gpuring_oob_forget(oob);
+        return status;
+    }
+    item->check->done += count;
+    return GPURING_OK;
+}
+
+static void report_wrong(const mca_coll_gpuring_module_t *module, const struct gpuring_item *item,
+                         uint64_t at)
+{
+    const struct gpuring_call *call = &item->call;
+    char where[512], module_text[256], is[64], should[64];
+
+    gpuring_module_text(module, module_text, sizeof module_text);
+    snprintf(where, sizeof where, "%s, %s, operation %llu (%s of %s by %s, %s)", module_text,
+             call->name, (unsigned long long) module->engine->operation,
+             gpuring_op_info(call->op)->name, gpuring_type_info(call->type)->name,
+             gpuring_algorithm_text(module->engine->choice.algorithm),
+             gpuring_protocol_text(module->engine->choice.protocol));
+    gpuring_verify_text(item->check->expected, at, call->type, should, sizeof should);
+    gpuring_verify_text(item->check->input, at, call->type, is, sizeof is);
+    gpuring_compat_help("wrong data", gpuring_process.hostname, (int) getpid(), where,
+                        (unsigned long long) at, (unsigned long long) call->count, should, is);
+}
+
+/* Compare; a wrong result is replaced by what was expected. */
+static int compare(const mca_coll_gpuring_module_t *module, const struct gpuring_item *item)
+{
+    const struct gpuring_check *check = item->check;
+    size_t bytes = gpuring_call_bytes(&item->call);
+    uint64_t at;
+    int status = gpuring_process_copy(check->input, item->call.output, bytes);
+
+    if (status != GPURING_OK) {
+        return status;
+    }
+    at = gpuring_verify(check->input, check->expected, check->scale, item->call.count,
+                        item->call.type, module->nranks);
+    if (at == item->call.count) {
+        return GPURING_OK;
+    }
+    report_wrong(module, item, at);
+    status = gpuring_process_copy(item->call.output, check->expected, bytes);
+    return status != GPURING_OK ? status : GPURING_ERR_DATA;
+}
+
+int gpuring_check_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    while (item->check->done < item->call.count) {
+        int status = piece_progress(module->oob, item);
+
+        if (status != GPURING_OK) {
+            return status;
+        }
+    }
+    /* Of a failure in the last piece the others learn in the next call of this communicator. */
+    return gpuring_oob_troubled(module->oob) ? GPURING_ERR_ABORTED : compare(module, item);
+}
