@@ -116,7 +116,7 @@ export OMPI_MCA_coll_gpuring_priority=90 OMPI_MCA_coll_gpuring_device=cuda
 costs "2 ranks, above it"
 check "above it: 24 calls are served, none is staged" says '^# served 24, staged 0, '
 check "above it: no call that is served copies anything" \
-    test "$(grep -c ' 0 copies, 0 bytes, 0 waits, 2 kernels' "$work/out")" -eq 12
+    test "$(grep -c ' 0 copies, 0 bytes, 0 waits, ' "$work/out")" -eq 12
 messages() { sed -n 's/^# Sendrecv .* attributes, //p' "$1"; }
 check "above it: messages are Open MPI's, and copy what they did" \
     test "$(messages "$work/out")" = "$(messages "$work/alone")"
