@@ -22,6 +22,11 @@
 
 #include "mca/coll_gpuring/util/status.h"
 
+bool gpuring_vote_has_pages(const mca_coll_gpuring_module_t *module)
+{
+    return gpuring_transport_votes(module->engine->transport);
+}
+
 /* Has the call any data at this rank? */
 static enum gpuring_vote own_vote(const struct gpuring_call *call)
 {

@@ -80,10 +80,10 @@ void gpuring_progress_close(void);
 /* ---- mixed_memory.c ---- */
 
 /* Is it known that all ranks can vote in a call now? The same on all ranks. */
+bool gpuring_vote_has_pages(const struct mca_coll_gpuring_module_t *module);
 static inline bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module)
 {
-    return module->serve->all_ready && module->engine != NULL &&
-           gpuring_transport_votes(module->engine->transport);
+    return module->serve->all_ready && gpuring_vote_has_pages(module);
 }
 
 /*
