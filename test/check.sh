@@ -218,8 +218,8 @@ stage_openmpi5() {
 }
 
 stage_debian13() {
-    configure_options=--with-cuda-arch=90
-    elsewhere trixie "Open MPI 5.0: all tests" check
+    configure_options='--enable-werror --with-cuda-arch=90'
+    elsewhere trixie-tests "Open MPI 5.0: all tests" check
 }
 
 # The toolkit of Debian 13 is 12.4; its compiler is another one than that of the rest.
@@ -231,7 +231,7 @@ stage_cuda12() {
 }
 
 stage_testing() {
-    configure_options=--without-cuda
+    configure_options='--enable-werror --without-cuda'
     elsewhere testing "Open MPI 6.0: all tests" check
 }
 
@@ -253,7 +253,8 @@ stage_cuda_aware() { in_roots "Open MPI with CUDA" test/cuda_aware.sh build/cuda
 
 install_packages
 case " $stages " in
-*" openmpi5 "* | *" debian13 "*) root_begin trixie ;;
+*" openmpi5 "*) root_begin trixie ;;
+*" debian13 "*) root_begin trixie-tests ;;
 *" cuda12 "*) root_begin trixie-cuda ;;
 *" testing "*) root_begin testing ;;
 esac

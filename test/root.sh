@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# root.sh SUITE[-cuda] COMMAND...: run a command on another release of Debian: in a root file system
+# root.sh SUITE[-tests|-cuda] COMMAND...: run a command on another release of Debian: in a root file system
 # that is made by mmdebstrap (from GPURING_DEBIAN_MIRROR, if set), below build/roots, with what is
-# needed to build and to run the C tests, once and when that changes; -cuda: with Debian's CUDA
-# toolkit, too, several gigabytes. The source tree stands there at the same path, and is the working
+# needed to build and to run the C tests, once and when that changes; -tests: with all that tests
+# need, 1.7 GB; -cuda: with Debian's CUDA toolkit, several gigabytes. The source tree stands there at the same path, and is the working
 # folder. Ends with 77 if no root can be made here, and says why.
 #
 #   sh test/root.sh trixie sh test/quickstart.sh
@@ -26,6 +26,7 @@ packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
 packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2,mount
 components=main
 case $suite in
+*-tests) packages=$packages,$(sed -e '1,/^# tests/d' -e '/^#/d' test/packages.txt | paste -sd ,) ;;
 *-cuda)
     packages=$packages,nvidia-cuda-toolkit,python3
     components=main,contrib,non-free
@@ -38,7 +39,7 @@ if [ "$(cat "$root/made" 2>/dev/null)" != "$packages" ]; then
     # shellcheck disable=SC2086
     mmdebstrap --quiet --mode=root --variant=apt --include="$packages" \
         --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
-        --components="$components" "${suite%-cuda}" "$root" ${GPURING_DEBIAN_MIRROR-} \
+        --components="$components" "${suite%-*}" "$root" ${GPURING_DEBIAN_MIRROR-} \
         >"$root.log" 2>&1 </dev/null ||
         cannot "$(tail -n 1 "$root.log") (all of it: $root.log)"
     echo "$packages" >"$root/made"
