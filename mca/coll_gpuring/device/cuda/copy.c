@@ -112,7 +112,12 @@ static int begin(struct gpuring_stream *stream, const void *to, const void *from
     if (there == NULL || there == device->context) {
         return gpuring_cuda_enter(device);
     }
-    status = gpuring_cuda_enter_other(device, there);
+    /* What is ours may be gone with our context: the driver would take it for host memory. */
+    status = gpuring_cuda_enter(device);
+    if (status == GPURING_OK) {
+        gpuring_cuda_leave(device);
+        status = gpuring_cuda_enter_other(device, there);
+    }
     if (status != GPURING_OK) {
         return status;
     }
