@@ -127,8 +127,8 @@ stage_clang() {
         skip "build with clang: clang is not installed"
         return
     fi
-    # For its warnings: nothing of it is run.
-    configured clang all CC=clang CFLAGS=-O0 --enable-werror --without-cuda
+    # For its warnings in what is installed: nothing of it is run.
+    configured clang all-am CC=clang CFLAGS=-O0 --enable-werror --without-cuda
 }
 
 # Half of what unit tests do is to wait until something has not happened.
