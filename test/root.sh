@@ -24,9 +24,12 @@ cannot() {
 unshare --mount true 2>/dev/null || cannot "mounts of one's own are not permitted here"
 packages=$(sed -e '/^# tests/,$d' -e '/^#/d' test/packages.txt | paste -sd ,)
 packages=$packages,g++,libpmix-dev,libcmocka-dev,iproute2,mount
-components=main
+components=main keep=
 case $suite in
-*-tests) packages=$packages,$(sed -e '1,/^# tests/d' -e '/^#/d' test/packages.txt | paste -sd ,) ;;
+*-tests)
+    packages=$packages,$(sed -e '1,/^# tests/d' -e '/^#/d' test/packages.txt | paste -sd ,)
+    keep=--skip=cleanup/apt/lists # for the emulated machines' kernel: apt-get download
+    ;;
 *-cuda)
     packages=$packages,nvidia-cuda-toolkit,python3
     components=main,contrib,non-free
@@ -37,7 +40,7 @@ if [ "$(cat "$root/made" 2>/dev/null)" != "$packages" ]; then
     mkdir -p "$root"
     command -v mmdebstrap >/dev/null 2>&1 || cannot "mmdebstrap is not installed"
     # shellcheck disable=SC2086
-    mmdebstrap --quiet --mode=root --variant=apt --include="$packages" \
+    mmdebstrap --quiet --mode=root --variant=apt $keep --include="$packages" \
         --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Check-Valid-Until "false"' \
         --components="$components" "${suite%-*}" "$root" ${GPURING_DEBIAN_MIRROR-} \
         >"$root.log" 2>&1 </dev/null ||
