@@ -11,6 +11,16 @@ auto() { # TEXT ARGUMENTS-OF-MPIRUN...
     adopt_as_one "net=auto, $auto_text"
 }
 matrix="$programs/matrix -n 1,1000 -f 40 -s"
+# by RANK COMMAND PROGRAM...: this rank runs the program by the command. (Debian's mpirun 5.0.7
+# crashes on command lines with ":".)
+cat >"$work/by" <<'END'
+#!/bin/sh
+rank=$1 command=$2
+shift 2
+[ "$OMPI_COMM_WORLD_RANK" = "$rank" ] || exec "$@"
+exec $command "$@"
+END
+chmod +x "$work/by"
 
 # shellcheck disable=SC2086
 auto "both hosts have an active port" --host a,b -n 2 $matrix
@@ -20,8 +30,8 @@ check "net=auto: devices made by software are told, and what to do about them" \
     says '\[rdma-software\]'
 
 # shellcheck disable=SC2086
-auto "one host has no active port" --host a -n 1 $matrix : \
-    --host b -n 1 env OMPI_MCA_coll_gpuring_verbs_hca=^rxe0 $matrix
+auto "one host has no active port" --host a,b -n 2 \
+    "$work/by" 1 "env OMPI_MCA_coll_gpuring_verbs_hca=^rxe0" $matrix
 check "net=auto: ucx, and the log names the host without a port" \
     says '\[network\] ucx .*\[no-rdma-port\] b '
 check "net=auto: ucx leaves devices alone that are made by software" \
@@ -35,7 +45,7 @@ exec setpriv --bounding-set=-ipc_lock "$@"
 END
 chmod +x "$work/locked"
 # shellcheck disable=SC2086
-auto "one host cannot register memory" --host a -n 1 $matrix : --host b -n 1 "$work/locked" $matrix
+auto "one host cannot register memory" --host a,b -n 2 "$work/by" 1 "$work/locked" $matrix
 check "net=auto: verbs is tried first" says '\[network\] verbs '
 check "net=auto: the host says what is wrong" says '\[no-registration\] b .* 64 KiB'
 check "net=auto: then ucx on all ranks" \
@@ -51,8 +61,8 @@ auto "NICs join the parts of a node" --host a:4 -n 4 $matrix
 check "net=auto: the node is in parts" says '\[node-in-parts\]'
 check "net=auto: which verbs joins" says '\[serves\] .*transport shm\+verbs'
 # shellcheck disable=SC2086
-auto "a rank of the node cannot register memory" --host a:4 -n 3 $matrix : \
-    --host a:4 -n 1 "$work/locked" $matrix
+auto "a rank of the node cannot register memory" --host a:4 -n 4 \
+    "$work/by" 3 "$work/locked" $matrix
 check "net=auto: verbs is tried between the parts" says '\[network\] verbs '
 check "net=auto: then the node is whole" says '\[serves\] .*transport shm[^+]'
 unset OMPI_MCA_coll_gpuring_topo_file
