@@ -140,6 +140,10 @@ static inline bool gpuring_compat_internal_bcast(gpuring_count_t count,
 void gpuring_compat_publish(uint32_t word);
 bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32_t *word);
 
+/* The rank in MPI_COMM_WORLD of a process of this job, -1: it is of another. The rank is one to
+ * send to. */
+int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank);
+
 /* The host of a rank of the communicator; never NULL. For messages. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);
 

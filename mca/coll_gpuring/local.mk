@@ -185,9 +185,20 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/entries.c \
     mca/coll_gpuring/p2p/message.c \
     mca/coll_gpuring/p2p/message.h \
+    mca/coll_gpuring/p2p/fetch.c \
+    mca/coll_gpuring/p2p/offer.h \
     mca/coll_gpuring/p2p/p2p.h \
+    mca/coll_gpuring/p2p/peers.c \
+    mca/coll_gpuring/p2p/peers.h \
+    mca/coll_gpuring/p2p/pml.c \
+    mca/coll_gpuring/p2p/pml.h \
+    mca/coll_gpuring/p2p/probed.c \
+    mca/coll_gpuring/p2p/probed.h \
+    mca/coll_gpuring/p2p/progress.c \
+    mca/coll_gpuring/p2p/progress.h \
     mca/coll_gpuring/p2p/request.c \
     mca/coll_gpuring/p2p/request.h \
+    mca/coll_gpuring/p2p/sending.c \
     mca/coll_gpuring/serve/check.c \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \

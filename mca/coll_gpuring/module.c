@@ -7,6 +7,7 @@
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/p2p/p2p.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/serve/serve.h"
@@ -74,6 +75,9 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 
     if (module->enabled) {
         module->enabled = false;
+        if (comm == MPI_COMM_WORLD) {
+            gpuring_p2p_leave();
+        }
 #define GPURING_ACT(name) GPURING_COLL_UNINSTALL(module, comm, name);
         GPURING_ALL_FUNCTIONS
 #undef GPURING_ACT

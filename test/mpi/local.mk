@@ -115,7 +115,9 @@ test_mpi_tuning_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_tuning_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/soak
-test_mpi_soak_SOURCES = test/mpi/soak.c
+test_mpi_soak_SOURCES = \
+    test/mpi/soak.c test/mpi/soak_calls.c test/mpi/soak_calls.h test/mpi/soak_make.c \
+    test/mpi/soak_types.c test/mpi/soak_types.h
 test_mpi_soak_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_soak_LDADD = $(mpi_test_libs)
 
@@ -145,6 +147,11 @@ mpi_test_programs += test/mpi/p2p_faults
 test_mpi_p2p_faults_SOURCES = test/mpi/p2p_faults.c test/mpi/memory_faults.h
 test_mpi_p2p_faults_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_p2p_faults_LDADD = $(mpi_test_libs) -ldl
+
+mpi_test_programs += test/mpi/p2p_offers
+test_mpi_p2p_offers_SOURCES = test/mpi/p2p_offers.c
+test_mpi_p2p_offers_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_p2p_offers_LDADD = $(mpi_test_libs)
 
 mpi_test_programs += test/mpi/p2p_cases
 test_mpi_p2p_cases_SOURCES = test/mpi/p2p_cases.c

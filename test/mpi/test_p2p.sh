@@ -53,9 +53,9 @@ each_pml() { # FUNCTION
 }
 
 forms() {
-    mpi 240 3 p2p -f 487
+    mpi 240 3 p2p -f 977
     adopt_as_one "forms of sends and receives, 3 ranks, $pml"
-    mpi 240 2 p2p -f 1493
+    mpi 240 2 p2p -f 2999
     adopt_as_one "forms of sends and receives, 2 ranks, $pml"
 }
 each_pml forms
@@ -70,11 +70,36 @@ cases() {
     adopt_as_one "threads, $pml"
     mpi 120 3 p2p_soak -s "$seed" -r "$count"
     adopt_as_one "a mixture of messages and collectives, 3 ranks, seed $seed, $pml"
-    mpi 120 4 p2p_soak -s "$((seed + 1))" -r "$count"
-    adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), $pml"
+    OMPI_MCA_coll_gpuring_p2p_rendezvous=1 mpi 120 4 p2p_soak -s "$((seed + 1))" -r "$count"
+    adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), by offers, $pml"
+    mpi 60 2 p2p_offers direct
+    adopt_as_one "offers: directly, $pml"
+    mpi 60 4 n2 p2p_offers direct
+    adopt_as_one "offers: 4 ranks on 2 nodes, $pml"
+    mpi 60 2 n2 p2p_offers chunks
+    adopt_as_one "offers: between nodes, $pml"
 }
 each_pml cases
 nothing_held "nor does any of the cases keep memory"
+
+# Large messages where they cannot go directly, or not by offers.
+for fault in corrupt=1 nopeer=1; do
+    GPURING_STANDIN_FAULTS=$fault mpi 60 2 p2p_offers chunks
+    adopt_as_one "offers: $fault"
+done
+OMPI_MCA_coll_gpuring_p2p_level=PHB mpi 60 2 p2p_offers chunks
+adopt_as_one "offers: coll_gpuring_p2p_level"
+OMPI_MCA_coll_gpuring_p2p_rendezvous=0 mpi 60 2 p2p_offers staged
+adopt_as_one "offers: none with coll_gpuring_p2p_rendezvous=0"
+GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 p2p_offers early
+adopt_as_one "offers: none to a process that has given receives to the PML before"
+check "which the log says" says '\[p2p-unseen\]'
+for fault in cuMemcpyAsync=12 cuStreamQuery=9; do
+    GPURING_STANDIN_FAULTS=$fault:700 mpi 60 2 p2p_offers fails
+    adopt_as_one "offers: $fault"
+    check "$fault: the log says what follows from it" says 'gpuring ERROR \[p2p-c[a-z]*\] '
+done
+nothing_held "offers keep no memory"
 under_way() {
     mpi 120 3 p2p_cases -l
     adopt_as_one "MPI_Finalize, $pml"

@@ -21,7 +21,7 @@
  *                        but for the stack of contexts; what releases something does so
  *       slow=US          every kernel slice takes US microseconds longer
  *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
- *                        process's memory flips one bit of what it wrote
+ *                        process's memory, or copies from there, flips one bit of what it wrote
  *       nopeer=1         GPUs do not reach each other's memory
  *       moved=1          the GPU has host memory at other addresses than the host has
  *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 by descriptors (dma-buf), 4 writes

@@ -137,7 +137,7 @@ static void run_copy(const struct standin_task *task)
     for (size_t row = 0; row < task->rows; row++) {
         memmove(task->to + row * task->to_pitch, task->from + row * task->from_pitch, task->bytes);
     }
-    if (task->bytes > 0 && imported(task->to) && standin_corrupts()) {
+    if (task->bytes > 0 && (imported(task->to) || imported(task->from)) && standin_corrupts()) {
         task->to[task->bytes / 2] ^= 1;
     }
 }

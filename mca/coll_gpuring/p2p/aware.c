@@ -30,7 +30,8 @@ static int begin(const void *buffer, size_t count, MPI_Datatype type, bool in, v
     int status;
 
     if (message == NULL || !gpuring_p2p_message_find(message, buffer, count, type) ||
-        gpuring_p2p_message_reserve(message, count, type) != GPURING_OK) {
+        gpuring_p2p_message_describe(message, count, type) != GPURING_OK ||
+        gpuring_p2p_message_reserve(message) != GPURING_OK) {
         free(message);
         return MPI_ERR_NO_MEM;
     }

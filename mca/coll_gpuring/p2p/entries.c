@@ -13,13 +13,14 @@
 
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/p2p/offer.h"
+#include "mca/coll_gpuring/p2p/peers.h"
+#include "mca/coll_gpuring/p2p/probed.h"
 #include "mca/coll_gpuring/p2p/request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "ompi/message/message.h"
-
-mca_pml_base_module_t gpuring_p2p_previous;
 
 #define SLOW __attribute__((noinline)) int
 
@@ -30,15 +31,21 @@ static void wait_turn(const struct ompi_communicator_t *comm, int peer)
     }
 }
 
-/* Is the buffer on a GPU? Then the message has its bounce buffer, or *code says why not. */
+/* Is the buffer on a GPU? Then the message knows its bytes, or *code says why not. */
 static bool find(struct gpuring_p2p_message *message, const void *buffer, size_t count,
                  struct ompi_datatype_t *type, int *code)
 {
     if (!gpuring_p2p_message_find(message, buffer, count, type)) {
         return false;
     }
-    *code = gpuring_compat_error(gpuring_p2p_message_reserve(message, count, type));
+    *code = gpuring_compat_error(gpuring_p2p_message_describe(message, count, type));
     return true;
+}
+
+/* Could an offer fit into a receive? */
+static bool fits_offer(size_t count, const struct ompi_datatype_t *type)
+{
+    return count * type->super.size >= GPURING_P2P_OFFER_BYTES;
 }
 
 /* The arguments of the PML's functions: of all, and of sends, receives and matched receives. */
@@ -66,78 +73,139 @@ static bool find(struct gpuring_p2p_message *message, const void *buffer, size_t
 static SLOW send_slow(SEND_ARGUMENTS)
 {
     struct gpuring_p2p_message message;
+    ompi_request_t *request;
     int code;
 
     if (!find(&message, buffer, count, type, &code)) {
         wait_turn(comm, peer);
         return gpuring_p2p_previous.pml_send(SEND_VALUES);
     }
-    if (code == MPI_SUCCESS) {
-        code = gpuring_compat_error(gpuring_p2p_message_copy_in(&message));
-        if (code == MPI_SUCCESS) {
-            wait_turn(comm, peer);
-            code = gpuring_p2p_previous.pml_send(gpuring_p2p_message_host(&message), message.bytes,
-                                                 MPI_BYTE, peer, tag, mode, comm);
-        }
-        gpuring_p2p_message_release(&message);
-    }
-    return code;
+    code =
+        code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, SEND_ENVELOPE, &request) : code;
+    return code == MPI_SUCCESS ? gpuring_p2p_request_wait(request, MPI_STATUS_IGNORE) : code;
 }
 
-/* A blocking receive; what has arrived goes to the user. */
-static int receive(struct gpuring_p2p_message *message, const struct gpuring_p2p_envelope *from,
-                   ompi_status_public_t *status)
+static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
 {
-    void *host = gpuring_p2p_message_host(message);
-    ompi_status_public_t own = {0};
-    int code, copied = GPURING_OK;
+    struct gpuring_p2p_message message;
+    int code;
+
+    if (find(&message, buffer, count, type, &code)) {
+        return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, SEND_ENVELOPE, request)
+                                   : code;
+    }
+    wait_turn(comm, peer);
+    return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
+}
+
+/* A receive in host memory that has ended: did it get an offer? Then it ends with the data. */
+static int look(void *buffer, size_t count, struct ompi_datatype_t *type,
+                const struct gpuring_p2p_envelope *from, ompi_status_public_t *status)
+{
+    struct gpuring_p2p_message message = gpuring_p2p_message_in_host(buffer, count, type);
+    struct gpuring_p2p_offer offer;
+    ompi_request_t *request;
+    int code;
+
+    if (!gpuring_p2p_offer_in(&message, status->_ucount, &offer)) {
+        gpuring_p2p_message_release(&message);
+        return MPI_SUCCESS;
+    }
+    code = gpuring_p2p_request_given(&message, from, &offer, status, &request);
+    return code == MPI_SUCCESS ? gpuring_p2p_request_wait(request, status) : code;
+}
+
+/* A blocking receive in host memory: the PML's, but for an offer. */
+static int receive_in_host(void *buffer, size_t count, struct ompi_datatype_t *type,
+                           const struct gpuring_p2p_envelope *from, ompi_status_public_t *status)
+{
+    ompi_status_public_t own;
+    int code;
 
     status = status != MPI_STATUS_IGNORE ? status : &own;
-    code =
-        from->matched != NULL
-            ? gpuring_p2p_previous.pml_mrecv(host, message->bytes, MPI_BYTE, from->matched, status)
-            : gpuring_p2p_previous.pml_recv(host, message->bytes, MPI_BYTE, from->peer, from->tag,
-                                            from->comm, status);
-    if ((code == MPI_SUCCESS || code == MPI_ERR_TRUNCATE) && status->_ucount > 0) {
-        copied = gpuring_p2p_message_copy_out(message, status->_ucount);
+    code = from->matched != NULL
+               ? gpuring_p2p_previous.pml_mrecv(buffer, count, type, from->matched, status)
+               : gpuring_p2p_previous.pml_recv(buffer, count, type, from->peer, from->tag,
+                                               from->comm, status);
+    if (code != MPI_SUCCESS || !fits_offer(count, type) || !gpuring_p2p_peers_watch()) {
+        return code;
     }
-    gpuring_p2p_message_release(message);
-    return copied == GPURING_OK ? code : gpuring_compat_error(copied);
+    gpuring_p2p_peers_received(status->_ucount);
+    return status->_ucount == GPURING_P2P_OFFER_BYTES ? look(buffer, count, type, from, status)
+                                                      : code;
+}
+
+/*
+ * A receive that needs a request of ours: the buffer is on a GPU; a probe may have found the
+ * message; or nobody would look whether it is an offer. False: it does not, or *code is an error.
+ */
+static bool is_ours(struct gpuring_p2p_message *message, void *buffer, size_t count,
+                    struct ompi_datatype_t *type, bool watch, int *code)
+{
+    *code = MPI_SUCCESS;
+    if (find(message, buffer, count, type, code)) {
+        if (*code == MPI_SUCCESS) {
+            *code = gpuring_compat_error(gpuring_p2p_message_reserve(message));
+        }
+        return *code == MPI_SUCCESS;
+    }
+    if (watch || __atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0) {
+        *message = gpuring_p2p_message_in_host(buffer, count, type);
+        return true;
+    }
+    return false;
+}
+
+/* Blocking: without request. */
+static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
+                         ompi_status_public_t *status)
+{
+    struct gpuring_p2p_message message;
+    ompi_request_t *request;
+    int code;
+
+    if (!is_ours(&message, buffer, count, type, false, &code)) {
+        return code == MPI_SUCCESS ? receive_in_host(buffer, count, type, from, status) : code;
+    }
+    code = gpuring_p2p_request_start(&message, from, &request);
+    return code == MPI_SUCCESS ? gpuring_p2p_request_wait(request, status) : code;
+}
+
+static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
+                          ompi_request_t **request)
+{
+    bool watch = fits_offer(count, type) && gpuring_p2p_peers_watch();
+    struct gpuring_p2p_message message;
+    int code;
+
+    if (is_ours(&message, buffer, count, type, watch, &code)) {
+        return gpuring_p2p_request_start(&message, from, request);
+    }
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    return from->matched != NULL
+               ? gpuring_p2p_previous.pml_imrecv(buffer, count, type, from->matched, request)
+               : gpuring_p2p_previous.pml_irecv(buffer, count, type, from->peer, from->tag,
+                                                from->comm, request);
 }
 
 /*
  * The functions in the table. A tag below 0 is another component's; of receives, MPI_ANY_TAG is -1.
- * A message that is on a GPU goes to `stage`, which takes it over; the PML's sends wait for their
- * turn.
  */
-#define SEND_TURN  wait_turn(comm, peer)
-#define RECV_TURN  ((void) 0)
-#define MRECV_TURN ((void) 0)
-#define ENTRY(name, list, lowest, stage, last_type, last)                               \
-    static SLOW name##_slow(list##_ARGUMENTS, last_type last)                           \
-    {                                                                                   \
-        struct gpuring_p2p_message message;                                             \
-        int code;                                                                       \
-                                                                                        \
-        if (find(&message, buffer, count, type, &code)) {                               \
-            return code == MPI_SUCCESS ? stage(&message, list##_ENVELOPE, last) : code; \
-        }                                                                               \
-        list##_TURN;                                                                    \
-        return gpuring_p2p_previous.pml_##name(list##_VALUES, last);                    \
-    }                                                                                   \
-    static int name##_entry(list##_ARGUMENTS, last_type last)                           \
-    {                                                                                   \
-        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) {                     \
-            return name##_slow(list##_VALUES, last);                                    \
-        }                                                                               \
-        return gpuring_p2p_previous.pml_##name(list##_VALUES, last);                    \
+#define ENTRY(name, list, lowest, slow, last_type, last)             \
+    static int name##_entry(list##_ARGUMENTS, last_type last)        \
+    {                                                                \
+        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) {  \
+            return slow;                                             \
+        }                                                            \
+        return gpuring_p2p_previous.pml_##name(list##_VALUES, last); \
     }
-ENTRY(isend, SEND, tag >= 0, gpuring_p2p_request_start, ompi_request_t **, request)
-ENTRY(recv, RECV, tag >= MPI_ANY_TAG, receive, ompi_status_public_t *, status)
-ENTRY(mrecv, MRECV, true, receive, ompi_status_public_t *, status)
-ENTRY(irecv, RECV, tag >= MPI_ANY_TAG, gpuring_p2p_request_start, ompi_request_t **, request)
-ENTRY(imrecv, MRECV, true, gpuring_p2p_request_start, ompi_request_t **, request)
-ENTRY(irecv_init, RECV, tag >= MPI_ANY_TAG, gpuring_p2p_request_init, ompi_request_t **, request)
+ENTRY(isend, SEND, tag >= 0, isend_slow(SEND_VALUES, request), ompi_request_t **, request)
+ENTRY(recv, RECV, tag >= MPI_ANY_TAG, receive_slow(buffer, count, type, RECV_ENVELOPE, status),
+      ompi_status_public_t *, status)
+ENTRY(mrecv, MRECV, true, receive_slow(buffer, count, type, MRECV_ENVELOPE, status),
+      ompi_status_public_t *, status)
 
 static int send_entry(SEND_ARGUMENTS)
 {
@@ -145,6 +213,42 @@ static int send_entry(SEND_ARGUMENTS)
         return send_slow(SEND_VALUES);
     }
     return gpuring_p2p_previous.pml_send(SEND_VALUES);
+}
+
+/* Once the driver is there, an offer may come into these. */
+static int irecv_entry(RECV_ARGUMENTS, ompi_request_t **request)
+{
+    if (OPAL_UNLIKELY(tag >= MPI_ANY_TAG)) {
+        if (gpuring_memory_possible()) {
+            return ireceive_slow(buffer, count, type, RECV_ENVELOPE, request);
+        }
+        if (fits_offer(count, type)) {
+            gpuring_p2p_peers_unseen_receive();
+        }
+    }
+    return gpuring_p2p_previous.pml_irecv(RECV_VALUES, request);
+}
+
+static int imrecv_entry(MRECV_ARGUMENTS, ompi_request_t **request)
+{
+    return gpuring_memory_possible() ? ireceive_slow(buffer, count, type, MRECV_ENVELOPE, request)
+                                     : gpuring_p2p_previous.pml_imrecv(MRECV_VALUES, request);
+}
+
+/* Nobody sees how a persistent receive of the PML's starts. */
+static int irecv_init_entry(RECV_ARGUMENTS, ompi_request_t **request)
+{
+    struct gpuring_p2p_message message;
+    int code = MPI_SUCCESS;
+
+    if (tag >= MPI_ANY_TAG && gpuring_memory_possible()) {
+        if (is_ours(&message, buffer, count, type, gpuring_p2p_peers_watch(), &code)) {
+            return gpuring_p2p_request_init(&message, RECV_ENVELOPE, request);
+        }
+    } else if (tag >= MPI_ANY_TAG) {
+        gpuring_p2p_peers_unseen_receive();
+    }
+    return code == MPI_SUCCESS ? gpuring_p2p_previous.pml_irecv_init(RECV_VALUES, request) : code;
 }
 
 /*
@@ -166,6 +270,56 @@ static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
     return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
 }
 
+/* While no offer can come, probes are the PML's. */
+static bool plain_probe(int tag)
+{
+    return OPAL_LIKELY(tag < MPI_ANY_TAG ||
+                       !__atomic_load_n(&gpuring_p2p_peers_replied, __ATOMIC_ACQUIRE));
+}
+
+static int iprobe_entry(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+                        ompi_status_public_t *status)
+{
+    return plain_probe(tag) ? gpuring_p2p_previous.pml_iprobe(peer, tag, comm, matched, status)
+                            : gpuring_p2p_probed_iprobe(peer, tag, comm, matched, status);
+}
+
+static int improbe_entry(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+                         struct ompi_message_t **message, ompi_status_public_t *status)
+{
+    return plain_probe(tag)
+               ? gpuring_p2p_previous.pml_improbe(peer, tag, comm, matched, message, status)
+               : gpuring_p2p_probed_improbe(peer, tag, comm, matched, message, status);
+}
+
+static int probe_entry(int peer, int tag, struct ompi_communicator_t *comm,
+                       ompi_status_public_t *status)
+{
+    int matched = 0, code = MPI_SUCCESS;
+
+    if (plain_probe(tag)) {
+        return gpuring_p2p_previous.pml_probe(peer, tag, comm, status);
+    }
+    while (code == MPI_SUCCESS && !matched) {
+        code = gpuring_p2p_probed_iprobe(peer, tag, comm, &matched, status);
+    }
+    return code;
+}
+
+static int mprobe_entry(int peer, int tag, struct ompi_communicator_t *comm,
+                        struct ompi_message_t **message, ompi_status_public_t *status)
+{
+    int matched = 0, code = MPI_SUCCESS;
+
+    if (plain_probe(tag)) {
+        return gpuring_p2p_previous.pml_mprobe(peer, tag, comm, message, status);
+    }
+    while (code == MPI_SUCCESS && !matched) {
+        code = gpuring_p2p_probed_improbe(peer, tag, comm, &matched, message, status);
+    }
+    return code;
+}
+
 /* Of components; MPI_Start calls a request's own function. */
 static int start_entry(size_t count, ompi_request_t **requests)
 {
@@ -180,7 +334,11 @@ static int start_entry(size_t count, ompi_request_t **requests)
 }
 
 #define ENTRIES(X) \
-    X(send) X(recv) X(mrecv) X(isend) X(irecv) X(imrecv) X(isend_init) X(irecv_init) X(start)
+    X(send)        \
+    X(recv)        \
+    X(mrecv)       \
+    X(isend)       \
+    X(irecv) X(imrecv) X(isend_init) X(irecv_init) X(start) X(iprobe) X(improbe) X(probe) X(mprobe)
 
 static bool installed;
 
@@ -214,6 +372,13 @@ bool gpuring_p2p_serves(void)
     return installed;
 }
 
+void gpuring_p2p_leave(void)
+{
+    if (installed) {
+        gpuring_p2p_peers_close();
+    }
+}
+
 /* Someone has put functions of his own before ours, and still calls these: the code stays. */
 static void stay_loaded(void)
 {
@@ -232,6 +397,7 @@ void gpuring_p2p_close(void)
     bool all = true;
 
     gpuring_p2p_requests_close();
+    gpuring_p2p_fetch_close();
     if (!installed) {
         return;
     }

@@ -47,24 +47,96 @@ static int find_runs(struct gpuring_p2p_message *message, size_t count,
     return gpuring_part_runs(&one, &message->element);
 }
 
-int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message, size_t count,
-                                struct ompi_datatype_t *type)
+static int no_memory(struct gpuring_p2p_message *message)
 {
-    /* Memory is pinned for a GPU that is attached; whether that works, the copy finds out. */
-    (void) gpuring_process_attach(message->gpu);
-    if (find_runs(message, count, type) == GPURING_OK) {
+    gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
+                  "there are no %zu bytes of host memory for its message; free host memory, or "
+                  "raise its limits (ulimit -v, vm.overcommit_memory)",
+                  message->bytes);
+    gpuring_p2p_message_release(message);
+    return GPURING_ERR_NOMEM;
+}
+
+int gpuring_p2p_message_describe(struct gpuring_p2p_message *message, size_t count,
+                                 struct ompi_datatype_t *type)
+{
+    return find_runs(message, count, type) == GPURING_OK ? GPURING_OK : no_memory(message);
+}
+
+int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message)
+{
+    if (message->bounce == NULL && message->gpu != NULL) {
+        /* Memory is pinned for a GPU that is attached; whether that works, the copy finds out. */
+        (void) gpuring_process_attach(message->gpu);
         message->bounce = gpuring_stage_bounce_get(message->bytes, message->bytes);
+        return message->bounce != NULL ? GPURING_OK : no_memory(message);
     }
-    if (message->bounce == NULL) {
-        gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
-                      "there are no %zu bytes of host memory for its message; free host memory, or "
-                      "raise its limits (ulimit -v, vm.overcommit_memory)",
-                      message->bytes);
-        gpuring_p2p_message_release(message);
-        return GPURING_ERR_NOMEM;
-    }
-    gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     return GPURING_OK;
+}
+
+struct gpuring_p2p_message gpuring_p2p_message_in_host(const void *user, size_t count,
+                                                       struct ompi_datatype_t *type)
+{
+    OBJ_RETAIN(type);
+    return (struct gpuring_p2p_message){
+        .user = user, .bytes = count * type->super.size, .count = count, .type = type};
+}
+
+const char *gpuring_p2p_message_contiguous(const struct gpuring_p2p_message *message)
+{
+    const struct gpuring_run *run = gpuring_runs_at(&message->element, 0);
+    bool one = message->gpu != NULL && message->size == message->bytes &&
+               message->element.count == 1 && run->bytes == message->bytes;
+
+    return one ? gpuring_stage_address(message->user, run->offset) : NULL;
+}
+
+char *gpuring_p2p_message_landing(const struct gpuring_p2p_message *message)
+{
+    struct gpuring_part all;
+
+    if (message->gpu != NULL) {
+        return message->bounce->address;
+    }
+    all = elements(message->count, message->type);
+    return gpuring_part_contiguous(&all) ? (char *) (uintptr_t) gpuring_stage_address(
+                                               message->user, message->type->super.true_lb)
+                                         : NULL;
+}
+
+/* By Open MPI's convertor. */
+static int convert(const struct gpuring_p2p_message *message, void *packed, size_t bytes, bool pack)
+{
+    struct iovec vector = {.iov_base = packed, .iov_len = bytes};
+    void *user = (void *) (uintptr_t) message->user;
+    opal_convertor_t convertor;
+    uint32_t vectors = 1;
+    int code;
+
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    code = pack ? opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor,
+                                                           &message->type->super, message->count,
+                                                           user, 0, &convertor)
+                : opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor,
+                                                           &message->type->super, message->count,
+                                                           user, 0, &convertor);
+    if (code == OPAL_SUCCESS) {
+        code = pack ? opal_convertor_pack(&convertor, &vector, &vectors, &bytes)
+                    : opal_convertor_unpack(&convertor, &vector, &vectors, &bytes);
+    }
+    OBJ_DESTRUCT(&convertor);
+    return code >= 0 ? GPURING_OK : GPURING_ERR_IO;
+}
+
+int gpuring_p2p_message_pack(const struct gpuring_p2p_message *message, void *packed, size_t bytes)
+{
+    return convert(message, packed, bytes, true);
+}
+
+int gpuring_p2p_message_unpack(const struct gpuring_p2p_message *message, const void *packed,
+                               size_t bytes)
+{
+    return convert(message, (void *) (uintptr_t) packed, bytes, false);
 }
 
 void *gpuring_p2p_message_host(const struct gpuring_p2p_message *message)
@@ -108,21 +180,25 @@ static int copy(const struct gpuring_p2p_message *message, size_t bytes, bool in
     return status;
 }
 
+void gpuring_p2p_message_copy_failed(size_t bytes, int status)
+{
+    static bool logged;
+    bool again = __atomic_exchange_n(&logged, true, __ATOMIC_RELAXED);
+
+    gpuring_log(
+        again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
+        "[p2p-copy] a send or receive of %zu bytes returns an error, as its data could not be "
+        "copied between GPU and host: %s; a message that was to be sent is lost",
+        bytes, gpuring_status_text(status));
+}
+
 /* No copy runs any more. */
 static int end(struct gpuring_p2p_message *message, int status)
 {
-    static bool logged;
-
     gpuring_stage_stream_put(message->stream);
     message->stream = NULL;
     if (status != GPURING_OK) {
-        bool again = __atomic_exchange_n(&logged, true, __ATOMIC_RELAXED);
-
-        gpuring_log(again ? GPURING_LOG_INFO : GPURING_LOG_ERROR,
-                    "[p2p-copy] a send or receive of %zu bytes returns an error, as its data could "
-                    "not be copied between GPU and host: %s; a message that was to be sent is not "
-                    "sent",
-                    message->bytes, gpuring_status_text(status));
+        gpuring_p2p_message_copy_failed(message->bytes, status);
     }
     return status;
 }
@@ -142,6 +218,7 @@ static int start(struct gpuring_p2p_message *message, size_t bytes, bool in)
         (void) gpuring_process.device_ops->synchronize(message->stream);
         return end(message, status);
     }
+    gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     return GPURING_OK;
 }
 
@@ -196,4 +273,7 @@ void gpuring_p2p_message_release(struct gpuring_p2p_message *message)
     gpuring_runs_free(&message->element);
     gpuring_stage_bounce_put(message->bounce);
     message->bounce = NULL;
+    if (message->type != NULL) {
+        OBJ_RELEASE(message->type);
+    }
 }

@@ -10,9 +10,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/p2p/message.h"
-
-/* The PML's table before ours: set once, never taken back. */
-extern mca_pml_base_module_t gpuring_p2p_previous;
+#include "mca/coll_gpuring/p2p/pml.h"
 
 /* How the PML gets the message. */
 struct gpuring_p2p_envelope {
@@ -30,6 +28,17 @@ int gpuring_p2p_request_start(struct gpuring_p2p_message *message,
                               ompi_request_t **request);
 int gpuring_p2p_request_init(struct gpuring_p2p_message *message,
                              const struct gpuring_p2p_envelope *envelope, ompi_request_t **request);
+
+/*
+ * A receive of a message that has come already, as GPURING_P2P_OFFER_BYTES bytes at `data`, with
+ * its status: an offer or what is as long. Takes the message over, likewise.
+ */
+int gpuring_p2p_request_given(struct gpuring_p2p_message *message,
+                              const struct gpuring_p2p_envelope *envelope, const void *data,
+                              const ompi_status_public_t *status, ompi_request_t **request);
+
+/* Wait for a request of ours, and free it: its MPI error code. */
+int gpuring_p2p_request_wait(ompi_request_t *request, ompi_status_public_t *status);
 
 /* Is this request one of ours? */
 bool gpuring_p2p_request_ours(const ompi_request_t *request);

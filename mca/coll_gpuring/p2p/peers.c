@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/p2p/peers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/p2p/pml.h"
+#include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+enum word { ASKS = 1, NO, YES };
+
+/* What this process has asked another. */
+struct question {
+    int32_t reply; /* enum word */
+    ompi_request_t *receive;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct question **questions;                      /* by rank; NULL: never asked */
+
+static bool unseen; /* atomic */
+bool gpuring_p2p_peers_replied;
+
+int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
+{
+    int peer = gpuring_process.world_rank >= 0 ? gpuring_compat_world_rank(comm, rank) : -1;
+
+    return peer != gpuring_process.world_rank ? peer : -1;
+}
+
+void gpuring_p2p_peers_unseen_receive(void)
+{
+    if (!__atomic_exchange_n(&unseen, true, __ATOMIC_RELAXED)) {
+        gpuring_info("[p2p-unseen] a non-blocking receive was begun before the CUDA driver was "
+                     "loaded: large messages to this process are staged as a whole");
+    }
+}
+
+/* A word that nobody waits for. */
+static void send_word(const int32_t *word, int peer, enum gpuring_p2p_tag tag)
+{
+    ompi_request_t *request;
+
+    if (gpuring_p2p_world_isend(word, sizeof *word, peer, tag, &request) == GPURING_OK) {
+        ompi_request_free(&request);
+    }
+}
+
+/* With the lock: the question to a process, NULL: there is no memory for one. */
+static struct question *question_to(int peer, bool *is_new)
+{
+    *is_new = false;
+    if (questions == NULL) {
+        questions = calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof(struct question *));
+    }
+    if (questions == NULL) {
+        return NULL;
+    }
+    if (questions[peer] == NULL) {
+        questions[peer] = calloc(1, sizeof(struct question));
+        *is_new = questions[peer] != NULL;
+    }
+    return questions[peer];
+}
+
+bool gpuring_p2p_peer_consents(int peer)
+{
+    static const int32_t asks = ASKS;
+    struct question *question;
+    ompi_request_t *receive = NULL;
+    bool consents, is_new;
+
+    pthread_mutex_lock(&lock);
+    question = question_to(peer, &is_new);
+    if (question != NULL) {
+        receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
+    }
+    consents = receive != NULL && REQUEST_COMPLETE(receive) && question->reply == YES;
+    pthread_mutex_unlock(&lock);
+    /* Without the lock, for the PML may call others, who send. */
+    if (is_new && gpuring_p2p_world_irecv(&question->reply, sizeof question->reply, peer,
+                                          GPURING_P2P_TAG_REPLY, &receive) == GPURING_OK) {
+        send_word(&asks, peer, GPURING_P2P_TAG_ASK);
+        __atomic_store_n(&question->receive, receive, __ATOMIC_RELEASE);
+    }
+    return consents;
+}
+
+/* The next question of another; its rank, -1: there is none. */
+static int next_question(void)
+{
+    ompi_status_public_t status;
+    struct ompi_message_t *message;
+    int32_t word;
+    int found = 0;
+
+    if (gpuring_process.world_rank < 0 ||
+        gpuring_p2p_previous.pml_improbe(MPI_ANY_SOURCE, GPURING_P2P_TAG_ASK, MPI_COMM_WORLD,
+                                         &found, &message, &status) != MPI_SUCCESS ||
+        !found ||
+        gpuring_p2p_previous.pml_mrecv(&word, sizeof word, MPI_BYTE, &message, &status) !=
+            MPI_SUCCESS) {
+        return -1;
+    }
+    return status.MPI_SOURCE;
+}
+
+bool gpuring_p2p_peers_watch(void)
+{
+    return gpuring_params.p2p_rendezvous > 0 &&
+           (gpuring_p2p_peers_replied || !__atomic_load_n(&unseen, __ATOMIC_RELAXED));
+}
+
+void gpuring_p2p_peers_received(size_t bytes)
+{
+    static const int32_t yes = YES, no = NO;
+    bool refuse = !gpuring_p2p_peers_watch();
+    int peer;
+
+    if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0) {
+        return;
+    }
+    while ((peer = next_question()) >= 0) {
+        if (!refuse) { /* before the reply: what may arrive then is looked at */
+            __atomic_store_n(&gpuring_p2p_peers_replied, true, __ATOMIC_RELEASE);
+        }
+        send_word(refuse ? &no : &yes, peer, GPURING_P2P_TAG_REPLY);
+    }
+}
+
+void gpuring_p2p_peers_close(void)
+{
+    int size = questions != NULL ? ompi_comm_size(MPI_COMM_WORLD) : 0;
+
+    while (next_question() >= 0) {
+        /* its sender waits no more */
+    }
+    for (int peer = 0; peer < size; peer++) {
+        if (questions[peer] != NULL && questions[peer]->receive != NULL) {
+            ompi_request_t *receive = questions[peer]->receive;
+
+            if (!REQUEST_COMPLETE(receive)) {
+                ompi_request_cancel(receive);
+            }
+            ompi_request_free(&receive);
+        }
+        free(questions[peer]);
+    }
+    free(questions);
+    questions = NULL;
+}

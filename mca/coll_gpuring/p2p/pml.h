@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The PML below us, and messages of our own: between processes of MPI_COMM_WORLD, by their ranks
+ * there, with tags that neither programs nor Open MPI's components use.
+ */
+#ifndef GPURING_P2P_PML_H
+#define GPURING_P2P_PML_H
+
+#include "mca/coll_gpuring/compat.h"
+
+/* The PML's table before ours: set once, never taken back. */
+extern mca_pml_base_module_t gpuring_p2p_previous;
+
+enum gpuring_p2p_tag {
+    GPURING_P2P_TAG_ASK = -4,    /* may offers be sent? (peers.h) */
+    GPURING_P2P_TAG_REPLY = -5,  /* yes or no */
+    GPURING_P2P_TAG_ANSWER = -6, /* to an offer (offer.h) */
+    GPURING_P2P_TAG_CHUNK = -7,  /* of its data */
+};
+
+/* 0, or GPURING_ERR_IO, and then *request is MPI_REQUEST_NULL. */
+int gpuring_p2p_world_isend(const void *data, size_t bytes, int peer, enum gpuring_p2p_tag tag,
+                            ompi_request_t **request);
+int gpuring_p2p_world_irecv(void *data, size_t bytes, int peer, enum gpuring_p2p_tag tag,
+                            ompi_request_t **request);
+
+/* Has it ended? Then it is freed. MPI_REQUEST_NULL has. */
+bool gpuring_p2p_ended(ompi_request_t **request);
+
+#endif

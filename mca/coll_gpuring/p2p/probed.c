@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/p2p/probed.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/coll_gpuring/p2p/pml.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "ompi/message/message.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct gpuring_list probed = GPURING_LIST_INIT(probed);
+static struct gpuring_list given = GPURING_LIST_INIT(given); /* to the program, by improbe */
+int gpuring_p2p_probed_count;
+
+void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
+{
+    OBJ_RELEASE(self->comm);
+    free(self);
+}
+
+static void put(struct gpuring_list *list, struct gpuring_p2p_probed *self)
+{
+    pthread_mutex_lock(&lock);
+    gpuring_list_append(list, &self->node);
+    __atomic_add_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&lock);
+}
+
+/* With the lock. */
+static void take(struct gpuring_p2p_probed *self)
+{
+    gpuring_list_remove(&self->node);
+    __atomic_sub_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
+}
+
+/* With the lock. */
+static struct gpuring_p2p_probed *find(const struct ompi_communicator_t *comm, int peer, int tag)
+{
+    struct gpuring_p2p_probed *self;
+
+    GPURING_LIST_EACH(self, &probed, struct gpuring_p2p_probed, node)
+    {
+        if (self->comm == comm && (peer == MPI_ANY_SOURCE || peer == self->status.MPI_SOURCE) &&
+            (tag == MPI_ANY_TAG || tag == self->status.MPI_TAG)) {
+            return self;
+        }
+    }
+    return NULL;
+}
+
+struct gpuring_p2p_probed *gpuring_p2p_probed_take(struct ompi_communicator_t *comm, int peer,
+                                                   int tag)
+{
+    struct gpuring_p2p_probed *self;
+
+    pthread_mutex_lock(&lock);
+    self = find(comm, peer, tag);
+    if (self != NULL) {
+        take(self);
+    }
+    pthread_mutex_unlock(&lock);
+    return self;
+}
+
+/* The status of what the program gets. */
+static bool known(struct ompi_communicator_t *comm, int peer, int tag, ompi_status_public_t *status)
+{
+    const struct gpuring_p2p_probed *self;
+
+    pthread_mutex_lock(&lock);
+    self = find(comm, peer, tag);
+    if (self != NULL && status != MPI_STATUS_IGNORE) {
+        *status = self->status;
+    }
+    pthread_mutex_unlock(&lock);
+    return self != NULL;
+}
+
+/* A message that the PML gives away: received, if it may be an offer. NULL: no memory. */
+static struct gpuring_p2p_probed *look(struct ompi_communicator_t *comm,
+                                       struct ompi_message_t *message,
+                                       const ompi_status_public_t *status)
+{
+    struct gpuring_p2p_probed *self = malloc(sizeof *self);
+    struct gpuring_p2p_offer offer;
+
+    if (self == NULL) {
+        gpuring_error("[p2p-no-memory] a probe returns MPI_ERR_NO_MEM, and a message is lost");
+        return NULL;
+    }
+    OBJ_RETAIN(comm);
+    self->node.next = NULL;
+    self->comm = comm;
+    self->message = message;
+    self->status = *status;
+    if (status->_ucount == GPURING_P2P_OFFER_BYTES) {
+        ompi_status_public_t received;
+
+        (void) gpuring_p2p_previous.pml_mrecv(self->data, sizeof self->data, MPI_BYTE,
+                                              &self->message, &received);
+        self->message = NULL;
+        if (gpuring_p2p_offer_read(self->data, sizeof self->data, &offer)) {
+            self->status._ucount = offer.bytes;
+        }
+    }
+    return self;
+}
+
+/* Take messages of a sender out of the PML's queue, up to the one of this tag that may be an offer.
+ */
+static int collect(struct ompi_communicator_t *comm, int peer, int tag)
+{
+    struct gpuring_p2p_probed *self;
+    struct ompi_message_t *message;
+    ompi_status_public_t status;
+    int matched = 1, code;
+    bool last = false;
+
+    while (!last) {
+        code =
+            gpuring_p2p_previous.pml_improbe(peer, MPI_ANY_TAG, comm, &matched, &message, &status);
+        if (code != MPI_SUCCESS || !matched) {
+            return code; /* another thread has them */
+        }
+        self = look(comm, message, &status);
+        if (self == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+        last = status.MPI_TAG == tag && self->message == NULL;
+        put(&probed, self);
+    }
+    return MPI_SUCCESS;
+}
+
+int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+                              ompi_status_public_t *status)
+{
+    ompi_status_public_t found;
+    int code;
+
+    for (;;) {
+        *matched = known(comm, peer, tag, status);
+        if (*matched) {
+            return MPI_SUCCESS;
+        }
+        code = gpuring_p2p_previous.pml_iprobe(peer, tag, comm, matched, &found);
+        if (code != MPI_SUCCESS || !*matched || found._ucount != GPURING_P2P_OFFER_BYTES) {
+            break;
+        }
+        code = collect(comm, found.MPI_SOURCE, found.MPI_TAG);
+        if (code != MPI_SUCCESS) {
+            return code;
+        }
+    }
+    if (*matched && status != MPI_STATUS_IGNORE) {
+        *status = found;
+    }
+    return code;
+}
+
+/* The program gets a message of Open MPI's class that names ours. */
+static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message,
+                ompi_status_public_t *status)
+{
+    if (status != MPI_STATUS_IGNORE) {
+        *status = self->status;
+    }
+    if (self->message != NULL) {
+        *message = self->message;
+        gpuring_p2p_probed_free(self);
+        return MPI_SUCCESS;
+    }
+    *message = ompi_message_alloc();
+    if (*message == NULL) {
+        gpuring_p2p_probed_free(self);
+        return MPI_ERR_NO_MEM;
+    }
+    (*message)->comm = self->comm;
+    (*message)->req_ptr = self;
+    (*message)->peer = self->status.MPI_SOURCE;
+    (*message)->count = self->status._ucount;
+    put(&given, self);
+    return MPI_SUCCESS;
+}
+
+int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+                               struct ompi_message_t **message, ompi_status_public_t *status)
+{
+    struct gpuring_p2p_probed *self = gpuring_p2p_probed_take(comm, peer, tag);
+    ompi_status_public_t found;
+    int code;
+
+    if (self == NULL) {
+        code = gpuring_p2p_previous.pml_improbe(peer, tag, comm, matched, message, &found);
+        if (code != MPI_SUCCESS || !*matched) {
+            return code;
+        }
+        self = look(comm, *message, &found);
+        if (self == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+    }
+    *matched = 1;
+    return give(self, message, status);
+}
+
+struct gpuring_p2p_probed *gpuring_p2p_probed_of(struct ompi_message_t **message)
+{
+    struct gpuring_p2p_probed *self, *found = NULL;
+
+    pthread_mutex_lock(&lock);
+    GPURING_LIST_EACH(self, &given, struct gpuring_p2p_probed, node)
+    {
+        found = (*message)->req_ptr == self ? self : found;
+    }
+    if (found != NULL) {
+        take(found);
+    }
+    pthread_mutex_unlock(&lock);
+    if (found != NULL) {
+        ompi_message_return(*message);
+        *message = MPI_MESSAGE_NULL;
+    }
+    return found;
+}

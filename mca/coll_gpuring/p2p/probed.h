@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Messages that a probe has found. An offer in the PML's queue looks like a message of
+ * GPURING_P2P_OFFER_BYTES bytes; what it stands for is seen only in its data. So a probe that finds
+ * that length takes the message out, and those of the same sender before it, in their order. Later
+ * receives and probes look here first. Threads: any.
+ */
+#ifndef GPURING_P2P_PROBED_H
+#define GPURING_P2P_PROBED_H
+
+#include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/p2p/offer.h"
+#include "mca/coll_gpuring/util/list.h"
+
+struct gpuring_p2p_probed {
+    struct gpuring_list node;
+    struct ompi_communicator_t *comm;
+    ompi_status_public_t status;
+    struct ompi_message_t *message; /* the PML's; NULL: its data are here */
+    char data[GPURING_P2P_OFFER_BYTES];
+};
+
+/* How many there are; nearly always 0. Read without a lock. */
+extern int gpuring_p2p_probed_count;
+
+/* Take out the first one that a receive would match, NULL: none. It is of the caller to free. */
+struct gpuring_p2p_probed *gpuring_p2p_probed_take(struct ompi_communicator_t *comm, int peer,
+                                                   int tag);
+void gpuring_p2p_probed_free(struct gpuring_p2p_probed *probed);
+
+/*
+ * As the PML's functions of these names. A message that improbe gives may be ours:
+ * gpuring_p2p_probed_of takes it back, NULL: it is the PML's.
+ */
+int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+                              ompi_status_public_t *status);
+int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+                               struct ompi_message_t **message, ompi_status_public_t *status);
+struct gpuring_p2p_probed *gpuring_p2p_probed_of(struct ompi_message_t **message);
+
+#endif
