@@ -43,7 +43,7 @@
 #endif
 
 /* Operands and destinations of a step, at most: what a block keeps the addresses of. */
-#define GPURING_STEP_REFS 32
+#define GPURING_STEP_REFS 64
 
 #define GPURING_REF_INPUT 0xffffu /* operand: this rank's input buffer */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The collectives that need a connection from each rank to each other, between many ranks: data of
+ * The collectives that use connections from each rank to each other, between many ranks: data of
  * every block, uneven blocks, a first, a middle and the last root, in place or not. What
  * coll/gpuring serves must not be delegated, nor staged.
  *
@@ -12,23 +12,55 @@
 
 #include "harness.h"
 
-enum what { ALLTOALL, ALLTOALLV, ALLTOALLW, GATHER, GATHERV, SCATTER, SCATTERV, SCAN, EXSCAN, END };
-static const char *const names[END] = {"alltoall", "alltoallv", "alltoallw", "gather", "gatherv",
-                                       "scatter",  "scatterv",  "scan",      "exscan"};
+enum what {
+    ALLTOALL,
+    ALLTOALLV,
+    ALLTOALLW,
+    GATHER,
+    GATHERV,
+    SCATTER,
+    SCATTERV,
+    SCAN,
+    EXSCAN,
+    ALLGATHER,
+    ALLGATHERV,
+    REDUCE_SCATTER_BLOCK,
+    REDUCE_SCATTER,
+    END
+};
+static const char *const names[END] = {
+    "alltoall",      "alltoallv", "alltoallw", "gather",    "gatherv",    "scatter",
+    "scatterv",      "scan",      "exscan",    "allgather", "allgatherv", "reduce_scatter_block",
+    "reduce_scatter"};
 
 static int longest = 9001, root, count;
 static unsigned *input, *output; /* the call's */
 static unsigned *host;
 static bool in_place, uneven;
+static enum what now;
+
+/* The same block to all. */
+static bool gathers_all(enum what what)
+{
+    return what == ALLGATHER || what == ALLGATHERV;
+}
+
+static bool folds_blocks(enum what what)
+{
+    return what == REDUCE_SCATTER_BLOCK || what == REDUCE_SCATTER;
+}
 
 static unsigned element(int from, int to, int i)
 {
+    to = gathers_all(now) ? 0 : to;
     return (unsigned) from * 1000003u + (unsigned) to * 1009u + (unsigned) i * 17u;
 }
 
-/* The block from one rank to another; a reduction's vector is from each rank to rank 0. */
+/* The block from one rank to another; a scan's vector is from each rank to rank 0. */
 static int length(int from, int to)
 {
+    to = gathers_all(now) ? 0 : to;
+    from = folds_blocks(now) ? 0 : from;
     return uneven ? count * ((from + 2 * to) % 4) / 3 : count;
 }
 
@@ -67,13 +99,14 @@ static bool reduces(enum what what)
 /* Writes what this rank sends: a block to each rank, or one. */
 static void fill(enum what what, const struct side *to, unsigned *buffer)
 {
-    bool many = what <= ALLTOALLW || scatters(what);
+    bool many = what <= ALLTOALLW || scatters(what) || folds_blocks(what);
+    int at = gathers_all(what) && in_place ? to->at[harness_rank] : 0;
 
     for (int r = 0; r < (many ? harness_size : 1); r++) {
         int peer = gathers(what) ? root : r;
 
         for (int i = 0; i < length(harness_rank, peer); i++) {
-            host[(many ? to->at[r] : 0) + i] = element(harness_rank, peer, i);
+            host[(many ? to->at[r] : at) + i] = element(harness_rank, peer, i);
         }
     }
     harness_write(buffer, host, sizeof *host * (size_t) longest * (size_t) harness_size);
@@ -89,13 +122,13 @@ static bool check_block(int at, int from, int to)
     return true;
 }
 
-static bool check_sum(int end)
+static bool check_sum(int end, int to)
 {
-    for (int i = 0; i < count && end > 0; i++) {
+    for (int i = 0; i < length(0, to) && end > 0; i++) {
         unsigned sum = 0;
 
         for (int r = 0; r < end; r++) {
-            sum += element(r, 0, i);
+            sum += element(r, to, i);
         }
         if (host[i] != sum) {
             return false;
@@ -110,7 +143,10 @@ static bool check(enum what what, const struct side *from)
 
     harness_read(host, output, sizeof *host * (size_t) longest * (size_t) harness_size);
     if (reduces(what)) {
-        return check_sum(harness_rank + (what == SCAN));
+        return check_sum(harness_rank + (what == SCAN), 0);
+    }
+    if (folds_blocks(what)) {
+        return check_sum(harness_size, harness_rank);
     }
     if (scatters(what)) {
         return check_block(0, root, harness_rank);
@@ -159,6 +195,19 @@ static void call(enum what what, const struct side *to, const struct side *from)
     case SCATTERV:
         MPI_Scatterv(input, sends, to->at, MPI_UNSIGNED, output, m, MPI_UNSIGNED, root, world);
         break;
+    case ALLGATHER:
+        MPI_Allgather(in, count, MPI_UNSIGNED, output, count, MPI_UNSIGNED, world);
+        break;
+    case ALLGATHERV:
+        MPI_Iallgatherv(in, n, MPI_UNSIGNED, output, receives, from->at, MPI_UNSIGNED, world,
+                        &request);
+        break;
+    case REDUCE_SCATTER_BLOCK:
+        MPI_Reduce_scatter_block(in, output, count, MPI_UNSIGNED, MPI_SUM, world);
+        break;
+    case REDUCE_SCATTER:
+        MPI_Ireduce_scatter(in, output, sends, MPI_UNSIGNED, MPI_SUM, world, &request);
+        break;
     case SCAN:
         MPI_Scan(in, output, count, MPI_UNSIGNED, MPI_SUM, world);
         break;
@@ -175,7 +224,7 @@ static bool run(enum what what)
 
     lay_out(&to, true);
     lay_out(&from, false);
-    fill(what, &to, in_place ? output : input);
+    fill(what, gathers_all(what) ? &from : &to, in_place ? output : input);
     call(what, &to, &from);
     return check(what, &from);
 }
@@ -187,11 +236,13 @@ static void check_all(enum what what)
               fallbacks = harness_pvar("coll_gpuring_fallbacks");
     bool good = true;
 
-    uneven = what == ALLTOALLV || what == ALLTOALLW || what == GATHERV || what == SCATTERV;
+    now = what;
+    uneven = what == ALLTOALLV || what == ALLTOALLW || what == GATHERV || what == SCATTERV ||
+             what == ALLGATHERV || what == REDUCE_SCATTER;
     for (int i = 0; i < 9; i++) {
         count = counts[i % 3];
         root = i / 3 * (harness_size - 1) / 2;
-        in_place = i % 2 == 1 && (what == ALLTOALL || reduces(what));
+        in_place = i % 2 == 1 && (what == ALLTOALL || what >= SCAN);
         if (!run(what)) {
             printf("# rank %d: %s of %d elements, root %d, in place %d\n", harness_rank,
                    names[what], count, root, in_place);

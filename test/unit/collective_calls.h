@@ -9,7 +9,7 @@
 
 #include "test/unit/fabric.h"
 
-#define COLLECTIVE_RANKS 17 /* at most */
+#define COLLECTIVE_RANKS 33 /* at most */
 
 /* A collective on blocks of uint32 (or one vector), whose counts for sender i and receiver j are
  * counts[i][j]. The caller sets what is above the line. */

@@ -270,9 +270,10 @@ static void test_execution(void **state)
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
                 for (int n = bases[a].least; n <= COLLECTIVE_RANKS && n <= bases[a].most &&
                                              base_has((enum gpuring_collective) c, &bases[a]);
-                     n += n == 3   ? 4
-                          : n == 7 ? COLLECTIVE_RANKS
-                                   : 1) {
+                     n += n == 3    ? 4
+                          : n == 7  ? COLLECTIVE_RANKS
+                          : n >= 17 ? 16
+                                    : 1) {
                     run_many((enum gpuring_collective) c, &bases[a], (enum gpuring_protocol) p, n);
                 }
             }

@@ -249,37 +249,50 @@ static void broadcasts_go_by_trees_between_many_ranks(void **state)
     assert_int_equal(bcast_by(&config, 128 << 10), GPURING_ALGORITHM_RING);
 }
 
-/* Between more than 16 ranks direct is there for what has steps for each peer, and is chosen for it
- * alone. */
+/* Between more than 16 ranks direct is there for blocks and scans: where there is nothing else, and
+ * for blocks as long as they are small, or no port of a node has to carry more by it. */
 static void many_ranks_exchange_directly(void **state)
 {
-    struct gpuring_select_config config = config_of(32, 4);
-    struct gpuring_selection choice;
-    int direct = 0;
+    static const int nodes[] = {1, 4, 32};
 
     (void) state;
     assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, 64, 8, 0));
     assert_false(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, 65, 8, 0));
     assert_false(gpuring_select_eligible(GPURING_ALGORITHM_TWO_SHOT, 17, 1, UINT32_MAX));
-    for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
-        enum gpuring_collective collective = (enum gpuring_collective) c;
+    for (int c = 0; c < 3 * GPURING_COLLECTIVE_COUNT; c++) {
+        enum gpuring_collective collective = (enum gpuring_collective)(c / 3);
+        struct gpuring_select_config config = config_of(32, nodes[c % 3]);
+        bool blocks = gpuring_collective_has_blocks(collective), ring;
 
-        config.plans[c] = 0;
+        config.plans[collective] = 0;
         for (int a = 0; a < GPURING_ALGORITHM_COUNT; a++) {
-            config.plans[c] |=
+            config.plans[collective] |=
                 gpuring_plan_exists(collective, (enum gpuring_algorithm) a, false, 32) ? 1u << a
                                                                                        : 0;
         }
+        ring = (config.plans[collective] & 1u << GPURING_ALGORITHM_RING) != 0;
         for (uint64_t bytes = 8; bytes <= 8 << 20; bytes <<= 10) {
+            bool direct = !ring || (blocks && (bytes == 8 || config.nnodes != 4));
+            struct gpuring_selection choice;
+
             gpuring_select(&config, collective, bytes, 1, &choice);
-            assert_int_equal(choice.algorithm == GPURING_ALGORITHM_DIRECT,
-                             config.plans[c] == 1u << GPURING_ALGORITHM_DIRECT);
-            direct += choice.algorithm == GPURING_ALGORITHM_DIRECT;
-            assert_false(choice.algorithm == GPURING_ALGORITHM_DIRECT &&
-                         gpuring_select_delegates(&config, collective, bytes));
+            assert_int_equal(choice.algorithm == GPURING_ALGORITHM_DIRECT, direct);
+            if (blocks && !direct) { /* the model knows rings between nodes */
+                config.host = false;
+                config.channels[GPURING_ALGORITHM_RING] = 8;
+                config.model.known = true;
+                for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
+                    config.model.entry[collective][i] =
+                        (struct gpuring_model_entry){.algorithm = GPURING_ALGORITHM_RING,
+                                                     .protocol = GPURING_PROTOCOL_SIMPLE,
+                                                     .channels = 3};
+                }
+                gpuring_select(&config, collective, bytes, 1, &choice);
+                assert_int_equal(choice.channels, 3);
+            }
+            assert_false(direct && gpuring_select_delegates(&config, collective, bytes));
         }
     }
-    assert_int_equal(direct, 5 * 3);
 }
 
 static void parameters_win_where_they_can(void **state)

@@ -19,7 +19,8 @@
 #include "kernels/work.h"
 #include "test/standin/ptx.h"
 
-#define PEERS      7
+#define PEERS      (GPURING_STEP_REFS - 1) /* at most */
+#define FEW_PEERS  7                       /* those of a node of eight GPUs */
 #define SLOT_BYTES (256 << 10)
 #define SLOTS      2
 #define VECTOR     (256 << 10)
@@ -40,6 +41,7 @@ static struct memory {
 } memory __attribute__((aligned(128)));
 
 static struct ptx_program *program;
+static int npeers = FEW_PEERS;
 
 static bool reach(void *context, uint64_t address, uint64_t *begin, uint64_t *end)
 {
@@ -81,7 +83,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                                          : bytes;
 
     memset(&memory, 0, sizeof memory);
-    for (int p = 0; p < PEERS; p++) {
+    for (int p = 0; p < npeers; p++) {
         memory.recvs[p] = (struct gpuring_fifo_end){.slots = memory.received[p],
                                                     .tail = &memory.recv_tails[p],
                                                     .head = &memory.recv_heads[p],
@@ -100,9 +102,9 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                         .refs = memory.refs,
                                         .recvs = memory.recvs,
                                         .sends = memory.sends,
-                                        .nrefs = 2 * PEERS + 2,
-                                        .nrecvs = PEERS,
-                                        .nsends = PEERS,
+                                        .nrefs = 2 * (uint32_t) npeers + 2,
+                                        .nrecvs = (uint32_t) npeers,
+                                        .nsends = (uint32_t) npeers,
                                         .count = bytes / 4,
                                         .chunk = bytes / 4,
                                         .nsteps = 2,
@@ -119,7 +121,7 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
                                                .patience = 1000000};
 }
 
-/* A direct exchange of eight ranks: what the peers send, all ones, is there already. */
+/* A direct exchange: what the peers send, all ones, is there already. */
 static void exchange(uint32_t protocol, uint32_t bytes)
 {
     const float one = 1;
@@ -127,7 +129,7 @@ static void exchange(uint32_t protocol, uint32_t bytes)
 
     connect_peers(protocol, bytes);
     memcpy(&word, &one, sizeof word);
-    for (int p = 0; p < PEERS; p++) {
+    for (int p = 0; p < npeers; p++) {
         memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE;
         for (uint32_t i = 0; i < bytes / 4; i++) {
             if (protocol == GPURING_PROTOCOL_LL) {
@@ -142,15 +144,16 @@ static void exchange(uint32_t protocol, uint32_t bytes)
                 memcpy(memory.received[p] + 4 * i, &word, 4);
             }
         }
-        memory.refs[1 + p] = memory.refs[PEERS + 1 + p] = (uint16_t) p;
+        memory.refs[1 + p] = memory.refs[npeers + 1 + p] = (uint16_t) p;
     }
     for (uint32_t i = 0; i < bytes / 4; i++) {
         memory.input[i] = 1;
     }
-    memory.refs[0] = memory.refs[2 * PEERS + 1] = GPURING_REF_INPUT;
-    memory.steps[0] = (struct gpuring_step){.noperands = 1, .nsends = PEERS};
-    memory.steps[1] = (struct gpuring_step){
-        .refs = PEERS + 1, .noperands = PEERS + 1, .flags = GPURING_STEP_STORE};
+    memory.refs[0] = memory.refs[2 * npeers + 1] = GPURING_REF_INPUT;
+    memory.steps[0] = (struct gpuring_step){.noperands = 1, .nsends = (uint16_t) npeers};
+    memory.steps[1] = (struct gpuring_step){.refs = (uint32_t) npeers + 1,
+                                            .noperands = (uint16_t) (npeers + 1),
+                                            .flags = GPURING_STEP_STORE};
 }
 
 static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
@@ -161,9 +164,9 @@ static struct ptx_counts count_exchange(uint32_t protocol, uint32_t bytes)
     assert_int_equal(run(NULL, &counts), GPURING_LANE_DONE);
     assert_int_equal(memory.lane.turn, TURN);
     for (uint32_t i = 0; i < bytes / 4; i++) {
-        assert_true(memory.output[i] == PEERS + 1);
+        assert_true(memory.output[i] == (float) (npeers + 1));
     }
-    for (int p = 0; p < PEERS; p++) {
+    for (int p = 0; p < npeers; p++) {
         assert_int_equal(memory.recv_heads[p].head, 1);
         assert_int_equal(memory.sends[p].step, 1);
         assert_int_equal(memory.send_tails[p].tail, protocol == GPURING_PROTOCOL_SIMPLE);
@@ -212,6 +215,17 @@ static void test_instructions(void **state)
     assert_true(count_exchange(GPURING_PROTOCOL_SIMPLE, 8).instructions < 10000);
     assert_true(count_exchange(GPURING_PROTOCOL_LL, 8).instructions < 11000);
     assert_true(count_exchange(GPURING_PROTOCOL_LL128, 8).instructions < 9500);
+}
+
+/* Steps with as many operands, or destinations, as there may be. */
+static void test_many_peers(void **state)
+{
+    need_program(state);
+    npeers = PEERS;
+    for (uint32_t protocol = 0; protocol < GPURING_PROTOCOL_COUNT; protocol++) {
+        (void) count_exchange(protocol, 4096);
+    }
+    npeers = FEW_PEERS;
 }
 
 /* What a block carries is what it has in flight by the latency: where it copies, and where it
@@ -309,7 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fences),          cmocka_unit_test(test_loads_before_store),
         cmocka_unit_test(test_loads_in_flight), cmocka_unit_test(test_instructions),
-        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_many_peers),      cmocka_unit_test(test_patience),
     };
 
     return cmocka_run_group_tests_name("kernel_counts", tests, load, unload);

@@ -38,6 +38,8 @@ static const struct limits *limits_of(const struct gpuring_select_config *config
     return config->nnodes > 1 ? &net_limits : config->host ? &host_limits : &gpu_limits;
 }
 
+_Static_assert(GPURING_SELECT_DIRECT_RANKS <= GPURING_STEP_REFS, "a step has all ranks");
+
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
                              uint32_t wanted)
 {
@@ -71,6 +73,57 @@ struct request {
     const struct gpuring_model_entry *model; /* NULL: not known */
 };
 
+/*
+ * Is an algorithm better for a size than those before it, as far as known without parameter, tuning
+ * file and cost model?
+ *
+ * Allreduce. Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of
+ * V / n. Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n
+ * - 1) / n times the vector. With two ranks the bytes are the same.
+ *
+ * The others: on a ring, a vector passes n - 2 ranks more than directly, and a block n / 2 on
+ * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
+ * - 1 times. A tree has half of the allreduce's hops, as the ring has: fewer between nodes. Blocks
+ * cost the same traffic either way, if all ranks reach each other equally well. Between nodes of r
+ * ranks a ring takes each block out of a node once, a direct exchange r times.
+ *
+ * Reductions in order have no ring, but a chain, which moves about as many bytes. Their blocks, and
+ * what has a root, go directly as far as that may be, for a chain carries them to its end and back.
+ */
+static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
+                 const struct request *request)
+{
+    uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
+    uint64_t direct = limits_of(config)->direct, nodes = (uint64_t) config->nnodes;
+    bool ring = exists(config, request->collective, GPURING_ALGORITHM_RING);
+
+    switch (algorithm) {
+    case GPURING_ALGORITHM_RING:
+        return true;
+    case GPURING_ALGORITHM_TREE:
+        return !ring || (n >= TREE_RANKS && request->bytes / n <= hop &&
+                         (request->collective == GPURING_COLLECTIVE_ALLREDUCE ||
+                          config->nnodes > 1 || n > GPURING_DIRECT_AT_ONCE));
+    case GPURING_ALGORITHM_DIRECT:
+        if (gpuring_collective_has_blocks(request->collective)) {
+            return !ring || nodes == n ||
+                   request->all <= (nodes > 1 ? hop * nodes * nodes / (n - nodes) : direct);
+        }
+        if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
+            return request->bytes <= direct &&
+                   request->bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
+        }
+        if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
+            return request->bytes <= direct;
+        }
+        return n == 2 || request->bytes <= hop;
+    case GPURING_ALGORITHM_TWO_SHOT:
+    case GPURING_ALGORITHM_COUNT:
+        break;
+    }
+    return false;
+}
+
 static struct request request_of(const struct gpuring_select_config *config,
                                  enum gpuring_collective collective, uint64_t bytes)
 {
@@ -86,60 +139,12 @@ static struct request request_of(const struct gpuring_select_config *config,
     request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
     if (config->model.known &&
         (config->nnodes == 1 || (collective == GPURING_COLLECTIVE_ALLREDUCE && !config->in_order) ||
-         !exists(config, collective, GPURING_ALGORITHM_DIRECT))) {
+         !exists(config, collective, GPURING_ALGORITHM_DIRECT) ||
+         !wins(config, GPURING_ALGORITHM_DIRECT, &request))) {
         /* which between nodes knows no direct exchange, and no chain */
         request.model = &config->model.entry[collective][entry];
     }
     return request;
-}
-
-/*
- * Is an algorithm better for a size than those before it, as far as known without parameter, tuning
- * file and cost model?
- *
- * Allreduce. Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of
- * V / n. Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n
- * - 1) / n times the vector. With two ranks the bytes are the same.
- *
- * The others: on a ring, a vector passes n - 2 ranks more than directly, and a block n / 2 on
- * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
- * - 1 times. A tree has half of the allreduce's hops, as the ring has: fewer between nodes. Blocks
- * cost the same traffic either way, if all ranks reach each other equally well.
- *
- * Reductions in order have no ring, but a chain, which moves about as many bytes. Their blocks, and
- * what has a root, go directly as far as that may be, for a chain carries them to its end and back.
- */
-static bool wins(const struct gpuring_select_config *config, enum gpuring_algorithm algorithm,
-                 const struct request *request)
-{
-    uint64_t n = (uint64_t) config->nranks, hop = limits_of(config)->hop;
-    uint64_t direct = limits_of(config)->direct;
-    bool ring = exists(config, request->collective, GPURING_ALGORITHM_RING);
-
-    switch (algorithm) {
-    case GPURING_ALGORITHM_RING:
-        return true;
-    case GPURING_ALGORITHM_TREE:
-        return !ring || (n >= TREE_RANKS && request->bytes / n <= hop &&
-                         (request->collective == GPURING_COLLECTIVE_ALLREDUCE ||
-                          config->nnodes > 1 || n > GPURING_DIRECT_AT_ONCE));
-    case GPURING_ALGORITHM_DIRECT:
-        if (gpuring_collective_has_blocks(request->collective)) {
-            return !ring || request->all <= direct;
-        }
-        if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
-            return request->bytes <= direct &&
-                   request->bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
-        }
-        if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
-            return request->bytes <= direct;
-        }
-        return n == 2 || request->bytes <= hop;
-    case GPURING_ALGORITHM_TWO_SHOT:
-    case GPURING_ALGORITHM_COUNT:
-        break;
-    }
-    return false;
 }
 
 /* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */

@@ -39,7 +39,7 @@ bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algori
     const struct on *on = on_base(algorithm, in_order);
 
     if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
-        return gpuring_on_direct_by_peer(collective);
+        return gpuring_on_direct_exists_many(collective);
     }
     return collective == GPURING_COLLECTIVE_ALLREDUCE ||
            (on->exists != NULL && on->exists(collective));

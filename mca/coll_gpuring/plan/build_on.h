@@ -20,8 +20,8 @@ int gpuring_on_tree_build(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
 bool gpuring_on_direct_exists(enum gpuring_collective collective);
-/* Does it, in steps for each peer, for more than GPURING_DIRECT_AT_ONCE ranks? */
-bool gpuring_on_direct_by_peer(enum gpuring_collective collective);
+/* Does it for more than GPURING_DIRECT_AT_ONCE ranks? */
+bool gpuring_on_direct_exists_many(enum gpuring_collective collective);
 int gpuring_on_direct_build(enum gpuring_collective collective,
                             const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 

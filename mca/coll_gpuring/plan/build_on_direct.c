@@ -14,8 +14,8 @@
  * first, and what it sends in window w needs the slots of window w - slots, which their receiver
  * has read before it sent its window w - slots + 1, or does not send at all.
  *
- * Between more than GPURING_DIRECT_AT_ONCE ranks a step has one peer, and what needs all at once is
- * not served, but scans go from rank to rank:
+ * Between more than GPURING_DIRECT_AT_ONCE ranks, vectors go by trees (build_on_tree.c), but for
+ * scans, which go from rank to rank:
  *
  *   scan     before + input > output, send to the next rank
  *   exscan   before + input > send to the next rank, which folds it, and to the one behind that;
@@ -254,11 +254,14 @@ static adder *const adders[GPURING_COLLECTIVE_COUNT] = {
     [GPURING_COLLECTIVE_SCATTER] = add_scatter,
 };
 
-static adder *const by_peer[GPURING_COLLECTIVE_COUNT] = {
-    [GPURING_COLLECTIVE_SCAN] = chain_scan,       [GPURING_COLLECTIVE_EXSCAN] = chain_exscan,
-    [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall, [GPURING_COLLECTIVE_GATHER] = add_gather,
-    [GPURING_COLLECTIVE_SCATTER] = add_scatter,
-};
+/* Between many ranks. */
+static adder *adder_of_many(enum gpuring_collective collective)
+{
+    return collective == GPURING_COLLECTIVE_SCAN       ? chain_scan
+           : collective == GPURING_COLLECTIVE_EXSCAN   ? chain_exscan
+           : gpuring_collective_has_blocks(collective) ? adders[collective]
+                                                       : NULL;
+}
 
 /* Lanes of a stripe. */
 static int groups_of(enum gpuring_collective collective, const struct gpuring_plan_input *input)
@@ -298,16 +301,17 @@ bool gpuring_on_direct_exists(enum gpuring_collective collective)
     return adders[collective] != NULL;
 }
 
-bool gpuring_on_direct_by_peer(enum gpuring_collective collective)
+bool gpuring_on_direct_exists_many(enum gpuring_collective collective)
 {
-    return by_peer[collective] != NULL;
+    return adder_of_many(collective) != NULL;
 }
 
 int gpuring_on_direct_build(enum gpuring_collective collective,
                             const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
     uint32_t nchunks = gpuring_collective_has_blocks(collective) ? (uint32_t) input->nranks : 1;
-    adder *add = (input->nranks > GPURING_DIRECT_AT_ONCE ? by_peer : adders)[collective];
+    adder *add =
+        input->nranks > GPURING_DIRECT_AT_ONCE ? adder_of_many(collective) : adders[collective];
     struct gpuring_writer writer;
     struct lane lane = {.writer = &writer,
                         .collective = collective,

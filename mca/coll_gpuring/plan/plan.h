@@ -152,8 +152,9 @@ int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_pl
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
-/* Steps of direct have operands from all ranks, or send to all, up to so many ranks. Between more
- * its plans are those that have steps for each peer alone: no allreduce. */
+/* Up to so many ranks, direct serves vectors, too. Between more it serves blocks, and scans from
+ * rank to rank: what a rank sends to all others is short, or each of them has its own part of it.
+ */
 #define GPURING_DIRECT_AT_ONCE 16
 
 /* Can a collective of so many ranks run on the connections of an algorithm? in_order: trees are

@@ -37,9 +37,11 @@ static const struct {
     [IBV_WC_LOC_QP_OP_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the "
                                     "device failed (see dmesg)"},
     [IBV_WC_LOC_PROT_ERR] = {false, OUR_MEMORY},
-    [IBV_WC_WR_FLUSH_ERR] = {true, "the queue pair was put in its error state, by what the peer "
-                                   "sent or by the device: an earlier message, the peer's output "
-                                   "or the kernel's log (dmesg) says why"},
+    /* Linux 6.12's software devices say so in place of IBV_WC_LOC_QP_OP_ERR, which 6.1's say. */
+    [IBV_WC_WR_FLUSH_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the peer "
+                                   "or the device put the queue pair in its error state: another "
+                                   "message, the peer's output or the kernel's log (dmesg) says "
+                                   "why"},
     [IBV_WC_BAD_RESP_ERR] = {true, "the answers of the peer's device make no sense: see the "
                                    "kernel's log (dmesg) of both hosts and the versions of their "
                                    "firmware"},
