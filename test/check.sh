@@ -10,12 +10,14 @@
 # debian13 and testing, all tests in a root file system of these; openmpi5 runs some in the first;
 # cuda12, the kernels and their tests with the toolkit of Debian 13 (2 GB to download); cuda-aware,
 # the component above Open MPI 4.1 and 5.0 that are built with CUDA (half an hour each, once);
-# packages, those of Debian 12 and 13 and others, built and tried in such roots.
+# packages, those of Debian 12 and 13 and others, built and tried in such roots, and the container,
+# where buildah is there.
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=test/setup.sh
 . test/setup.sh
 stages=${*:-gcc clang address thread fuzz lint mutation install openmpi5}
-fuzz_seconds=60
+fuzz_seconds=30
+nvccflags=
 passed=0 failed=0 skipped=0
 base=$PWD/build/check
 mkdir -p "$base"
@@ -189,13 +191,13 @@ root_begin() {
 # elsewhere SUITE TEXT TARGET...: build in the root file system, and make these targets there. The
 # build folder is below build/check, as the others are.
 elsewhere() {
-    suite=$1 text=$2
+    suite=$1 tests=$2
     shift 2
     say "Debian $suite: a root file system"
     status=0
     wait "$root_maker" || status=$?
     if [ "$status" -eq 77 ]; then
-        skip "$text: $(tail -n 1 "$base/$suite-root.log")"
+        skip "$tests: $(tail -n 1 "$base/$suite-root.log")"
         return
     fi
     rm -rf "${base:?}/$suite"
@@ -204,9 +206,9 @@ elsewhere() {
         sh -c "cd build/check/$suite && exec ../../../configure $configure_options" &&
         step "$suite-make" "$suite: make all" sh test/root.sh "$suite" \
             make -C "build/check/$suite" -j "$jobs" all || return
-    say "$text"
+    say "$tests"
     # Its TCP wants an interface that is up: there may be no other than lo.
-    sh test/root.sh "$suite" env OMPI_MCA_btl_tcp_if_include=lo \
+    sh test/root.sh "$suite" env OMPI_MCA_btl_tcp_if_include=lo NVCCFLAGS="$nvccflags" \
         make -C "build/check/$suite" -k -j "$jobs" "$@" >"$base/$suite/check.log" 2>&1 </dev/null
     count_results "$base/$suite"
 }
@@ -230,8 +232,10 @@ stage_cuda12() {
         TESTS='$(unit_tests) test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh'
 }
 
+# Its newest compiler and C library are more than nvcc 13.0 can read.
 stage_testing() {
-    configure_options='--enable-werror --without-cuda'
+    nvccflags='-ccbin=g++-14 -U_GNU_SOURCE' # also of what a test configures by itself
+    configure_options="--enable-werror --with-cuda-arch=90 NVCCFLAGS='$nvccflags'"
     elsewhere testing "Open MPI 6.0: all tests" check
 }
 
@@ -247,7 +251,10 @@ in_roots() {
     done
 }
 
-stage_packages() { in_roots packages test/packages.sh build/check/packages; }
+stage_packages() {
+    in_roots packages test/packages.sh build/check/packages
+    tap "the container" test/container.sh build/check/packages-trixie
+}
 # Kept from run to run: Open MPI takes long to build.
 stage_cuda_aware() { in_roots "Open MPI with CUDA" test/cuda_aware.sh build/cuda-aware; }
 

@@ -55,6 +55,7 @@ EXTRA_DIST += \
     test/lint/layers.py \
     test/lint/lint.sh \
     test/mutation.sh \
+    test/container.sh \
     test/packages.sh \
     test/packages.txt \
     test/quickstart.sh \

@@ -30,6 +30,9 @@ case $suite in
     packages=$packages,$(sed -e '1,/^# tests/d' -e '/^#/d' test/packages.txt | paste -sd ,)
     keep=--skip=cleanup/apt/lists # for the emulated machines' kernel: apt-get download
     ;;
+testing)
+    packages=$packages,g++-14 # nvcc knows no newer one
+    ;;
 *-cuda)
     packages=$packages,nvidia-cuda-toolkit,python3
     components=main,contrib,non-free

@@ -38,7 +38,8 @@ ok() { # TEXT
 not_ok() { # TEXT; details from $work/out as comments
     checks=$((checks + 1))
     echo "not ok $checks - $*"
-    [ ! -s "$work/out" ] || tail -n 60 "$work/out" | sed 's/^/# /'
+    # Open MPI 5.0 ends a last line with a NUL in place of a newline.
+    [ ! -s "$work/out" ] || tail -n 60 "$work/out" | tr '\000' '\n' | sed '/^$/d; s/^/# /'
 }
 
 skip() { # REASON TEXT

@@ -20,11 +20,11 @@ for sample in "2 1 1" "5 3 1" "1 1 5" "3 1 5" "4 1 5" "7 1 11" "8 1 11" "2 2 5" 
     adopt_as_one "$1 ranks on $2 nodes: one of $3 types and operations, counts $small"
 done
 
-mpi 240 2 matrix -n 1048579 -f 6 -s
+mpi 240 2 matrix -n 1048579 -f 12 -s
 adopt_as_one "2 ranks: every sixth combination, 1 Mi + 3 elements"
-mpi 240 4 n2 matrix -n 1048579 -f 40 -s
+mpi 240 4 n2 matrix -n 1048579 -f 60 -s
 adopt_as_one "4 ranks on 2 nodes: every 40th combination, 1 Mi + 3 elements"
-mpi 240 7 matrix -n 1048579 -f 40 -s
+mpi 240 7 matrix -n 1048579 -f 60 -s
 adopt_as_one "7 ranks: every 40th combination, 1 Mi + 3 elements"
 
 for algorithm in ring tree direct; do
@@ -32,7 +32,7 @@ for algorithm in ring tree direct; do
         export OMPI_MCA_coll_gpuring_algorithm=$algorithm OMPI_MCA_coll_gpuring_protocol=$protocol
         for layout in "8 1" "7 3"; do
             ranks=${layout% *} nodes=${layout#* }
-            mpi 240 "$ranks" "n$nodes" matrix -n $small,20000,300001 -f 47 -s
+            mpi 240 "$ranks" "n$nodes" matrix -n $small,20000,300001 -f 71 -s
             adopt_as_one "$algorithm $protocol, $ranks ranks on $nodes nodes"
         done
     done
@@ -40,15 +40,15 @@ done
 unset OMPI_MCA_coll_gpuring_algorithm OMPI_MCA_coll_gpuring_protocol
 
 export OMPI_MCA_coll_gpuring_min_channels=4 OMPI_MCA_coll_gpuring_max_channels=4
-mpi 240 4 matrix -n 1,1000,100003 -f 17 -s
+mpi 240 4 matrix -n 1,1000,100003 -f 31 -s
 adopt_as_one "4 channels, 4 ranks"
-mpi 240 6 n3 matrix -n 1,1000,100003 -f 17 -s
+mpi 240 6 n3 matrix -n 1,1000,100003 -f 31 -s
 adopt_as_one "4 channels, 6 ranks on 3 nodes"
 unset OMPI_MCA_coll_gpuring_min_channels OMPI_MCA_coll_gpuring_max_channels
 
 # Small buffers make many windows, odd chunk sizes meet every boundary.
 export OMPI_MCA_coll_gpuring_buffer_size=8192 OMPI_MCA_coll_gpuring_chunk_size=200
-mpi 240 3 matrix -n 1,49,50,51,1000,30011 -f 5 -s
+mpi 240 3 matrix -n 1,49,50,51,1000,30011 -f 11 -s
 adopt_as_one "chunks of 200 bytes, 3 ranks"
 unset OMPI_MCA_coll_gpuring_buffer_size OMPI_MCA_coll_gpuring_chunk_size
 

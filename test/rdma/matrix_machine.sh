@@ -43,7 +43,7 @@ export OMPI_MCA_coll_gpuring_min_channels=4 OMPI_MCA_coll_gpuring_max_channels=4
 matrix "4 channels, hosts a:2,b:2" a:2,b:2 -n 1,1000,100003 -f 97
 unset OMPI_MCA_coll_gpuring_min_channels OMPI_MCA_coll_gpuring_max_channels
 export OMPI_MCA_coll_gpuring_buffer_size=8192 OMPI_MCA_coll_gpuring_chunk_size=200
-matrix "chunks of 200 bytes, 3 hosts" a,b,c -n 1,49,50,51,1000,10011 -f 97
+matrix "chunks of 200 bytes, 3 hosts" a,b,c -n 1,49,50,51,1000,5011 -f 193
 unset OMPI_MCA_coll_gpuring_buffer_size OMPI_MCA_coll_gpuring_chunk_size
 
 for program in nonblocking threads; do
