@@ -199,6 +199,8 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/p2p/request.c \
     mca/coll_gpuring/p2p/request.h \
     mca/coll_gpuring/p2p/sending.c \
+    mca/coll_gpuring/p2p/shared.c \
+    mca/coll_gpuring/p2p/shared.h \
     mca/coll_gpuring/serve/check.c \
     mca/coll_gpuring/serve/eligible.c \
     mca/coll_gpuring/serve/execute.c \

@@ -101,10 +101,10 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     CHOICE(p2p, 0, 2, LOCAL, p2p,                                                                  \
            "Take GPU buffers in point-to-point calls, too: on, off, "                              \
            "or auto (off where an Open MPI that was built with CUDA does so with its PML ob1)")    \
-    SIZE(p2p_rendezvous, 1048576, 4, LOCAL, 0, 1099511627776,                                      \
-         "Messages from contiguous GPU memory of at least so many bytes go from GPU to GPU "       \
-         "directly "                                                                               \
-         "within a node, else in chunks; shorter ones are staged as a whole; 0: all are")          \
+    SIZE(                                                                                          \
+        p2p_rendezvous, 1048576, 4, LOCAL, 0, 1099511627776,                                       \
+        "Messages from contiguous GPU memory of at least so many bytes go from GPU to GPU within " \
+        "a node, else in chunks; shorter ones are staged as a whole; 0: all are")                  \
     TEXT(topo_file, "", 3, LOCAL,                                                                  \
          "Read the node's topology from this file (XML as NCCL dumps it) instead of detecting it") \
     TEXT(topo_dump_file, "", 3, LOCAL,                                                             \

@@ -7,6 +7,7 @@
  *   p2p_offers direct|chunks|staged   which way large messages are expected to go
  *   p2p_offers early                  a receive is begun before the driver is loaded: staged
  *   p2p_offers fails                  some copy fails
+ *   p2p_offers crowd                  rank 0 sends to all others at once, to more than have slots
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 #include "harness.h"
 
-#define LARGE 1000000 /* ints */
+#define LARGE 2500000 /* ints: five slots of GPURING_P2P_SLOT */
 #define ALIKE 3907    /* bytes of an offer */
 
 static int *gpu, *host;
@@ -367,6 +368,36 @@ static void independent(void)
     harness_check(holds(gpu, true, LARGE, 6, -1), "a send does not wait for an earlier one");
 }
 
+static void crowd(void)
+{
+    enum { ROUNDS = 5, FIRST = 2 };
+    MPI_Request *requests = malloc((size_t) harness_size * sizeof *requests);
+    long long large = 0;
+    bool good = true;
+
+    requests[0] = MPI_REQUEST_NULL;
+    for (int round = 0; round < ROUNDS; round++) {
+        large = round == FIRST ? counts("direct") + counts("chunked") : large;
+        fill(gpu, true, harness_rank == 0 ? round : -1);
+        MPI_Barrier(MPI_COMM_WORLD);
+        for (int r = 1; r < harness_size && harness_rank == 0; r++) {
+            MPI_Isend(gpu, LARGE, MPI_INT, r, 1, MPI_COMM_WORLD, &requests[r]);
+        }
+        if (harness_rank == 0) {
+            MPI_Waitall(harness_size, requests, MPI_STATUSES_IGNORE);
+        } else {
+            MPI_Recv(gpu, LARGE, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            good = holds(gpu, true, LARGE, round, -1) && good;
+        }
+    }
+    large = counts("direct") + counts("chunked") - large;
+    printf("# rank %d: %lld direct, %lld in chunks\n", harness_rank, counts("direct"),
+           counts("chunked"));
+    harness_check(good && large == (harness_rank == 0 ? 0 : ROUNDS - FIRST),
+                  "to all others at once: right, and by offers");
+    free(requests);
+}
+
 int main(int argc, char **argv)
 {
     const char *expected = argc > 1 ? argv[1] : "staged";
@@ -388,6 +419,8 @@ int main(int argc, char **argv)
     small_gpu = harness_alloc(ALIKE);
     if (strcmp(expected, "fails") == 0) {
         fails();
+    } else if (strcmp(expected, "crowd") == 0) {
+        crowd();
     } else {
         way(early ? "staged" : expected);
     }
@@ -398,7 +431,7 @@ int main(int argc, char **argv)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         harness_check(host[0] == 77, "and the early receive gets its message");
     }
-    if (strcmp(expected, "fails") != 0) {
+    if (strcmp(expected, "fails") != 0 && strcmp(expected, "crowd") != 0) {
         into_host();
         gaps();
         if (offers) { /* of whole messages ob1 of Open MPI 4.1.4 writes all bytes */

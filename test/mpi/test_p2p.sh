@@ -29,6 +29,10 @@ fi
 use_gpus 2
 export GPURING_STANDIN_REPORT="$work/report"
 
+lines_only() { # PATTERN: of the report of half of the processes
+    ! grep -v "$1" "$work/half" && rm -f "$work/half"
+}
+
 over() { # NAME=VALUE...: the PML and its way, as parameters of Open MPI; to "pml"
     unset OMPI_MCA_pml OMPI_MCA_btl OMPI_MCA_pml_ucx_tls OMPI_MCA_pml_ucx_devices UCX_TLS
     for setting in "$@"; do
@@ -87,6 +91,16 @@ for fault in corrupt=1 nopeer=1; do
     GPURING_STANDIN_FAULTS=$fault mpi 60 2 p2p_offers chunks
     adopt_as_one "offers: $fault"
 done
+# At the sender, and at the receiver; the other one never gets there.
+for fault in cuIpcGetMemHandle=1:801 cuIpcOpenMemHandle_v2=1:217; do
+    GPURING_STANDIN_REPORT="$work/half" OMPI_MCA_coll_gpuring_verbose=1 \
+        GPURING_STANDIN_FAULTS=$fault mpi 60 2 p2p_offers chunks
+    adopt_as_one "offers: $fault"
+    check "$fault: the log says so" says '\[p2p-direct\] '
+    check "$fault: and nothing is kept" lines_only 'never calls'
+done
+mpi 120 11 p2p_offers crowd
+adopt_as_one "offers: from one process to 10"
 OMPI_MCA_coll_gpuring_p2p_level=PHB mpi 60 2 p2p_offers chunks
 adopt_as_one "offers: coll_gpuring_p2p_level"
 OMPI_MCA_coll_gpuring_p2p_rendezvous=0 mpi 60 2 p2p_offers staged

@@ -16,16 +16,15 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define WINDOW 4                   /* receives of chunks that are begun ahead */
-#define SAMPLE ((size_t) 64 << 10) /* bytes that are taken both ways and compared */
+#define WINDOW 4 /* receives of chunks that are begun ahead */
 
-/* From an offer's data to the answer. */
+/* From the offer to the end of the data. */
 enum phase {
-    BEGIN,
-    COPYING, /* directly, from mapped memory */
-    TURN,    /* until no other message of the sender comes in chunks */
+    TURN, /* until no other message of the sender comes */
+    WAY,  /* until the sender has said whether a buffer of slots is free */
+    SLOTS,
     CHUNKS,
-    ANSWERED /* until the answer has left */
+    ENDED /* until the answer has left */
 };
 
 struct gpuring_p2p_fetch {
@@ -38,20 +37,20 @@ struct gpuring_p2p_fetch {
     enum phase phase;
     int status; /* not GPURING_OK: the data are lost */
 
-    char *mapped;
     struct gpuring_stream *stream;
     ompi_request_t *receives[WINDOW];
-    size_t begun, arrived;    /* bytes */
-    char *sample;             /* the first bytes, taken directly; NULL: none */
-    struct gpuring_list node; /* of `chunked` */
+    size_t begun, arrived; /* bytes */
+    int32_t buffer;        /* of the sender's slots; -1: none */
+    uint64_t taken;        /* slots */
+    bool copying;
+    struct gpuring_list node; /* of `coming` */
 
     struct gpuring_p2p_answer answer;
     ompi_request_t *answering;
 };
 
-/* What advance shares. */
-static struct gpuring_list chunked = GPURING_LIST_INIT(chunked);
-static enum { UNTRIED, TRUSTED, REFUSED } * trust; /* by rank; in what is taken directly */
+/* What advance shares: messages whose data come. */
+static struct gpuring_list coming = GPURING_LIST_INIT(coming);
 
 static const uint64_t mark[2] = {0x9d3a61f7c2e8450bu, 0x5be0947f1d6c32a8u};
 
@@ -117,6 +116,7 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     self->offer = *offer;
     self->message = message;
     self->bytes = offer->bytes < message->bytes ? offer->bytes : message->bytes;
+    self->buffer = -1;
     self->answering = MPI_REQUEST_NULL;
     for (int i = 0; i < WINDOW; i++) {
         self->receives[i] = MPI_REQUEST_NULL;
@@ -139,109 +139,42 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     return self;
 }
 
-/* The sender is done (0), or is to send chunks. */
-static void answer(struct gpuring_p2p_fetch *self, size_t bytes)
+/* Could slots of the sender be used, if it has some? */
+static bool is_near(const struct gpuring_p2p_fetch *self)
 {
-    self->answer = (struct gpuring_p2p_answer){.number = self->offer.number, .bytes = bytes};
+    struct gpuring_pointer pointer;
+
+    if (self->gpu == NULL || self->offer.node != own_node() || !gpuring_p2p_direct_allowed()) {
+        return false;
+    }
+    pointer = gpuring_memory_of(self->gpu);
+    return gpuring_process.device_ops->reaches(gpuring_process.device, &pointer);
+}
+
+/* Its turn has come: the sender learns how many bytes are wanted, and which way. */
+static enum phase answer(struct gpuring_p2p_fetch *self)
+{
+    bool good = self->status == GPURING_OK, near = good && is_near(self);
+
+    self->answer = (struct gpuring_p2p_answer){
+        .number = self->offer.number, .bytes = good ? self->bytes : 0, .near = near};
+    self->answer.direct = near && self->offer.direct &&
+                          gpuring_p2p_shared_map(self->offer.sender, &self->offer.shared,
+                                                 self->stream, self->gpu, self->bytes);
+    if (self->answer.direct &&
+        gpuring_p2p_world_irecv(&self->buffer, sizeof self->buffer, self->offer.sender,
+                                GPURING_P2P_TAG_CHUNK, &self->receives[0]) != GPURING_OK) {
+        self->status = GPURING_ERR_IO;
+    }
     if (gpuring_p2p_world_isend(&self->answer, sizeof self->answer, self->offer.sender,
                                 GPURING_P2P_TAG_ANSWER, &self->answering) != GPURING_OK) {
         self->status = GPURING_ERR_IO;
     }
-}
-
-static void set_trust(const struct gpuring_p2p_fetch *self, int value)
-{
-    trust[self->offer.sender] = value;
-    if (value == REFUSED) {
-        gpuring_info("[p2p-direct] messages from rank %d go through host memory: its GPU memory "
-                     "cannot be mapped, or is not read right",
-                     self->offer.sender);
+    if (!good) {
+        return ENDED;
     }
-}
-
-/* May memory of another process be mapped and copied to this buffer? */
-static bool may_map(const struct gpuring_p2p_fetch *self)
-{
-    struct gpuring_pointer pointer;
-
-    if (self->gpu == NULL || !self->offer.mapped || self->offer.node != own_node() ||
-        trust == NULL || trust[self->offer.sender] == REFUSED || !gpuring_p2p_direct_allowed()) {
-        return false;
-    }
-    pointer = gpuring_memory_of(self->gpu); /* of the GPU for which the sender is trusted */
-    return gpuring_process.device_ops->reaches(gpuring_process.device, &pointer);
-}
-
-/*
- * Can the sender's memory be read here? It is unmapped before the answer: then its program may free
- * it, which CUDA does not allow while it is mapped.
- */
-static bool map(struct gpuring_p2p_fetch *self)
-{
-    void *address;
-
-    if (trust == NULL) {
-        trust = calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof *trust);
-    }
-    if (!may_map(self)) {
-        return false;
-    }
-    if (gpuring_process.device_ops->import(gpuring_process.device, &self->offer.memory, &address) !=
-        GPURING_OK) {
-        set_trust(self, REFUSED);
-        return false;
-    }
-    self->mapped = address;
-    return true;
-}
-
-static void unmap(struct gpuring_p2p_fetch *self)
-{
-    if (self->mapped != NULL) {
-        gpuring_process.device_ops->unimport(gpuring_process.device, self->mapped);
-        self->mapped = NULL;
-    }
-}
-
-static int copy_now(struct gpuring_p2p_fetch *self, void *to, const void *from, size_t bytes)
-{
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    int status = ops->copy(self->stream, to, from, bytes);
-    int done = ops->synchronize(self->stream);
-
-    return status == GPURING_OK ? done : status;
-}
-
-/* Take the first bytes directly, for `compare`. What was in the buffer cannot pass for them. */
-static void take_sample(struct gpuring_p2p_fetch *self)
-{
-    size_t bytes = self->bytes < SAMPLE ? self->bytes : SAMPLE;
-    char *sample = malloc(bytes);
-    bool taken = sample != NULL;
-
-    for (size_t i = 0; i < bytes && taken; i++) {
-        sample[i] = (char) (i * 151 + 89);
-    }
-    taken = taken && copy_now(self, self->gpu, sample, bytes) == GPURING_OK &&
-            copy_now(self, self->gpu, self->mapped, bytes) == GPURING_OK &&
-            copy_now(self, sample, self->gpu, bytes) == GPURING_OK;
-    if (!taken) {
-        free(sample);
-        return;
-    }
-    self->sample = sample;
-}
-
-/* The first bytes are in `landing`, by way of the hosts. Bytes that are all equal prove nothing. */
-static void compare(struct gpuring_p2p_fetch *self)
-{
-    size_t bytes = self->bytes < SAMPLE ? self->bytes : SAMPLE;
-
-    if (memcmp(self->landing, self->landing + 1, bytes - 1) != 0) {
-        set_trust(self, memcmp(self->sample, self->landing, bytes) == 0 ? TRUSTED : REFUSED);
-    }
-    free(self->sample);
-    self->sample = NULL;
+    gpuring_list_append(&coming, &self->node);
+    return WAY;
 }
 
 /* Begin to receive chunks, as many as are begun ahead. */
@@ -261,6 +194,14 @@ static void receive_ahead(struct gpuring_p2p_fetch *self)
     }
 }
 
+static void log_sender(struct gpuring_p2p_fetch *self)
+{
+    gpuring_error("[p2p-chunk] a receive of %zu bytes returns an error: rank %d could not copy its "
+                  "data, as its log says",
+                  self->bytes, self->offer.sender);
+    self->status = GPURING_ERR_PEER;
+}
+
 /* The next chunk goes on to the GPU. False: it has not arrived. */
 static bool take_chunk(struct gpuring_p2p_fetch *self)
 {
@@ -272,16 +213,10 @@ static bool take_chunk(struct gpuring_p2p_fetch *self)
         return false;
     }
     if ((*receive)->req_status._ucount != bytes && self->status == GPURING_OK) {
-        gpuring_error("[p2p-chunk] a receive of %zu bytes returns an error: rank %d could not copy "
-                      "its data, as its log says",
-                      self->bytes, self->offer.sender);
-        self->status = GPURING_ERR_PEER;
+        log_sender(self);
     }
     ompi_request_free(receive);
     self->arrived += bytes;
-    if (self->sample != NULL && self->status == GPURING_OK) {
-        compare(self);
-    }
     if (self->gpu != NULL && self->status == GPURING_OK) {
         self->status = gpuring_process.device_ops->copy(self->stream, self->gpu + at,
                                                         self->landing + at, bytes);
@@ -294,7 +229,7 @@ static bool is_turn(const struct gpuring_p2p_fetch *self)
 {
     const struct gpuring_p2p_fetch *other;
 
-    GPURING_LIST_EACH(other, &chunked, struct gpuring_p2p_fetch, node)
+    GPURING_LIST_EACH(other, &coming, struct gpuring_p2p_fetch, node)
     {
         if (other->offer.sender == self->offer.sender) {
             return false;
@@ -315,61 +250,85 @@ static bool copied(struct gpuring_p2p_fetch *self)
     return status != GPURING_AGAIN;
 }
 
-static int begin(struct gpuring_p2p_fetch *self)
+static enum phase end(struct gpuring_p2p_fetch *self)
 {
-    if (self->status != GPURING_OK) {
-        answer(self, 0);
-        return ANSWERED;
+    gpuring_list_remove(&self->node);
+    return ENDED;
+}
+
+static enum phase find_way(struct gpuring_p2p_fetch *self)
+{
+    if (!gpuring_p2p_ended(&self->receives[0])) {
+        return WAY;
     }
-    if (!map(self)) {
-        return TURN;
+    if (self->answer.direct && self->buffer >= 0) {
+        gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
+        return SLOTS;
     }
-    if (trust[self->offer.sender] == UNTRIED) {
-        take_sample(self);
-        unmap(self);
-        return TURN;
+    gpuring_pvar_add(GPURING_PVAR_chunked_messages, 1);
+    receive_ahead(self);
+    return CHUNKS;
+}
+
+/* One slot after the other to the user's buffer. */
+static enum phase take_slots(struct gpuring_p2p_fetch *self)
+{
+    struct gpuring_p2p_flow *flow =
+        gpuring_p2p_shared_mapped_flow(self->offer.sender, self->buffer);
+
+    for (;;) {
+        size_t left = self->bytes - self->arrived;
+        size_t bytes = left < GPURING_P2P_SLOT ? left : GPURING_P2P_SLOT;
+
+        if (self->copying) {
+            if (!copied(self)) {
+                return SLOTS;
+            }
+            self->copying = false;
+            self->arrived += bytes;
+            /* Release: the copy has ended; partner: the sender's acquire. */
+            __atomic_store_n(&flow->taken, ++self->taken, __ATOMIC_RELEASE);
+        } else if (self->arrived == self->bytes || self->status != GPURING_OK) {
+            __atomic_store_n(&flow->ended, 1, __ATOMIC_RELEASE);
+            return end(self);
+        } else if (__atomic_load_n(&flow->failed, __ATOMIC_ACQUIRE)) {
+            log_sender(self);
+        } else if (__atomic_load_n(&flow->filled, __ATOMIC_ACQUIRE) == self->taken) {
+            return SLOTS;
+        } else {
+            self->status = gpuring_process.device_ops->copy(
+                self->stream, self->gpu + self->arrived,
+                gpuring_p2p_shared_mapped_slot(self->offer.sender, self->buffer, self->taken),
+                bytes);
+            self->copying = true;
+        }
     }
-    gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
-    self->status =
-        gpuring_process.device_ops->copy(self->stream, self->gpu, self->mapped, self->bytes);
-    return COPYING;
+}
+
+static enum phase take_chunks(struct gpuring_p2p_fetch *self)
+{
+    while (self->arrived < self->bytes && take_chunk(self)) {
+        /* the next */
+    }
+    return self->arrived < self->bytes || !copied(self) ? CHUNKS : end(self);
 }
 
 /* One phase on; the same: it has to wait. */
 static enum phase step(struct gpuring_p2p_fetch *self)
 {
     switch (self->phase) {
-    case BEGIN:
-        return begin(self);
-    case COPYING:
-        if (!copied(self)) {
-            return COPYING;
-        }
-        unmap(self);
-        answer(self, 0);
-        return ANSWERED;
     case TURN:
-        if (!is_turn(self)) {
-            return TURN;
-        }
-        gpuring_list_append(&chunked, &self->node);
-        gpuring_pvar_add(GPURING_PVAR_chunked_messages, 1);
-        answer(self, self->bytes);
-        receive_ahead(self);
-        return CHUNKS;
+        return is_turn(self) ? answer(self) : TURN;
+    case WAY:
+        return find_way(self);
+    case SLOTS:
+        return take_slots(self);
     case CHUNKS:
-        while (self->arrived < self->bytes && take_chunk(self)) {
-            /* the next */
-        }
-        if (self->arrived < self->bytes || !copied(self)) {
-            return CHUNKS;
-        }
-        gpuring_list_remove(&self->node);
-        return ANSWERED;
-    case ANSWERED:
+        return take_chunks(self);
+    case ENDED:
         break;
     }
-    return ANSWERED;
+    return ENDED;
 }
 
 int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *self)
@@ -380,7 +339,7 @@ int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *self)
         before = self->phase;
         self->phase = step(self);
     } while (self->phase != before);
-    if (self->phase != ANSWERED || !gpuring_p2p_ended(&self->answering)) {
+    if (self->phase != ENDED || !gpuring_p2p_ended(&self->answering)) {
         return GPURING_AGAIN;
     }
     if (self->status == GPURING_ERR_IO) {
@@ -396,14 +355,7 @@ void gpuring_p2p_fetch_free(struct gpuring_p2p_fetch *self)
 {
     if (self != NULL) {
         gpuring_stage_stream_put(self->stream);
-        free(self->sample);
         free(self->own);
         free(self);
     }
-}
-
-void gpuring_p2p_fetch_close(void)
-{
-    free(trust);
-    trust = NULL;
 }

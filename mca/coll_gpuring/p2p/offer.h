@@ -3,30 +3,23 @@
 /*
  * Large messages from GPU memory, by rendezvous. In place of the data the sender sends an offer, in
  * the program's communicator and with its tag, so that the PML matches it as the message itself.
- * The receiver takes the data
+ * The data then go
  *
- *     directly      from the sender's GPU memory, mapped by CUDA IPC, with one copy: both buffers
- *                   contiguous, one node
+ *     directly      from GPU to GPU, through slots on the sender's GPU that the receiver has mapped
+ *                   (shared.h): both buffers contiguous, one node
  *     in chunks     else: the sender copies them to pinned host memory and sends them, the receiver
  *                   copies them to its GPU; all three at once
  *
- * and answers:
- *
  *     sender                                                receiver
  *       |-- offer (3907 bytes, program's tag) ---------------->|  receive is matched
- *       |                                                      |  copies from the sender's GPU
- *       |<------------- answer: 0 bytes, all is there ---------|
+ *       |<------------- answer: so many bytes, which way ------|
+ *       |-- chunk, chunk, ... -------------------------------->|
+ *       |   or: the buffer of slots that is used ------------->|  and no message more
  *
- *       |-- offer --------------------------------------------->|
- *       |<------------- answer: send so many bytes ------------|
- *       |-- chunk, chunk, ... --------------------------------->|
+ * All but the offer are messages of MPI_COMM_WORLD (pml.h). A receiver takes one message of a
+ * sender at a time, so that chunks need no number.
  *
- * Answers and chunks are messages of MPI_COMM_WORLD (p2p/peers.h). A receiver takes the chunks of
- * one message of a sender at a time, so that chunks need no number.
- *
- * Offers are known by their length and their first 16 bytes, which are random. The first data of a
- * peer are taken both ways and compared: GPUs that seem to reach each other may read something
- * else.
+ * Offers are known by their length and their first 16 bytes, which are random.
  *
  * Functions return 0 or a gpuring_status (logged). `advance` is called by one thread at a time for
  * all messages of the process (p2p/request.c); all others by any.
@@ -36,6 +29,7 @@
 
 #include "mca/coll_gpuring/device/device.h"
 #include "mca/coll_gpuring/p2p/message.h"
+#include "mca/coll_gpuring/p2p/shared.h"
 
 struct gpuring_p2p_envelope;
 struct gpuring_p2p_sending;
@@ -51,14 +45,16 @@ struct gpuring_p2p_offer {
     uint64_t bytes;  /* of the message */
     uint64_t node;   /* of the sender */
     int32_t sender;  /* rank in MPI_COMM_WORLD */
-    int32_t mapped;  /* 1: `memory` can be mapped by processes of the node */
-    struct gpuring_device_handle memory;
+    int32_t direct;  /* 1: `shared` can be mapped by processes of the node */
+    struct gpuring_p2p_shared shared;
 };
 _Static_assert(sizeof(struct gpuring_p2p_offer) <= GPURING_P2P_OFFER_BYTES, "is sent so");
 
 struct gpuring_p2p_answer {
     uint64_t number; /* of the offer */
-    uint64_t bytes;  /* to be sent in chunks; 0: none */
+    uint64_t bytes;  /* to be sent; 0: none */
+    int32_t direct;  /* 1: by slots, if a buffer of them is free; the sender says which */
+    int32_t near;    /* 1: slots would do for such messages */
 };
 
 #define GPURING_P2P_CHUNK ((size_t) 512 << 10) /* bytes; the last one is shorter */
@@ -91,8 +87,5 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
                                                 const struct gpuring_p2p_message *message);
 int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *fetch);
 void gpuring_p2p_fetch_free(struct gpuring_p2p_fetch *fetch); /* NULL is allowed */
-
-/* No message comes any more. */
-void gpuring_p2p_fetch_close(void);
 
 #endif

@@ -38,11 +38,12 @@ struct gpuring_p2p_sending {
     struct gpuring_p2p_answer answer;
     struct gpuring_list node; /* of `unanswered` */
 
-    /* Chunks. */
+    enum { UNDECIDED, DIRECT, CHUNKS } way;
+    int32_t buffer; /* of slots; -1: none */
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
-    size_t next; /* chunk to be copied, or copied now */
+    size_t next; /* chunk or slot to be copied, or copied now */
     bool copying;
     int status; /* not GPURING_OK: chunks are sent empty, so that the receiver learns of it */
 };
@@ -50,6 +51,8 @@ struct gpuring_p2p_sending {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static struct gpuring_list unanswered = GPURING_LIST_INIT(unanswered);
 static uint64_t numbers;
+
+static bool near; /* a receiver would use slots; atomic */
 
 /* Contiguous, large, to a process that looks for offers, and not to be buffered. */
 static const char *suits(const struct gpuring_p2p_message *message,
@@ -66,24 +69,15 @@ static const char *suits(const struct gpuring_p2p_message *message,
     return *peer >= 0 && gpuring_p2p_peer_consents(*peer) ? gpu : NULL;
 }
 
-/* May others map it: memory that can be exported, of the context that we work in? */
-static bool export(const char *gpu, struct gpuring_device_handle *handle)
+/* Can slots be filled from there? They are made when a receiver has said that it would use them. */
+static bool can_be_direct(const char *gpu, struct gpuring_p2p_shared *shared)
 {
-    static bool refused; /* the driver does not export: it is not asked again */
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     struct gpuring_pointer pointer = gpuring_memory_of(gpu);
-    void *address = (void *) (uintptr_t) gpu;
 
-    if (refused || !gpuring_p2p_direct_allowed() || pointer.kind != GPURING_POINTER_DEVICE ||
-        gpuring_process_attach(gpu) != GPURING_OK ||
-        !ops->reaches(gpuring_process.device, &pointer)) {
-        return false;
-    }
-    refused = ops->export(gpuring_process.device, address, handle) != GPURING_OK;
-    if (!refused) {
-        ops->unexport(gpuring_process.device, address);
-    }
-    return !refused;
+    return __atomic_load_n(&near, __ATOMIC_RELAXED) && gpuring_p2p_direct_allowed() &&
+           gpuring_process_attach(gpu) == GPURING_OK &&
+           gpuring_process.device_ops->reaches(gpuring_process.device, &pointer) &&
+           gpuring_p2p_shared_open(shared);
 }
 
 /* It is answered from now on, so its receive has begun. */
@@ -94,7 +88,7 @@ static void fill(struct gpuring_p2p_sending *sending, size_t bytes)
     gpuring_p2p_offer_mark(offer);
     offer->bytes = bytes;
     offer->sender = gpuring_process.world_rank;
-    offer->mapped = export(sending->gpu, &offer->memory);
+    offer->direct = can_be_direct(sending->gpu, &offer->shared);
     pthread_mutex_lock(&lock);
     offer->number = ++numbers;
     gpuring_list_append(&unanswered, &sending->node);
@@ -116,6 +110,7 @@ static struct gpuring_p2p_sending *create(const char *gpu, int peer)
     self->gpu = gpu;
     self->peer = peer;
     self->awaited = awaited;
+    self->buffer = -1;
     self->offered = MPI_REQUEST_NULL;
     for (int i = 0; i < BUFFERS; i++) {
         self->sends[i] = MPI_REQUEST_NULL;
@@ -190,51 +185,73 @@ bool gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
     return true;
 }
 
+static size_t chunk(const struct gpuring_p2p_sending *self)
+{
+    return self->way == DIRECT ? GPURING_P2P_SLOT : GPURING_P2P_CHUNK;
+}
+
 static size_t chunk_bytes(const struct gpuring_p2p_sending *self)
 {
-    size_t left = self->answer.bytes - self->next * GPURING_P2P_CHUNK;
+    size_t left = self->answer.bytes - self->next * chunk(self);
 
-    return left < GPURING_P2P_CHUNK ? left : GPURING_P2P_CHUNK;
+    return left < chunk(self) ? left : chunk(self);
 }
 
-/* What chunks need: without it they are sent empty. */
-static void open_chunks(struct gpuring_p2p_sending *self)
+static bool all_copied(const struct gpuring_p2p_sending *self)
 {
-    if (self->stream != NULL || self->status != GPURING_OK) {
-        return;
+    return self->next * chunk(self) >= self->answer.bytes;
+}
+
+static void log_no_memory(void)
+{
+    gpuring_error("[p2p-no-memory] a send on GPU memory returns an error: there are no %zu bytes "
+                  "of host memory, or no stream, to copy it; free host memory, or raise its limits "
+                  "(ulimit -v, vm.overcommit_memory)",
+                  BUFFERS * GPURING_P2P_CHUNK);
+}
+
+/* What a way needs. Without it chunks are sent empty. */
+static void open_way(struct gpuring_p2p_sending *self)
+{
+    if (self->answer.near) {
+        __atomic_store_n(&near, true, __ATOMIC_RELAXED);
     }
-    self->bounce =
-        gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
-    self->status =
-        self->bounce != NULL ? gpuring_stage_stream_get(&self->stream) : GPURING_ERR_NOMEM;
-    if (self->status != GPURING_OK) {
-        gpuring_error(
-            "[p2p-no-memory] a send on GPU memory returns an error: there are no %zu bytes "
-            "of host memory, or no stream, to copy it; free host memory, or raise its "
-            "limits (ulimit -v, vm.overcommit_memory)",
-            BUFFERS * GPURING_P2P_CHUNK);
+    self->way = CHUNKS;
+    if (self->status == GPURING_OK && self->answer.bytes > 0) {
+        self->status = gpuring_stage_stream_get(&self->stream);
+    }
+    if (self->answer.direct) {
+        self->buffer = self->status == GPURING_OK ? gpuring_p2p_shared_lend() : -1;
+        self->way = self->buffer >= 0 ? DIRECT : CHUNKS;
+    }
+    if (self->way == CHUNKS && self->status == GPURING_OK && self->answer.bytes > 0) {
+        self->bounce =
+            gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
+        self->status = self->bounce != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    }
+    if (self->status != GPURING_OK && self->status != GPURING_ERR_PEER) {
+        log_no_memory();
+    }
+    if (self->answer.direct &&
+        gpuring_p2p_world_isend(&self->buffer, sizeof self->buffer, self->peer,
+                                GPURING_P2P_TAG_CHUNK, &self->sends[0]) != GPURING_OK) {
+        self->status = GPURING_ERR_IO;
     }
 }
 
-/* Copy and send the next chunk. GPURING_AGAIN: that has to wait. */
-static int feed(struct gpuring_p2p_sending *self)
+/* Copy the next chunk. GPURING_AGAIN: it runs; else it has ended, or failed. */
+static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    size_t bytes = chunk_bytes(self);
-    int slot = (int) (self->next % BUFFERS);
-    char *buffer = self->bounce != NULL ? self->bounce->address + slot * GPURING_P2P_CHUNK : NULL;
+    int status;
 
-    if (!gpuring_p2p_ended(&self->sends[slot])) {
-        return GPURING_AGAIN;
-    }
     if (self->status == GPURING_OK && !self->copying) {
         self->status =
-            ops->copy(self->stream, buffer, self->gpu + self->next * GPURING_P2P_CHUNK, bytes);
+            ops->copy(self->stream, to, self->gpu + self->next * chunk(self), chunk_bytes(self));
         self->copying = true;
     }
     if (self->copying) {
-        int status = ops->copied(self->stream);
-
+        status = ops->copied(self->stream);
         if (status == GPURING_AGAIN) {
             return GPURING_AGAIN;
         }
@@ -244,34 +261,73 @@ static int feed(struct gpuring_p2p_sending *self)
             gpuring_p2p_message_copy_failed(self->answer.bytes, self->status);
         }
     }
-    self->next++;
-    if (gpuring_p2p_world_isend(buffer, self->status == GPURING_OK ? bytes : 0, self->peer,
-                                GPURING_P2P_TAG_CHUNK, &self->sends[slot]) != GPURING_OK) {
-        self->status = GPURING_ERR_IO;
-    }
     return GPURING_OK;
 }
 
-int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
+/* Copy the next chunks and send them. GPURING_AGAIN: that has to wait. */
+static int send_chunks(struct gpuring_p2p_sending *self)
 {
     bool all = true;
 
-    if (!answered(self)) {
-        return GPURING_AGAIN;
-    }
-    if (self->answer.bytes > self->next * GPURING_P2P_CHUNK) {
-        open_chunks(self);
-    }
-    while (self->next * GPURING_P2P_CHUNK < self->answer.bytes) {
-        if (feed(self) == GPURING_AGAIN) {
+    while (!all_copied(self)) {
+        size_t bytes = chunk_bytes(self);
+        int slot = (int) (self->next % BUFFERS);
+        char *buffer =
+            self->bounce != NULL ? self->bounce->address + slot * GPURING_P2P_CHUNK : NULL;
+
+        if (!gpuring_p2p_ended(&self->sends[slot]) || copy_chunk(self, buffer) == GPURING_AGAIN) {
             return GPURING_AGAIN;
+        }
+        self->next++;
+        if (gpuring_p2p_world_isend(buffer, self->status == GPURING_OK ? bytes : 0, self->peer,
+                                    GPURING_P2P_TAG_CHUNK, &self->sends[slot]) != GPURING_OK) {
+            self->status = GPURING_ERR_IO;
         }
     }
     for (int i = 0; i < BUFFERS; i++) {
         all = gpuring_p2p_ended(&self->sends[i]) && all;
     }
-    all = gpuring_p2p_ended(&self->offered) && all;
-    return all ? self->status : GPURING_AGAIN;
+    return all ? GPURING_OK : GPURING_AGAIN;
+}
+
+/* Fill slots, until the receiver is done with all. */
+static int fill_slots(struct gpuring_p2p_sending *self)
+{
+    struct gpuring_p2p_flow *flow = gpuring_p2p_shared_flow(self->buffer);
+
+    /* Acquire: the copies from the slots have ended; partner: the receiver's releases. */
+    while (!all_copied(self) && self->status == GPURING_OK &&
+           self->next - __atomic_load_n(&flow->taken, __ATOMIC_ACQUIRE) < GPURING_P2P_SLOTS) {
+        if (copy_chunk(self, gpuring_p2p_shared_slot(self->buffer, self->next)) == GPURING_AGAIN) {
+            return GPURING_AGAIN;
+        }
+        if (self->status == GPURING_OK) {
+            self->next++;
+            __atomic_store_n(&flow->filled, self->next, __ATOMIC_RELEASE);
+        }
+    }
+    if (self->status != GPURING_OK) {
+        __atomic_store_n(&flow->failed, 1, __ATOMIC_RELEASE);
+    }
+    if (__atomic_load_n(&flow->ended, __ATOMIC_ACQUIRE) == 0) {
+        return GPURING_AGAIN;
+    }
+    return gpuring_p2p_ended(&self->sends[0]) ? GPURING_OK : GPURING_AGAIN;
+}
+
+int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
+{
+    if (!answered(self)) {
+        return GPURING_AGAIN;
+    }
+    if (self->way == UNDECIDED) {
+        open_way(self);
+    }
+    if ((self->way == DIRECT ? fill_slots(self) : send_chunks(self)) == GPURING_AGAIN ||
+        !gpuring_p2p_ended(&self->offered)) {
+        return GPURING_AGAIN;
+    }
+    return self->status;
 }
 
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *self)
@@ -280,6 +336,7 @@ void gpuring_p2p_sending_free(struct gpuring_p2p_sending *self)
         pthread_mutex_lock(&lock);
         gpuring_list_remove(&self->node);
         pthread_mutex_unlock(&lock);
+        gpuring_p2p_shared_return(self->buffer);
         gpuring_stage_stream_put(self->stream);
         gpuring_stage_bounce_put(self->bounce);
         free(self);
