@@ -19,8 +19,8 @@
 
 /*
  * Could this process have GPU memory at all: GPUs are served (coll_gpuring_device) and the CUDA
- * driver was loaded, by the application or a library of it. No system call and no driver call, some
- * 15 ns: without the driver it asks the loader how many libraries were loaded so far.
+ * driver was loaded, by the application or a library of it. No system call and no driver call.
+ * Without the driver, a few instructions; 10 ns where the program loads libraries as it runs.
  */
 static inline bool gpuring_memory_possible(void)
 {

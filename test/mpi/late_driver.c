@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * late_driver LARGE: a process that loads the CUDA driver late. Calls on host buffers before, which
- * are delegated without another look, and after; then calls on a GPU's. Right results, and each
- * call is counted once. LARGE: ints of a large call.
+ * late_driver LARGE: a process that loads another library, and then the CUDA driver. Calls on host
+ * buffers before, which are delegated without another look, and after; then calls on a GPU's. Right
+ * results, and each call is counted once. LARGE: ints of a large call.
  */
 #include "harness.h"
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,13 @@ int main(int argc, char **argv)
     good = large > 1000 && all_right(large);
     harness_check(good, "host buffers without a driver: right results");
     harness_check(counted(0, 12, 0), "host buffers without a driver: each call is delegated");
+
+    harness_check(dlopen("libanl.so.1", RTLD_NOW | RTLD_NOLOAD) == NULL &&
+                      dlopen("libanl.so.1", RTLD_NOW) != NULL,
+                  "another library is loaded");
+    count_begin();
+    good = all_right(large);
+    harness_check(good && counted(0, 12, 0), "host buffers without a driver: still delegated");
 
     harness_buffers_close();
     setenv("GPURING_TEST_MEMORY", "cuda", 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* dl_iterate_phdr */
+#define _GNU_SOURCE /* dl_iterate_phdr, dlinfo */
 #endif
 #include "mca/coll_gpuring/device/cuda/driver.h"
 
@@ -9,6 +9,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/util/log.h"
@@ -98,23 +99,88 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
     return 1;
 }
 
+/* The last entry of the loader's list, and its name. Under the loader's lock: nobody else changes
+ * it. */
+struct list_end {
+    struct link_map *map; /* of the program, then the last one */
+    char *name;
+};
+
+static int find_end(struct dl_phdr_info *info, size_t size, void *end)
+{
+    struct list_end *self = end;
+
+    (void) info;
+    (void) size;
+    while (self->map->l_next != NULL) {
+        self->map = self->map->l_next;
+    }
+    self->name = strdup(self->map->l_name);
+    return 1;
+}
+
+/* The last entry of the loader's list, which stays there from now on; NULL: not known. */
+static const struct link_map *hold_last(void)
+{
+    void *program = dlopen(NULL, RTLD_NOW | RTLD_NOLOAD), *held = NULL;
+    const struct link_map *map = NULL;
+    struct list_end end = {.map = NULL};
+
+    if (program != NULL && dlinfo(program, RTLD_DI_LINKMAP, &end.map) == 0) {
+        dl_iterate_phdr(find_end, &end);
+    }
+    if (end.name != NULL && end.name[0] != '\0') {
+        held = dlopen(end.name, RTLD_NOW | RTLD_NOLOAD);
+    }
+    if (held != NULL && (dlinfo(held, RTLD_DI_LINKMAP, &map) != 0 || map != end.map)) {
+        map = NULL;
+        dlclose(held);
+    }
+    if (program != NULL) {
+        dlclose(program);
+    }
+    free(end.name);
+    return map;
+}
+
 static bool loaded;               /* it stays: see driver_lock */
 static unsigned long long looked; /* at which number of loads it was not there */
+
+/*
+ * What is loaded comes behind the last entry of the loader's list. So as long as nothing does, the
+ * driver is not there: a few instructions, where to ask for the number takes some 10 ns. The entry
+ * at the first look, in the program's first call of MPI, is held, and no other, for programs may
+ * rely on their own libraries' being unloaded.
+ */
+static const struct link_map *last;
+static bool held;
 
 /* The number is read before the look, so that nothing is missed that comes in between. */
 static __attribute__((noinline)) void look(unsigned long long loads)
 {
+    const struct link_map *end;
+
     if (library_present()) {
         __atomic_store_n(&loaded, true, __ATOMIC_RELAXED);
-    } else {
-        __atomic_store_n(&looked, loads, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_store_n(&looked, loads, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&held, true, __ATOMIC_RELAXED)) {
+        end = hold_last();
+        if (end != NULL && !library_present()) {
+            __atomic_store_n(&last, end, __ATOMIC_RELEASE);
+        }
     }
 }
 
 bool gpuring_cuda_loaded(void)
 {
+    const struct link_map *end = __atomic_load_n(&last, __ATOMIC_ACQUIRE);
     unsigned long long loads = 0; /* 0: this system does not say */
 
+    if (end != NULL && __atomic_load_n(&end->l_next, __ATOMIC_RELAXED) == NULL) {
+        return false;
+    }
     if (!__atomic_load_n(&loaded, __ATOMIC_RELAXED)) {
         dl_iterate_phdr(read_loads, &loads);
         if (loads == 0 || loads != __atomic_load_n(&looked, __ATOMIC_RELAXED)) {

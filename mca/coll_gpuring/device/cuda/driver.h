@@ -73,8 +73,8 @@ struct gpuring_cuda_driver {
 
 /*
  * True if the driver's library is in this process: a process in which nobody loaded it has no
- * device memory. About 15 ns while it is not; no system call unless a library was loaded since the
- * last call. Thread safe.
+ * device memory. While it is not, a few instructions if no library was loaded since the first call,
+ * else some 10 ns; no system call unless one was loaded since the last call. Thread safe.
  */
 bool gpuring_cuda_loaded(void);
 
