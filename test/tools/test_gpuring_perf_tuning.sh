@@ -40,13 +40,19 @@ check "from size 0 on, without an end" \
 cp "$file" "$work/two"
 two=$(count 2)
 
-# Deliberately slow.
-tune 3 "$slow" -b 4 -e 64 -f 16
+# Deliberately slow, but other jobs on the machine may hold up the previous component for longer.
+tune_slow() { # ARGS...
+    for _ in 1 2 3 4 5; do
+        tune 3 "$slow" "$@"
+        ! has 3 previous || break
+    done
+}
+tune_slow -b 4 -e 64 -f 16
 check "where ours is slow, the previous component is named for all sizes" has 3 previous
 check "and nothing else" test "$(count 3)" -eq 1
 check "rules for other ranks are kept" \
     test "$(grep ' ranks=2 ' "$file")" = "$(grep ' ranks=2 ' "$work/two")"
-tune 3 "$slow" -b 4 -e 4
+tune_slow -b 4 -e 4
 check "measured again: rules of the same shape are replaced" \
     test "$(count 3)" -eq 1 -a "$(count 2)" -eq "$two"
 
@@ -108,7 +114,7 @@ allreduce memory=host nodes=1 ranks=3 bytes=0-99 ring
 allreduce memory=host nodes=1 ranks=2-3 bytes=* tree
 allreduce memory=cuda nodes=1 ranks=3 bytes=* tree
 END
-tune 3 "$slow" -b 4 -e 4
+tune_slow -b 4 -e 4
 sed 's/ *# time of.*//' "$file" >"$work/stripped"
 cat >"$work/expected" <<'END'
 # by hand
