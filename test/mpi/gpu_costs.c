@@ -3,8 +3,8 @@
 /*
  * What blocking calls on GPU buffers cost in calls of the driver, copies, bytes copied and waits,
  * by whichever components serve them, as counted by the stand-in driver; and that they are right.
- * Each is counted the second time, of all ranks together. Attributes are what is asked about
- * addresses. No result of a GPU, and no time.
+ * Each is counted when all that is made once is there, of all ranks together.
+ * Attributes are what is asked about addresses. No result of a GPU, and no time.
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -189,10 +189,12 @@ static void read_costs(long long *costs)
 static void try_case(size_t c)
 {
     long long before[COSTS], after[COSTS], all[COSTS];
-    bool good;
+    bool good = true;
 
-    fill();
-    good = cases[c].call() == MPI_SUCCESS && is_right(c); /* what the first call makes */
+    for (int i = 0; i < 8; i++) {
+        fill();
+        good = cases[c].call() == MPI_SUCCESS && is_right(c) && good;
+    }
     fill();
     MPI_Barrier(MPI_COMM_WORLD);
     read_costs(before);

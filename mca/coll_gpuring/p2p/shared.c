@@ -108,14 +108,23 @@ static int make(void)
 
 bool gpuring_p2p_shared_open(struct gpuring_p2p_shared *shared)
 {
+    int status;
     bool have;
 
     pthread_mutex_lock(&own.lock);
     if (!own.tried) {
         own.tried = true;
-        if (make() != GPURING_OK) {
-            gpuring_info("[p2p-direct] large messages of this process go through host memory: it "
-                         "has no GPU memory that other processes can map");
+        status = make();
+        if (status == GPURING_ERR_NOMEM) {
+            gpuring_warn("[p2p-direct] large messages of this process go through host memory: it "
+                         "lacks %zu MiB of GPU memory for them",
+                         (PROOF + BUFFERS * BUFFER) >> 20);
+        } else if (status != GPURING_OK) {
+            gpuring_info(
+                "[p2p-direct] large messages of this process go through host memory: other "
+                "processes cannot map its GPU memory");
+        }
+        if (status != GPURING_OK) {
             give_back();
         }
     }
