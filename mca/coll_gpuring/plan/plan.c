@@ -13,15 +13,6 @@ const char *gpuring_collective_text(enum gpuring_collective collective)
     return texts[collective];
 }
 
-bool gpuring_collective_has_blocks(enum gpuring_collective collective)
-{
-#define BLOCKS(name, text, blocks, rooted) blocks,
-    static const bool have[] = {GPURING_PLAN_COLLECTIVES(BLOCKS)};
-#undef BLOCKS
-
-    return have[collective];
-}
-
 bool gpuring_collective_is_rooted(enum gpuring_collective collective)
 {
 #define ROOTED(name, text, blocks, rooted) rooted,

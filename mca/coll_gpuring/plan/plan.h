@@ -73,7 +73,14 @@ enum gpuring_collective {
 
 /* "MPI_Allreduce", "ring" */
 const char *gpuring_collective_text(enum gpuring_collective collective);
-bool gpuring_collective_has_blocks(enum gpuring_collective collective);
+static inline bool gpuring_collective_has_blocks(enum gpuring_collective collective)
+{
+#define GPURING_PLAN_BLOCKS(name, text, blocks, rooted) blocks,
+    static const bool have[] = {GPURING_PLAN_COLLECTIVES(GPURING_PLAN_BLOCKS)};
+#undef GPURING_PLAN_BLOCKS
+
+    return have[collective];
+}
 bool gpuring_collective_is_rooted(enum gpuring_collective collective);
 bool gpuring_collective_reduces(enum gpuring_collective collective);
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
