@@ -266,6 +266,7 @@ case " $stages " in
 *" testing "*) root_begin testing ;;
 esac
 step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
+    begun=$(date +%s)
     case $stage in
     gcc | clang | address | thread | fuzz | lint | mutation | install | openmpi5 | debian13 | cuda12 | testing | packages)
         "stage_$stage"
@@ -273,6 +274,7 @@ step autogen "autogen.sh" ./autogen.sh && for stage in $stages; do
     cuda-aware) stage_cuda_aware ;;
     *) bad "there is no stage $stage" ;;
     esac
+    echo "# $stage took $(($(date +%s) - begun)) s"
 done
 fuzz_end
 
