@@ -11,7 +11,8 @@ EXTRA_DIST += test/gpu/packages.txt test/gpu/run.sh test/gpu/test_gpu_suite.sh \
     test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
 if GPURING_HAVE_CUDA
 TESTS += test/gpu/test_gpu_suite.sh test/gpu/test_gpu_ptx.sh test/gpu/test_machine_code.sh
-check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce
+check_PROGRAMS += test/gpu/gpu_lanes test/gpu/gpu_bench test/gpu/gpu_allreduce \
+    test/gpu/gpu_messages
 test_gpu_gpu_lanes_SOURCES = test/gpu/gpu_lanes.c test/unit/collective_calls.c \
     test/unit/collective_calls.h $(gpu_sources)
 test_gpu_gpu_lanes_CPPFLAGS = $(gpu_cppflags)
@@ -22,4 +23,7 @@ test_gpu_gpu_bench_LDADD = libgpuring_core.la libpcigraph.la -lpthread -lm
 test_gpu_gpu_allreduce_SOURCES = test/gpu/gpu_allreduce.c $(gpu_sources)
 test_gpu_gpu_allreduce_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
 test_gpu_gpu_allreduce_LDADD = libgpuring_core.la $(mpi_test_libs) -lm
+test_gpu_gpu_messages_SOURCES = test/gpu/gpu_messages.c $(gpu_sources)
+test_gpu_gpu_messages_CPPFLAGS = $(gpu_cppflags) $(MPI_CPPFLAGS)
+test_gpu_gpu_messages_LDADD = libgpuring_core.la $(mpi_test_libs) -lm
 endif

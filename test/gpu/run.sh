@@ -416,7 +416,13 @@ correctness() {
         mpi_step "matrix-$ranks" 1800 "$ranks ranks on one GPU by IPC: types, operations, sizes" \
             "$ranks" test/mpi/matrix -n 1,1000,100003 $fraction -s
     done
+    mpi_step messages-ways 300 "2 ranks on one GPU: large messages go directly" 2 \
+        test/mpi/p2p_offers direct
     [ -z "$first" ] || return
+    OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step messages-chunks 300 \
+        "2 ranks on one GPU: large messages go in chunks (p2p_level=LOC)" 2 \
+        test/mpi/p2p_offers chunks
+    mpi_step messages-cases 600 "3 ranks on one GPU: point-to-point calls" 3 test/mpi/p2p_cases
     # shellcheck disable=SC2086
     OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step matrix-host 900 \
         "3 ranks on one GPU through host memory (p2p_level=LOC): types, operations, sizes" 3 \
@@ -449,6 +455,15 @@ measure() {
         mpi_step "$what-$ranks" 900 "$what_text, $ranks ranks on one GPU" "$ranks" \
             test/gpu/gpu_allreduce "$@"
     done
+}
+
+# By each way in turn.
+measure_messages() { # SIZE...
+    mpi_step way-direct 300 "messages, 2 ranks on one GPU" 2 test/gpu/gpu_messages "$@"
+    OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step way-chunks 300 \
+        "messages in chunks (p2p_level=LOC)" 2 test/gpu/gpu_messages "$@"
+    OMPI_MCA_coll_gpuring_p2p_rendezvous=0 mpi_step way-staged 300 \
+        "messages staged as a whole (p2p_rendezvous=0)" 2 test/gpu/gpu_messages "$@"
 }
 
 rows() { # NAME: the table of a measurement
@@ -512,12 +527,19 @@ with_mpi() {
         correctness
     fi
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
-    if [ -n "$dry" ]; then large="65536"; elif [ -n "$first" ]; then large="268435456"; else large="1048576 4194304 16777216 67108864 268435456"; fi
+    large="1048576 4194304 16777216 67108864 268435456" messages=$large
+    if [ -n "$dry" ]; then
+        large=65536 messages=5000000
+    elif [ -n "$first" ]; then
+        large=268435456 messages="1048576 67108864"
+    fi
     if wanted measure; then
         part_begin 7-measure
         measure small "8 bytes" 8
         # shellcheck disable=SC2086
         measure large "large vectors against staging by hand" $large
+        # shellcheck disable=SC2086
+        measure_messages 8 65536 $messages
     fi
     if wanted mps; then
         part_begin 8-mps
@@ -565,6 +587,15 @@ write_report() {
         echo "the calls after barriers, of the slowest rank."
         rows small
         rows large
+    fi
+    if [ -e "$work/log/way-direct" ]; then
+        printf '\n## Messages between device memory, 2 ranks on one GPU\n\n'
+        echo "By hand: a copy to pinned memory, the message, a copy. Median of half of the round trips."
+        printf '\n| way | bytes | gpuring us | by hand us | by hand / gpuring | GB/s |\n'
+        echo '|---|--:|--:|--:|--:|--:|'
+        for way in direct chunks staged; do
+            [ ! -e "$work/log/way-$way" ] || grep -h '^| ' "$work/log/way-$way"
+        done
     fi
     if [ -e "$work/log/mps-small-2" ]; then
         printf '\nWith MPS:\n'

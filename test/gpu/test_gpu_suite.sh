@@ -23,6 +23,10 @@ grep -q '^# DRY RUN ON THE STAND-IN DRIVER: NO RESULTS OF A GPU' "$work/report.m
 verdict $? "its report says that it holds no results"
 grep -q '^| 8 | 65536 | ' "$work/report.md"
 verdict $? "its report has the tables"
+for way in direct chunks staged; do
+    grep -q "^| $way | 5000000 | " "$work/report.md"
+    verdict $? "messages go so: $way"
+done
 # One part again, without building; and one for which there is no time.
 sh "$top_srcdir/test/gpu/run.sh" --dry-run --work "$work" --only bench >"$work/again" 2>&1
 verdict $? "one part alone ends with 0"

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * gpu_messages BYTES...: half of the time in which a message goes from the device memory of rank 0
+ * to that of rank 1 and back, and the same staged by hand: a copy to pinned host memory, the
+ * message, a copy to the device. Run by mpirun with coll/gpuring. Prints rows of a Markdown table:
+ * the way that the component chose (direct, chunks, staged, by its counters), bytes, microseconds
+ * (medians) of both, their ratio, GB/s. Fails if data are wrong.
+ */
+#include "test/mpi/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "test/gpu/gpu.h"
+
+#define WARM_UP        5 /* what is made once, is made in the first ones */
+#define TARGET_SECONDS 0.5
+#define MOST_ROUNDS    200
+
+static unsigned *device, *pinned;
+
+static void pass(void *buffer, size_t bytes, int from)
+{
+    if (harness_rank == from) {
+        MPI_Send(buffer, (int) bytes, MPI_BYTE, 1 - from, 0, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(buffer, (int) bytes, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+static void on_device(size_t bytes, int from)
+{
+    pass(device, bytes, from);
+}
+
+static void by_hand(size_t bytes, int from)
+{
+    if (harness_rank == from) {
+        gpu_copy(pinned, device, bytes);
+    }
+    pass(pinned, bytes, from);
+    if (harness_rank != from) {
+        gpu_copy(device, pinned, bytes);
+    }
+}
+
+/* A message from rank 0 brings the data, whatever was there. */
+static int wrong(void (*run)(size_t, int), size_t bytes, unsigned seed)
+{
+    int bad = 0;
+
+    for (size_t i = 0; i < bytes / sizeof *pinned; i++) {
+        pinned[i] = harness_rank == 0 ? seed + (unsigned) i * 7u : ~0u;
+    }
+    gpu_copy(device, pinned, bytes);
+    run(bytes, 0);
+    gpu_copy(pinned, device, bytes);
+    for (size_t i = 0; i < bytes / sizeof *pinned; i++) {
+        bad += pinned[i] != seed + (unsigned) i * 7u;
+    }
+    return bad;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *) a, right = *(const double *) b;
+
+    return (left > right) - (left < right);
+}
+
+/* Microseconds of a message: the median of half of the round trips. */
+static double measure(void (*run)(size_t, int), size_t bytes)
+{
+    double times[MOST_ROUNDS], first = 0;
+    int rounds = WARM_UP;
+
+    for (int i = -WARM_UP; i < rounds; i++) {
+        double start = MPI_Wtime(), time;
+
+        run(bytes, 0);
+        run(bytes, 1);
+        time = (MPI_Wtime() - start) / 2;
+        if (i >= 0) {
+            times[i] = time;
+        } else if (i == -1) {
+            first = time;
+            MPI_Bcast(&first, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+            rounds = (int) (TARGET_SECONDS / first);
+            rounds = rounds < 3 ? 3 : rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
+        }
+    }
+    qsort(times, (size_t) rounds, sizeof *times, compare);
+    return times[rounds / 2] * 1e6;
+}
+
+static const char *way(long long direct, long long chunked)
+{
+    return harness_pvar("coll_gpuring_direct_messages") > direct     ? "direct"
+           : harness_pvar("coll_gpuring_chunked_messages") > chunked ? "chunks"
+                                                                     : "staged";
+}
+
+static void row(size_t bytes)
+{
+    long long direct, chunked;
+    double ours, hand;
+    int bad = 0;
+
+    device = gpu_alloc(bytes);
+    pinned = gpu_alloc_pinned(bytes);
+    for (unsigned i = 0; i < WARM_UP; i++) {
+        bad += wrong(on_device, bytes, i);
+    }
+    ours = measure(on_device, bytes);
+    direct = harness_pvar("coll_gpuring_direct_messages");
+    chunked = harness_pvar("coll_gpuring_chunked_messages");
+    bad += wrong(on_device, bytes, 99);
+    if (harness_rank == 1) {
+        const char *last = way(direct, chunked);
+
+        hand = measure(by_hand, bytes);
+        printf("| %s | %zu | %.1f | %.1f | %.2f | %.1f |\n", last, bytes, ours, hand, hand / ours,
+               (double) bytes / ours / 1e3);
+    } else {
+        (void) measure(by_hand, bytes);
+    }
+    bad += wrong(by_hand, bytes, 7);
+    harness_check(bad == 0, "messages of %zu bytes are right (%d wrong)", bytes, bad);
+    gpu_free(device);
+    gpu_free_pinned(pinned);
+}
+
+int main(int argc, char **argv)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    int gpus;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    gpus = getenv("GPURING_TEST_GPUS") != NULL ? atoi(getenv("GPURING_TEST_GPUS")) : 1;
+    gpu_open((local != NULL ? atoi(local) : 0) % (gpus > 0 ? gpus : 1));
+    for (int i = 1; i < argc && harness_size == 2; i++) {
+        row(strtoull(argv[i], NULL, 0));
+    }
+    harness_check(harness_size == 2, "2 ranks");
+    gpu_close();
+    return harness_finish();
+}
