@@ -150,11 +150,13 @@ static struct gpuring_blocks table_of(const struct source *source, bool packed,
 static struct gpuring_blocks stride_of(const struct source *source, bool packed)
 {
     uint64_t element = source->element > 0 ? source->element : 1;
-    uint64_t n = (uint64_t) (source->part->end - source->part->first);
+    const struct gpuring_part *part = source->part;
     struct gpuring_blocks blocks = {.stride = 0};
 
-    if (source->span.bytes > 0) {
-        blocks.count = source->span.bytes / n / element;
+    if (source->span.bytes > 0 && gpuring_part_regular(part)) { /* without a division */
+        blocks.count = part->count * (source->element > 0 ? 1 : part->type->super.size);
+    } else if (source->span.bytes > 0) {
+        blocks.count = source->span.bytes / element;
     }
     if (is_many(source)) {
         blocks.stride = packed || source->span.bytes == 0

@@ -128,13 +128,11 @@ static struct request request_of(const struct gpuring_select_config *config,
                                  enum gpuring_collective collective, uint64_t bytes)
 {
     uint64_t n = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
-    struct request request = {.collective = collective,
-                              .bytes = bytes,
-                              .all = bytes <= UINT64_MAX / n ? bytes * n : UINT64_MAX};
+    struct request request = {.collective = collective, .bytes = bytes};
     int entry = 0;
 
-    while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request.all) {
-        entry++;
+    if (__builtin_mul_overflow(bytes, n, &request.all)) {
+        request.all = UINT64_MAX;
     }
     request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
     if (config->model.known &&
@@ -142,6 +140,9 @@ static struct request request_of(const struct gpuring_select_config *config,
          !exists(config, collective, GPURING_ALGORITHM_DIRECT) ||
          !wins(config, GPURING_ALGORITHM_DIRECT, &request))) {
         /* which between nodes knows no direct exchange, and no chain */
+        while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request.all) {
+            entry++;
+        }
         request.model = &config->model.entry[collective][entry];
     }
     return request;

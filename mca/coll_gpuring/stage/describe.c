@@ -303,12 +303,15 @@ bool gpuring_part_contiguous(const struct gpuring_part *part)
 {
     struct gpuring_block block = {.next = 0};
 
+    if (gpuring_part_regular(part)) { /* what holds for one holds for all */
+        block.count = part->count;
+        block.type = part->type;
+        return part->end <= part->first || part->count == 0 || part->type->super.size == 0 ||
+               contiguous(&block);
+    }
     while (next_touched(part, &block)) {
         if (!contiguous(&block)) {
             return false;
-        }
-        if (gpuring_part_regular(part)) {
-            break; /* so are the others */
         }
     }
     return true;
