@@ -146,9 +146,11 @@ nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin 
 # nvcc may be a wrapper far from its toolkit: it says itself where its header and its programs are.
 toolkit=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-nvcc.XXXXXX") || exit 2
 echo '#include <cuda.h>' >"$toolkit/where.cu"
-include=$("$nvcc" -M "$toolkit/where.cu" 2>"$toolkit/log" | tr ' ' '\n' | sed -n 's,/cuda\.h$,,p' |
+# shellcheck disable=SC2086 # NVCCFLAGS, as configure takes them: -ccbin=...
+include=$("$nvcc" ${NVCCFLAGS-} -M "$toolkit/where.cu" 2>"$toolkit/log" | tr ' ' '\n' | sed -n 's,/cuda\.h$,,p' |
     sed -n 1p)
-cuda_bin=$("$nvcc" --dryrun "$toolkit/where.cu" 2>&1 | sed -n 's/^#\$ _HERE_=//p')
+# shellcheck disable=SC2086
+cuda_bin=$("$nvcc" ${NVCCFLAGS-} --dryrun "$toolkit/where.cu" 2>&1 | sed -n 's/^#\$ _HERE_=//p')
 log=$(cat "$toolkit/log")
 rm -rf "$toolkit"
 [ -d "$include" ] || { echo "Bail out! $nvcc finds no cuda.h: $log"; exit 1; }
@@ -213,7 +215,8 @@ kernels() {
     if [ -n "$dry" ] && [ -s "$fatbin" ]; then
         cp "$fatbin" "$plain/kernels/kernels.fatbin"
     else
-        "$nvcc" -arch="sm_${capability:-90}" -std=c++17 -O3 -fmad=false -Werror all-warnings \
+        # shellcheck disable=SC2086
+        "$nvcc" ${NVCCFLAGS-} -arch="sm_${capability:-90}" -std=c++17 -O3 -fmad=false -Werror all-warnings \
             -I"$top" -I"$plain" -fatbin -o "$plain/kernels/kernels.fatbin" "$top/kernels/kernels.cu"
     fi
 }
