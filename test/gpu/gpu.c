@@ -65,6 +65,7 @@ static void start_application(int ordinal)
 void gpu_open(int ordinal)
 {
     static const struct fabric_memory memory = {fabric_alloc, fabric_release};
+    static const uint8_t stand_in[15] = {'s'}; /* and then the number of the GPU */
     struct gpuring_device_identity identity;
     struct gpuring_pointer pointer;
 
@@ -80,13 +81,21 @@ void gpu_open(int ordinal)
     for (int i = 0; i < GPU_STREAMS; i++) {
         need(ops->stream_create(gpu.device, &gpu.streams[i]) == GPURING_OK, "create a stream");
     }
-    gpu.stands_in = identity.uuid[0] == 's' && gpu.processors == 0;
+    gpu.stands_in = memcmp(identity.uuid, stand_in, sizeof stand_in) == 0;
     snprintf(gpu.name, sizeof gpu.name, "compute capability %u.%u, %d multiprocessors, at %s",
              identity.capability / 10, identity.capability % 10, gpu.processors,
              identity.pci_bus_id);
     printf("# %s: %s\n", gpu.stands_in ? "THE STAND-IN DRIVER, THIS IS NO RESULT OF A GPU" : "GPU",
            gpu.name);
     fabric_memory = &memory;
+}
+
+void gpu_open_of_rank(void)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK"), *all = getenv("GPURING_TEST_GPUS");
+    int gpus = all != NULL ? atoi(all) : 1;
+
+    gpu_open((local != NULL ? atoi(local) : 0) % (gpus > 0 ? gpus : 1));
 }
 
 void gpu_close(void)
@@ -151,6 +160,19 @@ int gpu_run(struct gpuring_work *work)
         sched_yield();
     }
     return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *) a, right = *(const double *) b;
+
+    return (left > right) - (left < right);
+}
+
+double gpu_median(double *times, int n)
+{
+    qsort(times, (size_t) n, sizeof *times, compare);
+    return times[n / 2];
 }
 
 int gpu_run_streams(struct fabric *fabric)

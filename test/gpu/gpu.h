@@ -31,6 +31,8 @@ extern struct gpu gpu;
 
 /* Opens that GPU and lets all fabrics lie in its memory; `gpu` holds from then on. */
 void gpu_open(int ordinal);
+/* That of this rank on its host: GPURING_TEST_GPUS (1) are shared by turns. */
+void gpu_open_of_rank(void);
 void gpu_close(void);
 
 void *gpu_alloc(size_t bytes);        /* memory of the GPU, zeroed */
@@ -45,6 +47,7 @@ int gpu_run(struct gpuring_work *work);
 int gpu_run_streams(struct fabric *fabric);
 
 double gpu_seconds(void);
+double gpu_median(double *times, int n); /* sorts them */
 
 /* TAP. */
 void gpu_check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -53,13 +53,6 @@ static int wrong(int count)
     return bad;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *) a, right = *(const double *) b;
-
-    return (left > right) - (left < right);
-}
-
 /* Microseconds: the median of the rounds, of the slowest rank. */
 static double measure(void (*run)(int), int count)
 {
@@ -78,8 +71,7 @@ static double measure(void (*run)(int), int count)
         run(count);
         times[i] = MPI_Wtime() - start;
     }
-    qsort(times, (size_t) rounds, sizeof *times, compare);
-    slowest = times[rounds / 2];
+    slowest = gpu_median(times, rounds);
     MPI_Allreduce(MPI_IN_PLACE, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest * 1e6;
 }
@@ -110,12 +102,8 @@ static void row(size_t bytes)
 
 int main(int argc, char **argv)
 {
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    int gpus;
-
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    gpus = getenv("GPURING_TEST_GPUS") != NULL ? atoi(getenv("GPURING_TEST_GPUS")) : 1;
-    gpu_open((local != NULL ? atoi(local) : 0) % (gpus > 0 ? gpus : 1));
+    gpu_open_of_rank();
     for (int i = 1; i < argc; i++) {
         row(strtoull(argv[i], NULL, 0));
     }

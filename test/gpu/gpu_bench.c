@@ -23,20 +23,6 @@
 static size_t bytes = UINT64_C(256) << 20;
 static int rounds = 10;
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *) a, right = *(const double *) b;
-
-    return (left > right) - (left < right);
-}
-
-/* The median of n times. */
-static double median(double *times, int n)
-{
-    qsort(times, (size_t) n, sizeof *times, compare);
-    return times[n / 2];
-}
-
 static double *times_for(int n)
 {
     double *times = calloc((size_t) n, sizeof *times);
@@ -61,7 +47,7 @@ static double copy_rate(void)
         gpu_copy(to, from, bytes);
         times[i] = gpu_seconds() - start;
     }
-    rate = 2.0 * (double) bytes / median(times, rounds);
+    rate = 2.0 * (double) bytes / gpu_median(times, rounds);
     free(times);
     gpu_free(from);
     gpu_free(to);
@@ -113,7 +99,7 @@ static double time_allreduce(struct fabric *fabric, uint64_t count, int n)
             times[i] = gpu_seconds() - start;
         }
     }
-    result = median(times, n);
+    result = gpu_median(times, n);
     free(times);
     gpu_free(input);
     gpu_free(output);

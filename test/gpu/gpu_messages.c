@@ -62,13 +62,6 @@ static int wrong(void (*run)(size_t, int), size_t bytes, unsigned seed)
     return bad;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *) a, right = *(const double *) b;
-
-    return (left > right) - (left < right);
-}
-
 /* Microseconds of a message: the median of half of the round trips. */
 static double measure(void (*run)(size_t, int), size_t bytes)
 {
@@ -90,8 +83,7 @@ static double measure(void (*run)(size_t, int), size_t bytes)
             rounds = rounds < 3 ? 3 : rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
         }
     }
-    qsort(times, (size_t) rounds, sizeof *times, compare);
-    return times[rounds / 2] * 1e6;
+    return gpu_median(times, rounds) * 1e6;
 }
 
 static const char *way(long long direct, long long chunked)
@@ -133,12 +125,8 @@ static void row(size_t bytes)
 
 int main(int argc, char **argv)
 {
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    int gpus;
-
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
-    gpus = getenv("GPURING_TEST_GPUS") != NULL ? atoi(getenv("GPURING_TEST_GPUS")) : 1;
-    gpu_open((local != NULL ? atoi(local) : 0) % (gpus > 0 ? gpus : 1));
+    gpu_open_of_rank();
     for (int i = 1; i < argc && harness_size == 2; i++) {
         row(strtoull(argv[i], NULL, 0));
     }
