@@ -338,6 +338,38 @@ static void partitioned(void)
 }
 #endif
 
+/* Calls that return one status leave its MPI_ERROR alone. */
+static void statuses(void)
+{
+    enum { UNTOUCHED = 4711, CALLS = 5 };
+    MPI_Status status[CALLS];
+    MPI_Request requests[3];
+    MPI_Message message;
+    bool good = true;
+    int flag = 0;
+
+    for (int i = 0; i < 3; i++) {
+        MPI_Isend(gpu, COUNT, MPI_INT, next_rank(), 5, world, &requests[i]);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        status[i].MPI_ERROR = UNTOUCHED;
+    }
+    MPI_Probe(last_rank(), 5, world, &status[0]);
+    while (!flag) {
+        MPI_Iprobe(last_rank(), 5, world, &flag, &status[1]);
+    }
+    MPI_Recv(gpu_too, COUNT, MPI_INT, last_rank(), 5, world, &status[2]);
+    MPI_Mprobe(last_rank(), 5, world, &message, &status[3]);
+    MPI_Mrecv(gpu_too, COUNT, MPI_INT, &message, &status[4]);
+    MPI_Recv(gpu_too, COUNT, MPI_INT, last_rank(), 5, world, MPI_STATUS_IGNORE);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < CALLS; i++) {
+        good = good && status[i].MPI_ERROR == UNTOUCHED && status[i].MPI_SOURCE == last_rank() &&
+               status[i].MPI_TAG == 5;
+    }
+    harness_check(good, "statuses: source and tag are set, MPI_ERROR is not");
+}
+
 /* As PETSc asks whether an MPI takes GPU memory. */
 static void probe(void)
 {
@@ -486,6 +518,7 @@ static void all(void)
     nobody();
     many();
     between_groups();
+    statuses();
 #if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
     send_receive();
     partitioned();

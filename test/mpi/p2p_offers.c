@@ -15,8 +15,9 @@
 
 #include "harness.h"
 
-#define LARGE 2500000 /* ints: five slots of GPURING_P2P_SLOT */
-#define ALIKE 3907    /* bytes of an offer */
+#define LARGE     2500000 /* ints: five slots of GPURING_P2P_SLOT */
+#define UNTOUCHED 4711    /* of MPI_ERROR, which calls with one status do not set */
+#define ALIKE     3907    /* bytes of an offer */
 
 static int *gpu, *host;
 static char *small_gpu;
@@ -279,6 +280,7 @@ static void probes(bool to_gpu)
         MPI_Isend(gpu, LARGE, MPI_INT, other, 1, MPI_COMM_WORLD, &requests[2]);
         MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
     } else {
+        status.MPI_ERROR = UNTOUCHED;
         while (!flag) {
             MPI_Iprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &flag, &status);
         }
@@ -308,7 +310,8 @@ static void probes(bool to_gpu)
         MPI_Start(&requests[0]);
         MPI_Wait(&requests[0], &status);
         MPI_Request_free(&requests[0]);
-        good = good && counted(&status, LARGE) && holds(to, to_gpu, LARGE, 5, -1);
+        good = good && counted(&status, LARGE) && holds(to, to_gpu, LARGE, 5, -1) &&
+               status.MPI_ERROR == UNTOUCHED;
     }
     harness_check(good, "probes find large messages and those as long as an offer, into %s",
                   to_gpu ? "a GPU" : "host memory");

@@ -31,6 +31,16 @@ int gpuring_p2p_world_irecv(void *data, size_t bytes, int peer, enum gpuring_p2p
         request);
 }
 
+void gpuring_p2p_tell(ompi_status_public_t *status, const ompi_status_public_t *found)
+{
+    if (status != MPI_STATUS_IGNORE) {
+        int code = status->MPI_ERROR;
+
+        *status = *found;
+        status->MPI_ERROR = code;
+    }
+}
+
 bool gpuring_p2p_ended(ompi_request_t **request)
 {
     if (*request != MPI_REQUEST_NULL && REQUEST_COMPLETE(*request)) {

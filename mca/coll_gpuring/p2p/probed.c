@@ -71,8 +71,8 @@ static bool known(struct ompi_communicator_t *comm, int peer, int tag, ompi_stat
 
     pthread_mutex_lock(&lock);
     self = find(comm, peer, tag);
-    if (self != NULL && status != MPI_STATUS_IGNORE) {
-        *status = self->status;
+    if (self != NULL) {
+        gpuring_p2p_tell(status, &self->status);
     }
     pthread_mutex_unlock(&lock);
     return self != NULL;
@@ -154,8 +154,8 @@ int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *com
             return code;
         }
     }
-    if (*matched && status != MPI_STATUS_IGNORE) {
-        *status = found;
+    if (*matched) {
+        gpuring_p2p_tell(status, &found);
     }
     return code;
 }
@@ -164,9 +164,7 @@ int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *com
 static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message,
                 ompi_status_public_t *status)
 {
-    if (status != MPI_STATUS_IGNORE) {
-        *status = self->status;
-    }
+    gpuring_p2p_tell(status, &self->status);
     if (self->message != NULL) {
         *message = self->message;
         gpuring_p2p_probed_free(self);

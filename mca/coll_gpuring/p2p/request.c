@@ -317,9 +317,7 @@ int gpuring_p2p_request_wait(ompi_request_t *request, ompi_status_public_t *stat
 
     ompi_request_wait_completion(request);
     code = request->req_status.MPI_ERROR;
-    if (status != MPI_STATUS_IGNORE) {
-        *status = request->req_status;
-    }
+    gpuring_p2p_tell(status, &request->req_status);
     gpuring_p2p_release((p2p_request_t *) request);
     return code;
 }
