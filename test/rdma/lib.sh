@@ -8,7 +8,6 @@
 rdma_programs=$top_builddir/test/rdma
 # shellcheck disable=SC2034
 pair=$rdma_programs/net_pair
-unset OMPI_MCA_btl_tcp_if_include # of the real machine
 export OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self,vader OMPI_MCA_coll_gpuring_priority=90
 export OMPI_MCA_coll_gpuring_device=host OMPI_MCA_coll_gpuring_net=verbs
 export OMPI_MCA_coll_gpuring_verbose=1
