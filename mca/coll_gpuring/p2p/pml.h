@@ -25,8 +25,8 @@ int gpuring_p2p_world_isend(const void *data, size_t bytes, int peer, enum gpuri
 int gpuring_p2p_world_irecv(void *data, size_t bytes, int peer, enum gpuring_p2p_tag tag,
                             ompi_request_t **request);
 
-/* A status for the program (it may be MPI_STATUS_IGNORE): MPI_ERROR stays what it is, for only calls
- * that return several statuses set it. */
+/* A status for the program (it may be MPI_STATUS_IGNORE): MPI_ERROR stays what it is, for only
+ * calls that return several statuses set it. */
 void gpuring_p2p_tell(ompi_status_public_t *status, const ompi_status_public_t *found);
 
 /* Has it ended? Then it is freed. MPI_REQUEST_NULL has. */
