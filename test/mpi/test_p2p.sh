@@ -96,7 +96,7 @@ for fault in cuIpcGetMemHandle=1:801 cuIpcOpenMemHandle_v2=1:217; do
     GPURING_STANDIN_REPORT="$work/half" OMPI_MCA_coll_gpuring_verbose=1 \
         GPURING_STANDIN_FAULTS=$fault mpi 60 2 p2p_offers chunks
     adopt_as_one "offers: $fault"
-    check "$fault: the log says so" says '\[p2p-direct\] '
+    check "$fault: the log says so" says '\[p2p-by-host\] '
     check "$fault: and nothing is kept" lines_only 'never calls'
 done
 mpi 120 11 p2p_offers crowd

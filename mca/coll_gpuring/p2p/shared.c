@@ -116,12 +116,13 @@ bool gpuring_p2p_shared_open(struct gpuring_p2p_shared *shared)
         own.tried = true;
         status = make();
         if (status == GPURING_ERR_NOMEM) {
-            gpuring_warn("[p2p-direct] large messages of this process go through host memory: it "
-                         "lacks %zu MiB of GPU memory for them",
-                         (PROOF + BUFFERS * BUFFER) >> 20);
+            gpuring_warn(
+                "[p2p-by-host] large messages of this process go through host memory: it "
+                "lacks %zu MiB of GPU memory for them; leave so much free before the first ones",
+                (PROOF + BUFFERS * BUFFER) >> 20);
         } else if (status != GPURING_OK) {
             gpuring_info(
-                "[p2p-direct] large messages of this process go through host memory: other "
+                "[p2p-by-host] large messages of this process go through host memory: other "
                 "processes cannot map its GPU memory");
         }
         if (status != GPURING_OK) {
@@ -254,7 +255,7 @@ bool gpuring_p2p_shared_map(int sender, const struct gpuring_p2p_shared *shared,
         if (mapping != NULL &&
             !(map(mapping, shared) && prove(mapping, shared->proof, stream, scratch, room))) {
             unmap(mapping);
-            gpuring_info("[p2p-direct] messages from rank %d go through host memory: its GPU "
+            gpuring_info("[p2p-by-host] messages from rank %d go through host memory: its GPU "
                          "memory cannot be mapped, or is not read right",
                          sender);
         }

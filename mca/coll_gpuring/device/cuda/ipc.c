@@ -29,7 +29,6 @@ struct cuda_export {
     struct gpuring_list node;
     CUipcMemHandle handle;
     CUdeviceptr base;
-    size_t size;
     CUcontext context; /* in which it was allocated */
 };
 static pthread_mutex_t exports_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
@@ -42,8 +41,7 @@ struct cuda_handle {
 _Static_assert(sizeof(struct cuda_handle) <= sizeof((struct gpuring_device_handle *) 0)->bytes,
                "a handle travels in the device handle");
 
-static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, size_t size,
-                           CUcontext context)
+static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, CUcontext context)
 {
     struct cuda_export *entry = malloc(sizeof *entry);
 
@@ -51,8 +49,7 @@ static int remember_export(const CUipcMemHandle *handle, CUdeviceptr base, size_
         gpuring_error("out of memory for an exported buffer");
         return GPURING_ERR_NOMEM;
     }
-    *entry =
-        (struct cuda_export){.handle = *handle, .base = base, .size = size, .context = context};
+    *entry = (struct cuda_export){.handle = *handle, .base = base, .context = context};
     pthread_mutex_lock(&exports_lock);
     gpuring_list_prepend(&exports, &entry->node);
     pthread_mutex_unlock(&exports_lock);
@@ -80,14 +77,13 @@ static bool find_export(const CUipcMemHandle *handle, CUdeviceptr *base, CUconte
 
 void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer)
 {
-    CUdeviceptr address = (CUdeviceptr) (uintptr_t) pointer;
     struct cuda_export *entry, *found = NULL;
 
     (void) device;
     pthread_mutex_lock(&exports_lock);
     GPURING_LIST_EACH(entry, &exports, struct cuda_export, node)
     {
-        found = address >= entry->base && address - entry->base < entry->size ? entry : found;
+        found = entry->base == (CUdeviceptr) (uintptr_t) pointer ? entry : found;
     }
     if (found != NULL) {
         gpuring_list_remove(&found->node);
@@ -127,7 +123,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
     }
     gpuring_cuda_leave(device);
     if (status == GPURING_OK) {
-        status = remember_export(&exported.handle, base, size, device->context);
+        status = remember_export(&exported.handle, base, device->context);
     }
     if (status == GPURING_OK) {
         exported.offset = address - base;
