@@ -3,6 +3,7 @@
 /* Modules: offered for a communicator, put into its table, taken out again. */
 #include "mca/coll_gpuring/module.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/coll_gpuring/engine/engine.h"
@@ -29,6 +30,7 @@ static void module_destruct(mca_coll_gpuring_module_t *module)
     gpuring_progress_forget(module->serve);
     gpuring_serve_close(module);
     gpuring_engine_destroy(module->engine);
+    free(module->shapes);
 #define GPURING_ACT(name)                                  \
     if (module->previous.name##_module != NULL) {          \
         GPURING_COLL_DROP(module->previous.name##_module); \

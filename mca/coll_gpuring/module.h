@@ -42,6 +42,7 @@ struct gpuring_previous {
 struct gpuring_engine;
 struct gpuring_oob;
 struct gpuring_serve;
+struct gpuring_shape;
 struct gpuring_wireup;
 
 /* Of staged calls on a communicator. */
@@ -64,8 +65,9 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_engine *engine; /* READY: what runs operations */
     struct gpuring_wireup *wireup; /* UNWIRED and WIRING */
     struct gpuring_oob *oob;
-    struct gpuring_serve *serve; /* see serve/serve.h; NULL: it serves no collectives, as
-                                  * between groups, and for a single rank */
+    struct gpuring_serve *serve;  /* see serve/serve.h; NULL: it serves no collectives, as
+                                   * between groups, and for a single rank */
+    struct gpuring_shape *shapes; /* of calls, see calls/describe.c; NULL: none are kept */
     struct gpuring_staging staging;
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;

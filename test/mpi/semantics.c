@@ -358,6 +358,46 @@ static void gaps_keep_the_order(void)
     harness_check(good, "elements with gaps are sent in the order of their type");
 }
 
+/* Calls that differ from the last one of their kind in one thing only. Types that are made anew may
+ * have the handle of those before. */
+static void calls_alike(void)
+{
+    int values[8], all[64], parts[64], sum;
+    bool good = true;
+
+    for (int i = 0; i < 24 && good; i++) {
+        int root = i / 3 % harness_size, step = 1 + i % 3;
+        MPI_Datatype two;
+
+        MPI_Type_vector(2, 1, step, MPI_INT, &two);
+        MPI_Type_commit(&two);
+        for (int k = 0; k < 8; k++) {
+            values[k] = harness_rank == root ? 100 * i + k : -1;
+        }
+        MPI_Bcast(values, 1, two, root, MPI_COMM_WORLD);
+        MPI_Type_free(&two);
+        for (int k = 0; k < 8; k++) {
+            bool moved = harness_rank == root || k == 0 || k == step;
+
+            good = good && values[k] == (moved ? 100 * i + k : -1);
+        }
+        for (int k = 0; k < harness_size; k++) {
+            all[k] = parts[k] = k == harness_rank ? harness_rank + i : -1;
+        }
+        MPI_Allgather(i % 2 ? MPI_IN_PLACE : &parts[harness_rank], 1, MPI_INT, all, 1, MPI_INT,
+                      MPI_COMM_WORLD);
+        sum = parts[harness_rank];
+        MPI_Exscan(i % 4 < 2 ? MPI_IN_PLACE : &parts[harness_rank], &sum, 1, MPI_INT, MPI_SUM,
+                   MPI_COMM_WORLD);
+        for (int k = 0; k < harness_size; k++) {
+            good = good && all[k] == k + i;
+        }
+        good = good && (harness_rank == 0 ||
+                        sum == harness_rank * (harness_rank - 1) / 2 + harness_rank * i);
+    }
+    harness_check(good, "calls that differ from the last one in one thing");
+}
+
 /* Uneven blocks in place, of a predefined type that has a gap inside. */
 static void pairs_in_place(void)
 {
@@ -403,6 +443,7 @@ int main(int argc, char **argv)
     arguments();
     other_collectives();
     gaps_keep_the_order();
+    calls_alike();
     pairs_in_place();
     MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
     harness_check(sum_is_right(leaked, COUNT), "a communicator that is never freed");

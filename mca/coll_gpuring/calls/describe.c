@@ -314,6 +314,79 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                : gpuring_stage_log_memory(module, what, call->in.bytes + call->out.bytes);
 }
 
+/*
+ * A call of the same shape as the last one of its collective, which programs make in loops, is
+ * described alike but for its addresses and the memory there. A shape is kept where the arguments
+ * alone decide: predefined types, counts by value, nothing packed or left out.
+ */
+struct gpuring_shape {
+    struct gpuring_arguments arguments;
+    struct gpuring_call described; /* name NULL: none is kept */
+    ptrdiff_t in_low, out_low;     /* from the user's buffer to the call's */
+    bool reads_send;               /* its input is the send buffer, else the receive buffer */
+};
+
+static bool is_alike(const void *a, const void *b)
+{
+    return (a == MPI_IN_PLACE) == (b == MPI_IN_PLACE) && (a == MPI_BOTTOM) == (b == MPI_BOTTOM);
+}
+
+static bool has_shape(const struct gpuring_shape *shape, const struct gpuring_arguments *a)
+{
+    const struct gpuring_arguments *last = &shape->arguments;
+
+    return shape->described.name != NULL && a->rcount == last->rcount && a->rtype == last->rtype &&
+           a->scount == last->scount && a->stype == last->stype && a->op == last->op &&
+           a->root == last->root && is_alike(a->sbuf, last->sbuf) && is_alike(a->rbuf, last->rbuf);
+}
+
+static bool is_predefined(const struct gpuring_part *part)
+{
+    return part->end <= part->first || ompi_datatype_is_predefined(part->type);
+}
+
+static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                       const struct gpuring_arguments *arguments, const struct sources *sources,
+                       const struct gpuring_call *call)
+{
+    bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
+    struct gpuring_shape *shape;
+
+    if (call->memory != NULL || sources->keeps || exscan_first ||
+        gpuring_served_of(what)->sizes >= GPURING_SIZES_COUNTS ||
+        call->in.bytes != sources->in.span.bytes || call->out.bytes != sources->out.span.bytes ||
+        !is_predefined(sources->in.part) || !is_predefined(sources->out.part)) {
+        return;
+    }
+    if (module->shapes == NULL) {
+        module->shapes = calloc(GPURING_STAGED_ALWAYS, sizeof *module->shapes);
+    }
+    if (module->shapes != NULL) { /* else the next call is described anew */
+        shape = &module->shapes[what];
+        shape->arguments = *arguments;
+        shape->described = *call;
+        shape->in_low = sources->in.span.low;
+        shape->out_low = sources->out.span.low;
+        shape->reads_send = sources->stage.send.in.end > 0;
+    }
+}
+
+static enum gpuring_reason describe_alike(const struct gpuring_shape *shape,
+                                          const struct gpuring_arguments *a,
+                                          struct gpuring_call *call)
+{
+    *call = shape->described;
+    if (call->in.bytes > 0) {
+        call->in.sample = call->input =
+            gpuring_stage_address(shape->reads_send ? a->sbuf : a->rbuf, shape->in_low);
+    }
+    if (call->out.bytes > 0) {
+        call->output = (void *) (uintptr_t) gpuring_stage_address(a->rbuf, shape->out_low);
+        call->out.sample = call->output;
+    }
+    return gpuring_eligible_memory(call);
+}
+
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what,
                                           const struct gpuring_arguments *arguments,
@@ -324,6 +397,9 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     struct sources sources;
 
     *status = GPURING_OK;
+    if (module->shapes != NULL && has_shape(&module->shapes[what], arguments)) {
+        return describe_alike(&module->shapes[what], arguments, call);
+    }
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,
                                   .root = arguments->root,
@@ -342,6 +418,9 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     }
     if (reason == GPURING_REASON_NONE) {
         *status = adapt(module, what, &sources, call);
+    }
+    if (reason == GPURING_REASON_NONE && *status == GPURING_OK) {
+        keep_shape(module, what, arguments, &sources, call);
     }
     return reason;
 }
