@@ -199,14 +199,17 @@ static void check_output(const struct collective_call *call, int rank)
     }
 }
 
-static uint64_t longest(const struct collective_call *call)
+/* Of the blocks of this rank: others may have longer ones. */
+static uint64_t longest(const struct gpuring_work *work)
 {
-    uint64_t most = call->count;
+    uint64_t most = 0;
 
-    for (int i = 0; i < call->nranks; i++) {
-        for (int j = 0; j < call->nranks; j++) {
-            most = call->counts[i][j] > most ? call->counts[i][j] : most;
-        }
+    for (uint32_t i = 0; i < work->nblocks; i++) {
+        uint64_t in = gpuring_block_at(&work->in, i).count;
+        uint64_t out = gpuring_block_at(&work->out, i).count;
+
+        most = in > most ? in : most;
+        most = out > most ? out : most;
     }
     return most;
 }
@@ -219,21 +222,23 @@ static void begin(struct fabric *fabric, const struct collective_call *call, int
 
     fabric_work(fabric, rank, GPURING_TYPE_UINT32, GPURING_OP_SUM, call->count, call->input[rank],
                 call->output[rank], patience);
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        if (gpuring_collective_has_blocks(call->collective)) {
-            work->lanes[i].first = 0;
-            work->lanes[i].part = (uint32_t) plan->lanes[i].part_begin;
-            work->lanes[i].count =
-                gpuring_block_part(longest(call), (uint32_t) plan->weight, sizeof(uint32_t));
-        }
-        work->lanes[i].chunk = work->lanes[i].chunk < chunk ? work->lanes[i].chunk : chunk;
-    }
     if (gpuring_collective_has_blocks(call->collective)) {
         work->parts = (uint32_t) plan->weight;
         work->nblocks = (uint32_t) call->nranks;
         work->in =
             blocks_of(call, extents_of(call, rank, 0), has_many(call, false) || call->in_place);
         work->out = blocks_of(call, extents_of(call, rank, 1), has_many(call, true));
+    }
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        if (gpuring_collective_has_blocks(call->collective)) {
+            uint64_t most = longest(work);
+            uint64_t share = gpuring_block_part(most, work->parts, sizeof(uint32_t));
+
+            work->lanes[i].first = 0;
+            work->lanes[i].part = (uint32_t) plan->lanes[i].part_begin;
+            work->lanes[i].count = share < most ? share : most;
+        }
+        work->lanes[i].chunk = work->lanes[i].chunk < chunk ? work->lanes[i].chunk : chunk;
     }
 }
 

@@ -42,12 +42,13 @@ static uint32_t begin_blocks(const struct gpuring_plan *plan, const struct gpuri
 {
     uint64_t in = longest_block(&call->in, plan->nranks);
     uint64_t out = longest_block(&call->out, plan->nranks), longest = in > out ? in : out;
+    uint64_t share = gpuring_block_part(longest, (uint32_t) parts, call->element_size);
     uint32_t used = 0;
 
     while (used < nlanes && (used == 0 || plan->lanes[used].part_begin * GPURING_PART_BYTES <
                                               longest * call->element_size)) {
         lanes[used].first = 0;
-        lanes[used].count = gpuring_block_part(longest, (uint32_t) parts, call->element_size);
+        lanes[used].count = share < longest ? share : longest;
         lanes[used].part = (uint32_t) plan->lanes[used].part_begin;
         used++;
     }
