@@ -265,6 +265,7 @@ static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_
     }
     recv = &x->lane->recvs[piece->operands[index]];
     lines = exec_operand(x, piece, index) + exec_slot_used(x, x->bytes);
+    __builtin_prefetch(recv->slots + ((recv->step + 1) & (recv->nslots - 1)) * recv->slot_bytes);
     result = x->work->protocol == GPURING_PROTOCOL_LL
                  ? ll_unpack(x, (const uint64_t *) (const void *) lines,
                              (uint32_t) (recv->step + 1), scratch, bytes)

@@ -332,8 +332,8 @@ EXEC_FN int exec_slices(EXEC *x, const struct exec_piece *chunk)
 /* A step on a chunk. */
 EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
 {
-    int cut = exec_protocol(x) == GPURING_PROTOCOL_SIMPLE &&
-              (exec_overlaps(x) || x->work->slice > 0); /* on a host there are no slices */
+    int cut =
+        exec_protocol(x) == GPURING_PROTOCOL_SIMPLE && (exec_overlaps(x) || x->work->slice > 0);
     int result = cut ? exec_slices(x, chunk) : exec_run(x, chunk);
 
     if (result == EXEC_OK) {

@@ -129,23 +129,30 @@ static struct request request_of(const struct gpuring_select_config *config,
 {
     uint64_t n = gpuring_collective_has_blocks(collective) ? (uint64_t) config->nranks : 1;
     struct request request = {.collective = collective, .bytes = bytes};
-    int entry = 0;
 
     if (__builtin_mul_overflow(bytes, n, &request.all)) {
         request.all = UINT64_MAX;
     }
     request.rule = gpuring_tuning_at(config->tuning, (int) collective, request.all);
+    return request;
+}
+
+/* What the cost model says, if it is to be asked. */
+static void ask_model(const struct gpuring_select_config *config, struct request *request)
+{
+    enum gpuring_collective collective = request->collective;
+    int entry = 0;
+
     if (config->model.known &&
         (config->nnodes == 1 || (collective == GPURING_COLLECTIVE_ALLREDUCE && !config->in_order) ||
          !exists(config, collective, GPURING_ALGORITHM_DIRECT) ||
-         !wins(config, GPURING_ALGORITHM_DIRECT, &request))) {
+         !wins(config, GPURING_ALGORITHM_DIRECT, request))) {
         /* which between nodes knows no direct exchange, and no chain */
-        while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request.all) {
+        while (entry < GPURING_MODEL_CHOICE_SIZES - 1 && (UINT64_C(1) << entry) < request->all) {
             entry++;
         }
-        request.model = &config->model.entry[collective][entry];
+        request->model = &config->model.entry[collective][entry];
     }
-    return request;
 }
 
 /* On GPUs LL128 needs 128-byte stores that stay whole; what asks for it does not make them so. */
@@ -188,8 +195,8 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
 bool gpuring_select_delegates(const struct gpuring_select_config *config,
                               enum gpuring_collective collective, uint64_t bytes)
 {
-    struct request request = request_of(config, collective, bytes);
     bool direct = exists(config, collective, GPURING_ALGORITHM_DIRECT);
+    struct request request;
 
     if (config->in_order && gpuring_collective_reduces(collective)) {
         return config->plans[collective] == 0; /* others have an order of their own */
@@ -200,7 +207,9 @@ bool gpuring_select_delegates(const struct gpuring_select_config *config,
     if (exists(config, collective, config->algorithm)) {
         return false;
     }
+    request = request_of(config, collective, bytes);
     if (request.rule->algorithm != GPURING_PARAM_ALGORITHM_AUTO) {
+        ask_model(config, &request);
         return request.rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
                !has_protocol(config, choose_algorithm(config, &request), config->protocol);
     }
@@ -264,13 +273,14 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     uint64_t align = gpuring_chunk_align(type_size);
     uint64_t limit;
 
+    ask_model(config, &request);
     choice->algorithm = choose_algorithm(config, &request);
     choice->protocol = choose_protocol(config, choice->algorithm, &request);
     choice->channels = choose_channels(config, choice, &request);
     choice->chunk = gpuring_chunk_max(
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;
-    if (!config->host && choice->protocol == GPURING_PROTOCOL_SIMPLE) {
+    if ((!config->host || config->nnodes == 1) && choice->protocol == GPURING_PROTOCOL_SIMPLE) {
         choice->slice = choice->chunk;
         choice->chunk *= GPURING_SLICES;
     }

@@ -93,12 +93,14 @@ int gpuring_transport_health(struct gpuring_transport *transport, char *text, si
     return gpuring_remote_health(transport, text, size);
 }
 
+#define OPERATIONS_PER_CORE 16 /* operations between questions on which core we are */
+
 void gpuring_transport_publish(struct gpuring_transport *transport, uint64_t operation,
                                enum gpuring_activity activity)
 {
     __atomic_store_n(&transport->page->operation, operation, __ATOMIC_RELAXED);
     __atomic_store_n(&transport->page->activity, (uint32_t) activity, __ATOMIC_RELAXED);
-    if (activity == GPURING_ACTIVITY_RUNNING) {
+    if (activity == GPURING_ACTIVITY_RUNNING && operation % OPERATIONS_PER_CORE == 1) {
         __atomic_store_n(&transport->page->core, (uint32_t) (sched_getcpu() + 1), __ATOMIC_RELAXED);
     }
 }
