@@ -16,14 +16,20 @@
 #define LL_ROUND (32 << 10)
 
 /*
- * On the host the ranks that send more than they receive run ahead by as many calls as there are
- * slots: that decides how often ranks that share a core take turns. And a slot that is filled again
- * while the receiver's core still has it in its L2 cache is filled at half the speed, so together
- * they are larger than that: twice coll_gpuring_buffer_size. Flagged lines carry small vectors
- * only.
+ * On the host flagged lines carry small vectors only, and the ranks that send more than they
+ * receive run ahead by as many calls as there are slots: that decides how often ranks that share a
+ * core take turns.
  */
-#define HOST_SLOTS              GPURING_FIFO_MAX_SLOTS
+#define HOST_FLAGGED_SLOTS      GPURING_FIFO_MAX_SLOTS
 #define HOST_FLAGGED_SLOT_BYTES (2 << 10)
+
+/*
+ * A slot that is filled again while the receiver's core has it in its L2 cache is filled at half
+ * the speed. So the slots of two ranks, whatever size they carry, are larger than that together:
+ * twice coll_gpuring_buffer_size. The connections of more ranks are so anyway, and slow where they
+ * do not fit the L3 cache.
+ */
+#define PAIR_SLOTS GPURING_FIFO_MAX_SLOTS
 
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
@@ -92,8 +98,8 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
 {
     const struct gpuring_select_config *config = &engine->choice_config;
     uint64_t *slots = engine->choice_config.slot_bytes[algorithm];
-    uint64_t bytes = runs_ahead(config) ? 2 * engine->buffer_bytes / HOST_SLOTS
-                                        : engine->buffer_bytes / GPURING_ENGINE_SLOTS;
+    uint64_t bytes = gpuring_select_pair(config) ? 2 * engine->buffer_bytes / PAIR_SLOTS
+                                                 : engine->buffer_bytes / GPURING_ENGINE_SLOTS;
     uint64_t lanes, lines;
 
     slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
@@ -180,13 +186,14 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     int nplans = 0;
 
     config.fifo = (struct gpuring_fifo_config){
-        .nslots = runs_ahead(&engine->choice_config) ? HOST_SLOTS : GPURING_ENGINE_SLOTS};
+        .nslots = gpuring_select_pair(&engine->choice_config) ? PAIR_SLOTS : GPURING_ENGINE_SLOTS};
 
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (engine->base[i].plan != NULL) {
             const uint64_t *slots = engine->choice_config.slot_bytes[i];
 
             fifos[nplans].nslots = config.fifo.nslots;
+            fifos[nplans].nflagged = runs_ahead(&engine->choice_config) ? HOST_FLAGGED_SLOTS : 0;
             memcpy(fifos[nplans].slot_bytes, slots, sizeof fifos[nplans].slot_bytes);
             for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
                 config.fifo.slot_bytes[p] =

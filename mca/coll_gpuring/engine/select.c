@@ -280,7 +280,8 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choice->chunk = gpuring_chunk_max(
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;
-    if ((!config->host || config->nnodes == 1) && choice->protocol == GPURING_PROTOCOL_SIMPLE) {
+    if ((!config->host || gpuring_select_pair(config)) &&
+        choice->protocol == GPURING_PROTOCOL_SIMPLE) {
         choice->slice = choice->chunk;
         choice->chunk *= GPURING_SLICES;
     }

@@ -155,6 +155,12 @@ static size_t round_up(size_t value, size_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
+static uint32_t slots_of(const struct gpuring_fifo_config *fifo, unsigned protocol)
+{
+    return protocol == GPURING_PROTOCOL_SIMPLE || fifo->nflagged == 0 ? fifo->nslots
+                                                                      : fifo->nflagged;
+}
+
 /* Offsets in a block whose tails begin there. */
 static struct gpuring_block block_make(const struct gpuring_fifo_config *fifo, size_t tail)
 {
@@ -163,7 +169,7 @@ static struct gpuring_block block_make(const struct gpuring_fifo_config *fifo, s
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
-        block.bytes = block.slots[p] + fifo->nslots * fifo->slot_bytes[p];
+        block.bytes = block.slots[p] + slots_of(fifo, p) * fifo->slot_bytes[p];
     }
     block.bytes = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
     return block;
@@ -171,8 +177,11 @@ static struct gpuring_block block_make(const struct gpuring_fifo_config *fifo, s
 
 void gpuring_blocks_make(struct gpuring_plan_ends *ends)
 {
+    struct gpuring_fifo_config net = ends->fifo;
+
+    net.nflagged = 0;
     ends->block = block_make(&ends->fifo, 0);
-    ends->net_block = block_make(&ends->fifo, GPURING_HEADS_BYTES);
+    ends->net_block = block_make(&net, GPURING_HEADS_BYTES);
 }
 
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
@@ -190,7 +199,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .tail = (struct gpuring_fifo_tail *) (void *) (slots_block + block->tail) + p,
             .head = (struct gpuring_fifo_head *) (void *) heads_block + p,
             .slot_bytes = fifo->slot_bytes[p],
-            .nslots = fifo->nslots,
+            .nslots = conn->remote ? fifo->nslots : slots_of(fifo, p),
             .local = conn->remote,
             .step = step,
             .posted = step,

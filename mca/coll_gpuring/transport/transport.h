@@ -36,6 +36,7 @@ enum gpuring_activity {
 struct gpuring_fifo_config {
     uint32_t nslots;                             /* power of two, 2 .. GPURING_FIFO_MAX_SLOTS */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT]; /* multiple of 128; 0: protocol not offered */
+    uint32_t nflagged; /* slots with LL and LL128, inside a node; 0: nslots of them, too */
 };
 
 struct gpuring_transport_config {
@@ -45,7 +46,7 @@ struct gpuring_transport_config {
     uint64_t unique_id[2]; /* of the communicator's wire-up: guards against stale peers */
     struct gpuring_fifo_config fifo;
     /* [nplans]: those of each plan's connections, with the slots of `fifo` and none larger than
-     * there. NULL: as fifo. Read during create only. */
+     * there; nflagged counts inside a node only. NULL: as fifo. Read during create only. */
     const struct gpuring_fifo_config *plan_fifo;
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
