@@ -106,8 +106,8 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
  * cache that is fast; between others each line costs a round, and stores around the caches, which
  * cost what memory does, are several times as fast. Nothing says which cores share one: processes
  * are moved, and machines that are virtual do not know. So a step that fills slots is timed now and
- * then; if it is slow, the next ones go around the caches. Only where data is just moved (its type
- * is BYTE): large reductions are slow for other reasons, and then lose by it.
+ * then; if it is slow, the next ones go around the caches. Only steps that just move data: those
+ * that fold are slow for other reasons, and would lose by it.
  */
 #define STREAM_BYTES 8192 /* less is there sooner by the caches, wherever the cores are */
 #define SLOW         3    /* bytes a nanosecond: 2.3 were measured between far cores */
@@ -167,7 +167,7 @@ static void simple_step(const struct exec *x, const struct exec_piece *piece, in
 static int data_simple(struct exec *x, const struct exec_piece *piece)
 {
     int sends = piece->step->nsends > 0 && piece->bytes >= STREAM_BYTES &&
-                x->work->type == GPURING_TYPE_BYTE;
+                (x->work->type == GPURING_TYPE_BYTE || piece->step->noperands == 1);
     uint32_t left = sends ? __atomic_load_n(&streams, __ATOMIC_RELAXED) : 0;
     uint64_t begin;
 
