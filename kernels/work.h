@@ -162,10 +162,10 @@ GPURING_INLINE uint64_t gpuring_slice(uint64_t count, uint64_t slot, uint64_t ty
     return slot == 0 ? count : even < slot ? even : slot;
 }
 
-/* Data bytes of an LL128 line: 120, but no element (of a power of two) is split between lines. */
+/* Data bytes of an LL128 line: 120, but no element is split between lines. */
 GPURING_INLINE uint64_t gpuring_line_bytes(uint64_t type_size)
 {
-    return 120 & ~(type_size - 1);
+    return 120 & ~(type_size - 1); /* sizes are powers of two */
 }
 
 /* The most elements that a chunk may have in slots of slot_bytes: for gpuring_lane.chunk. */

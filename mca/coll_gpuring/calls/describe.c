@@ -349,6 +349,7 @@ static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
                        const struct gpuring_arguments *arguments, const struct sources *sources,
                        const struct gpuring_call *call)
 {
+    /* Of its output the place counts alone, see adapt. */
     bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
     struct gpuring_shape *shape;
 
