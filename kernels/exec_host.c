@@ -156,7 +156,7 @@ static void simple_step(const struct exec *x, const struct exec_piece *piece, in
         (stream ? gpuring_copy_stream : gpuring_copy)(slot, value, piece->bytes);
     } else if (noperands == 1 && nsends == 0 && is_apart(output, value, piece->bytes)) {
         gpuring_copy(output, value, piece->bytes);
-    } else if (noperands == 2 && nsends <= 1 && !stream) {
+    } else if (noperands == 2 && nsends <= 1) {
         x->fold(output != NULL ? output : slot, output != NULL ? slot : NULL, value,
                 exec_operand(x, piece, 1), piece->count);
     } else {
@@ -166,8 +166,8 @@ static void simple_step(const struct exec *x, const struct exec_piece *piece, in
 
 static int data_simple(struct exec *x, const struct exec_piece *piece)
 {
-    int sends = piece->step->nsends > 0 && piece->bytes >= STREAM_BYTES &&
-                (x->work->type == GPURING_TYPE_BYTE || piece->step->noperands == 1);
+    int sends =
+        piece->step->nsends > 0 && piece->bytes >= STREAM_BYTES && piece->step->noperands == 1;
     uint32_t left = sends ? __atomic_load_n(&streams, __ATOMIC_RELAXED) : 0;
     uint64_t begin;
 
