@@ -23,6 +23,7 @@ struct exec {
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
     uint32_t step;
+    uint32_t type_shift; /* type_size is 1 << type_shift */
     uint64_t polls; /* that this lane may still spend */
     gpuring_fold_fn fold;
 };
@@ -126,7 +127,7 @@ static void simple_blocks(const struct exec *x, const struct exec_piece *piece, 
         const uint8_t *value = exec_operand(x, piece, 0) + at;
 
         for (uint32_t i = 1; i < piece->step->noperands; i++) {
-            x->fold(sum, NULL, value, exec_operand(x, piece, i) + at, bytes / x->type_size);
+            x->fold(sum, NULL, value, exec_operand(x, piece, i) + at, bytes >> x->type_shift);
             value = sum;
         }
         if (output != NULL && output + at != value) {
@@ -340,7 +341,7 @@ static int data_lines(struct exec *x, const struct exec_piece *piece)
             if (operand_lines(x, piece, i, bytes, scratch[1], &operand) != EXEC_OK) {
                 return EXEC_WAIT;
             }
-            x->fold(to, NULL, value, operand, bytes / x->type_size);
+            x->fold(to, NULL, value, operand, bytes >> x->type_shift);
             value = to;
         }
         if (output != NULL && value != output) {
@@ -358,60 +359,68 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
                                                         : data_lines(x, piece);
 }
 
-/* Runs a lane with that many polls; adds to *progress if it got anywhere. */
-static uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint64_t polls, int *progress)
+static uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint64_t polls)
 {
-    uint64_t done = lane->done, bytes = lane->bytes;
-    uint32_t step = lane->step, status;
-
     x->lane = x->home = lane;
     x->polls = polls;
-    status = exec_lane(x);
-    *progress += status != GPURING_LANE_RUNNING || lane->step != step || lane->done != done ||
-                 lane->bytes != bytes;
-    return status;
+    return exec_lane(x);
 }
 
-static int final_status(const struct gpuring_work *work, uint32_t lane, uint32_t status)
+/* A number that changes whenever a lane gets on. */
+static uint64_t lane_progress(const struct gpuring_lane *lane)
 {
-    if (status == GPURING_LANE_CORRUPT) {
+    return lane->done + lane->bytes + lane->step + lane->status;
+}
+
+/* Of the work, when a lane has returned with this status. */
+static int work_status(const struct gpuring_work *work, uint32_t lane, uint32_t status)
+{
+    switch (status) {
+    case GPURING_LANE_RUNNING:
+        return GPURING_AGAIN;
+    case GPURING_LANE_DONE:
+        return GPURING_OK;
+    case GPURING_LANE_ABORTED:
+        return GPURING_ERR_ABORTED;
+    default:
         gpuring_error("lane %u step %u: a slot of connection %u holds another size than expected; "
                       "did a rank call with another count, type, operation or algorithm?",
                       lane, work->lanes[lane].step, work->lanes[lane].wait_ref);
         return GPURING_ERR_DATA;
     }
-    return status == GPURING_LANE_ABORTED ? GPURING_ERR_ABORTED : GPURING_OK;
 }
 
 /* All lanes in turn, until a round has nothing done `patience` times in a row. */
 static int lanes_run(struct exec *x, struct gpuring_work *work)
 {
     uint64_t idle = 0;
-    uint32_t running = work->nlanes;
-    int alone = work->nlanes == 1, progress;
+    uint32_t running = work->nlanes, last = 0;
 
-    while (running > 0) {
-        progress = 0;
+    while (running > 1) {
+        uint64_t before = 0, after = 0;
+
         running = 0;
         for (uint32_t i = 0; i < work->nlanes; i++) {
-            uint32_t status = work->lanes[i].status;
+            struct gpuring_lane *lane = &work->lanes[i];
+            uint32_t status;
 
-            if (status == GPURING_LANE_RUNNING) {
-                status = lane_run(x, &work->lanes[i], alone ? work->patience : 1, &progress);
-            }
+            before += lane_progress(lane);
+            status = lane_run(x, lane, 1);
+            after += lane_progress(lane);
             if (status == GPURING_LANE_RUNNING) {
                 running++;
+                last = i;
             } else if (status != GPURING_LANE_DONE) {
-                return final_status(work, i, status);
+                return work_status(work, i, status);
             }
         }
-        idle = progress ? 0 : idle + 1;
-        if (running > 0 && (alone || idle >= work->patience)) {
+        idle = after != before ? 0 : idle + 1;
+        if (running > 1 && idle >= work->patience) {
             return GPURING_AGAIN;
         }
-        alone = running == 1;
     }
-    return GPURING_OK;
+    return running == 0 ? GPURING_OK
+                        : work_status(work, last, lane_run(x, &work->lanes[last], work->patience));
 }
 
 int gpuring_work_run_host(struct gpuring_work *work)
@@ -425,6 +434,7 @@ int gpuring_work_run_host(struct gpuring_work *work)
         return GPURING_ERR_UNSUPPORTED;
     }
     x.type_size = type->size;
+    x.type_shift = (uint32_t) __builtin_ctz(type->size);
     x.line_bytes = gpuring_line_bytes(type->size);
     return lanes_run(&x, work);
 }

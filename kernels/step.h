@@ -114,8 +114,12 @@ GPURING_INLINE uint32_t gpuring_steps_stored(const struct gpuring_step *steps, u
 GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, uint64_t chunk,
                                              uint64_t align)
 {
-    uint64_t even = (rest + nchunks - 1) / nchunks;
+    uint64_t even;
 
+    if (nchunks == 1) { /* without divisions, which take longer than a small call's data */
+        return rest < chunk ? rest : chunk;
+    }
+    even = (rest + nchunks - 1) / nchunks;
     even = (even + align - 1) & ~(align - 1); /* a power of two */
     return even < chunk ? even : chunk;
 }

@@ -394,7 +394,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     (void) state;
     assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
     config = config_of(&tuned);
-    expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 99, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL128);
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_LL128);
     /* two-shot is not offered here: the model's */
@@ -402,24 +402,24 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     expect(&config, 100000, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
 
     config.algorithm = GPURING_ALGORITHM_DIRECT;
-    expect(&config, 50, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL);
+    expect(&config, 10, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL);
     expect(&config, 100, false, GPURING_ALGORITHM_DIRECT, GPURING_PROTOCOL_LL128);
     config.algorithm = GPURING_ALGORITHM_TWO_SHOT; /* not offered: as not asked for */
-    expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     config.algorithm = -1;
     config.protocol = GPURING_PROTOCOL_SIMPLE;
-    expect(&config, 50, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
+    expect(&config, 10, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_SIMPLE);
     config.protocol = -1;
 
     /* previous is asked for: all sizes, and a choice for calls that cannot be delegated */
     config.algorithm = GPURING_SELECT_PREVIOUS;
-    expect(&config, 50, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
     config.tuning = NULL;
     expect(&config, 100000, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_SIMPLE);
     config.algorithm = -1;
-    expect(&config, 50, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
+    expect(&config, 10, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     gpuring_tuning_clear(&tuned);
     gpuring_tuning_clear(&tuning);
 }

@@ -71,7 +71,7 @@ static inline bool gpuring_reason_on_host(enum gpuring_reason reason)
            reason == GPURING_REASON_MEMORY || reason == GPURING_REASON_NO_DRIVER;
 }
 
-/* ---- describe.c: of all collectives but allreduce; as gpuring_call_begin ---- */
+/* ---- describe.c: as gpuring_call_begin ---- */
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what,
                                           const struct gpuring_arguments *arguments,

@@ -22,8 +22,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         !gpuring_vote_possible(self)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
-    if (gpuring_select_delegates(&self->engine->choice_config, call->collective,
-                                 gpuring_call_bytes(call))) {
+    if (gpuring_serve_size_delegated(self, call)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
     return gpuring_vote_cast(self, call);
@@ -39,9 +38,7 @@ enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
     enum gpuring_reason reason;
 
     *status = GPURING_OK;
-    if (what == GPURING_STAGED_allreduce) {
-        reason = gpuring_eligible_reduction(a->sbuf, a->rbuf, a->rcount, a->rtype, a->op, call);
-    } else if (votes && !served->reduces && !gpuring_vote_possible(self)) {
+    if (votes && !served->reduces && !gpuring_vote_possible(self)) {
         call->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* wherever the buffers are */
     } else {

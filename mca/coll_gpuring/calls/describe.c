@@ -315,10 +315,12 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
 }
 
 /*
- * A call of the same shape as the last one of its collective, which programs make in loops, is
- * described alike but for its addresses and the memory there. A shape is kept where the arguments
- * alone decide: predefined types, counts by value, nothing packed or left out.
+ * A call of the same shape as one of the last two of its collective, which programs make in loops,
+ * is described alike but for its addresses and the memory there. A shape is kept where the
+ * arguments alone decide: predefined types, counts by value, nothing packed or left out.
  */
+#define SHAPES 2
+
 struct gpuring_shape {
     struct gpuring_arguments arguments;
     struct gpuring_call described; /* name NULL: none is kept */
@@ -360,10 +362,11 @@ static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
         return;
     }
     if (module->shapes == NULL) {
-        module->shapes = calloc(GPURING_STAGED_ALWAYS, sizeof *module->shapes);
+        module->shapes = calloc(GPURING_STAGED_ALWAYS * SHAPES, sizeof *module->shapes);
     }
     if (module->shapes != NULL) { /* else the next call is described anew */
-        shape = &module->shapes[what];
+        shape = &module->shapes[what * SHAPES];
+        shape[1] = shape[0];
         shape->arguments = *arguments;
         shape->described = *call;
         shape->in_low = sources->in.span.low;
@@ -372,10 +375,28 @@ static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
     }
 }
 
-static enum gpuring_reason describe_alike(const struct gpuring_shape *shape,
+/* The shape of a call, if it is kept. */
+static struct gpuring_shape *find_shape(const mca_coll_gpuring_module_t *module,
+                                        enum gpuring_staged what, const struct gpuring_arguments *a)
+{
+    for (int i = 0; module->shapes != NULL && i < SHAPES; i++) {
+        struct gpuring_shape *shape = &module->shapes[what * SHAPES + i];
+
+        if (has_shape(shape, a)) {
+            return shape;
+        }
+    }
+    return NULL;
+}
+
+static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *module,
+                                          struct gpuring_shape *shape,
                                           const struct gpuring_arguments *a,
                                           struct gpuring_call *call)
 {
+    if (!shape->described.size_served && module->serve->all_ready) {
+        shape->described.size_served = !gpuring_serve_size_delegated(module, &shape->described);
+    }
     *call = shape->described;
     if (call->in.bytes > 0) {
         call->in.sample = call->input =
@@ -395,11 +416,12 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
 {
     const struct gpuring_served *served = gpuring_served_of(what);
     enum gpuring_reason reason = GPURING_REASON_NONE;
+    struct gpuring_shape *shape = find_shape(module, what, arguments);
     struct sources sources;
 
     *status = GPURING_OK;
-    if (module->shapes != NULL && has_shape(&module->shapes[what], arguments)) {
-        return describe_alike(&module->shapes[what], arguments, call);
+    if (shape != NULL) {
+        return describe_alike(module, shape, arguments, call);
     }
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,

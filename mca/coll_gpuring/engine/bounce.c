@@ -70,6 +70,7 @@ static int copy(const struct gpuring_engine *engine, const struct gpuring_call_b
 int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_call *call,
                          const void **input, void **output)
 {
+    bool copy_in = needs_copy(engine, &call->in), copy_out = needs_copy(engine, &call->out);
     bool in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
     void *copied;
     int status = GPURING_OK;
@@ -77,13 +78,16 @@ int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_cal
     *input = call->input;
     *output = call->output;
     engine->bounce_output.used = NULL;
-    if (needs_copy(engine, &call->out)) {
+    if (!copy_in && !copy_out) {
+        return GPURING_OK;
+    }
+    if (copy_out) {
         status = take(engine, &engine->bounce_output, gpuring_call_moves(call), output);
         engine->bounce_output.used = *output;
     }
     if (status == GPURING_OK && in_place) {
         *input = copied = *output;
-    } else if (status == GPURING_OK && needs_copy(engine, &call->in)) {
+    } else if (status == GPURING_OK && copy_in) {
         status = take(engine, &engine->bounce_input, call->in.bytes, &copied);
         *input = copied;
     }

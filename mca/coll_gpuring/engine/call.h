@@ -47,6 +47,7 @@ struct gpuring_call {
     struct gpuring_call_buffer in, out;
     struct gpuring_call_memory *memory; /* NULL: it needs none */
     bool agree;                         /* the ranks have to agree first (coll_gpuring_agree) */
+    bool size_served; /* its size is known not to be delegated, see gpuring_serve_size_delegated */
     uint64_t vote; /* the number of a vote whose result is not known yet, see serve/mixed_memory.c;
                       or 0 */
     uint64_t number; /* of the call on its communicator, see there; 0: not counted */

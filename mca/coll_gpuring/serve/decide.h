@@ -68,8 +68,36 @@ struct gpuring_circumstances {
     bool busy;                  /* other calls come before it, or it is to be checked */
 };
 
-/* *reason: why it is delegated; unchanged else. RUN of one that is made: it can be started. */
-enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
-                                     enum gpuring_reason *reason);
+/* *reason: why it is delegated; unchanged else. RUN of one that is made: it can be started. Inline,
+ * for callers that know half of the answers. */
+static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumstances *known,
+                                                   enum gpuring_reason *reason)
+{
+    if (known->reason != GPURING_REASON_NONE) {
+        *reason = known->reason;
+        return GPURING_DELEGATE;
+    }
+    /* Also if the module has failed since: ranks that do not know that delegate, too. */
+    if (known->tuned && !known->must_agree && known->form != GPURING_FORM_STARTED) {
+        *reason = GPURING_REASON_TUNED;
+        return GPURING_DELEGATE;
+    }
+    switch (known->state) {
+    case GPURING_STATE_READY:
+        return known->busy || known->must_agree ? GPURING_WAIT : GPURING_RUN;
+    case GPURING_STATE_DEAD:
+        /* Other ranks may not have known it yet when they made the call: then it is queued there,
+         * and has to be here if it needs its turn. */
+        if (known->busy) {
+            return GPURING_WAIT;
+        }
+        *reason = GPURING_REASON_DEAD;
+        return GPURING_DELEGATE;
+    case GPURING_STATE_FAILED:
+        return GPURING_REFUSE;
+    default:
+        return GPURING_WAIT;
+    }
+}
 
 #endif

@@ -234,31 +234,3 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
     call->agree = !gpuring_buffers_decide();
     return GPURING_REASON_NONE;
 }
-
-enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
-                                               struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                                               struct gpuring_call *call)
-{
-    enum gpuring_reason reason = gpuring_eligible_types(dtype, op, call);
-
-    call->memory = NULL;
-    if (reason != GPURING_REASON_NONE) {
-        return reason;
-    }
-    call->collective = GPURING_COLLECTIVE_ALLREDUCE;
-    call->name = "MPI_Allreduce";
-    call->root = 0;
-    call->input = sbuf == MPI_IN_PLACE ? rbuf : sbuf;
-    call->output = rbuf;
-    call->count = (uint64_t) count;
-    call->in = (struct gpuring_call_buffer){.sample = call->input,
-                                            .bytes = call->count * call->element_size};
-    call->out = call->in;
-    call->out.sample = rbuf;
-    call->number = call->vote = 0;
-    /* Buffers of no elements may lie anywhere, and elsewhere on each rank. */
-    if (count == 0 && !on_hosts()) {
-        return GPURING_REASON_MEMORY;
-    }
-    return gpuring_eligible_memory(call);
-}

@@ -135,11 +135,6 @@ enum gpuring_reason gpuring_eligible_types(const struct ompi_datatype_t *dtype,
  * set. NONE, MEMORY or HOST_TYPE. */
 enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call);
 
-/* NONE and a filled call, or the reason; *call is then undefined. */
-enum gpuring_reason gpuring_eligible_reduction(const void *sbuf, void *rbuf, gpuring_count_t count,
-                                               struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                                               struct gpuring_call *call);
-
 /* ---- check.c: coll_gpuring_check=data ---- */
 
 /* Keep the input of an allreduce that is about to run; afterwards compare its result. 0,
@@ -187,17 +182,23 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
     }
 }
 
-/*
- * What is known of an eligible call.
- *
- * Once the ranks are wired up they know whether a size is delegated: they have compared their
- * rules, and know the number of nodes. Calls wait for that in the queue.
- */
-static inline struct gpuring_circumstances gpuring_serve_look(
-    const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+/* Is a call known to be delegated by its size? Once the ranks are wired up they know: they have
+ * compared their rules, and know the number of nodes. Calls wait for that in the queue. */
+static inline bool gpuring_serve_size_delegated(const struct mca_coll_gpuring_module_t *module,
+                                                const struct gpuring_call *call)
 {
     /* Partner: complete in wireup.c. */
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
+
+    return !call->size_served && engine != NULL &&
+           gpuring_select_delegates(&engine->choice_config, call->collective,
+                                    gpuring_call_bytes(call));
+}
+
+/* What is known of an eligible call. */
+static inline struct gpuring_circumstances gpuring_serve_look(
+    const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
     const struct gpuring_serve *serve = module->serve;
 
     return (struct gpuring_circumstances){
@@ -205,9 +206,7 @@ static inline struct gpuring_circumstances gpuring_serve_look(
         .state = module->state,
         .reason = GPURING_REASON_NONE,
         .must_agree = call->agree || call->vote != 0,
-        .tuned =
-            engine != NULL && gpuring_select_delegates(&engine->choice_config, call->collective,
-                                                       gpuring_call_bytes(call)),
+        .tuned = gpuring_serve_size_delegated(module, call),
         .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
                 gpuring_params.check == GPURING_PARAM_CHECK_DATA,
     };
