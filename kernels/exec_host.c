@@ -24,7 +24,7 @@ struct exec {
     uint64_t type_size, line_bytes, done, bytes;
     uint32_t step;
     uint32_t type_shift; /* type_size is 1 << type_shift */
-    uint64_t polls; /* that this lane may still spend */
+    uint64_t polls;      /* that this lane may still spend */
     gpuring_fold_fn fold;
 };
 
