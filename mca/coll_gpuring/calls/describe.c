@@ -86,39 +86,19 @@ static size_t length_of(const struct source *source, const struct gpuring_block 
     return block->count * (source->element > 0 ? source->element : block->type->super.size);
 }
 
-/* The same of blocks that are all alike, without looking at each. */
-static struct gpuring_span regular_span(const struct source *source)
-{
-    const struct gpuring_part *part = source->part;
-    struct gpuring_block first = {.count = part->count, .type = part->type, .next = part->end};
-    size_t bytes = part->end > part->first ? length_of(source, &first) : 0;
-    ptrdiff_t distance = bytes > 0 ? gpuring_part_distance(part) : 0;
-    ptrdiff_t begin = bytes > 0 ? begin_of(source, &first) + part->first * distance : 0;
-    ptrdiff_t last = begin + (part->end - part->first - 1) * distance;
-
-    return (struct gpuring_span){.low = begin < last ? begin : last,
-                                 .high = (begin < last ? last : begin) + (ptrdiff_t) bytes,
-                                 .bytes =
-                                     bytes > 0 ? (size_t) (part->end - part->first) * bytes : 0};
-}
-
 static struct gpuring_span span_of(const struct source *source)
 {
     struct gpuring_span span = {.bytes = 0};
     struct gpuring_block block = {.next = 0};
 
-    if (gpuring_part_regular(source->part)) {
-        return regular_span(source);
-    }
     while (gpuring_part_next(source->part, &block)) {
         size_t bytes = length_of(source, &block);
-        ptrdiff_t begin = bytes > 0 ? begin_of(source, &block) : 0;
 
         if (bytes > 0) {
+            ptrdiff_t begin = begin_of(source, &block), end = begin + (ptrdiff_t) bytes;
+
             span.low = span.bytes == 0 || begin < span.low ? begin : span.low;
-            span.high = span.bytes == 0 || begin + (ptrdiff_t) bytes > span.high
-                            ? begin + (ptrdiff_t) bytes
-                            : span.high;
+            span.high = span.bytes == 0 || end > span.high ? end : span.high;
             span.bytes += bytes;
         }
     }
@@ -126,8 +106,7 @@ static struct gpuring_span span_of(const struct source *source)
 }
 
 /* Where the blocks are, from the address `low` on, or packed. */
-static struct gpuring_blocks table_of(const struct source *source, bool packed,
-                                      struct gpuring_extent *extents)
+static struct gpuring_blocks table_of(const struct source *source, struct gpuring_extent *extents)
 {
     size_t element = source->element > 0 ? source->element : 1;
     struct gpuring_block block = {.next = 0};
@@ -137,9 +116,9 @@ static struct gpuring_blocks table_of(const struct source *source, bool packed,
         size_t bytes = length_of(source, &block);
         struct gpuring_extent *extent = &extents[block.next - 1];
 
-        extent->offset = packed      ? before
-                         : bytes > 0 ? (uint64_t) (begin_of(source, &block) - source->span.low)
-                                     : 0;
+        extent->offset = source->pack ? before
+                         : bytes > 0  ? (uint64_t) (begin_of(source, &block) - source->span.low)
+                                      : 0;
         extent->count = block.next - 1 == source->without ? 0 : bytes / element;
         before += bytes;
     }
@@ -147,21 +126,18 @@ static struct gpuring_blocks table_of(const struct source *source, bool packed,
 }
 
 /* The same of blocks that are all alike, or of a single one. */
-static struct gpuring_blocks stride_of(const struct source *source, bool packed)
+static struct gpuring_blocks stride_of(const struct source *source)
 {
     uint64_t element = source->element > 0 ? source->element : 1;
-    const struct gpuring_part *part = source->part;
     struct gpuring_blocks blocks = {.stride = 0};
 
-    if (source->span.bytes > 0 && gpuring_part_regular(part)) { /* without a division */
-        blocks.count = part->count * (source->element > 0 ? 1 : part->type->super.size);
-    } else if (source->span.bytes > 0) {
-        blocks.count = source->span.bytes / element;
+    if (source->span.bytes > 0) {
+        blocks.count =
+            source->span.bytes / element / (uint64_t) (source->part->end - source->part->first);
     }
-    if (is_many(source)) {
-        blocks.stride = packed || source->span.bytes == 0
-                            ? blocks.count * element
-                            : (uint64_t) gpuring_part_distance(source->part);
+    if (source->span.bytes > 0 && is_many(source)) {
+        blocks.stride =
+            source->pack ? blocks.count * element : (uint64_t) gpuring_part_distance(source->part);
     }
     return blocks;
 }
@@ -228,8 +204,8 @@ static int lay_out(const struct source *source, struct gpuring_extent *extents,
         buffer->bytes = span.bytes > 0 ? (uint64_t) (span.high - span.low) : 0;
         *address = span.bytes > 0 ? gpuring_stage_address(source->user, span.low) : NULL;
     }
-    buffer->blocks = extents != NULL && is_many(source) ? table_of(source, source->pack, extents)
-                                                        : stride_of(source, source->pack);
+    buffer->blocks =
+        extents != NULL && is_many(source) ? table_of(source, extents) : stride_of(source);
     return status;
 }
 
