@@ -38,8 +38,10 @@ void gpuring_copy(void *to, const void *from, size_t bytes)
 
 void gpuring_copy_stream(void *to, const void *from, size_t bytes)
 {
-    size_t at = 0;
+    size_t at = -(uintptr_t) to % 64;
 
+    at = at < bytes ? at : bytes;
+    memcpy(to, from, at);
     for (; at + 64 <= bytes; at += 64) {
         __m128i part[4];
 

@@ -26,6 +26,7 @@ struct exec {
     uint32_t type_shift; /* type_size is 1 << type_shift */
     uint64_t polls;      /* that this lane may still spend */
     gpuring_fold_fn fold;
+    int beyond; /* the output is larger than the caches */
 };
 
 EXEC_FN uint32_t exec_thread(const struct exec *x)
@@ -116,8 +117,16 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
 
 static uint32_t streams; /* atomic: so many steps before the next one is timed */
 
+/*
+ * Output that finds no room in the caches goes around them, too, where it is copied from a slot or
+ * from the input: a store through the caches loads the line first. Half of an L3 cache of 32 MiB,
+ * which four or more cores share: cache sizes that processors give to virtual machines are those of
+ * all their caches together.
+ */
+#define CACHED_BYTES (UINT64_C(16) << 20)
+
 /* Any number of operands and destinations: one pass over memory, in blocks. */
-static void simple_blocks(const struct exec *x, const struct exec_piece *piece, int stream)
+static void simple_blocks(const struct exec *x, const struct exec_piece *piece)
 {
     uint8_t sum[4096] __attribute__((aligned(64)));
     uint8_t *output = exec_output(x, piece);
@@ -134,8 +143,7 @@ static void simple_blocks(const struct exec *x, const struct exec_piece *piece, 
             memmove(output + at, value, bytes);
         }
         for (uint32_t i = 0; i < piece->step->nsends; i++) {
-            (stream ? gpuring_copy_stream : gpuring_copy)(exec_send_slot(x, piece, i) + at, value,
-                                                          bytes);
+            gpuring_copy(exec_send_slot(x, piece, i) + at, value, bytes);
         }
     }
 }
@@ -145,23 +153,40 @@ static int is_apart(const uint8_t *a, const uint8_t *b, uint64_t bytes)
     return a + bytes <= b || b + bytes <= a;
 }
 
+/* One operand, to each place in turn. Around the caches a piece goes as a whole: each such copy
+ * waits for the memory at its end. */
+static void simple_move(const struct exec *x, const struct exec_piece *piece, int stream)
+{
+    const uint8_t *value = exec_operand(x, piece, 0);
+    uint8_t *output = exec_output(x, piece);
+
+    if (output != NULL && output != value) {
+        (x->beyond ? gpuring_copy_stream : gpuring_copy)(output, value, piece->bytes);
+    }
+    for (uint32_t i = 0; i < piece->step->nsends; i++) {
+        (stream ? gpuring_copy_stream : gpuring_copy)(exec_send_slot(x, piece, i), value,
+                                                      piece->bytes);
+    }
+}
+
 /* The common steps, each by the functions that suit it. */
 static void simple_step(const struct exec *x, const struct exec_piece *piece, int stream)
 {
     const uint8_t *value = exec_operand(x, piece, 0);
     uint8_t *output = exec_output(x, piece);
     uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
-    uint8_t *slot = nsends > 0 ? exec_send_slot(x, piece, 0) : NULL;
+    int single = output == NULL ? nsends <= 1 : nsends == 0; /* place to copy to */
 
-    if (noperands == 1 && nsends == 1 && output == NULL) {
-        (stream ? gpuring_copy_stream : gpuring_copy)(slot, value, piece->bytes);
-    } else if (noperands == 1 && nsends == 0 && is_apart(output, value, piece->bytes)) {
-        gpuring_copy(output, value, piece->bytes);
+    if (noperands == 1 && (single || stream || x->beyond) &&
+        (output == NULL || output == value || is_apart(output, value, piece->bytes))) {
+        simple_move(x, piece, stream);
     } else if (noperands == 2 && nsends <= 1) {
+        uint8_t *slot = nsends > 0 ? exec_send_slot(x, piece, 0) : NULL;
+
         x->fold(output != NULL ? output : slot, output != NULL ? slot : NULL, value,
                 exec_operand(x, piece, 1), piece->count);
     } else {
-        simple_blocks(x, piece, stream);
+        simple_blocks(x, piece);
     }
 }
 
@@ -423,6 +448,18 @@ static int lanes_run(struct exec *x, struct gpuring_work *work)
                         : work_status(work, last, lane_run(x, &work->lanes[last], work->patience));
 }
 
+/* At most, for lanes know their share of the longest block. */
+static uint64_t output_bytes(const struct gpuring_work *work, uint64_t type_size)
+{
+    int many = work->parts > 0 && (work->out.table != NULL || work->out.stride > 0);
+    uint64_t elements = 0;
+
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        elements += work->lanes[i].count;
+    }
+    return elements * type_size * (many ? work->nblocks : 1);
+}
+
 int gpuring_work_run_host(struct gpuring_work *work)
 {
     const struct gpuring_type_info *type = gpuring_type_info(work->type);
@@ -436,5 +473,7 @@ int gpuring_work_run_host(struct gpuring_work *work)
     x.type_size = type->size;
     x.type_shift = (uint32_t) __builtin_ctz(type->size);
     x.line_bytes = gpuring_line_bytes(type->size);
+    x.beyond =
+        work->protocol == GPURING_PROTOCOL_SIMPLE && output_bytes(work, type->size) > CACHED_BYTES;
     return lanes_run(&x, work);
 }

@@ -398,6 +398,48 @@ static void calls_alike(void)
     harness_check(good, "calls that differ from the last one in one thing");
 }
 
+/* 17 MiB of output at each rank: the host executor stores these around the caches. */
+static void output_beyond_the_caches(void)
+{
+    int n = harness_size, block = (17 << 20) / (int) sizeof(int) / n + 3;
+    size_t all = (size_t) n * (size_t) block;
+    int *in = malloc(all * sizeof *in), *out = malloc(all * sizeof *out);
+    bool good = in != NULL && out != NULL;
+
+    for (size_t i = 0; good && i < all; i++) {
+        in[i] = harness_rank * 1000003 + (int) i;
+        out[i] = -1;
+    }
+    if (good) {
+        MPI_Alltoall(in, block, MPI_INT, out, block, MPI_INT, MPI_COMM_WORLD);
+    }
+    for (size_t i = 0; good && i < all; i++) {
+        size_t rank = i / (size_t) block, at = i % (size_t) block;
+
+        good = out[i] == (int) rank * 1000003 + harness_rank * block + (int) at;
+    }
+    for (int in_place = 0; good && in_place < 2; in_place++) {
+        int *mine = out + (size_t) harness_rank * (size_t) block;
+
+        memset(out, 0, all * sizeof *out);
+        memcpy(mine, in, (size_t) block * sizeof *mine);
+        MPI_Allgather(in_place ? MPI_IN_PLACE : in, block, MPI_INT, out, block, MPI_INT,
+                      MPI_COMM_WORLD);
+        for (size_t i = 0; good && i < all; i++) {
+            good = out[i] == (int) (i / (size_t) block) * 1000003 + (int) (i % (size_t) block);
+        }
+    }
+    if (good) {
+        MPI_Bcast(harness_rank == n - 1 ? in : out, (int) all, MPI_INT, n - 1, MPI_COMM_WORLD);
+    }
+    for (size_t i = 0; good && i < all && harness_rank != n - 1; i++) {
+        good = out[i] == (n - 1) * 1000003 + (int) i;
+    }
+    harness_check(good, "output that is larger than the caches");
+    free(in);
+    free(out);
+}
+
 /* Uneven blocks in place, of a predefined type that has a gap inside. */
 static void pairs_in_place(void)
 {
@@ -444,6 +486,7 @@ int main(int argc, char **argv)
     other_collectives();
     gaps_keep_the_order();
     calls_alike();
+    output_beyond_the_caches();
     pairs_in_place();
     MPI_Comm_dup(MPI_COMM_WORLD, &leaked);
     harness_check(sum_is_right(leaked, COUNT), "a communicator that is never freed");
