@@ -12,21 +12,16 @@ libgpuring_core_la_SOURCES =
 # plan
 libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/build.c \
+    mca/coll_gpuring/plan/build.h \
+    mca/coll_gpuring/plan/build_chain.c \
     mca/coll_gpuring/plan/build_direct.c \
-    mca/coll_gpuring/plan/build_on.h \
-    mca/coll_gpuring/plan/build_on_chain.c \
-    mca/coll_gpuring/plan/build_on_direct.c \
-    mca/coll_gpuring/plan/build_on_ring.c \
-    mca/coll_gpuring/plan/build_on_tree.c \
     mca/coll_gpuring/plan/build_ring.c \
     mca/coll_gpuring/plan/build_tree.c \
     mca/coll_gpuring/plan/check.c \
     mca/coll_gpuring/plan/network.c \
     mca/coll_gpuring/plan/network.h \
     mca/coll_gpuring/plan/plan.c \
-    mca/coll_gpuring/plan/plan.h \
-    mca/coll_gpuring/plan/writer.c \
-    mca/coll_gpuring/plan/writer.h
+    mca/coll_gpuring/plan/plan.h
 
 # device
 libgpuring_core_la_SOURCES += \

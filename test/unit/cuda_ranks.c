@@ -219,10 +219,10 @@ static int create(struct rank *self)
     if (self->device == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
-    CUDA_REQUIRE(
-        gpuring_plan_build_ring(
-            &(struct gpuring_plan_input){.rank = r, .nranks = n, .channels = &channel, .nrings = 1},
-            &self->plan) == GPURING_OK);
+    CUDA_REQUIRE(gpuring_plan_build(GPURING_ALGORITHM_RING,
+                                    &(struct gpuring_plan_input){
+                                        .rank = r, .nranks = n, .channels = &channel, .nrings = 1},
+                                    &self->plan) == GPURING_OK);
     status = ops->stream_create(self->device, &self->stream);
     if (status == GPURING_OK) {
         status = ops->alloc_pinned(self->device, CUDA_TABLE_BYTES, &self->tables);

@@ -14,6 +14,7 @@
 /* A wire's chunks under way: when each arrived, and when each slot was given back. */
 struct line {
     struct gpuring_simulate_link link;
+    uint32_t sender, receiver; /* processes */
     uint64_t sent, received;
 };
 
@@ -222,11 +223,11 @@ static void actor_run(struct simulation *s, struct event event)
     }
     actor_queue(s, event.process);
     for (uint32_t i = 0; i < step->nsends; i++) {
-        actor_queue(s, s->network.wires[process->sends[refs[step->noperands + i]]].receiver);
+        actor_queue(s, s->lines[process->sends[refs[step->noperands + i]]].receiver);
     }
     for (uint32_t i = 0; i < step->noperands; i++) {
         if (refs[i] != GPURING_REF_INPUT) {
-            actor_queue(s, s->network.wires[process->recvs[refs[i]]].sender);
+            actor_queue(s, s->lines[process->recvs[refs[i]]].sender);
         }
     }
 }
@@ -263,22 +264,37 @@ static void simulation_free(struct simulation *s)
     free(s->resource_busy);
 }
 
-static int links_fill(struct simulation *s)
+static int link_fill(struct simulation *s, uint32_t process, uint32_t wire)
 {
-    for (uint32_t i = 0; i < s->network.nwires; i++) {
-        const struct gpuring_wire *wire = &s->network.wires[i];
-        struct gpuring_simulate_link *link = &s->lines[i].link;
+    struct gpuring_simulate_link *link = &s->lines[wire].link;
+    int from = s->network.wires[wire].from, to = s->network.wires[wire].to;
 
-        s->config->link(s->config->context, wire->from, s->network.processes[wire->sender].lane,
-                        wire->to, link);
-        if (!(link->bandwidth > 0) || !(link->latency_us >= 0) ||
-            link->resource >= s->config->nresources) {
-            gpuring_error("link from rank %d to rank %d: bandwidth %g, latency %g, resource %u",
-                          wire->from, wire->to, link->bandwidth, link->latency_us, link->resource);
-            return GPURING_ERR_ARG;
-        }
+    s->lines[wire].sender = process;
+    s->config->link(s->config->context, from, s->network.processes[process].lane, to, link);
+    if (!(link->bandwidth > 0) || !(link->latency_us >= 0) ||
+        link->resource >= s->config->nresources) {
+        gpuring_error("link from rank %d to rank %d: bandwidth %g, latency %g, resource %u", from,
+                      to, link->bandwidth, link->latency_us, link->resource);
+        return GPURING_ERR_ARG;
     }
     return GPURING_OK;
+}
+
+static int links_fill(struct simulation *s)
+{
+    int status = GPURING_OK;
+
+    for (uint32_t p = 0; status == GPURING_OK && p < s->network.nprocesses; p++) {
+        const struct gpuring_process *process = &s->network.processes[p];
+
+        for (uint32_t i = 0; i < process->plan->nrecvs; i++) {
+            s->lines[process->recvs[i]].receiver = p;
+        }
+        for (uint32_t i = 0; status == GPURING_OK && i < process->plan->nsends; i++) {
+            status = link_fill(s, p, process->sends[i]);
+        }
+    }
+    return status;
 }
 
 static int simulation_run(struct simulation *s, const struct gpuring_plan *const *plans, char *text,

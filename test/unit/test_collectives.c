@@ -46,7 +46,11 @@ static bool base_has(enum gpuring_collective collective, const struct base *base
 
 static int roots_of(enum gpuring_collective collective, int nranks)
 {
-    return gpuring_collective_is_rooted(collective) ? nranks : 1;
+    return collective == GPURING_COLLECTIVE_BCAST || collective == GPURING_COLLECTIVE_REDUCE ||
+                   collective == GPURING_COLLECTIVE_GATHER ||
+                   collective == GPURING_COLLECTIVE_SCATTER
+               ? nranks
+               : 1;
 }
 
 /* Everything that there is, for each root, and reductions in rank order but for those on rings and

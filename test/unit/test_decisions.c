@@ -151,8 +151,10 @@ static void channels_give_valid_plans(void **state)
                 .rank = rank, .nranks = n, .channels = channels, .nrings = 2, .ntrees = 2};
 
             gpuring_node_map_channels(&map, rank, 2, channels);
-            assert_int_equal(gpuring_plan_build_ring(&input, &plans[0][rank]), 0);
-            assert_int_equal(gpuring_plan_build_tree(&input, &plans[1][rank]), 0);
+            assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_RING, &input, &plans[0][rank]),
+                             0);
+            assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_TREE, &input, &plans[1][rank]),
+                             0);
         }
         for (int i = 0; i < 2; i++) {
             int status = gpuring_plan_check((const struct gpuring_plan *const *) plans[i], n, 8,

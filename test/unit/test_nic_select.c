@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "mca/coll_gpuring/plan/plan.h"
-#include "mca/coll_gpuring/plan/writer.h"
 #include "mca/coll_gpuring/topology/nic_select.h"
 #include "test/unit/pci_test.h"
 
@@ -223,20 +222,20 @@ static void test_channels_of_connections(void **state)
             channels[c].tree[t] = (struct gpuring_tree_position){.up = -1, .down = {1, -1, -1}};
         }
     }
-    assert_int_equal(gpuring_plan_build_ring(&input, &plan), 0);
+    assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_RING, &input, &plan), 0);
     assert_int_equal(plan->nsends, 3);
     for (uint32_t c = 0; c < 3; c++) {
         assert_int_equal(gpuring_plan_channel(plan, plan->sends[c].key), c);
         assert_int_equal(gpuring_plan_channel(plan, plan->recvs[c].key), c);
     }
     gpuring_plan_free(plan);
-    assert_int_equal(gpuring_plan_build_tree(&input, &plan), 0);
+    assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_TREE, &input, &plan), 0);
     assert_int_equal(plan->nsends, 6);
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i / 2);
     }
     gpuring_plan_free(plan);
-    assert_int_equal(gpuring_plan_build_two_shot(&input, &plan), 0);
+    assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_TWO_SHOT, &input, &plan), 0);
     assert_int_equal(plan->nsends, 6); /* of each stripe one part to the owner, one from it */
     for (uint32_t i = 0; i < 6; i++) {
         assert_int_equal(gpuring_plan_channel(plan, plan->sends[i].key), i / 2);

@@ -120,7 +120,7 @@ static void test_bad_arguments(void **state)
         assert_int_equal(gpuring_plan_build(algorithm, &input, &plan), GPURING_ERR_ARG);
     }
     input.nranks = 1 << 16;
-    assert_int_equal(gpuring_plan_build_direct(&input, &plan), GPURING_ERR_ARG);
+    assert_int_equal(gpuring_plan_build(GPURING_ALGORITHM_DIRECT, &input, &plan), GPURING_ERR_ARG);
     assert_null(plan);
 }
 

@@ -80,10 +80,11 @@ static void rank_create(struct rank *self, int rank, int nranks)
 
     REQUIRE(gpuring_device_host.open(&self->device) == GPURING_OK);
     config.device = self->device;
-    REQUIRE(gpuring_plan_build_ring(
-                &(struct gpuring_plan_input){
-                    .rank = rank, .nranks = nranks, .channels = &channel, .nrings = 1},
-                &self->plan) == GPURING_OK);
+    REQUIRE(
+        gpuring_plan_build(GPURING_ALGORITHM_RING,
+                           &(struct gpuring_plan_input){
+                               .rank = rank, .nranks = nranks, .channels = &channel, .nrings = 1},
+                           &self->plan) == GPURING_OK);
     REQUIRE(gpuring_transport_create(&config, (const struct gpuring_plan *const *) &self->plan, 1,
                                      &self->transport) == GPURING_OK);
 }

@@ -89,11 +89,12 @@ static void rank_open(struct rank *self, int r, unsigned *ways)
     assert_non_null(self->device);
     assert_int_equal(ops->stream_create(self->device, &self->stream), GPURING_OK);
     assert_int_equal(ops->alloc_pinned(self->device, CUDA_TABLE_BYTES, &self->tables), GPURING_OK);
-    assert_int_equal(gpuring_plan_build_ring(
-                         &(struct gpuring_plan_input){
-                             .rank = r, .nranks = RANKS, .channels = &channel, .nrings = 1},
-                         &self->plan),
-                     GPURING_OK);
+    assert_int_equal(
+        gpuring_plan_build(GPURING_ALGORITHM_RING,
+                           &(struct gpuring_plan_input){
+                               .rank = r, .nranks = RANKS, .channels = &channel, .nrings = 1},
+                           &self->plan),
+        GPURING_OK);
     config.device = self->device;
     config.net = self->net;
     config.proxy = self->proxy;

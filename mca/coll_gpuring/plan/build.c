@@ -1,57 +1,320 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/plan/build_on.h"
+#include "mca/coll_gpuring/plan/build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+
+static void *no_memory(struct gpuring_writer *writer)
+{
+    if (writer->status == GPURING_OK) {
+        gpuring_error("out of memory for a plan of %d ranks; lower coll_gpuring_max_channels",
+                      writer->input->nranks);
+        writer->status = GPURING_ERR_NOMEM;
+    }
+    return NULL;
+}
+
+/* Room for one more element behind `used`: twice as much whenever that is a power of two. NULL
+ * after an error. */
+static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_t size)
+{
+    void *grown = array;
+
+    if (writer->status != GPURING_OK) {
+        return NULL;
+    }
+    if ((used & (used - 1)) == 0) {
+        grown = reallocarray(array, used > 0 ? 2 * used : 1, size);
+    }
+    return grown != NULL ? grown : no_memory(writer);
+}
+
+/* The open lane is complete: it has the connections from the first to the last one that its steps
+ * name, by numbers in the plan until now. */
+static void close_lane(struct gpuring_writer *writer)
+{
+    struct gpuring_plan_lane *lane = writer->lane;
+
+    if (lane == NULL || writer->status != GPURING_OK) {
+        return;
+    }
+    for (uint32_t k = 0; k < lane->nsteps; k++) {
+        const struct gpuring_step *step = &writer->steps[k];
+        uint16_t *refs = writer->refs + step->refs;
+
+        for (uint32_t i = 0; i < step->noperands; i++) {
+            refs[i] -= refs[i] != GPURING_REF_INPUT ? (uint16_t) lane->first_recv : 0;
+        }
+        for (uint32_t i = 0; i < step->nsends; i++) {
+            refs[step->noperands + i] -= (uint16_t) lane->first_send;
+        }
+    }
+    if (lane->nsteps > 0 && (writer->steps[0].flags & GPURING_STEP_RING) != 0) {
+        lane->nsteps = 2 * lane->nchunks - 1;
+    }
+    lane->steps = writer->steps;
+    lane->refs = writer->refs;
+    writer->steps = NULL;
+    writer->refs = NULL;
+}
+
+void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uint32_t part_end,
+                         int nchunks)
+{
+    struct gpuring_plan *plan = writer->plan;
+    const struct gpuring_plan_lane *before;
+    struct gpuring_plan_lane *lanes;
+
+    close_lane(writer);
+    lanes = grow(writer, plan->lanes, plan->nlanes, sizeof *lanes);
+    if (lanes == NULL) {
+        return;
+    }
+    plan->lanes = lanes;
+    writer->lane = &lanes[plan->nlanes];
+    before = plan->nlanes > 0 ? writer->lane - 1 : NULL;
+    *writer->lane = (struct gpuring_plan_lane){
+        .part_begin = part_begin,
+        .part_end = part_end,
+        .nchunks = (uint32_t) nchunks,
+        .first_recv = before != NULL ? before->first_recv + before->nrecvs : 0,
+        .first_send = before != NULL ? before->first_send + before->nsends : 0};
+    plan->nlanes++;
+}
+
+static bool append_conn(struct gpuring_writer *writer, struct gpuring_plan_conn **list,
+                        uint32_t *count, struct gpuring_plan_conn conn)
+{
+    struct gpuring_plan_conn *grown = grow(writer, *list, *count, sizeof *grown);
+
+    if (grown != NULL) {
+        *list = grown;
+        grown[(*count)++] = conn;
+    }
+    return grown != NULL;
+}
+
+/* A connection that is new to the lane: may it be? */
+static bool may_add(struct gpuring_writer *writer, uint32_t of_lane, uint32_t of_plan, int peer,
+                    uint32_t key)
+{
+    if (writer->base != NULL) {
+        gpuring_error("the plan of a %s at rank %d needs a connection with rank %d (key %#x) that "
+                      "the communicator does not have: report this",
+                      gpuring_collective_text(writer->plan->collective), writer->plan->rank, peer,
+                      key);
+        writer->status = GPURING_ERR_ARG;
+    } else if (of_lane == GPURING_STEP_REFS || of_plan == GPURING_REF_INPUT) {
+        gpuring_error("no plan of algorithm %s for %d ranks",
+                      gpuring_algorithm_text(writer->plan->algorithm), writer->plan->nranks);
+        writer->status = GPURING_ERR_ARG;
+    }
+    return writer->status == GPURING_OK;
+}
+
+/* The number in the plan of a connection, which the lane has from now on. It is looked for from the
+ * lane's on, and without a base among these alone. */
+static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, uint32_t key)
+{
+    struct gpuring_plan *plan = writer->plan;
+    struct gpuring_plan_lane *lane = writer->lane;
+    struct gpuring_plan_conn **list = send ? &plan->sends : &plan->recvs;
+    uint32_t *count = send ? &plan->nsends : &plan->nrecvs, at, end, i = 0;
+    uint32_t *first, *used;
+
+    if (writer->status != GPURING_OK) {
+        return 0;
+    }
+    first = send ? &lane->first_send : &lane->first_recv;
+    used = send ? &lane->nsends : &lane->nrecvs;
+    end = writer->base != NULL ? *count : *used;
+    while (i < end && ((*list)[(*first + i) % *count].peer != peer ||
+                       (*list)[(*first + i) % *count].key != key)) {
+        i++;
+    }
+    at = i < end ? (*first + i) % *count : *count;
+    if (i == end && (!may_add(writer, *used, *count, peer, key) ||
+                     !append_conn(writer, list, count, (struct gpuring_plan_conn){peer, key}))) {
+        return 0;
+    }
+    end = *used > 0 && *first + *used > at ? *first + *used : at + 1;
+    *first = *used > 0 && *first < at ? *first : at;
+    *used = end - *first;
+    return (uint16_t) at;
+}
+
+void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags)
+{
+    struct gpuring_plan_lane *lane = writer->lane;
+    struct gpuring_step *steps = NULL;
+
+    if (writer->status == GPURING_OK) {
+        steps = grow(writer, writer->steps, lane->nsteps, sizeof *steps);
+    }
+    if (steps != NULL) {
+        writer->steps = steps;
+        steps[lane->nsteps++] =
+            (struct gpuring_step){.chunk = chunk, .refs = lane->nrefs, .flags = (uint16_t) flags};
+    }
+}
+
+/* Name an operand or a destination of the last step; its number there. */
+static void add_ref(struct gpuring_writer *writer, uint16_t ref, bool operand)
+{
+    struct gpuring_plan_lane *lane = writer->lane;
+    uint16_t *refs = NULL;
+
+    if (writer->status == GPURING_OK) {
+        refs = grow(writer, writer->refs, lane->nrefs, sizeof *refs);
+    }
+    if (refs != NULL) {
+        struct gpuring_step *step = &writer->steps[lane->nsteps - 1];
+
+        writer->refs = refs;
+        refs[lane->nrefs++] = ref;
+        step->noperands += operand;
+        step->nsends += !operand;
+        step->flags |= ref == GPURING_REF_INPUT ? GPURING_STEP_INPUT : 0;
+    }
+}
+
+void gpuring_writer_input(struct gpuring_writer *writer)
+{
+    add_ref(writer, GPURING_REF_INPUT, true);
+}
+
+void gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key)
+{
+    (void) take_conn(writer, false, peer, key);
+}
+
+void gpuring_writer_from(struct gpuring_writer *writer, int peer, uint32_t key)
+{
+    add_ref(writer, take_conn(writer, false, peer, key), true);
+}
+
+void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key)
+{
+    add_ref(writer, take_conn(writer, true, peer, key), false);
+}
+
+/* Parts of the weight: of those that channels have see gpuring_plan_channel. */
+static uint64_t weight_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input)
+{
+    switch (algorithm) {
+    case GPURING_ALGORITHM_RING:
+        return input->nrings;
+    case GPURING_ALGORITHM_TREE:
+        return 2 * (uint64_t) input->ntrees; /* in pairs */
+    case GPURING_ALGORITHM_DIRECT:
+        return input->ndirect;
+    default:
+        return input->nstripes * (uint64_t) input->nranks;
+    }
+}
+
+/* A plan with no lanes yet, and with the connections of the base. */
+static void open_plan(struct gpuring_writer *writer, enum gpuring_collective collective,
+                      enum gpuring_algorithm algorithm)
+{
+    const struct gpuring_plan_input *input = writer->input;
+    const struct gpuring_plan *base = writer->base;
+    uint64_t weight = base != NULL ? base->weight : weight_of(algorithm, input);
+    struct gpuring_plan *plan;
+
+    if (input->nranks < 2 || input->rank < 0 || input->rank >= input->nranks || weight == 0) {
+        gpuring_error("no plan of algorithm %s for rank %d of %d, %u rings and %u trees",
+                      gpuring_algorithm_text(algorithm), input->rank, input->nranks, input->nrings,
+                      input->ntrees);
+        writer->status = GPURING_ERR_ARG;
+        return;
+    }
+    writer->plan = plan = calloc(1, sizeof *plan);
+    if (plan == NULL) {
+        no_memory(writer);
+        return;
+    }
+    *plan = (struct gpuring_plan){.collective = collective,
+                                  .algorithm = algorithm,
+                                  .rank = input->rank,
+                                  .nranks = input->nranks,
+                                  .root = base != NULL ? input->root : 0,
+                                  .weight = weight,
+                                  .in_order = algorithm == GPURING_ALGORITHM_TREE
+                                                  ? input->in_order
+                                                  : algorithm != GPURING_ALGORITHM_RING};
+    for (uint32_t i = 0; base != NULL && i < base->nrecvs; i++) {
+        append_conn(writer, &plan->recvs, &plan->nrecvs, base->recvs[i]);
+    }
+    for (uint32_t i = 0; base != NULL && i < base->nsends; i++) {
+        append_conn(writer, &plan->sends, &plan->nsends, base->sends[i]);
+    }
+}
+
+static int build(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                 gpuring_builder *builder, const struct gpuring_plan_input *input,
+                 const struct gpuring_plan *base, struct gpuring_plan **plan)
+{
+    struct gpuring_writer writer = {.input = input, .base = base};
+
+    open_plan(&writer, collective, algorithm);
+    for (uint32_t part = 0; writer.status == GPURING_OK && part < writer.plan->weight; part++) {
+        builder(&writer, part);
+    }
+    close_lane(&writer);
+    if (writer.status != GPURING_OK) {
+        free(writer.steps);
+        free(writer.refs);
+        gpuring_plan_free(writer.plan);
+        return writer.status;
+    }
+    *plan = writer.plan;
+    return GPURING_OK;
+}
+
+static gpuring_builder *const *const all[GPURING_ALGORITHM_COUNT] = {
+    [GPURING_ALGORITHM_RING] = gpuring_ring_builders,
+    [GPURING_ALGORITHM_TREE] = gpuring_tree_builders,
+    [GPURING_ALGORITHM_DIRECT] = gpuring_direct_builders,
+    [GPURING_ALGORITHM_TWO_SHOT] = gpuring_two_shot_builders,
+};
 
 int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                        struct gpuring_plan **plan)
 {
-#define BUILDER(v, name, id, text, help) gpuring_plan_build_##id,
-    static int (*const builders[])(const struct gpuring_plan_input *,
-                                   struct gpuring_plan **) = {GPURING_ALGORITHMS(BUILDER, )};
-#undef BUILDER
-
-    return builders[algorithm](input, plan);
+    return build(GPURING_COLLECTIVE_ALLREDUCE, algorithm,
+                 all[algorithm][GPURING_COLLECTIVE_ALLREDUCE], input, NULL, plan);
 }
 
-/* What is built on the plans of an algorithm. */
-struct on {
-    bool (*exists)(enum gpuring_collective collective);
-    int (*build)(enum gpuring_collective collective, const struct gpuring_plan_input *input,
-                 struct gpuring_plan **plan);
-};
-
-static const struct on *on_base(enum gpuring_algorithm algorithm, bool in_order)
+/* What runs on the connections of an algorithm; NULL: the collective does not. */
+static gpuring_builder *builder_on(enum gpuring_collective collective,
+                                   enum gpuring_algorithm algorithm, bool in_order, int nranks)
 {
-    static const struct on chain = {gpuring_on_chain_exists, gpuring_on_chain_build};
-    static const struct on others[GPURING_ALGORITHM_COUNT] = {
-        [GPURING_ALGORITHM_RING] = {gpuring_on_ring_exists, gpuring_on_ring_build},
-        [GPURING_ALGORITHM_TREE] = {gpuring_on_tree_exists, gpuring_on_tree_build},
-        [GPURING_ALGORITHM_DIRECT] = {gpuring_on_direct_exists, gpuring_on_direct_build},
-    };
-
-    return algorithm == GPURING_ALGORITHM_TREE && in_order ? &chain : &others[algorithm];
+    if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
+        return gpuring_direct_many_builders[collective];
+    }
+    return algorithm == GPURING_ALGORITHM_TREE && in_order ? gpuring_chain_builders[collective]
+                                                           : all[algorithm][collective];
 }
 
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
                          bool in_order, int nranks)
 {
-    const struct on *on = on_base(algorithm, in_order);
-
-    if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
-        return gpuring_on_direct_exists_many(collective);
-    }
-    return collective == GPURING_COLLECTIVE_ALLREDUCE ||
-           (on->exists != NULL && on->exists(collective));
+    return builder_on(collective, algorithm, in_order, nranks) != NULL;
 }
 
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan)
 {
     const struct gpuring_plan *base = input->base;
+    gpuring_builder *builder =
+        builder_on(collective, base->algorithm, base->in_order, base->nranks);
 
-    return collective != GPURING_COLLECTIVE_ALLREDUCE &&
-                   gpuring_plan_exists(collective, base->algorithm, base->in_order, base->nranks)
-               ? on_base(base->algorithm, base->in_order)->build(collective, input, plan)
+    return builder != NULL && collective != GPURING_COLLECTIVE_ALLREDUCE
+               ? build(collective, base->algorithm, builder, input, base, plan)
                : GPURING_ERR_UNSUPPORTED;
 }

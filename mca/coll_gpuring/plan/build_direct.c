@@ -1,17 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * All ranks exchange directly with all others. A window is one chunk in both forms, and operands
- * are folded in rank order.
+ * All ranks exchange directly with all others: one hop, and no rank handles what others need. A
+ * rank begins with the rank behind it, so that not all write to one. Operands are folded in rank
+ * order.
  *
- * direct: one shot, a lane for each stripe, two steps; every rank folds the whole vector:
+ * direct: the allreduce is one shot, a lane for each stripe, two steps; every rank folds the whole
+ * vector:
  *
  *   input > send to all others
  *   recv 0 + .. + input (at the own position) + .. + recv n-1 > output
  *
- * One hop of latency for n - 1 times the traffic: for small vectors. Nobody waits for a slot before
- * all have what they wait for: the sends of window w need the slots of window w - slots, which
- * their receivers have folded before they sent window w - slots + 1.
+ * One hop of latency for n - 1 times the traffic: for small vectors.
+ *
+ * A stripe has its part of all blocks. It has one lane; but where a rank has steps of their own for
+ * each peer, it may have several, each for some of the peers: stripes take memory for connections,
+ * lanes do not, and a thread block carries far less than the links. In place, a lane that sends a
+ * block to a peer is the one that overwrites it with the peer's.
+ *
+ * Nobody waits for a slot before it has read what others wait for: in each window a rank sends
+ * first, and what it sends in window w needs the slots of window w - slots, which their receiver
+ * has read before it sent its window w - slots + 1, or does not send at all.
+ *
+ * Between more than GPURING_DIRECT_AT_ONCE ranks, vectors go by trees (build_tree.c), but for
+ * scans, which go from rank to rank (build_chain.c); of an exscan
+ *
+ *   before + input > send to the next rank, which folds it, and to the one behind that; it comes
+ *   back from there, to be stored: a chunk that has come is used once
  *
  * two-shot: a reduce-scatter, then an allgather. Each stripe of the vector has a part for every
  * rank, which that rank, the part's owner, folds for all:
@@ -22,117 +37,309 @@
  * Two hops, and 2 (n - 1) / n times the traffic, the least possible. In place is safe though two
  * lanes touch a chunk: the owner sends it back only after it has folded this rank's input.
  */
-#include <stdlib.h>
+#include "mca/coll_gpuring/plan/build.h"
 
-#include "mca/coll_gpuring/plan/writer.h"
-#include "mca/coll_gpuring/util/log.h"
-#include "mca/coll_gpuring/util/status.h"
+/* A lane of a stripe, and its peers: the ranks behind(first) .. behind(end - 1). */
+struct lane {
+    struct gpuring_writer *writer;
+    uint32_t stripe, key;
+    int rank, nranks, root;
+    int number, count; /* of the stripe's lanes */
+    int first, end;
+};
 
-/* Begin a plan, with room for the references of the longest step; NULL: the writer has an error. */
-static uint16_t *begin(struct gpuring_writer *writer, enum gpuring_algorithm algorithm,
-                       const struct gpuring_plan_input *input, uint64_t weight)
+static struct lane lanes_of(struct gpuring_writer *writer, uint32_t stripe, uint32_t count)
 {
-    uint16_t *refs = NULL;
+    const struct gpuring_plan *plan = writer->plan;
+    uint32_t most = (uint32_t) plan->nranks - 1;
 
-    gpuring_writer_open(writer, GPURING_COLLECTIVE_ALLREDUCE, algorithm, input, weight);
-    if (writer->status == GPURING_OK) {
-        refs = malloc(2 * (size_t) input->nranks * sizeof *refs);
-        if (refs == NULL) {
-            gpuring_error("out of memory for a direct exchange of %d ranks", input->nranks);
-            writer->status = GPURING_ERR_NOMEM;
+    count = count < most ? count : most;
+    return (struct lane){.writer = writer,
+                         .stripe = stripe,
+                         .key = gpuring_plan_key(plan, stripe, false),
+                         .rank = plan->rank,
+                         .nranks = plan->nranks,
+                         .root = plan->root,
+                         .count = count > 0 ? (int) count : 1,
+                         .end = 1};
+}
+
+/* Begin the next lane of the stripe, if there is one more. */
+static bool next(struct lane *lane)
+{
+    bool blocks = gpuring_collective_has_blocks(lane->writer->plan->collective);
+
+    if (lane->number == lane->count) {
+        return false;
+    }
+    lane->number++;
+    lane->first = lane->end;
+    lane->end = 1 + lane->number * (lane->nranks - 1) / lane->count;
+    gpuring_writer_lane(lane->writer, lane->stripe, lane->stripe + 1, blocks ? lane->nranks : 1);
+    return true;
+}
+
+/* A stripe with one lane. */
+static struct lane only_lane(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = lanes_of(writer, stripe, 1);
+
+    (void) next(&lane);
+    return lane;
+}
+
+static int behind(const struct lane *lane, int i)
+{
+    return (lane->rank + i) % lane->nranks;
+}
+
+/* Step: the input's block goes to the ranks behind(1) .. behind(count); and to the output, with
+ * flag STORE. */
+static void send_to_others(const struct lane *lane, int block, uint32_t flags, int count)
+{
+    gpuring_writer_step(lane->writer, (uint32_t) block, flags);
+    gpuring_writer_input(lane->writer);
+    for (int i = 1; i <= count; i++) {
+        gpuring_writer_to(lane->writer, behind(lane, i), lane->key);
+    }
+}
+
+/* Step: the input's block goes to one rank. */
+static void send_block(const struct lane *lane, int block, int to)
+{
+    gpuring_writer_step(lane->writer, (uint32_t) block, 0);
+    gpuring_writer_input(lane->writer);
+    gpuring_writer_to(lane->writer, to, lane->key);
+}
+
+/* Step: a block comes from one rank. */
+static void receive_block(const struct lane *lane, int block, int from)
+{
+    gpuring_writer_step(lane->writer, (uint32_t) block, GPURING_STEP_STORE);
+    gpuring_writer_from(lane->writer, from, lane->key);
+}
+
+/* Step: what the first `count` ranks send is folded in their order; this rank's is its input. */
+static void fold_block(const struct lane *lane, int block, int count)
+{
+    gpuring_writer_step(lane->writer, (uint32_t) block, GPURING_STEP_STORE);
+    for (int peer = 0; peer < count; peer++) {
+        if (peer == lane->rank) {
+            gpuring_writer_input(lane->writer);
+        } else {
+            gpuring_writer_from(lane->writer, peer, lane->key);
         }
     }
-    return refs;
 }
 
-/* Append destinations: all others, from the next rank on, so that not all write to rank 0 first. */
-static void add_sends(struct gpuring_writer *writer, int rank, int nranks, uint32_t key,
-                      uint16_t *refs)
+/* The own block, in one of the lanes. */
+static void copy_block(const struct lane *lane)
 {
-    for (int i = 1; i < nranks; i++) {
-        refs[i - 1] = gpuring_writer_send(writer, (rank + i) % nranks, key);
+    if (lane->number == 1) {
+        send_to_others(lane, lane->rank, GPURING_STEP_STORE, 0);
     }
 }
 
-/* Append operands: what all others send, and the own input, in rank order; connections in the order
- * of add_sends. */
-static void add_operands(struct gpuring_writer *writer, int rank, int nranks, uint32_t key,
-                         uint16_t *refs)
+static void send_blocks(const struct lane *lane)
 {
-    refs[rank] = GPURING_REF_INPUT;
-    for (int i = 1; i < nranks; i++) {
-        int peer = (rank + i) % nranks;
-
-        refs[peer] = gpuring_writer_recv(writer, peer, key);
+    for (int i = lane->first; i < lane->end; i++) {
+        send_block(lane, behind(lane, i), behind(lane, i));
     }
 }
 
-static void add_stripe(struct gpuring_writer *writer, int rank, int nranks, uint32_t stripe,
-                       uint16_t *refs)
+/* From the rank before this one on, which has begun with this one. */
+static void receive_blocks(const struct lane *lane)
 {
-    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_DIRECT, stripe, 0);
-
-    gpuring_writer_lane_begin(writer, stripe, stripe + 1, 1);
-    refs[0] = GPURING_REF_INPUT;
-    add_sends(writer, rank, nranks, key, refs + 1);
-    gpuring_writer_step(writer, 0, 0, refs, 1, (size_t) nranks - 1);
-    add_operands(writer, rank, nranks, key, refs);
-    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks, 0);
-    gpuring_writer_lane_end(writer);
-}
-
-int gpuring_plan_build_direct(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
-{
-    struct gpuring_writer writer;
-    uint16_t *refs = begin(&writer, GPURING_ALGORITHM_DIRECT, input, input->ndirect);
-
-    for (uint32_t stripe = 0; refs != NULL && stripe < input->ndirect; stripe++) {
-        add_stripe(&writer, input->rank, input->nranks, stripe, refs);
+    for (int i = lane->end - 1; i >= lane->first; i--) {
+        receive_block(lane, behind(lane, i), behind(lane, i));
     }
-    free(refs);
-    return gpuring_writer_finish(&writer, plan);
 }
+
+/* The connections from all others, in the order of those to them. */
+static void list_recvs(const struct lane *lane, uint32_t key)
+{
+    for (int i = 1; i < lane->nranks; i++) {
+        gpuring_writer_recv(lane->writer, behind(lane, i), key);
+    }
+}
+
+static void add_allreduce(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = only_lane(writer, stripe);
+
+    send_to_others(&lane, 0, 0, lane.nranks - 1);
+    list_recvs(&lane, lane.key);
+    fold_block(&lane, 0, lane.nranks);
+}
+
+static void add_bcast(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = only_lane(writer, stripe);
+
+    if (lane.rank == lane.root) {
+        send_to_others(&lane, 0, 0, lane.nranks - 1);
+    } else {
+        receive_block(&lane, 0, lane.root);
+    }
+}
+
+static void add_reduce(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = only_lane(writer, stripe);
+
+    if (lane.rank == lane.root) {
+        fold_block(&lane, 0, lane.nranks);
+    } else {
+        send_block(&lane, 0, lane.root);
+    }
+}
+
+/* Each rank sends to all behind it, and folds what those before it have sent; of a scan also its
+ * own. */
+static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = only_lane(writer, stripe);
+    int count = lane.rank + (writer->plan->collective == GPURING_COLLECTIVE_SCAN);
+
+    if (lane.rank + 1 < lane.nranks) {
+        send_to_others(&lane, 0, 0, lane.nranks - 1 - lane.rank);
+    }
+    if (count > 0) {
+        fold_block(&lane, 0, count);
+    }
+}
+
+static void add_exscan_by_rank(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = only_lane(writer, stripe);
+    int rank = lane.rank, last = lane.nranks - 1;
+
+    if (rank < last) {
+        gpuring_writer_step(writer, 0, 0);
+        if (rank > 0) {
+            gpuring_writer_from(writer, rank - 1, lane.key);
+        }
+        gpuring_writer_input(writer);
+        for (int to = rank + 1; to <= rank + 2 && to <= last; to++) {
+            gpuring_writer_to(writer, to, lane.key);
+        }
+    }
+    if (rank >= 2) { /* the rank before has its part from here */
+        gpuring_writer_step(writer, 0, GPURING_STEP_INPUT);
+        gpuring_writer_from(writer, rank - 2, lane.key);
+        gpuring_writer_to(writer, rank - 1, lane.key);
+    }
+    if (rank > 0) {
+        receive_block(&lane, 0, rank < last ? rank + 1 : rank - 1);
+    }
+}
+
+static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = lanes_of(writer, stripe, writer->input->direct_lanes);
+
+    while (next(&lane)) {
+        if (lane.number == 1) {
+            send_to_others(&lane, lane.rank, GPURING_STEP_STORE, lane.nranks - 1);
+        }
+        receive_blocks(&lane);
+    }
+}
+
+static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = only_lane(writer, stripe);
+
+    send_blocks(&lane);
+    fold_block(&lane, lane.rank, lane.nranks);
+}
+
+static void add_alltoall(struct gpuring_writer *writer, uint32_t stripe)
+{
+    struct lane lane = lanes_of(writer, stripe, writer->input->direct_lanes);
+
+    while (next(&lane)) {
+        send_blocks(&lane);
+        copy_block(&lane);
+        receive_blocks(&lane);
+    }
+}
+
+static void add_gather(struct gpuring_writer *writer, uint32_t stripe)
+{
+    bool root = writer->plan->rank == writer->plan->root;
+    struct lane lane = lanes_of(writer, stripe, root ? writer->input->direct_lanes : 1);
+
+    while (next(&lane)) {
+        if (root) {
+            copy_block(&lane);
+            receive_blocks(&lane);
+        } else {
+            send_block(&lane, lane.rank, lane.root);
+        }
+    }
+}
+
+static void add_scatter(struct gpuring_writer *writer, uint32_t stripe)
+{
+    bool root = writer->plan->rank == writer->plan->root;
+    struct lane lane = lanes_of(writer, stripe, root ? writer->input->direct_lanes : 1);
+
+    while (next(&lane)) {
+        if (root) {
+            send_blocks(&lane);
+            copy_block(&lane);
+        } else {
+            receive_block(&lane, lane.rank, lane.root);
+        }
+    }
+}
+
+gpuring_builder *const gpuring_direct_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_ALLREDUCE] = add_allreduce,
+    [GPURING_COLLECTIVE_BCAST] = add_bcast,
+    [GPURING_COLLECTIVE_REDUCE] = add_reduce,
+    [GPURING_COLLECTIVE_SCAN] = add_scan,
+    [GPURING_COLLECTIVE_EXSCAN] = add_scan,
+    [GPURING_COLLECTIVE_ALLGATHER] = add_allgather,
+    [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
+    [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall,
+    [GPURING_COLLECTIVE_GATHER] = add_gather,
+    [GPURING_COLLECTIVE_SCATTER] = add_scatter,
+};
+
+gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_SCAN] = gpuring_scan_by_rank,
+    [GPURING_COLLECTIVE_EXSCAN] = add_exscan_by_rank,
+    [GPURING_COLLECTIVE_ALLGATHER] = add_allgather,
+    [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
+    [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall,
+    [GPURING_COLLECTIVE_GATHER] = add_gather,
+    [GPURING_COLLECTIVE_SCATTER] = add_scatter,
+};
 
 /* This rank's lanes for one part of a stripe: up to its owner, and down from it. */
-static void add_part(struct gpuring_writer *writer, int rank, int nranks, uint32_t part, int owner,
-                     uint16_t *refs)
+static void add_part(struct gpuring_writer *writer, uint32_t part)
 {
-    uint32_t up = gpuring_writer_key(GPURING_ALGORITHM_TWO_SHOT, part, 0);
-    uint32_t down = gpuring_writer_key(GPURING_ALGORITHM_TWO_SHOT, part, 1);
+    uint32_t n = (uint32_t) writer->plan->nranks, stripe_begin = part - part % n;
+    int owner = (int) (((uint32_t) writer->plan->rank + part) % n);
+    struct lane lane = only_lane(writer, stripe_begin + (uint32_t) owner);
+    uint32_t up = lane.key, down = gpuring_plan_key(writer->plan, lane.stripe, true);
 
-    gpuring_writer_lane_begin(writer, part, part + 1, 1);
-    if (owner == rank) {
-        add_operands(writer, rank, nranks, up, refs);
-        add_sends(writer, rank, nranks, down, refs + nranks);
-        gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, (size_t) nranks,
-                            (size_t) nranks - 1);
-    } else {
-        refs[0] = GPURING_REF_INPUT;
-        refs[1] = gpuring_writer_send(writer, owner, up);
-        gpuring_writer_step(writer, 0, 0, refs, 1, 1);
-        gpuring_writer_lane_end(writer);
-        gpuring_writer_lane_begin(writer, part, part + 1, 1);
-        refs[0] = gpuring_writer_recv(writer, owner, down);
-        gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, 1, 0);
-    }
-    gpuring_writer_lane_end(writer);
-}
-
-int gpuring_plan_build_two_shot(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
-{
-    int rank = input->rank, nranks = input->nranks;
-    struct gpuring_writer writer;
-    uint16_t *refs = begin(&writer, GPURING_ALGORITHM_TWO_SHOT, input,
-                           (uint64_t) input->nstripes * (uint64_t) nranks);
-
-    for (uint32_t stripe = 0; refs != NULL && stripe < input->nstripes; stripe++) {
-        for (int i = 0; i < nranks; i++) {
-            int owner = (rank + i) % nranks;
-
-            add_part(&writer, rank, nranks, stripe * (uint32_t) nranks + (uint32_t) owner, owner,
-                     refs);
+    if (owner == lane.rank) {
+        list_recvs(&lane, up);
+        fold_block(&lane, 0, lane.nranks);
+        for (int i = 1; i < lane.nranks; i++) {
+            gpuring_writer_to(writer, behind(&lane, i), down);
         }
+    } else {
+        send_block(&lane, 0, owner);
+        lane = only_lane(writer, lane.stripe);
+        lane.key = down;
+        receive_block(&lane, 0, owner);
     }
-    free(refs);
-    return gpuring_writer_finish(&writer, plan);
 }
+
+gpuring_builder *const gpuring_two_shot_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_ALLREDUCE] = add_part,
+};

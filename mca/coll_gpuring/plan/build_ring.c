@@ -1,48 +1,117 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The ring allreduce: per channel one lane, n chunks per window. Chunk c starts at the rank with
- * index c, collects a contribution at each hop until it is whole at index c - 1, and travels on
- * until everyone has it; rank i handles chunk i - k (modulo n) in its step k:
+ * Rings: one lane a channel.
+ *
+ * The allreduce has n chunks per window. Chunk c starts at the rank with index c, collects a
+ * contribution at each hop until it is whole at index c - 1, and travels on until everyone has it;
+ * rank i handles chunk i - k (modulo n) in its step k:
  *
  *   k          0         1 .. n-2           n-1                n .. 2n-3        2n-2
  *   step    input>send  recv+input>send  recv+input>out+send  recv>out+send   recv>out
  *
- * Each rank sends and receives 2(n-1)/n of the vector, the least possible.
+ * Each rank sends and receives 2(n-1)/n of the vector, the least possible. Its halves are:
+ *
+ *   reduce-scatter  block of index i-1-k:  input>send | recv+input>send .. | recv+input>out
+ *   allgather       block of index i-k:    input>out+send | recv>out+send .. | recv>out
+ *
+ * Chains along the ring keep every link busy with large data. A broadcast begins at the root, and a
+ * reduction behind it:
+ *
+ *   bcast   root: input>send             others: recv>out+send     before the root: recv>out
+ *   reduce  behind the root: input>send  others: recv+input>send   root: recv+input>out
  */
-#include "mca/coll_gpuring/plan/writer.h"
-#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/plan/build.h"
 
-static void add_lane(struct gpuring_writer *writer, uint32_t channel,
-                     const struct gpuring_ring_position *position, uint32_t n)
+/* What a step does: with what comes, with the input, to what goes on. */
+enum {
+    STORE = GPURING_STEP_STORE,
+    RING = GPURING_STEP_RING,
+    FROM = 1 << 8,
+    INPUT = 1 << 9,
+    TO = 1 << 10,
+};
+
+static void add_step(struct gpuring_writer *writer, uint32_t channel, int chunk, int what)
 {
-    uint32_t key = gpuring_writer_key(GPURING_ALGORITHM_RING, channel, 0);
-    uint16_t from, to;
+    const struct gpuring_ring_position *ring = &writer->input->channels[channel].ring;
+    uint32_t key = gpuring_plan_key(writer->plan, channel, false);
 
-    gpuring_writer_lane_begin(writer, channel, channel + 1, n);
-    from = gpuring_writer_recv(writer, position->prev, key);
-    to = gpuring_writer_send(writer, position->next, key);
-
-    /* The five of GPURING_STEP_RING; their chunks follow from the first one's. */
-    gpuring_writer_step(writer, (uint32_t) position->index, GPURING_STEP_RING,
-                        (const uint16_t[]){GPURING_REF_INPUT, to}, 1, 1);
-    gpuring_writer_step(writer, 0, 0, (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
-    gpuring_writer_step(writer, 0, GPURING_STEP_STORE,
-                        (const uint16_t[]){from, GPURING_REF_INPUT, to}, 2, 1);
-    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, (const uint16_t[]){from, to}, 1, 1);
-    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, (const uint16_t[]){from}, 1, 0);
-    gpuring_writer_lane_ring(writer);
-    gpuring_writer_lane_end(writer);
-}
-
-int gpuring_plan_build_ring(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
-{
-    struct gpuring_writer writer;
-
-    gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_RING, input,
-                        input->nrings);
-    for (uint32_t c = 0; writer.status == GPURING_OK && c < input->nrings; c++) {
-        add_lane(&writer, c, &input->channels[c].ring, (uint32_t) input->nranks);
+    gpuring_writer_step(writer, (uint32_t) chunk, what & (STORE | RING));
+    if (what & FROM) {
+        gpuring_writer_from(writer, ring->prev, key);
     }
-    return gpuring_writer_finish(&writer, plan);
+    if (what & INPUT) {
+        gpuring_writer_input(writer);
+    }
+    if (what & TO) {
+        gpuring_writer_to(writer, ring->next, key);
+    }
 }
+
+static void add_allreduce(struct gpuring_writer *writer, uint32_t channel)
+{
+    gpuring_writer_lane(writer, channel, channel + 1, writer->plan->nranks);
+    /* The five of GPURING_STEP_RING; their chunks follow from the first one's. */
+    add_step(writer, channel, writer->input->channels[channel].ring.index, INPUT | TO | RING);
+    add_step(writer, channel, 0, FROM | INPUT | TO);
+    add_step(writer, channel, 0, FROM | INPUT | TO | STORE);
+    add_step(writer, channel, 0, FROM | TO | STORE);
+    add_step(writer, channel, 0, FROM | STORE);
+}
+
+static void add_bcast(struct gpuring_writer *writer, uint32_t channel)
+{
+    int root = writer->plan->root, next = writer->input->channels[channel].ring.next;
+
+    gpuring_writer_lane(writer, channel, channel + 1, 1);
+    add_step(writer, channel, 0,
+             writer->plan->rank == root ? INPUT | TO : FROM | STORE | (next != root ? TO : 0));
+}
+
+static void add_reduce(struct gpuring_writer *writer, uint32_t channel)
+{
+    int root = writer->plan->root, prev = writer->input->channels[channel].ring.prev;
+
+    gpuring_writer_lane(writer, channel, channel + 1, 1);
+    add_step(writer, channel, 0,
+             (prev != root ? FROM : 0) | INPUT | (writer->plan->rank == root ? STORE : TO));
+}
+
+/* The block of the rank that is k before this one. */
+static int block_before(const struct gpuring_writer *writer, uint32_t channel, int k)
+{
+    int n = writer->plan->nranks, index = writer->input->channels[channel].ring.index;
+
+    return writer->input->order[(int) channel * n + (index + 2 * n - k) % n];
+}
+
+static void add_allgather(struct gpuring_writer *writer, uint32_t channel)
+{
+    int last = writer->plan->nranks - 1;
+
+    gpuring_writer_lane(writer, channel, channel + 1, last + 1);
+    for (int k = 0; k <= last; k++) {
+        add_step(writer, channel, block_before(writer, channel, k),
+                 (k > 0 ? FROM : INPUT) | STORE | (k < last ? TO : 0));
+    }
+}
+
+static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t channel)
+{
+    int last = writer->plan->nranks - 1;
+
+    gpuring_writer_lane(writer, channel, channel + 1, last + 1);
+    for (int k = 0; k <= last; k++) {
+        add_step(writer, channel, block_before(writer, channel, k + 1),
+                 (k > 0 ? FROM : 0) | INPUT | (k < last ? TO : STORE));
+    }
+}
+
+gpuring_builder *const gpuring_ring_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_ALLREDUCE] = add_allreduce,
+    [GPURING_COLLECTIVE_BCAST] = add_bcast,
+    [GPURING_COLLECTIVE_REDUCE] = add_reduce,
+    [GPURING_COLLECTIVE_ALLGATHER] = add_allgather,
+    [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
+};

@@ -1,101 +1,145 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Trees: reduce to the root and broadcast back, pipelined window by window. A rank has two lanes
- * for each tree, so that both directions flow at once; at the root they are one:
+ * Trees. Their connections lead both ways between parent and child, so that from any rank one
+ * neighbour leads to the root, whichever rank that is:
  *
- *   up lane:    children.. + input > send to the parent
- *   down lane:  parent             > output, send to the children
- *   root lane:  children.. + input > output, send to the children
+ *   reduce          the other neighbours + input > send there           root: .. > output
+ *   bcast           from there > output, send to the other neighbours   root: input > send
  *
- * A window is one chunk. The double binary tree of a channel gives each of its two trees half of
- * the channel's share.
+ * The allreduce is a reduction to the tree's top and a broadcast back, pipelined window by window.
+ * A rank has a lane for each, so that both directions flow at once; at the top they are one:
+ *
+ *   children.. + input > output, send to the children
  *
  * In place is safe though two lanes touch a chunk: it comes down only after it has gone up.
  *
- * Where results are to be folded in rank order each tree is a chain, from rank 0 to the root, which
- * is the last rank: each hop folds what came with the own input, in this order.
+ * A window is one chunk. The double binary tree of a channel gives each of its two trees half of
+ * the channel's share. Where results are to be folded in rank order each tree is a chain, from rank
+ * 0 to the top, which is the last rank: each hop folds what came with the own input, in this order.
  */
-#include "mca/coll_gpuring/plan/writer.h"
-#include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/plan/build.h"
 
-static int count_children(const struct gpuring_tree_position *position)
+/* One tree, as this rank sees it. */
+struct tree {
+    struct gpuring_writer *writer;
+    uint32_t number;
+    struct gpuring_tree_position at;
+    int to_root; /* the neighbour that leads to the root; -1: this rank is the root */
+};
+
+/* The neighbour below this rank on the root's way up, if that passes here, else the parent. */
+static int next_to_root(const struct gpuring_plan_input *input, uint32_t tree)
 {
-    int n = 0;
+    const uint16_t *parents = input->order + (input->nrings + tree) * (size_t) input->nranks;
+    int at = input->root;
 
-    while (n < GPURING_CHANNEL_MAX_DOWN && position->down[n] != -1) {
-        n++;
+    if (input->rank == input->root) {
+        return -1;
     }
-    return n;
-}
-
-/* The lane that folds what the children send with the own input; at the root it also answers. */
-static void add_up_lane(struct gpuring_writer *writer, uint32_t tree,
-                        const struct gpuring_tree_position *position)
-{
-    uint32_t up_key = gpuring_writer_key(GPURING_ALGORITHM_TREE, tree, 0);
-    uint32_t down_key = gpuring_writer_key(GPURING_ALGORITHM_TREE, tree, 1);
-    uint16_t refs[2 * GPURING_CHANNEL_MAX_DOWN + 1];
-    int ndown = count_children(position);
-    size_t n = 0, nsends = 0;
-
-    gpuring_writer_lane_begin(writer, tree, tree + 1, 1);
-    for (int i = 0; i < ndown; i++) {
-        refs[n++] = gpuring_writer_recv(writer, position->down[i], up_key);
-    }
-    refs[n++] = GPURING_REF_INPUT;
-    if (position->up != -1) {
-        refs[n + nsends++] = gpuring_writer_send(writer, position->up, up_key);
-    } else {
-        for (int i = 0; i < ndown; i++) {
-            refs[n + nsends++] = gpuring_writer_send(writer, position->down[i], down_key);
+    for (int i = 0; i < input->nranks && parents[at] != at; i++) {
+        if (parents[at] == input->rank) {
+            return at;
         }
+        at = parents[at];
     }
-    gpuring_writer_step(writer, 0, position->up == -1 ? GPURING_STEP_STORE : 0, refs, n, nsends);
-    gpuring_writer_lane_end(writer);
+    return parents[input->rank];
 }
 
-static void add_down_lane(struct gpuring_writer *writer, uint32_t tree,
-                          const struct gpuring_tree_position *position)
+/* The tree, with a lane for it. */
+static struct tree begin(struct gpuring_writer *writer, uint32_t number)
 {
-    uint32_t down_key = gpuring_writer_key(GPURING_ALGORITHM_TREE, tree, 1);
-    uint16_t refs[GPURING_CHANNEL_MAX_DOWN + 1];
-    int ndown = count_children(position);
-
-    gpuring_writer_lane_begin(writer, tree, tree + 1, 1);
-    refs[0] = gpuring_writer_recv(writer, position->up, down_key);
-    for (int i = 0; i < ndown; i++) {
-        refs[1 + i] = gpuring_writer_send(writer, position->down[i], down_key);
-    }
-    gpuring_writer_step(writer, 0, GPURING_STEP_STORE, refs, 1, (size_t) ndown);
-    gpuring_writer_lane_end(writer);
-}
-
-/* The rank's position in a chain in rank order. */
-static struct gpuring_tree_position chain_position(const struct gpuring_plan_input *input)
-{
+    const struct gpuring_plan_input *input = writer->input;
+    struct tree tree = {.writer = writer, .number = number};
     int next = input->rank + 1;
 
-    return (struct gpuring_tree_position){.up = next < input->nranks ? next : -1,
-                                          .down = {input->rank - 1, -1, -1}};
+    if (input->in_order) {
+        tree.at = (struct gpuring_tree_position){.up = next < input->nranks ? next : -1,
+                                                 .down = {input->rank - 1, -1, -1}};
+    } else {
+        tree.at = input->channels[number / 2].tree[number % 2];
+    }
+    tree.to_root = writer->base == NULL ? tree.at.up : next_to_root(input, number);
+    gpuring_writer_lane(writer, number, number + 1, 1);
+    return tree;
 }
 
-int gpuring_plan_build_tree(const struct gpuring_plan_input *input, struct gpuring_plan **plan)
+static void add_from(const struct tree *tree, int peer)
 {
-    struct gpuring_writer writer;
-    uint32_t ntrees = 2 * input->ntrees; /* in pairs */
-    const struct gpuring_tree_position chain = chain_position(input);
+    bool down = peer == tree->at.up;
 
-    gpuring_writer_open(&writer, GPURING_COLLECTIVE_ALLREDUCE, GPURING_ALGORITHM_TREE, input,
-                        ntrees);
-    for (uint32_t tree = 0; writer.status == GPURING_OK && tree < ntrees; tree++) {
-        const struct gpuring_tree_position *position =
-            input->in_order ? &chain : &input->channels[tree / 2].tree[tree % 2];
+    gpuring_writer_from(tree->writer, peer,
+                        gpuring_plan_key(tree->writer->plan, tree->number, down));
+}
 
-        add_up_lane(&writer, tree, position);
-        if (position->up != -1) {
-            add_down_lane(&writer, tree, position);
+static void add_to(const struct tree *tree, int peer)
+{
+    bool down = peer != tree->at.up;
+
+    gpuring_writer_to(tree->writer, peer, gpuring_plan_key(tree->writer->plan, tree->number, down));
+}
+
+/* Each neighbour that does not lead to the root is an operand, or a destination. */
+static void add_others(const struct tree *tree, void (*add)(const struct tree *tree, int peer))
+{
+    for (int i = -1; i < GPURING_CHANNEL_MAX_DOWN; i++) {
+        int peer = i < 0 ? tree->at.up : tree->at.down[i];
+
+        if (peer >= 0 && peer != tree->to_root) {
+            add(tree, peer);
         }
     }
-    return gpuring_writer_finish(&writer, plan);
 }
+
+static void reduce_step(const struct tree *tree)
+{
+    gpuring_writer_step(tree->writer, 0, tree->to_root < 0 ? GPURING_STEP_STORE : 0);
+    add_others(tree, add_from);
+    gpuring_writer_input(tree->writer);
+    if (tree->to_root >= 0) {
+        add_to(tree, tree->to_root);
+    }
+}
+
+static void bcast_step(const struct tree *tree)
+{
+    gpuring_writer_step(tree->writer, 0, tree->to_root < 0 ? 0 : GPURING_STEP_STORE);
+    if (tree->to_root >= 0) {
+        add_from(tree, tree->to_root);
+    } else {
+        gpuring_writer_input(tree->writer);
+    }
+    add_others(tree, add_to);
+}
+
+static void add_reduce(struct gpuring_writer *writer, uint32_t number)
+{
+    struct tree tree = begin(writer, number);
+
+    reduce_step(&tree);
+}
+
+static void add_bcast(struct gpuring_writer *writer, uint32_t number)
+{
+    struct tree tree = begin(writer, number);
+
+    bcast_step(&tree);
+}
+
+void gpuring_tree_allreduce(struct gpuring_writer *writer, uint32_t number)
+{
+    struct tree tree = begin(writer, number);
+
+    reduce_step(&tree);
+    if (tree.to_root < 0) {
+        add_others(&tree, add_to);
+    } else {
+        add_bcast(writer, number);
+    }
+}
+
+gpuring_builder *const gpuring_tree_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_ALLREDUCE] = gpuring_tree_allreduce,
+    [GPURING_COLLECTIVE_BCAST] = add_bcast,
+    [GPURING_COLLECTIVE_REDUCE] = add_reduce,
+};

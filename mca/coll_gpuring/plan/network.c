@@ -13,8 +13,7 @@
 struct end {
     int from, to;
     uint32_t key;
-    uint32_t process;
-    uint32_t *wire; /* where the process keeps the wire's number */
+    uint32_t *wire; /* where its process keeps the wire's number */
 };
 
 static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring_step *step)
@@ -38,23 +37,16 @@ static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring
     return 1;
 }
 
-/* The lanes' connections must follow one another and use up the plan's lists. */
-static int conns_consecutive(const struct gpuring_plan *plan, uint32_t index)
+/* Each lane's connections follow those of the lane before, so that no two lanes have the same. */
+static int conns_valid(const struct gpuring_plan *plan, uint32_t index)
 {
     const struct gpuring_plan_lane *lane = &plan->lanes[index];
-    uint64_t recvs = 0, sends = 0;
+    uint64_t recvs = index > 0 ? (uint64_t) lane[-1].first_recv + lane[-1].nrecvs : 0;
+    uint64_t sends = index > 0 ? (uint64_t) lane[-1].first_send + lane[-1].nsends : 0;
 
-    if (index > 0) {
-        recvs = (uint64_t) lane[-1].first_recv + lane[-1].nrecvs;
-        sends = (uint64_t) lane[-1].first_send + lane[-1].nsends;
-    }
-    if (lane->first_recv != recvs || lane->first_send != sends) {
-        return 0;
-    }
-    recvs += lane->nrecvs;
-    sends += lane->nsends;
-    return index + 1 < plan->nlanes ? recvs <= plan->nrecvs && sends <= plan->nsends
-                                    : recvs == plan->nrecvs && sends == plan->nsends;
+    return lane->first_recv >= recvs && lane->first_send >= sends &&
+           (uint64_t) lane->first_recv + lane->nrecvs <= plan->nrecvs &&
+           (uint64_t) lane->first_send + lane->nsends <= plan->nsends;
 }
 
 static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *text, size_t size)
@@ -62,7 +54,7 @@ static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *tex
     const struct gpuring_plan_lane *lane = &plan->lanes[index];
 
     if (lane->part_begin >= lane->part_end || lane->part_end > plan->weight || lane->nchunks == 0 ||
-        !conns_consecutive(plan, index)) {
+        !conns_valid(plan, index)) {
         snprintf(text, size, "rank %d lane %u: part or connections out of range", plan->rank,
                  index);
         return GPURING_ERR_DATA;
@@ -114,38 +106,21 @@ static int end_compare(const void *left, const void *right)
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
-/* Lists all ends: of sends (direction 0) or of receives (1); fills in the processes on the way. */
-static size_t ends_collect(const struct gpuring_plan *const *plans, int nranks, int direction,
-                           struct gpuring_network *network, uint32_t **storage, struct end *ends)
+/* All ends of one direction; their wires' numbers follow one another in `wires`. */
+static void ends_collect(const struct gpuring_plan *const *plans, int nranks, bool receive,
+                         uint32_t *wires, struct end *ends)
 {
-    uint32_t process = 0;
-    size_t n = 0;
-
     for (int rank = 0; rank < nranks; rank++) {
-        for (uint32_t l = 0; l < plans[rank]->nlanes; l++, process++) {
-            const struct gpuring_plan_lane *lane = &plans[rank]->lanes[l];
-            struct gpuring_process *p = &network->processes[process];
-            const struct gpuring_plan_conn *conns = direction
-                                                        ? plans[rank]->recvs + lane->first_recv
-                                                        : plans[rank]->sends + lane->first_send;
-            uint32_t count = direction ? lane->nrecvs : lane->nsends;
-            uint32_t *wires = *storage;
+        const struct gpuring_plan_conn *conns = receive ? plans[rank]->recvs : plans[rank]->sends;
+        uint32_t count = receive ? plans[rank]->nrecvs : plans[rank]->nsends;
 
-            p->rank = rank;
-            p->lane = l;
-            p->plan = lane;
-            *(direction ? &p->recvs : &p->sends) = wires;
-            *storage += count;
-            for (uint32_t i = 0; i < count; i++) {
-                ends[n++] = (struct end){.from = direction ? conns[i].peer : rank,
-                                         .to = direction ? rank : conns[i].peer,
-                                         .key = conns[i].key,
-                                         .process = process,
-                                         .wire = &wires[i]};
-            }
+        for (uint32_t i = 0; i < count; i++) {
+            *ends++ = (struct end){.from = receive ? conns[i].peer : rank,
+                                   .to = receive ? rank : conns[i].peer,
+                                   .key = conns[i].key,
+                                   .wire = wires++};
         }
     }
-    return n;
 }
 
 /* Pairs the sorted ends; the lesser of two that differ is the one without a partner. */
@@ -167,15 +142,30 @@ static int ends_match(const struct end *sends, size_t nsends, const struct end *
                      odd->from, odd->to, odd->key);
             return GPURING_ERR_DATA;
         }
-        network->wires[i] = (struct gpuring_wire){.from = sends[i].from,
-                                                  .to = sends[i].to,
-                                                  .key = sends[i].key,
-                                                  .sender = sends[i].process,
-                                                  .receiver = recvs[i].process};
+        network->wires[i] = (struct gpuring_wire){.from = sends[i].from, .to = sends[i].to};
         *sends[i].wire = *recvs[i].wire = (uint32_t) i;
     }
     network->nwires = (uint32_t) nsends;
     return GPURING_OK;
+}
+
+/* The lanes of all ranks; sends, recvs: the wires' numbers by rank, then in the plan's order. */
+static void processes_fill(const struct gpuring_plan *const *plans, int nranks, uint32_t *sends,
+                           uint32_t *recvs, struct gpuring_process *process)
+{
+    for (int rank = 0; rank < nranks; rank++) {
+        for (uint32_t l = 0; l < plans[rank]->nlanes; l++) {
+            const struct gpuring_plan_lane *lane = &plans[rank]->lanes[l];
+
+            *process++ = (struct gpuring_process){.rank = rank,
+                                                  .lane = l,
+                                                  .plan = lane,
+                                                  .sends = sends + lane->first_send,
+                                                  .recvs = recvs + lane->first_recv};
+        }
+        sends += plans[rank]->nsends;
+        recvs += plans[rank]->nrecvs;
+    }
 }
 
 int gpuring_network_create(const struct gpuring_plan *const *plans, int nranks,
@@ -183,7 +173,6 @@ int gpuring_network_create(const struct gpuring_plan *const *plans, int nranks,
 {
     size_t nsends = 0, nrecvs = 0, nprocesses = 0;
     struct end *sends = NULL, *recvs = NULL;
-    uint32_t *storage;
     int status = plans_check(plans, nranks, text, size);
 
     if (status != GPURING_OK) {
@@ -197,22 +186,22 @@ int gpuring_network_create(const struct gpuring_plan *const *plans, int nranks,
     *network = (struct gpuring_network){.nprocesses = (uint32_t) nprocesses};
     network->processes = calloc(nprocesses + 1, sizeof *network->processes);
     network->wires = calloc(nsends + 1, sizeof *network->wires);
-    storage = network->ends = calloc(nsends + nrecvs + 1, sizeof *network->ends);
-    sends = calloc(nsends + 1, sizeof *sends);
-    recvs = calloc(nrecvs + 1, sizeof *recvs);
+    network->ends = calloc(nsends + nrecvs + 1, sizeof *network->ends);
+    sends = calloc(nsends + nrecvs + 1, sizeof *sends);
     if (network->processes == NULL || network->wires == NULL || network->ends == NULL ||
-        sends == NULL || recvs == NULL) {
+        sends == NULL) {
         gpuring_error("out of memory to join the plans of %d ranks", nranks);
         status = GPURING_ERR_NOMEM;
     } else {
-        nsends = ends_collect(plans, nranks, 0, network, &storage, sends);
-        nrecvs = ends_collect(plans, nranks, 1, network, &storage, recvs);
+        recvs = sends + nsends;
+        processes_fill(plans, nranks, network->ends, network->ends + nsends, network->processes);
+        ends_collect(plans, nranks, false, network->ends, sends);
+        ends_collect(plans, nranks, true, network->ends + nsends, recvs);
         qsort(sends, nsends, sizeof *sends, end_compare);
         qsort(recvs, nrecvs, sizeof *recvs, end_compare);
         status = ends_match(sends, nsends, recvs, nrecvs, network, text, size);
     }
     free(sends);
-    free(recvs);
     if (status != GPURING_OK) {
         gpuring_network_destroy(network);
     }

@@ -2,8 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The plans of all ranks as one network: processes (a lane of a rank) joined by wires (a send
- * connection and the receive connection of the same name). Internal to plan/: the checker and the
- * simulator run it.
+ * connection and the receive connection of the same name; some are of no lane). Internal to plan/:
+ * the checker and the simulator run it.
  */
 #ifndef GPURING_PLAN_NETWORK_H
 #define GPURING_PLAN_NETWORK_H
@@ -20,8 +20,6 @@ struct gpuring_process {
 
 struct gpuring_wire {
     int from, to; /* ranks */
-    uint32_t key;
-    uint32_t sender, receiver; /* processes */
 };
 
 struct gpuring_network {

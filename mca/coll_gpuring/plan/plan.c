@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/plan/plan.h"
+#include "mca/coll_gpuring/plan/build.h"
 
 #include <stdlib.h>
 
 const char *gpuring_collective_text(enum gpuring_collective collective)
 {
-#define TEXT(name, text, blocks, rooted) text,
+#define TEXT(name, text, blocks) text,
     static const char *const texts[] = {GPURING_PLAN_COLLECTIVES(TEXT)};
 #undef TEXT
 
     return texts[collective];
-}
-
-bool gpuring_collective_is_rooted(enum gpuring_collective collective)
-{
-#define ROOTED(name, text, blocks, rooted) rooted,
-    static const bool are[] = {GPURING_PLAN_COLLECTIVES(ROOTED)};
-#undef ROOTED
-
-    return are[collective];
 }
 
 bool gpuring_collective_reduces(enum gpuring_collective collective)
@@ -87,6 +78,16 @@ static uint64_t channel_parts(const struct gpuring_plan *plan)
     default:
         return 1;
     }
+}
+
+uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool down)
+{
+    return (uint32_t) plan->algorithm << 28 | part << 1 | down;
+}
+
+uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key)
+{
+    return ((key & UINT32_C(0xfffffff)) >> 1) / (uint32_t) channel_parts(plan);
 }
 
 uint32_t gpuring_plan_channels(const struct gpuring_plan *plan)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Plans: one algorithm for one rank, as data. Built by plan/build_*.c from channels, proven by
+ * Plans: one algorithm for one rank, as data. Built by plan/build*.c from channels, proven by
  * plan/check.c, executed by kernels/.
  *
  * Connections are named by (sender, receiver, key), unique within a plan: the sender's plan lists
@@ -47,25 +47,25 @@ struct gpuring_channel {
 };
 
 /*
- * The collectives that plans perform: X(NAME, text, blocks, rooted). blocks: input or output have a
+ * The collectives that plans perform: X(NAME, text, blocks). blocks: input or output have a
  * block for each rank; else both are one vector. Calls whose blocks differ in size
  * (MPI_Allgatherv) are the same collective with other extents. What a rank holds in the end is
  * stated in check.c, which proves it.
  */
-#define GPURING_PLAN_COLLECTIVES(X)                      \
-    X(ALLREDUCE, "MPI_Allreduce", false, false)          \
-    X(BCAST, "MPI_Bcast", false, true)                   \
-    X(REDUCE, "MPI_Reduce", false, true)                 \
-    X(SCAN, "MPI_Scan", false, false)                    \
-    X(EXSCAN, "MPI_Exscan", false, false)                \
-    X(ALLGATHER, "MPI_Allgather", true, false)           \
-    X(REDUCE_SCATTER, "MPI_Reduce_scatter", true, false) \
-    X(ALLTOALL, "MPI_Alltoall", true, false)             \
-    X(GATHER, "MPI_Gather", true, true)                  \
-    X(SCATTER, "MPI_Scatter", true, true)
+#define GPURING_PLAN_COLLECTIVES(X)               \
+    X(ALLREDUCE, "MPI_Allreduce", false)          \
+    X(BCAST, "MPI_Bcast", false)                  \
+    X(REDUCE, "MPI_Reduce", false)                \
+    X(SCAN, "MPI_Scan", false)                    \
+    X(EXSCAN, "MPI_Exscan", false)                \
+    X(ALLGATHER, "MPI_Allgather", true)           \
+    X(REDUCE_SCATTER, "MPI_Reduce_scatter", true) \
+    X(ALLTOALL, "MPI_Alltoall", true)             \
+    X(GATHER, "MPI_Gather", true)                 \
+    X(SCATTER, "MPI_Scatter", true)
 
 enum gpuring_collective {
-#define GPURING_COLLECTIVE_ENUM(name, text, blocks, rooted) GPURING_COLLECTIVE_##name,
+#define GPURING_COLLECTIVE_ENUM(name, text, blocks) GPURING_COLLECTIVE_##name,
     GPURING_PLAN_COLLECTIVES(GPURING_COLLECTIVE_ENUM)
 #undef GPURING_COLLECTIVE_ENUM
         GPURING_COLLECTIVE_COUNT
@@ -75,13 +75,12 @@ enum gpuring_collective {
 const char *gpuring_collective_text(enum gpuring_collective collective);
 static inline bool gpuring_collective_has_blocks(enum gpuring_collective collective)
 {
-#define GPURING_PLAN_BLOCKS(name, text, blocks, rooted) blocks,
+#define GPURING_PLAN_BLOCKS(name, text, blocks) blocks,
     static const bool have[] = {GPURING_PLAN_COLLECTIVES(GPURING_PLAN_BLOCKS)};
 #undef GPURING_PLAN_BLOCKS
 
     return have[collective];
 }
-bool gpuring_collective_is_rooted(enum gpuring_collective collective);
 bool gpuring_collective_reduces(enum gpuring_collective collective);
 const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm);
 
@@ -106,7 +105,6 @@ struct gpuring_plan {
     enum gpuring_collective collective;
     enum gpuring_algorithm algorithm; /* of the base, if it has one */
     int rank, nranks, root;
-    bool based;      /* it runs on the connections of another plan */
     bool in_order;   /* operands are folded one by one in the order of the ranks that they are of:
                         ((x0 op x1) op x2) op .. */
     uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
@@ -143,19 +141,15 @@ struct gpuring_plan_input {
 };
 
 /*
- * Builders, one for each algorithm (gpuring_plan_build_ring, ...), and the same by number. Return 0
- * and a new plan in *plan, or GPURING_ERR_ARG / GPURING_ERR_NOMEM with a log line, *plan untouched.
- * Time and memory are O(channels) per rank for rings and trees, O(nranks) for exchanges.
+ * The allreduce plan of an algorithm. Returns 0 and a new plan in *plan, or GPURING_ERR_ARG /
+ * GPURING_ERR_NOMEM with a log line, *plan untouched. Time and memory are O(channels) per rank for
+ * rings and trees, O(nranks) for exchanges.
  */
-#define GPURING_PLAN_BUILDER(v, name, id, text, help) \
-    int gpuring_plan_build_##id(const struct gpuring_plan_input *input, struct gpuring_plan **plan);
-GPURING_ALGORITHMS(GPURING_PLAN_BUILDER, )
-#undef GPURING_PLAN_BUILDER
 int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                        struct gpuring_plan **plan);
 
-/* The same for any collective, on input->base. GPURING_ERR_UNSUPPORTED, without a log line: it is
- * not made of this algorithm. */
+/* The same for any other collective, on input->base. GPURING_ERR_UNSUPPORTED, without a log line:
+ * it is not made of this algorithm. */
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 

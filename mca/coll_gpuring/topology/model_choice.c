@@ -14,7 +14,7 @@
                    "the model's algorithms are the plans' algorithms");
 GPURING_ALGORITHMS(SAME, )
 #undef SAME
-#define SAME(name, text, blocks, rooted)                                           \
+#define SAME(name, text, blocks)                                                   \
     _Static_assert((int) PCI_COLLECTIVE_##name == (int) GPURING_COLLECTIVE_##name, \
                    "the model's collectives are the plans' collectives");
 GPURING_PLAN_COLLECTIVES(SAME)

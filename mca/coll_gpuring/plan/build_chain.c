@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Reductions in rank order on the connections of trees that are chains (build_tree.c), for any
+ * number of ranks. The rank before sends what it and those before it have, folded in their order:
+ *
+ *   scan      before + input > output, send to the next rank
+ *   exscan    before + input > send to the next rank, twice; one is folded there, the other stored
+ *   reduce    up lane:    before + input > send to the next rank
+ *             down lane:  the result > send to the rank before; the root: > output
+ *             the last rank's lane joins both: before + input > send to the rank before, or output
+ *
+ * Reduce-scatter is a reduce for each block, whose root is the block's rank. In place is safe:
+ * what comes down has gone up, and so have all blocks before.
+ */
+#include "mca/coll_gpuring/plan/build.h"
+
+static bool is_last(const struct gpuring_writer *writer)
+{
+    return writer->plan->rank == writer->plan->nranks - 1;
+}
+
+/* A step, with its operands: what the rank before sends up, and the input. */
+static void fold_step(struct gpuring_writer *writer, uint32_t tree, int block, uint32_t flags)
+{
+    gpuring_writer_step(writer, (uint32_t) block, flags);
+    if (writer->plan->rank > 0) {
+        gpuring_writer_from(writer, writer->plan->rank - 1,
+                            gpuring_plan_key(writer->plan, tree, false));
+    }
+    gpuring_writer_input(writer);
+}
+
+static void send_up(struct gpuring_writer *writer, uint32_t tree)
+{
+    gpuring_writer_to(writer, writer->plan->rank + 1, gpuring_plan_key(writer->plan, tree, false));
+}
+
+static void send_down(struct gpuring_writer *writer, uint32_t tree)
+{
+    gpuring_writer_to(writer, writer->plan->rank - 1, gpuring_plan_key(writer->plan, tree, true));
+}
+
+/* The rank that a block is reduced to. */
+static int root_of(const struct gpuring_plan *plan, int block)
+{
+    return gpuring_collective_has_blocks(plan->collective) ? block : plan->root;
+}
+
+/* Fold a block with what came up. The last rank has the result: it goes down to the root. */
+static void fold_up(struct gpuring_writer *writer, uint32_t tree, int block)
+{
+    bool stores = is_last(writer) && root_of(writer->plan, block) == writer->plan->rank;
+
+    fold_step(writer, tree, block, stores ? GPURING_STEP_STORE : 0);
+    if (!is_last(writer)) {
+        send_up(writer, tree);
+    } else if (!stores) {
+        send_down(writer, tree);
+    }
+}
+
+/* A result that comes down: this rank's, or one before it has it. */
+static void pass_down(struct gpuring_writer *writer, uint32_t tree, int block)
+{
+    bool stores = root_of(writer->plan, block) == writer->plan->rank;
+
+    gpuring_writer_step(writer, (uint32_t) block, stores ? GPURING_STEP_STORE : GPURING_STEP_INPUT);
+    gpuring_writer_from(writer, writer->plan->rank + 1, gpuring_plan_key(writer->plan, tree, true));
+    if (!stores) {
+        send_down(writer, tree);
+    }
+}
+
+static void add_reduce(struct gpuring_writer *writer, uint32_t tree)
+{
+    const struct gpuring_plan *plan = writer->plan;
+    int nblocks = gpuring_collective_has_blocks(plan->collective) ? plan->nranks : 1;
+
+    gpuring_writer_lane(writer, tree, tree + 1, nblocks);
+    for (int b = 0; b < nblocks; b++) {
+        fold_up(writer, tree, b);
+    }
+    if (is_last(writer) || root_of(plan, 0) > plan->rank) {
+        return;
+    }
+    gpuring_writer_lane(writer, tree, tree + 1, nblocks);
+    for (int b = 0; b < nblocks && root_of(plan, b) <= plan->rank; b++) {
+        pass_down(writer, tree, b);
+    }
+}
+
+void gpuring_scan_by_rank(struct gpuring_writer *writer, uint32_t part)
+{
+    gpuring_writer_lane(writer, part, part + 1, 1);
+    fold_step(writer, part, 0, GPURING_STEP_STORE);
+    if (!is_last(writer)) {
+        send_up(writer, part);
+    }
+}
+
+/* On a channel's two chains, which are alike: what comes on the second is stored. */
+static void add_exscan(struct gpuring_writer *writer, uint32_t tree)
+{
+    const struct gpuring_plan *plan = writer->plan;
+
+    if (tree % 2 != 0) {
+        return;
+    }
+    gpuring_writer_lane(writer, tree, tree + 2, 1);
+    if (!is_last(writer)) {
+        fold_step(writer, tree, 0, 0);
+        if (plan->rank + 2 < plan->nranks) { /* the last rank folds nothing */
+            send_up(writer, tree);
+        }
+        send_up(writer, tree + 1);
+    }
+    if (plan->rank > 0) {
+        gpuring_writer_step(writer, 0, GPURING_STEP_STORE);
+        gpuring_writer_from(writer, plan->rank - 1, gpuring_plan_key(plan, tree + 1, false));
+    }
+}
+
+gpuring_builder *const gpuring_chain_builders[GPURING_COLLECTIVE_COUNT] = {
+    [GPURING_COLLECTIVE_ALLREDUCE] = gpuring_tree_allreduce,
+    [GPURING_COLLECTIVE_REDUCE] = add_reduce,
+    [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce,
+    [GPURING_COLLECTIVE_SCAN] = gpuring_scan_by_rank,
+    [GPURING_COLLECTIVE_EXSCAN] = add_exscan,
+};
