@@ -204,15 +204,9 @@ static int blocks_consume(struct rank_state *state)
 
 static uint64_t plan_bytes(const struct gpuring_plan *plan)
 {
-    uint64_t bytes = sizeof(*plan) + plan->nlanes * sizeof(*plan->lanes) +
-                     (plan->nrecvs + plan->nsends) * sizeof(*plan->recvs);
-
-    for (uint32_t l = 0; l < plan->nlanes; l++) {
-        bytes += gpuring_steps_stored(plan->lanes[l].steps, plan->lanes[l].nsteps) *
-                     sizeof(*plan->lanes[l].steps) +
-                 plan->lanes[l].nrefs * sizeof(*plan->lanes[l].refs);
-    }
-    return bytes;
+    return sizeof(*plan) + plan->nlanes * sizeof(*plan->lanes) +
+           (plan->nrecvs + plan->nsends) * sizeof(*plan->recvs) +
+           plan->nsteps * sizeof(*plan->steps) + plan->nrefs * sizeof(*plan->refs);
 }
 
 static int by_peer(const void *a, const void *b)

@@ -201,6 +201,9 @@ static int probe(struct rank *self, int status)
 static int create(struct rank *self)
 {
     static const int node[CUDA_MAX_RANKS];
+    static const struct gpuring_fifo_config fifo = {
+        .nslots = {4, 4},
+        .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}};
     int r = self->rank, n = self->nranks, status;
     struct gpuring_channel channel = {
         .ring = {.prev = (r + n - 1) % n, .next = (r + 1) % n, .index = r}};
@@ -210,8 +213,7 @@ static int create(struct rank *self)
         .node = node,
         .hostname = "here",
         .unique_id = {1, 2},
-        .fifo = {.nslots = 4,
-                 .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}},
+        .fifo = &fifo,
         .device_ops = ops,
         .device = self->device,
     };

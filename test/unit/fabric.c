@@ -94,27 +94,12 @@ static void *table(size_t count, size_t size)
 /* The tables of one rank; returns the number of its lanes. */
 static size_t create_rank(struct fabric_rank *rank, const struct gpuring_plan *plan)
 {
-    size_t nsteps = 0, nrefs = 0;
-
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        nsteps += gpuring_steps_stored(plan->lanes[i].steps, plan->lanes[i].nsteps);
-        nrefs += plan->lanes[i].nrefs;
-    }
     rank->sends = table(plan->nsends, sizeof *rank->sends);
     rank->recvs = table(plan->nrecvs, sizeof *rank->recvs);
-    rank->steps = table(nsteps, sizeof *rank->steps);
-    rank->refs = table(nrefs, sizeof *rank->refs);
-    nsteps = nrefs = 0;
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        const struct gpuring_plan_lane *lane = &plan->lanes[i];
-
-        uint32_t stored = gpuring_steps_stored(lane->steps, lane->nsteps);
-
-        memcpy(rank->steps + nsteps, lane->steps, stored * sizeof *lane->steps);
-        memcpy(rank->refs + nrefs, lane->refs, lane->nrefs * sizeof *lane->refs);
-        nsteps += stored;
-        nrefs += lane->nrefs;
-    }
+    rank->steps = table(plan->nsteps, sizeof *rank->steps);
+    rank->refs = table(plan->nrefs, sizeof *rank->refs);
+    memcpy(rank->steps, plan->steps, plan->nsteps * sizeof *plan->steps);
+    memcpy(rank->refs, plan->refs, plan->nrefs * sizeof *plan->refs);
     return plan->nlanes;
 }
 
@@ -183,8 +168,6 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
     const struct gpuring_plan *plan = fabric->plans->plans[rank];
     struct fabric_rank *own = &fabric->ranks[rank];
     uint64_t size = gpuring_type_info(type)->size;
-    const struct gpuring_step *steps = own->steps;
-    const uint16_t *refs = own->refs;
     uint64_t slot = gpuring_chunk_max(fabric->protocol, fabric->slot_bytes, size);
     bool sliced = fabric->protocol == GPURING_PROTOCOL_SIMPLE && fabric->nslots >= FABRIC_SLICED;
 
@@ -192,8 +175,8 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
         const struct gpuring_plan_lane *lane = &plan->lanes[i];
 
         own->lanes[i] = (struct gpuring_lane){
-            .steps = steps,
-            .refs = refs,
+            .steps = own->steps + (lane->steps - plan->steps),
+            .refs = own->refs + (lane->refs - plan->refs),
             .recvs = own->recvs + lane->first_recv,
             .sends = own->sends + lane->first_send,
             .chunk = slot * (sliced ? GPURING_SLICES : 1),
@@ -206,8 +189,6 @@ void fabric_work(struct fabric *fabric, int rank, uint32_t type, uint32_t op, ui
         };
         gpuring_plan_lane_range(plan, i, plan->weight, count, gpuring_chunk_align(size),
                                 &own->lanes[i].first, &own->lanes[i].count);
-        steps += gpuring_steps_stored(lane->steps, lane->nsteps);
-        refs += lane->nrefs;
     }
     own->work = (struct gpuring_work){.input = input,
                                       .output = output,

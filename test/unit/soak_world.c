@@ -56,12 +56,13 @@ static void member_create(struct soak_world *world, struct soak_group *group, co
 {
     struct soak_member *member = &group->member[rank];
     const struct gpuring_plan *plans[SOAK_ALGORITHMS];
+    struct gpuring_fifo_config fifos[SOAK_ALGORITHMS];
     struct gpuring_transport_config config = {.rank = rank,
                                               .nranks = group->nranks,
                                               .node = node,
                                               .hostname = world->process[rank].host,
                                               .unique_id = {group->seed, 1},
-                                              .fifo = {.nslots = NSLOTS},
+                                              .fifo = fifos,
                                               .device_ops = &gpuring_device_host,
                                               .device = world->device,
                                               .net_ops = &gpuring_net_mock,
@@ -69,10 +70,11 @@ static void member_create(struct soak_world *world, struct soak_group *group, co
                                               .proxy = world->process[rank].proxy,
                                               .try_seconds = world->try_seconds};
 
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        config.fifo.slot_bytes[p] = soak_slot_bytes((enum gpuring_protocol) p);
-    }
     for (int a = 0; a < SOAK_ALGORITHMS; a++) {
+        for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+            fifos[a].nslots[p] = NSLOTS;
+            fifos[a].slot_bytes[p] = soak_slot_bytes((enum gpuring_protocol) p);
+        }
         plans[a] = group->plans[a].plans[rank];
     }
     *member = (struct soak_member){.group = group, .process = &world->process[rank], .rank = rank};

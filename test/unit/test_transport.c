@@ -65,6 +65,9 @@ static struct exchange *exchange_create(int nranks)
 static void rank_create(struct rank *self, int rank, int nranks)
 {
     static const int node[MAX_RANKS];
+    static const struct gpuring_fifo_config fifo = {
+        .nslots = {4, 4},
+        .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}};
     struct gpuring_channel channel = {
         .ring = {.prev = (rank + nranks - 1) % nranks, .next = (rank + 1) % nranks, .index = rank}};
     struct gpuring_transport_config config = {
@@ -73,8 +76,7 @@ static void rank_create(struct rank *self, int rank, int nranks)
         .node = node,
         .hostname = "here",
         .unique_id = {17, 4},
-        .fifo = {.nslots = 4,
-                 .slot_bytes = {[GPURING_PROTOCOL_SIMPLE] = 8192, [GPURING_PROTOCOL_LL] = 1024}},
+        .fifo = &fifo,
         .device_ops = &gpuring_device_host,
     };
 

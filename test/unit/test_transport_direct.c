@@ -61,6 +61,8 @@ static int near_by(void *context, enum gpuring_algorithm algorithm, uint32_t cha
 static void rank_open(struct rank *self, int r, unsigned *ways)
 {
     static const int node[RANKS] = {0, 1};
+    static const struct gpuring_fifo_config fifo = {
+        .nslots = {4, 4, 4}, .slot_bytes = {SLOT_BYTES, SLOT_BYTES, SLOT_BYTES}};
     static struct gpuring_gate gates[RANKS];
     const struct gpuring_proxy_config waits = {.gate = &gates[r], .spin_us = -1, .yield_us = -1};
     struct gpuring_net_config net = world_defaults;
@@ -71,7 +73,7 @@ static void rank_open(struct rank *self, int r, unsigned *ways)
         .node = node,
         .hostname = r == 0 ? "host0" : "host1",
         .unique_id = {3, 4},
-        .fifo = {.nslots = 4, .slot_bytes = {SLOT_BYTES, SLOT_BYTES, SLOT_BYTES}},
+        .fifo = &fifo,
         .device_ops = ops,
         .net_ops = &gpuring_net_verbs,
         .net_device = ways != NULL ? near_by : NULL,

@@ -177,6 +177,19 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     return GPURING_OK;
 }
 
+static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *config,
+                                           enum gpuring_algorithm algorithm)
+{
+    uint32_t nslots = gpuring_select_pair(config) ? PAIR_SLOTS : GPURING_ENGINE_SLOTS;
+    uint32_t flagged = runs_ahead(config) ? HOST_FLAGGED_SLOTS : nslots;
+    struct gpuring_fifo_config fifos = {.nslots = {[GPURING_PROTOCOL_SIMPLE] = nslots,
+                                                   [GPURING_PROTOCOL_LL] = flagged,
+                                                   [GPURING_PROTOCOL_LL128] = flagged}};
+
+    memcpy(fifos.slot_bytes, config->slot_bytes[algorithm], sizeof fifos.slot_bytes);
+    return fifos;
+}
+
 int gpuring_engine_transport(struct gpuring_engine *engine,
                              const struct gpuring_transport_config *transport)
 {
@@ -185,25 +198,14 @@ int gpuring_engine_transport(struct gpuring_engine *engine,
     struct gpuring_transport_config config = *transport;
     int nplans = 0;
 
-    config.fifo = (struct gpuring_fifo_config){
-        .nslots = gpuring_select_pair(&engine->choice_config) ? PAIR_SLOTS : GPURING_ENGINE_SLOTS};
-
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         if (engine->base[i].plan != NULL) {
-            const uint64_t *slots = engine->choice_config.slot_bytes[i];
-
-            fifos[nplans].nslots = config.fifo.nslots;
-            fifos[nplans].nflagged = runs_ahead(&engine->choice_config) ? HOST_FLAGGED_SLOTS : 0;
-            memcpy(fifos[nplans].slot_bytes, slots, sizeof fifos[nplans].slot_bytes);
-            for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-                config.fifo.slot_bytes[p] =
-                    slots[p] > config.fifo.slot_bytes[p] ? slots[p] : config.fifo.slot_bytes[p];
-            }
+            fifos[nplans] = fifos_of(&engine->choice_config, (enum gpuring_algorithm) i);
             engine->base[i].index = nplans;
             plans[nplans++] = engine->base[i].plan;
         }
     }
-    config.plan_fifo = fifos;
+    config.fifo = fifos;
     config.device_ops = engine->device_ops;
     config.device = engine->device;
     return gpuring_transport_create(&config, plans, nplans, &engine->transport);

@@ -37,29 +37,27 @@ static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_
  * name, by numbers in the plan until now. */
 static void close_lane(struct gpuring_writer *writer)
 {
+    const struct gpuring_plan *plan = writer->plan;
     struct gpuring_plan_lane *lane = writer->lane;
+    const struct gpuring_step *steps;
+    uint16_t *refs;
 
     if (lane == NULL || writer->status != GPURING_OK) {
         return;
     }
+    steps = plan->steps + plan->nsteps - lane->nsteps;
+    refs = plan->refs + plan->nrefs - lane->nrefs;
     for (uint32_t k = 0; k < lane->nsteps; k++) {
-        const struct gpuring_step *step = &writer->steps[k];
-        uint16_t *refs = writer->refs + step->refs;
-
-        for (uint32_t i = 0; i < step->noperands; i++) {
-            refs[i] -= refs[i] != GPURING_REF_INPUT ? (uint16_t) lane->first_recv : 0;
+        for (uint32_t i = 0; i < steps[k].noperands; i++, refs++) {
+            *refs -= *refs != GPURING_REF_INPUT ? (uint16_t) lane->first_recv : 0;
         }
-        for (uint32_t i = 0; i < step->nsends; i++) {
-            refs[step->noperands + i] -= (uint16_t) lane->first_send;
+        for (uint32_t i = 0; i < steps[k].nsends; i++, refs++) {
+            *refs -= (uint16_t) lane->first_send;
         }
     }
-    if (lane->nsteps > 0 && (writer->steps[0].flags & GPURING_STEP_RING) != 0) {
+    if (lane->nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0) {
         lane->nsteps = 2 * lane->nchunks - 1;
     }
-    lane->steps = writer->steps;
-    lane->refs = writer->refs;
-    writer->steps = NULL;
-    writer->refs = NULL;
 }
 
 void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uint32_t part_end,
@@ -149,33 +147,29 @@ static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, ui
 
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags)
 {
-    struct gpuring_plan_lane *lane = writer->lane;
-    struct gpuring_step *steps = NULL;
+    struct gpuring_plan *plan = writer->plan;
+    struct gpuring_step *steps = grow(writer, plan->steps, plan->nsteps, sizeof *steps);
 
-    if (writer->status == GPURING_OK) {
-        steps = grow(writer, writer->steps, lane->nsteps, sizeof *steps);
-    }
     if (steps != NULL) {
-        writer->steps = steps;
-        steps[lane->nsteps++] =
-            (struct gpuring_step){.chunk = chunk, .refs = lane->nrefs, .flags = (uint16_t) flags};
+        plan->steps = steps;
+        steps[plan->nsteps++] = (struct gpuring_step){
+            .chunk = chunk, .refs = writer->lane->nrefs, .flags = (uint16_t) flags};
+        writer->lane->nsteps++;
     }
 }
 
-/* Name an operand or a destination of the last step; its number there. */
+/* Name an operand or a destination of the last step. */
 static void add_ref(struct gpuring_writer *writer, uint16_t ref, bool operand)
 {
-    struct gpuring_plan_lane *lane = writer->lane;
-    uint16_t *refs = NULL;
+    struct gpuring_plan *plan = writer->plan;
+    uint16_t *refs = grow(writer, plan->refs, plan->nrefs, sizeof *refs);
 
-    if (writer->status == GPURING_OK) {
-        refs = grow(writer, writer->refs, lane->nrefs, sizeof *refs);
-    }
     if (refs != NULL) {
-        struct gpuring_step *step = &writer->steps[lane->nsteps - 1];
+        struct gpuring_step *step = &plan->steps[plan->nsteps - 1];
 
-        writer->refs = refs;
-        refs[lane->nrefs++] = ref;
+        plan->refs = refs;
+        refs[plan->nrefs++] = ref;
+        writer->lane->nrefs++;
         step->noperands += operand;
         step->nsends += !operand;
         step->flags |= ref == GPURING_REF_INPUT ? GPURING_STEP_INPUT : 0;
@@ -255,6 +249,20 @@ static void open_plan(struct gpuring_writer *writer, enum gpuring_collective col
     }
 }
 
+/* Where the lanes' steps are, now that the lists move no more. */
+static void find_steps(struct gpuring_plan *plan)
+{
+    const struct gpuring_step *steps = plan->steps;
+    const uint16_t *refs = plan->refs;
+
+    for (uint32_t i = 0; i < plan->nlanes; i++) {
+        plan->lanes[i].steps = steps;
+        plan->lanes[i].refs = refs;
+        steps += gpuring_steps_stored(steps, plan->lanes[i].nsteps);
+        refs += plan->lanes[i].nrefs;
+    }
+}
+
 static int build(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
                  gpuring_builder *builder, const struct gpuring_plan_input *input,
                  const struct gpuring_plan *base, struct gpuring_plan **plan)
@@ -267,11 +275,10 @@ static int build(enum gpuring_collective collective, enum gpuring_algorithm algo
     }
     close_lane(&writer);
     if (writer.status != GPURING_OK) {
-        free(writer.steps);
-        free(writer.refs);
         gpuring_plan_free(writer.plan);
         return writer.status;
     }
+    find_steps(writer.plan);
     *plan = writer.plan;
     return GPURING_OK;
 }

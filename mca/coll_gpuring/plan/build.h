@@ -17,8 +17,6 @@ struct gpuring_writer {
     const struct gpuring_plan *base; /* or NULL */
     struct gpuring_plan *plan;
     struct gpuring_plan_lane *lane; /* the open lane */
-    struct gpuring_step *steps;     /* of the open lane, which gets them when it is complete */
-    uint16_t *refs;
     int status;
 };
 

@@ -34,13 +34,11 @@ void gpuring_plan_free(struct gpuring_plan *plan)
     if (plan == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < plan->nlanes; i++) {
-        free((void *) plan->lanes[i].steps);
-        free((void *) plan->lanes[i].refs);
-    }
     free(plan->lanes);
     free(plan->recvs);
     free(plan->sends);
+    free(plan->steps);
+    free(plan->refs);
     free(plan);
 }
 

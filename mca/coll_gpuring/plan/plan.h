@@ -97,7 +97,7 @@ struct gpuring_plan_lane {
     uint32_t nrefs;
     uint32_t first_recv, nrecvs; /* this lane's connections: plan->recvs[first_recv + ref] */
     uint32_t first_send, nsends;
-    const struct gpuring_step *steps;
+    const struct gpuring_step *steps; /* in the plan's lists */
     const uint16_t *refs;
 };
 
@@ -109,9 +109,12 @@ struct gpuring_plan {
                         ((x0 op x1) op x2) op .. */
     uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
     uint32_t nlanes, nrecvs, nsends;
+    uint32_t nsteps, nrefs; /* of all lanes, lane after lane; of steps those that are stored */
     struct gpuring_plan_lane *lanes;
     struct gpuring_plan_conn *recvs;
     struct gpuring_plan_conn *sends;
+    struct gpuring_step *steps;
+    uint16_t *refs;
 };
 
 /* Step K of a lane, and the chunk that it handles. */

@@ -48,7 +48,8 @@ static struct note make_note(const struct gpuring_transport *transport,
 static const struct gpuring_fifo_end *fifo_of(const struct gpuring_transport *transport,
                                               const struct gpuring_conn *conn)
 {
-    return &transport->fifos[GPURING_PROTOCOL_SIMPLE][conn - transport->conns];
+    return transport->fifos + GPURING_PROTOCOL_SIMPLE * transport->nconns +
+           (conn - transport->conns);
 }
 
 static int begin(struct gpuring_transport *transport)
@@ -122,8 +123,7 @@ int gpuring_transport_try(struct gpuring_transport *transport, char *text, size_
     double limit = transport->config.try_seconds > 0 ? transport->config.try_seconds : TRY_SECONDS;
     int status = GPURING_OK;
 
-    if (transport->nremote == 0 ||
-        transport->config.fifo.slot_bytes[GPURING_PROTOCOL_SIMPLE] == 0) {
+    if (transport->nremote == 0) {
         return GPURING_OK;
     }
     if (transport->try_until == 0) {

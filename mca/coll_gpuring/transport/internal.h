@@ -13,11 +13,10 @@
  *   direct region (device memory, registered with the net): the slots of those of them whose
  *                network device reaches it (slots.c); their blocks in the net region have none
  *
- *   block of a receiving end, and of a sending end in the net region:
- *     | tail[protocol] 384 B each | pad to page | slots[protocol 0] | slots[protocol 1] | ...
- *     preceded, in the net region, by | head[protocol] 128 B each |
- *   block of a sending end in the peer region:
- *     | head[protocol] 128 B each |
+ *   block: | head[protocol] 128 B each | tail[protocol] 384 B each | pad to page
+ *          | slots[protocol 0] | slots[protocol 1] | ...
+ *
+ * In the peer region a sending end has the heads alone, and those of a receiving end are not used.
  * Every part starts on a multiple of 128 bytes, slots on a page.
  */
 #ifndef GPURING_TRANSPORT_INTERNAL_H
@@ -33,13 +32,20 @@
 /* Step 0 of protocol simple is the first chunk of a connection between nodes, see first_chunk.c. */
 #define GPURING_TRY_STEPS 1
 
-/* Byte offsets within a block that has slots; heads are where a block begins. */
+/* Byte offsets within a block of a plan. */
 struct gpuring_block {
-    size_t tail; /* of protocol 0; further ones follow */
     size_t slots[GPURING_PROTOCOL_COUNT];
     size_t bytes; /* of the whole block, a multiple of GPURING_TRANSPORT_PAGE */
 };
 #define GPURING_HEADS_BYTES (GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_head))
+static inline struct gpuring_fifo_head *gpuring_block_head(uint8_t *block, unsigned protocol)
+{
+    return (struct gpuring_fifo_head *) (void *) block + protocol;
+}
+static inline struct gpuring_fifo_tail *gpuring_block_tail(uint8_t *block, unsigned protocol)
+{
+    return (struct gpuring_fifo_tail *) (void *) (block + GPURING_HEADS_BYTES) + protocol;
+}
 
 /*
  * The status page: one per rank and communicator, in host memory that the ranks of the node map.
@@ -111,10 +117,10 @@ struct gpuring_plan_ends {
     const struct gpuring_plan *plan;
     uint32_t first_recv, first_send; /* in `conns` and in `fifos` */
     struct gpuring_fifo_config fifo;
-    struct gpuring_block block, net_block; /* of connections inside the node, and between nodes */
-    const struct gpuring_step **steps;     /* [nlanes], uploaded */
-    const uint16_t **refs;                 /* [nlanes], uploaded */
-    void *tables;                          /* that hold these, of a plan that was added later */
+    struct gpuring_block block;       /* of its connections */
+    const struct gpuring_step *steps; /* of all lanes, uploaded */
+    const uint16_t *refs;
+    void *tables; /* that hold these, of a plan that was added later */
 };
 
 struct gpuring_transport {
@@ -127,8 +133,8 @@ struct gpuring_transport {
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
     uint32_t nconns;
     uint32_t nremote;
-    struct gpuring_fifo_end *fifos[GPURING_PROTOCOL_COUNT];      /* [nconns] each, as connected */
-    struct gpuring_fifo_end *exec_fifos[GPURING_PROTOCOL_COUNT]; /* the same, uploaded */
+    struct gpuring_fifo_end *fifos;      /* [protocol][nconns], as connected */
+    struct gpuring_fifo_end *exec_fifos; /* the same, uploaded */
     void *tables; /* these, and the plans' steps, on the device; NULL: executors need no copy */
 
     struct gpuring_peer *peers; /* sorted by rank */
@@ -268,19 +274,11 @@ void gpuring_slots_destroy(struct gpuring_transport *transport);
 
 /* tables.c: steps and connections where the executors read them */
 int gpuring_tables_upload(struct gpuring_transport *transport);
-void gpuring_tables_unload(struct gpuring_transport *transport);
-/* The same of the steps of a plan that was added. */
+/* The steps of a plan that was added. */
 int gpuring_tables_add(struct gpuring_transport *transport, int plan);
-void gpuring_tables_remove(struct gpuring_transport *transport, int plan);
-/* The blocks of a plan's connections. */
-void gpuring_blocks_make(struct gpuring_plan_ends *ends);
-static inline const struct gpuring_block *gpuring_block_of(
-    const struct gpuring_transport *transport, const struct gpuring_conn *conn)
-{
-    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
-
-    return conn->remote ? &ends->net_block : &ends->block;
-}
+void gpuring_tables_unload(struct gpuring_transport *transport, void *tables);
+/* The block of a connection with such FIFOs. */
+struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo);
 /* Fill the executor's view of an end; the block with slots and tails, and that with heads. */
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block);

@@ -62,14 +62,13 @@ int gpuring_remote_create(struct gpuring_transport *transport)
 static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_conn *conn)
 {
     const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
-    size_t tail = gpuring_block_of(transport, conn)->tail;
     uint8_t *block = transport->net_region + conn->offset;
     struct gpuring_proxy_rings rings;
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        rings.tail[p] = (struct gpuring_fifo_tail *) (void *) (block + tail) + p;
-        rings.head[p] = (struct gpuring_fifo_head *) (void *) block + p;
-        rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots : 0;
+        rings.tail[p] = gpuring_block_tail(block, p);
+        rings.head[p] = gpuring_block_head(block, p);
+        rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots[p] : 0;
     }
     return gpuring_proxy_add(transport->config.proxy, transport->config.net_ops, conn->link,
                              conn->direction, &rings, &conn->failed, &conn->proxied);

@@ -31,7 +31,7 @@ static void choose_device(const struct gpuring_transport *transport, struct gpur
 static size_t slots_bytes(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn)
 {
-    const struct gpuring_block *block = gpuring_block_of(transport, conn);
+    const struct gpuring_block *block = &transport->ends[conn->plan].block;
 
     return block->bytes - block->slots[0];
 }
@@ -109,9 +109,10 @@ int gpuring_slots_create(struct gpuring_transport *transport)
             transport->ndirect++;
         }
         if (conn->remote) {
+            const struct gpuring_block *block = &transport->ends[conn->plan].block;
+
             conn->offset = at;
-            at += conn->direct != NULL ? gpuring_block_of(transport, conn)->slots[0]
-                                       : gpuring_block_of(transport, conn)->bytes;
+            at += conn->direct != NULL ? block->slots[0] : block->bytes;
         }
     }
     transport->net_region_bytes = at;
@@ -146,7 +147,7 @@ void gpuring_slots_created(struct gpuring_transport *transport)
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn, unsigned protocol)
 {
-    const struct gpuring_block *block = gpuring_block_of(transport, conn);
+    const struct gpuring_block *block = &transport->ends[conn->plan].block;
 
     return conn->direct != NULL ? conn->direct + (block->slots[protocol] - block->slots[0])
                                 : transport->net_region + conn->offset + block->slots[protocol];
@@ -168,7 +169,7 @@ struct gpuring_net_memory gpuring_slots_describe(const struct gpuring_transport 
             memory.ring[p] =
                 (struct gpuring_net_ring){.slots = gpuring_slots_of(transport, conn, p),
                                           .slot_bytes = fifo->slot_bytes[p],
-                                          .nslots = fifo->nslots};
+                                          .nslots = fifo->nslots[p]};
         }
     }
     return memory;

@@ -41,37 +41,19 @@ static void add_plan(struct gpuring_transport *transport, struct image *image, i
     const struct gpuring_plan *p = transport->ends[plan].plan;
     struct gpuring_plan_ends *ends = &transport->ends[plan];
 
-    for (uint32_t i = 0; i < p->nlanes; i++) {
-        const struct gpuring_plan_lane *lane = &p->lanes[i];
-
-        ends->steps[i] = add(transport, image, lane->steps,
-                             gpuring_steps_stored(lane->steps, lane->nsteps) * sizeof *lane->steps);
-        ends->refs[i] = add(transport, image, lane->refs, lane->nrefs * sizeof *lane->refs);
-    }
+    ends->steps = add(transport, image, p->steps, p->nsteps * sizeof *p->steps);
+    ends->refs = add(transport, image, p->refs, p->nrefs * sizeof *p->refs);
 }
 
 static void add_all(struct gpuring_transport *transport, struct image *image)
 {
+    size_t bytes = GPURING_PROTOCOL_COUNT * transport->nconns * sizeof *transport->fifos;
+
     for (int plan = 0; plan < transport->nplans; plan++) {
         add_plan(transport, image, plan);
     }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        transport->exec_fifos[p] = (struct gpuring_fifo_end *) (uintptr_t) add(
-            transport, image, transport->fifos[p], transport->nconns * sizeof *transport->fifos[p]);
-    }
-}
-
-static int create_ends(struct gpuring_plan_ends *ends)
-{
-    uint32_t nlanes = ends->plan->nlanes;
-
-    ends->steps = calloc(nlanes + 1, sizeof *ends->steps);
-    ends->refs = calloc(nlanes + 1, sizeof *ends->refs);
-    if (ends->steps == NULL || ends->refs == NULL) {
-        gpuring_error("out of memory for the tables of %u lanes", nlanes);
-        return GPURING_ERR_NOMEM;
-    }
-    return GPURING_OK;
+    transport->exec_fifos =
+        (struct gpuring_fifo_end *) (uintptr_t) add(transport, image, transport->fifos, bytes);
 }
 
 #define ALL_PLANS (-1)
@@ -115,38 +97,18 @@ static int upload(struct gpuring_transport *transport, int plan, void **where)
 
 int gpuring_tables_upload(struct gpuring_transport *transport)
 {
-    int status = GPURING_OK;
-
-    for (int plan = 0; status == GPURING_OK && plan < transport->nplans; plan++) {
-        status = create_ends(&transport->ends[plan]);
-    }
-    return status == GPURING_OK ? upload(transport, ALL_PLANS, &transport->tables) : status;
+    return upload(transport, ALL_PLANS, &transport->tables);
 }
 
 int gpuring_tables_add(struct gpuring_transport *transport, int plan)
 {
-    int status = create_ends(&transport->ends[plan]);
-
-    return status == GPURING_OK ? upload(transport, plan, &transport->ends[plan].tables) : status;
+    return upload(transport, plan, &transport->ends[plan].tables);
 }
 
-void gpuring_tables_remove(struct gpuring_transport *transport, int plan)
+void gpuring_tables_unload(struct gpuring_transport *transport, void *tables)
 {
-    if (transport->ends[plan].tables != NULL) {
-        transport->config.device_ops->unload(transport->config.device,
-                                             transport->ends[plan].tables);
-    }
-    free(transport->ends[plan].steps);
-    free(transport->ends[plan].refs);
-}
-
-void gpuring_tables_unload(struct gpuring_transport *transport)
-{
-    if (transport->tables != NULL) {
-        transport->config.device_ops->unload(transport->config.device, transport->tables);
-    }
-    for (int plan = 0; transport->ends != NULL && plan < transport->nplans; plan++) {
-        gpuring_tables_remove(transport, plan);
+    if (tables != NULL) {
+        transport->config.device_ops->unload(transport->config.device, tables);
     }
 }
 
@@ -155,51 +117,35 @@ static size_t round_up(size_t value, size_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-static uint32_t slots_of(const struct gpuring_fifo_config *fifo, unsigned protocol)
-{
-    return protocol == GPURING_PROTOCOL_SIMPLE || fifo->nflagged == 0 ? fifo->nslots
-                                                                      : fifo->nflagged;
-}
-
-/* Offsets in a block whose tails begin there. */
-static struct gpuring_block block_make(const struct gpuring_fifo_config *fifo, size_t tail)
+struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo)
 {
     struct gpuring_block block = {
-        .tail = tail, .bytes = tail + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
+        .bytes = GPURING_HEADS_BYTES + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
         block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
-        block.bytes = block.slots[p] + slots_of(fifo, p) * fifo->slot_bytes[p];
+        block.bytes = block.slots[p] + fifo->nslots[p] * fifo->slot_bytes[p];
     }
     block.bytes = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
     return block;
 }
 
-void gpuring_blocks_make(struct gpuring_plan_ends *ends)
-{
-    struct gpuring_fifo_config net = ends->fifo;
-
-    net.nflagged = 0;
-    ends->block = block_make(&ends->fifo, 0);
-    ends->net_block = block_make(&net, GPURING_HEADS_BYTES);
-}
-
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block)
 {
-    const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
-    const struct gpuring_block *block = gpuring_block_of(transport, conn);
+    const struct gpuring_plan_ends *ends = &transport->ends[conn->plan];
+    struct gpuring_fifo_end *fifo = transport->fifos + (conn - transport->conns);
 
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++, fifo += transport->nconns) {
         uint64_t step = conn->remote && p == GPURING_PROTOCOL_SIMPLE ? GPURING_TRY_STEPS : 0;
 
-        transport->fifos[p][conn - transport->conns] = (struct gpuring_fifo_end){
-            .slots =
-                conn->remote ? gpuring_slots_of(transport, conn, p) : slots_block + block->slots[p],
-            .tail = (struct gpuring_fifo_tail *) (void *) (slots_block + block->tail) + p,
-            .head = (struct gpuring_fifo_head *) (void *) heads_block + p,
-            .slot_bytes = fifo->slot_bytes[p],
-            .nslots = conn->remote ? fifo->nslots : slots_of(fifo, p),
+        *fifo = (struct gpuring_fifo_end){
+            .slots = conn->remote ? gpuring_slots_of(transport, conn, p)
+                                  : slots_block + ends->block.slots[p],
+            .tail = gpuring_block_tail(slots_block, p),
+            .head = gpuring_block_head(heads_block, p),
+            .slot_bytes = ends->fifo.slot_bytes[p],
+            .nslots = ends->fifo.nslots[p],
             .local = conn->remote,
             .step = step,
             .posted = step,

@@ -32,7 +32,6 @@ static void add_ends(struct gpuring_transport *transport, int plan,
 static int list_plans(struct gpuring_transport *transport, const struct gpuring_plan *const *plans)
 {
     uint32_t nrecvs = 0, nsends = 0, total;
-    bool ok = true;
 
     transport->ends =
         calloc((size_t) transport->nplans + GPURING_TRANSPORT_MORE, sizeof *transport->ends);
@@ -45,11 +44,9 @@ static int list_plans(struct gpuring_transport *transport, const struct gpuring_
     total = nrecvs + nsends;
     transport->conns = calloc(total + 1, sizeof *transport->conns);
     transport->peers = calloc(total + 1, sizeof *transport->peers);
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        transport->fifos[p] = calloc(total + 1, sizeof *transport->fifos[p]);
-        ok = ok && transport->fifos[p] != NULL;
-    }
-    if (!ok || transport->ends == NULL || transport->conns == NULL || transport->peers == NULL) {
+    transport->fifos = calloc(GPURING_PROTOCOL_COUNT * total + 1, sizeof *transport->fifos);
+    if (transport->fifos == NULL || transport->ends == NULL || transport->conns == NULL ||
+        transport->peers == NULL) {
         gpuring_error("out of memory for %u connections", total);
         return GPURING_ERR_NOMEM;
     }
@@ -132,11 +129,10 @@ static void place_blocks(struct gpuring_transport *transport)
     for (int plan = 0; plan < transport->nplans; plan++) {
         struct gpuring_plan_ends *ends = &transport->ends[plan];
 
-        ends->fifo = transport->config.plan_fifo != NULL ? transport->config.plan_fifo[plan]
-                                                         : transport->config.fifo;
-        gpuring_blocks_make(ends);
+        ends->fifo = transport->config.fifo[plan];
+        ends->block = gpuring_block_make(&ends->fifo);
     }
-    transport->config.plan_fifo = NULL;
+    transport->config.fifo = NULL;
     for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
         size_t bytes = conn->direction == GPURING_NET_RECV ? transport->ends[conn->plan].block.bytes
@@ -283,25 +279,26 @@ void gpuring_transport_wired(struct gpuring_transport *transport)
 int gpuring_transport_bind(struct gpuring_transport *transport, int plan,
                            enum gpuring_protocol protocol, struct gpuring_lane *lanes)
 {
-    const struct gpuring_plan *p = transport->ends[plan].plan;
     const struct gpuring_plan_ends *ends = &transport->ends[plan];
+    const struct gpuring_plan *p = ends->plan;
+    struct gpuring_fifo_end *fifos = transport->exec_fifos + protocol * transport->nconns;
 
-    if (transport->config.fifo.slot_bytes[protocol] == 0) {
+    if (ends->fifo.slot_bytes[protocol] == 0) {
         return GPURING_ERR_UNSUPPORTED;
     }
     for (uint32_t i = 0; i < p->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &p->lanes[i];
 
-        lanes[i].steps = ends->steps[i];
-        lanes[i].refs = ends->refs[i];
+        lanes[i].steps = ends->steps + (lane->steps - p->steps);
+        lanes[i].refs = ends->refs + (lane->refs - p->refs);
         lanes[i].nsteps = lane->nsteps;
         lanes[i].nstored = gpuring_steps_stored(lane->steps, lane->nsteps);
         lanes[i].nrefs = lane->nrefs;
         lanes[i].nrecvs = lane->nrecvs;
         lanes[i].nsends = lane->nsends;
         lanes[i].nchunks = lane->nchunks;
-        lanes[i].recvs = transport->exec_fifos[protocol] + ends->first_recv + lane->first_recv;
-        lanes[i].sends = transport->exec_fifos[protocol] + ends->first_send + lane->first_send;
+        lanes[i].recvs = fifos + ends->first_recv + lane->first_recv;
+        lanes[i].sends = fifos + ends->first_send + lane->first_send;
     }
     return GPURING_OK;
 }
@@ -321,7 +318,8 @@ int gpuring_transport_add(struct gpuring_transport *transport, const struct gpur
     transport->ends[number] =
         (struct gpuring_plan_ends){.plan = more,
                                    .first_recv = transport->ends[base].first_recv,
-                                   .first_send = transport->ends[base].first_send};
+                                   .first_send = transport->ends[base].first_send,
+                                   .fifo = transport->ends[base].fifo};
     status = gpuring_tables_add(transport, number);
     if (status != GPURING_OK) {
         gpuring_transport_remove(transport, number);
@@ -333,7 +331,7 @@ int gpuring_transport_add(struct gpuring_transport *transport, const struct gpur
 
 void gpuring_transport_remove(struct gpuring_transport *transport, int plan)
 {
-    gpuring_tables_remove(transport, plan);
+    gpuring_tables_unload(transport, transport->ends[plan].tables);
     transport->ends[plan] = (struct gpuring_plan_ends){.plan = NULL};
 }
 
@@ -370,7 +368,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     for (int i = 0; transport->ends != NULL && i < GPURING_TRANSPORT_MORE; i++) {
         gpuring_transport_remove(transport, transport->nplans + i);
     }
-    gpuring_tables_unload(transport);
+    gpuring_tables_unload(transport, transport->tables);
     gpuring_remote_destroy(transport);
     for (int i = 0; i < transport->npeers; i++) {
         gpuring_peer_disconnect(transport, &transport->peers[i]);
@@ -393,9 +391,7 @@ void gpuring_transport_destroy(struct gpuring_transport *transport)
     if (transport->own_host) {
         gpuring_device_host.close(transport->host);
     }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        free(transport->fifos[p]);
-    }
+    free(transport->fifos);
     free(transport->marks);
     free(transport->conns);
     free(transport->peers);

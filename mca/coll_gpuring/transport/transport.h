@@ -32,11 +32,10 @@ enum gpuring_activity {
     GPURING_ACTIVITY_CLOSED,  /* the communicator was freed here */
 };
 
-/* Room of the FIFOs, equal on all ranks (compared in AllGather 1). */
+/* Room of the FIFOs of a plan's connections, equal on all ranks (compared in AllGather 1). */
 struct gpuring_fifo_config {
-    uint32_t nslots;                             /* power of two, 2 .. GPURING_FIFO_MAX_SLOTS */
-    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT]; /* multiple of 128; 0: protocol not offered */
-    uint32_t nflagged; /* slots with LL and LL128, inside a node; 0: nslots of them, too */
+    uint32_t nslots[GPURING_PROTOCOL_COUNT];     /* powers of two, 2 .. GPURING_FIFO_MAX_SLOTS */
+    uint64_t slot_bytes[GPURING_PROTOCOL_COUNT]; /* multiples of 128; 0: protocol not offered */
 };
 
 struct gpuring_transport_config {
@@ -44,10 +43,7 @@ struct gpuring_transport_config {
     const int *node; /* [nranks]: node index of each rank; read during create and connect only */
     const char *hostname;  /* of this rank, for messages of others */
     uint64_t unique_id[2]; /* of the communicator's wire-up: guards against stale peers */
-    struct gpuring_fifo_config fifo;
-    /* [nplans]: those of each plan's connections, with the slots of `fifo` and none larger than
-     * there; nflagged counts inside a node only. NULL: as fifo. Read during create only. */
-    const struct gpuring_fifo_config *plan_fifo;
+    const struct gpuring_fifo_config *fifo; /* [nplans]; read during create only */
     const struct gpuring_device_ops *device_ops;
     struct gpuring_device *device;
     /* May this rank map the memory of the GPU of this rank of its node? Else both go
