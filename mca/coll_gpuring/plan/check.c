@@ -66,14 +66,14 @@ static uint64_t overwrites(const struct gpuring_plan *plan, uint64_t chunk)
 
 /* A part of the vector; lanes of the same part work on the same chunks. */
 struct part {
-    uint64_t begin, end;
+    uint64_t end; /* 0: no part begins here */
     uint32_t nchunks;
     uint64_t cell; /* number of its first chunk among all chunks of the vector */
 };
 
 /* What became of a chunk at a rank. */
 struct cell {
-    uint32_t reader; /* process that read the input, plus 1; 0: none */
+    uint32_t reader; /* process that read the input */
     uint32_t reads;
     uint64_t last_read;   /* number of the step, of all */
     uint32_t readers;     /* 0, 1, 2: none, one process, several */
@@ -92,12 +92,11 @@ struct check {
     const struct gpuring_plan *plan; /* of rank 0, for what all plans share */
     struct gpuring_network network;
     int nranks;
-    uint32_t slots, nparts;
+    uint32_t slots;
     size_t set_words, words;
-    uint64_t ncells; /* chunks of the vector */
-    struct part *parts;
-    uint32_t *part_of; /* [nprocesses] */
-    uint32_t *at;      /* [nprocesses]: next step */
+    uint64_t ncells;    /* chunks of the vector */
+    struct part *parts; /* [weight], by where they begin */
+    uint32_t *at;       /* [nprocesses]: next step */
     struct cell *cells;
     struct queue *queues; /* [nwires] */
     uint64_t *values;     /* [nwires][slots][words] */
@@ -133,41 +132,31 @@ __attribute__((format(printf, 3, 4))) static int step_violation(struct check *ch
                      check->at[index], what);
 }
 
-static int part_compare(const void *left, const void *right)
+/* The parts of rank 0's lanes; they must tile the vector. */
+static int parts_collect(struct check *check)
 {
-    const struct part *a = left, *b = right;
-
-    if (a->begin != b->begin) {
-        return a->begin < b->begin ? -1 : 1;
-    }
-    return a->end < b->end ? -1 : a->end > b->end;
-}
-
-/* The parts of rank 0's lanes, sorted, without repetition; they must tile the vector. */
-static int parts_collect(struct check *check, const struct gpuring_plan *plan)
-{
+    const struct gpuring_plan *plan = check->plan;
+    uint32_t nparts = 0;
     uint64_t end = 0;
 
-    for (uint32_t lane = 0; lane < plan->nlanes; lane++) {
-        check->parts[lane] = (struct part){.begin = plan->lanes[lane].part_begin,
-                                           .end = plan->lanes[lane].part_end,
-                                           .nchunks = plan->lanes[lane].nchunks};
-    }
-    qsort(check->parts, plan->nlanes, sizeof *check->parts, part_compare);
     for (uint32_t i = 0; i < plan->nlanes; i++) {
-        struct part *last = check->nparts > 0 ? &check->parts[check->nparts - 1] : NULL;
+        const struct gpuring_plan_lane *lane = &plan->lanes[i];
+        struct part *part = &check->parts[lane->part_begin];
 
-        if (last != NULL && part_compare(last, &check->parts[i]) == 0) {
-            continue;
+        if (part->end == 0) {
+            *part = (struct part){
+                .end = lane->part_end, .nchunks = lane->nchunks, .cell = check->ncells};
+            check->ncells += lane->nchunks;
+            nparts++;
         }
-        if (check->parts[i].begin != end) {
-            return violation(check, "parts leave out or repeat the vector at %llu of %llu",
-                             (unsigned long long) end, (unsigned long long) plan->weight);
-        }
-        end = check->parts[i].end;
-        check->parts[check->nparts] = check->parts[i];
-        check->parts[check->nparts++].cell = check->ncells;
-        check->ncells += check->parts[i].nchunks;
+    }
+    while (end < plan->weight && check->parts[end].end != 0) {
+        end = check->parts[end].end;
+        nparts--;
+    }
+    if (nparts > 0) {
+        return violation(check, "parts leave out or repeat the vector at %llu of %llu",
+                         (unsigned long long) end, (unsigned long long) plan->weight);
     }
     if (end != plan->weight) {
         return violation(check, "parts end at %llu of %llu", (unsigned long long) end,
@@ -176,19 +165,16 @@ static int parts_collect(struct check *check, const struct gpuring_plan *plan)
     return GPURING_OK;
 }
 
-static int parts_assign(struct check *check)
+static int parts_compare(struct check *check)
 {
     for (uint32_t i = 0; i < check->network.nprocesses; i++) {
         const struct gpuring_process *process = &check->network.processes[i];
-        struct part wanted = {.begin = process->plan->part_begin, .end = process->plan->part_end};
-        struct part *found =
-            bsearch(&wanted, check->parts, check->nparts, sizeof wanted, part_compare);
+        const struct part *part = &check->parts[process->plan->part_begin];
 
-        if (found == NULL || found->nchunks != process->plan->nchunks) {
+        if (part->end != process->plan->part_end || part->nchunks != process->plan->nchunks) {
             return violation(check, "rank %d lane %u: part or number of chunks differs from rank 0",
                              process->rank, process->lane);
         }
-        check->part_of[i] = (uint32_t) (found - check->parts);
     }
     return GPURING_OK;
 }
@@ -264,10 +250,10 @@ static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
 /* A rank's cell of a chunk. */
 static struct cell *cell_of(const struct check *check, uint32_t index, uint64_t chunk)
 {
-    int rank = check->network.processes[index].rank;
+    const struct gpuring_process *process = &check->network.processes[index];
 
-    return &check->cells[(uint64_t) rank * check->ncells +
-                         check->parts[check->part_of[index]].cell + chunk];
+    return &check->cells[(uint64_t) process->rank * check->ncells +
+                         check->parts[process->plan->part_begin].cell + chunk];
 }
 
 static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint64_t *value)
@@ -290,7 +276,7 @@ static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint6
     value[process->rank / 64] = UINT64_C(1) << process->rank % 64;
     value[check->set_words] = hash_input(process->rank);
     value[check->set_words + 1] = chunk;
-    value[check->set_words + 2] = check->part_of[index];
+    value[check->set_words + 2] = process->plan->part_begin;
     return GPURING_OK;
 }
 
@@ -322,7 +308,7 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
     }
     memcpy(value, wire_value(check, wire, check->queues[wire].head++),
            check->words * sizeof *value);
-    if (value[check->set_words + 2] != check->part_of[index] ||
+    if (value[check->set_words + 2] != process->plan->part_begin ||
         (!gpuring_collective_has_blocks(check->plan->collective) &&
          value[check->set_words + 1] != chunk)) {
         return step_violation(check, index, "rank %d sends another chunk than this",
@@ -523,9 +509,9 @@ static int end_check(struct check *check)
                              check->network.wires[wire].from, check->network.wires[wire].to);
         }
     }
-    for (uint32_t part = 0; part < check->nparts; part++) {
-        for (uint64_t chunk = 0; chunk < check->parts[part].nchunks; chunk++) {
-            int status = outputs_check(check, check->parts[part].cell, chunk);
+    for (uint64_t begin = 0; begin < check->plan->weight; begin = check->parts[begin].end) {
+        for (uint64_t chunk = 0; chunk < check->parts[begin].nchunks; chunk++) {
+            int status = outputs_check(check, check->parts[begin].cell, chunk);
 
             if (status != GPURING_OK) {
                 return status;
@@ -539,7 +525,6 @@ static void check_free(struct check *check)
 {
     gpuring_network_destroy(&check->network);
     free(check->parts);
-    free(check->part_of);
     free(check->at);
     free(check->cells);
     free(check->queues);
@@ -561,17 +546,16 @@ int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint
     if (status != GPURING_OK) {
         return status;
     }
-    check.parts = calloc((size_t) plans[0]->nlanes + 1, sizeof *check.parts);
-    check.part_of = calloc((size_t) check.network.nprocesses + 1, sizeof *check.part_of);
-    if (check.parts == NULL || check.part_of == NULL) {
+    check.parts = calloc(plans[0]->weight + 1, sizeof *check.parts);
+    if (check.parts == NULL) {
         gpuring_error("out of memory to check the plans of %d ranks", nranks);
         status = GPURING_ERR_NOMEM;
     }
     if (status == GPURING_OK) {
-        status = parts_collect(&check, plans[0]);
+        status = parts_collect(&check);
     }
     if (status == GPURING_OK) {
-        status = parts_assign(&check);
+        status = parts_compare(&check);
     }
     if (status == GPURING_OK) {
         status = check_alloc(&check);
