@@ -62,7 +62,7 @@ enum gpuring_device_kind { GPURING_DEVICE_HOST, GPURING_DEVICE_CUDA };
 /* An exported piece of memory, valid in other processes of the node while the exporter keeps it. */
 struct gpuring_device_handle {
     uint64_t size;
-    uint8_t bytes[72]; /* host: {pid, fd, cookie}; cuda: CUipcMemHandle + offset */
+    uint8_t bytes[72]; /* host: {pid, fd, cookie}; cuda: CUipcMemHandle */
 };
 _Static_assert(sizeof(struct gpuring_device_handle) == 80, "travels between ranks");
 
@@ -109,7 +109,7 @@ struct gpuring_device_ops {
     int (*import)(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                   void **pointer);
     void (*unimport)(struct gpuring_device *device, void *pointer);
-    /* Nobody will import this memory any more: gives back descriptors. Optional to call. */
+    /* Optional. Nobody will import this memory any more: gives back descriptors. */
     void (*unexport)(struct gpuring_device *device, void *pointer);
 
     /* Optional. Make launches possible: loads the kernels, so that what the driver refuses is found

@@ -267,7 +267,7 @@ int gpuring_transport_connected(struct gpuring_transport *transport)
 void gpuring_transport_wired(struct gpuring_transport *transport)
 {
     gpuring_transport_try_end(transport);
-    if (transport->region != NULL) {
+    if (transport->region != NULL && transport->config.device_ops->unexport != NULL) {
         transport->config.device_ops->unexport(transport->config.device, transport->region);
     }
     if (transport->staged != NULL) {

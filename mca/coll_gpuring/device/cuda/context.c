@@ -95,22 +95,18 @@ int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context)
     return GPURING_OK;
 }
 
-static CUresult push_only(const struct gpuring_device *device, CUcontext context)
+static int enter(struct gpuring_device *device, bool launch_only)
 {
-    return device->driver->ctx_push(context);
-}
-
-static int enter(struct gpuring_device *device,
-                 CUresult (*push_context)(const struct gpuring_device *, CUcontext))
-{
-    CUresult result;
+    CUresult result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 
     if (device->driver == NULL) {
         gpuring_error("the CUDA device is used before it was attached to a GPU");
         return GPURING_ERR_ARG;
     }
-    result = is_destroyed(device) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                  : push_context(device, device->context);
+    if (!is_destroyed(device)) {
+        result =
+            launch_only ? device->driver->ctx_push(device->context) : push(device, device->context);
+    }
     return result == CUDA_ERROR_INVALID_CONTEXT
                ? context_destroyed(device, false)
                : gpuring_cuda_check(device, result, "make the CUDA context current");
@@ -118,12 +114,12 @@ static int enter(struct gpuring_device *device,
 
 int gpuring_cuda_enter(struct gpuring_device *device)
 {
-    return enter(device, push);
+    return enter(device, false);
 }
 
 int gpuring_cuda_enter_launch(struct gpuring_device *device)
 {
-    return enter(device, push_only);
+    return enter(device, true);
 }
 
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device)

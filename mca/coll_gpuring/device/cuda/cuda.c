@@ -31,7 +31,6 @@ static int cuda_open(struct gpuring_device **device)
         free(created);
         return GPURING_ERR_NOMEM;
     }
-    gpuring_list_init(&created->imports);
     *device = created;
     return GPURING_OK;
 }
@@ -108,15 +107,13 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
 
 static void cuda_close(struct gpuring_device *device)
 {
-    bool current;
-
     if (device == NULL) {
         return;
     }
-    current = gpuring_cuda_enter_to_release(device);
-    gpuring_cuda_import_close_all(device, current);
-    gpuring_cuda_unload_kernels(device, current);
-    if (current) {
+    if (gpuring_cuda_enter_to_release(device)) {
+        if (device->module != NULL) {
+            (void) device->driver->module_unload(device->module);
+        }
         if (device->uploads != NULL) {
             (void) device->driver->stream_destroy(device->uploads);
         }
@@ -159,9 +156,6 @@ static int cuda_identity(struct gpuring_device *device, struct gpuring_device_id
 
 static void cuda_free(struct gpuring_device *device, void *pointer)
 {
-    if (pointer != NULL) {
-        gpuring_cuda_unexport(device, pointer);
-    }
     if (pointer != NULL && gpuring_cuda_enter_to_release(device)) {
         (void) gpuring_cuda_check(device, device->driver->free((CUdeviceptr) (uintptr_t) pointer),
                                   "free device memory");
@@ -313,7 +307,6 @@ const struct gpuring_device_ops gpuring_device_cuda = {
     .export = gpuring_cuda_export,
     .import = gpuring_cuda_import,
     .unimport = gpuring_cuda_unimport,
-    .unexport = gpuring_cuda_unexport,
     .prepare = gpuring_cuda_prepare,
     .upload = allocate_filled,
     .unload = cuda_free,

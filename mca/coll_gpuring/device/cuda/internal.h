@@ -10,7 +10,6 @@
 #include "kernels/image.h"
 #include "mca/coll_gpuring/device/cuda/driver.h"
 #include "mca/coll_gpuring/device/device.h"
-#include "mca/coll_gpuring/util/list.h"
 
 /*
  * One GPU in use by this process, attached to a context that is not ours: it is never created,
@@ -26,10 +25,9 @@ struct gpuring_device {
     bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
     CUmodule module; /* the kernels, loaded at wire-up */
-    CUfunction *functions;
-    CUstream uploads;            /* for memset and upload */
-    pthread_mutex_t lock;        /* guards module, functions and imports */
-    struct gpuring_list imports; /* opened IPC handles, see ipc.c */
+    CUfunction functions[GPURING_TYPE_COUNT][GPURING_OP_COUNT][GPURING_PROTOCOL_COUNT];
+    CUstream uploads;     /* for memset and upload */
+    pthread_mutex_t lock; /* guards module and functions */
 };
 
 struct gpuring_stream {
@@ -86,10 +84,7 @@ int gpuring_cuda_export(struct gpuring_device *device, void *pointer,
                         struct gpuring_device_handle *handle);
 int gpuring_cuda_import(struct gpuring_device *device, const struct gpuring_device_handle *handle,
                         void **pointer);
-void gpuring_cuda_unexport(struct gpuring_device *device, void *pointer);
 void gpuring_cuda_unimport(struct gpuring_device *device, void *pointer);
-/* current: the device's context is, so that mappings can be closed. */
-void gpuring_cuda_import_close_all(struct gpuring_device *device, bool current);
 
 /* device/cuda/copy.c */
 int gpuring_cuda_stream_create(struct gpuring_device *device, struct gpuring_stream **stream);
@@ -104,6 +99,5 @@ int gpuring_cuda_synchronize(struct gpuring_stream *stream);
 int gpuring_cuda_prepare(struct gpuring_device *device);
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work);
 int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work);
-void gpuring_cuda_unload_kernels(struct gpuring_device *device, bool current);
 
 #endif

@@ -7,7 +7,6 @@
  * waits for one that cannot be resident beside it. The end of a kernel shows in the lanes, in
  * pinned memory: the driver is asked only where that takes long, for errors.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/image.h"
@@ -18,14 +17,22 @@
 
 #include "gpuring_config.h"
 
-#define ASK_NS     UINT64_C(1000000)
-#define NFUNCTIONS ((size_t) GPURING_TYPE_COUNT * GPURING_OP_COUNT * GPURING_PROTOCOL_COUNT)
+#define ASK_NS UINT64_C(1000000)
 
-static int load_image(struct gpuring_device *device)
+/* Called with the lock held and the context current. */
+static int load_kernels(struct gpuring_device *device)
 {
-    CUresult result = device->driver->module_load(&device->module, gpuring_kernel_image);
+    CUmodule module = NULL;
+    CUresult result;
     char text[256];
 
+    if (device->module != NULL) {
+        return GPURING_OK;
+    }
+    result = device->driver->module_load(&module, gpuring_kernel_image);
+    if (result == CUDA_SUCCESS) {
+        device->module = module;
+    }
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
         result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
         return gpuring_cuda_check(device, result, "load the kernels");
@@ -39,30 +46,8 @@ static int load_image(struct gpuring_device *device)
     return GPURING_ERR_IO;
 }
 
-/* Called with the lock held and the context current. */
-static int load_kernels(struct gpuring_device *device)
-{
-    int status;
-
-    if (device->module != NULL) {
-        return GPURING_OK;
-    }
-    device->functions = calloc(NFUNCTIONS, sizeof *device->functions);
-    if (device->functions == NULL) {
-        gpuring_error("out of memory for the table of kernels");
-        return GPURING_ERR_NOMEM;
-    }
-    status = load_image(device);
-    if (status != GPURING_OK) {
-        free(device->functions);
-        device->functions = NULL;
-        device->module = NULL;
-    }
-    return status;
-}
-
 /* Called with the lock held. */
-static int load_function(struct gpuring_device *device, const char *name, size_t at)
+static int load_function(struct gpuring_device *device, const char *name, CUfunction *function)
 {
     int status = gpuring_cuda_enter(device);
 
@@ -71,9 +56,9 @@ static int load_function(struct gpuring_device *device, const char *name, size_t
     }
     status = load_kernels(device);
     if (status == GPURING_OK) {
-        status = gpuring_cuda_check(
-            device, device->driver->module_function(&device->functions[at], device->module, name),
-            "find a kernel in the embedded image");
+        status = gpuring_cuda_check(device,
+                                    device->driver->module_function(function, device->module, name),
+                                    "find a kernel in the embedded image");
     }
     gpuring_cuda_leave(device);
     return status;
@@ -83,19 +68,16 @@ static int find_function(struct gpuring_device *device, uint32_t type, uint32_t 
                          uint32_t protocol, CUfunction *function)
 {
     const char *name = gpuring_kernel_name(type, op, protocol);
-    size_t at = ((size_t) type * GPURING_OP_COUNT + op) * GPURING_PROTOCOL_COUNT + protocol;
     int status = GPURING_OK;
 
     if (name == NULL) {
         return GPURING_ERR_UNSUPPORTED;
     }
     pthread_mutex_lock(&device->lock);
-    if (device->functions == NULL || device->functions[at] == NULL) {
-        status = load_function(device, name, at);
+    if (device->functions[type][op][protocol] == NULL) {
+        status = load_function(device, name, &device->functions[type][op][protocol]);
     }
-    if (status == GPURING_OK) {
-        *function = device->functions[at];
-    }
+    *function = device->functions[type][op][protocol];
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -222,14 +204,4 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
         }
     }
     return status; /* GPURING_AGAIN while it runs */
-}
-
-void gpuring_cuda_unload_kernels(struct gpuring_device *device, bool current)
-{
-    if (device->module != NULL && current) {
-        (void) device->driver->module_unload(device->module);
-    }
-    free(device->functions);
-    device->module = NULL;
-    device->functions = NULL;
 }
