@@ -16,11 +16,18 @@
 static const struct gpuring_net_device devices[] = {
     {.name = "mlx5_1", .port = 1}, {.name = "mlx5_0", .port = 1}, {.name = "mlx5_0", .port = 2}};
 
-static const struct gpuring_nic_select routes = {
-    .nrings = 2,
-    .ntrees = 1,
-    .ring = {{{"mlx5_0", 1}, {"mlx5_0", 2}}, {{"mlx5_1", 1}, {"mlx5_9", 1}}},
-    .tree = {{{"mlx5_1", 0}, {"mlx5_0", 0}}}};
+static const struct gpuring_nic_select routes = {.nnics = 6,
+                                                 .nic = {{"mlx5_0", 1, {false}},
+                                                         {"mlx5_0", 2, {false}},
+                                                         {"mlx5_1", 1, {false}},
+                                                         {"mlx5_9", 1, {false}},
+                                                         {"mlx5_1", 0, {false}},
+                                                         {"mlx5_0", 0, {false}}},
+                                                 .own = PCI_NO_NET,
+                                                 .nrings = 2,
+                                                 .ntrees = 1,
+                                                 .ring = {{0, 1}, {2, 3}},
+                                                 .tree = {{4, 5}}};
 
 static void test_names(void **state)
 {
@@ -55,13 +62,12 @@ static void test_names(void **state)
 /* The only port of a device may have another number in the topology; of several it may not. */
 static void test_port_of_card(void **state)
 {
-    static const struct gpuring_nic_select counted = {
-        .nnics = 3,
-        .nic = {{.port = {"mlx5_1", 2}, .direct = {true, false}},
-                {.port = {"mlx5_0", 1}, .direct = {false, false}},
-                {.port = {"mlx5_0", 2}, .direct = {true, true}}},
-        .nrings = 1,
-        .ring = {{{"mlx5_1", 2}, {"mlx5_0", 2}}}};
+    static const struct gpuring_nic_select counted = {.nnics = 3,
+                                                      .nic = {{"mlx5_1", 2, {true, false}},
+                                                              {"mlx5_0", 1, {false, false}},
+                                                              {"mlx5_0", 2, {true, true}}},
+                                                      .nrings = 1,
+                                                      .ring = {{0, 2}}};
     struct gpuring_channel_nics found;
 
     (void) state;
@@ -113,9 +119,9 @@ static void test_engine(void **state)
         for (int way = 0; way < GPURING_NIC_WAYS; way++) {
             const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, ring.nets[c][way]);
 
-            assert_string_equal(found.ring[c][way].name, net->net.name);
-            assert_int_equal(found.ring[c][way].port, net->net.port);
-            assert_true(found.ring[c][way].name[0] != '\0');
+            assert_true(found.ring[c][way] < found.nnics);
+            assert_string_equal(found.nic[found.ring[c][way]].name, net->net.name);
+            assert_int_equal(found.nic[found.ring[c][way]].port, net->net.port);
         }
     }
     pci_channels_fini(&ring);
@@ -181,7 +187,7 @@ static void test_own(void **state)
     (void) state;
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
         struct pci_graph *graph = graph_of_file(machines[m].file, NULL);
-        struct gpuring_nic_port used[16];
+        uint32_t used[16];
         int nused = 0;
 
         for (int gpu = 0; gpu < machines[m].ngpus; gpu++) {
@@ -191,12 +197,13 @@ static void test_own(void **state)
             int i = 0;
 
             gpuring_nic_select_find(graph, gpu, &none, &none, &found);
-            while (i < nused && strcmp(used[i].name, found.own.name) != 0) {
+            assert_true(found.own < found.nnics);
+            while (i < nused && used[i] != found.own) {
                 i++;
             }
             used[i] = found.own;
             nused = i == nused ? nused + 1 : nused;
-            snprintf(list[1].name, sizeof list[1].name, "%s", found.own.name);
+            snprintf(list[1].name, sizeof list[1].name, "%s", found.nic[found.own].name);
             gpuring_nic_select_channels(&found, 0, 0, false, list, 2, &nics);
             assert_int_equal(nics.own[GPURING_NIC_IN], 1);
             assert_int_equal(nics.own[GPURING_NIC_OUT], 1);

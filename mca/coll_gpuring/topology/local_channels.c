@@ -129,23 +129,16 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
                       const struct gpuring_node_ranks *ranks, const struct gpus *gpus,
                       struct pci_graph **graph, struct pci_error *error)
 {
-    unsigned *keep = malloc((size_t) gpus->count * sizeof *keep);
     struct pci_path_rules rules;
     uint32_t removed = 0;
-    int status = -ENOMEM;
+    int status;
 
-    if (keep == NULL) {
-        return status;
-    }
-    for (int i = 0; i < gpus->count; i++) {
-        keep[i] = (unsigned) i;
-    }
     pci_path_rules_init(&rules);
     rules.p2p_level = level_of(gpuring_params.p2p_level);
     rules.gdr_level = level_of(gpuring_params.gdr_level);
     rules.all = peers;
     if (number_gpus(doc, from_file, ranks, gpus)) {
-        status = pci_doc_keep_gpus(doc, keep, (size_t) gpus->count, error);
+        status = pci_doc_keep_gpus(doc, NULL, (size_t) gpus->count, error);
     } else {
         snprintf(error->text, sizeof error->text, "it lacks some of the %d GPUs of the ranks",
                  gpus->count);
@@ -162,7 +155,6 @@ static int make_graph(struct pci_doc *doc, bool from_file, enum pci_peer peers,
                  removed);
         status = -ENOENT;
     }
-    free(keep);
     return status;
 }
 

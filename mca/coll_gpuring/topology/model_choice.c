@@ -63,20 +63,13 @@ void gpuring_model_choice_find(const struct pci_costs *costs, const struct pci_j
     choice->known = true;
 }
 
+_Static_assert(sizeof(struct gpuring_model_choice) ==
+                   2 + PCI_COLLECTIVE_COUNT * GPURING_MODEL_CHOICE_SIZES * 3,
+               "all of its bytes count");
+
 uint64_t gpuring_model_choice_fingerprint(const struct gpuring_model_choice *choice)
 {
-    uint64_t hash = GPURING_HASH_START;
+    uint64_t hash = gpuring_hash_bytes(GPURING_HASH_START, choice, sizeof *choice);
 
-    hash = gpuring_hash_number(hash, choice->known);
-    hash = gpuring_hash_number(hash, choice->ll128);
-    for (int c = 0; choice->known && c < PCI_COLLECTIVE_COUNT; c++) {
-        for (int i = 0; i < GPURING_MODEL_CHOICE_SIZES; i++) {
-            const struct gpuring_model_entry *entry = &choice->entry[c][i];
-
-            hash = gpuring_hash_number(hash, (uint64_t) entry->algorithm);
-            hash = gpuring_hash_number(hash, (uint64_t) entry->protocol);
-            hash = gpuring_hash_number(hash, entry->channels);
-        }
-    }
     return hash != 0 ? hash : 1;
 }

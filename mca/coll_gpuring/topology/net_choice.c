@@ -114,6 +114,7 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const i
     char verbs[320] = "", ucx[160] = "";
     bool verbs_fits = verbs_possible(hellos, node, verbs, sizeof verbs);
     bool ucx_fits = ucx_possible(hellos, ucx, sizeof ucx);
+    const char *before = "", *why = failed != NULL ? failed : verbs, *behind = "";
 
     memset(choice, 0, sizeof *choice);
     choice->one_net = true;
@@ -121,27 +122,26 @@ void gpuring_net_choose(int wish, const struct gpuring_gathered *hellos, const i
         choice->one_net = choice->one_net && gpuring_hello_of(hellos, rank)->nnics <= 1;
     }
     if (wish == GPURING_PARAM_NET_NONE) {
-        snprintf(choice->why, sizeof choice->why, "[net-none] coll_gpuring_net=none");
-    } else if (wish == GPURING_PARAM_NET_VERBS && verbs_fits) {
-        choice->kind = GPURING_NET_KIND_VERBS;
-        snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
-    } else if (wish == GPURING_PARAM_NET_UCX && ucx_fits) {
-        choice->kind = GPURING_NET_KIND_UCX;
-        snprintf(choice->why, sizeof choice->why, "[net-asked] as coll_gpuring_net asks");
-    } else if (wish != GPURING_PARAM_NET_AUTO) {
-        snprintf(choice->why, sizeof choice->why, "%s",
-                 wish == GPURING_PARAM_NET_VERBS ? verbs : ucx);
+        why = "[net-none] coll_gpuring_net=none";
+    } else if (wish == GPURING_PARAM_NET_VERBS || wish == GPURING_PARAM_NET_UCX) {
+        bool fits = wish == GPURING_PARAM_NET_VERBS ? verbs_fits : ucx_fits;
+
+        why = wish == GPURING_PARAM_NET_VERBS ? verbs : ucx;
+        if (fits) {
+            choice->kind =
+                wish == GPURING_PARAM_NET_VERBS ? GPURING_NET_KIND_VERBS : GPURING_NET_KIND_UCX;
+            why = "[net-asked] as coll_gpuring_net asks";
+        }
     } else if (verbs_fits && failed == NULL) {
         choice->kind = GPURING_NET_KIND_VERBS;
         choice->spare = ucx_fits;
-        snprintf(choice->why, sizeof choice->why, "%s", verbs);
     } else if (ucx_fits) {
         choice->kind = GPURING_NET_KIND_UCX;
         choice->no_rdma = failed != NULL;
-        snprintf(choice->why, sizeof choice->why, "%s%s",
-                 failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "",
-                 failed != NULL ? failed : verbs);
+        before = failed != NULL ? "[verbs-failed] verbs did not connect the ranks: " : "";
     } else {
-        snprintf(choice->why, sizeof choice->why, "%s; %s", failed != NULL ? failed : verbs, ucx);
+        behind = ucx;
     }
+    snprintf(choice->why, sizeof choice->why, "%s%s%s%s", before, why,
+             behind[0] != '\0' ? "; " : "", behind);
 }

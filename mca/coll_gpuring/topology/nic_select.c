@@ -7,20 +7,12 @@
 
 #include "mca/coll_gpuring/util/log.h"
 
-static void find(const struct pci_graph *graph, const struct pci_channels *channels,
-                 struct gpuring_nic_port (*ports)[GPURING_NIC_WAYS])
+/* NICs have the numbers that they have in the graph. */
+static void find(const struct pci_channels *channels, uint32_t (*numbers)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < channels->nchannels && c < PCI_CHANNELS_MAX; c++) {
-        for (int way = 0; way < GPURING_NIC_WAYS && channels->nets != NULL; way++) {
-            const struct pci_node *net =
-                channels->nets[c][way] == PCI_NO_NET
-                    ? NULL
-                    : pci_graph_node(graph, PCI_NODE_NET, channels->nets[c][way]);
-
-            if (net != NULL) {
-                snprintf(ports[c][way].name, sizeof ports[c][way].name, "%s", net->net.name);
-                ports[c][way].port = net->net.port;
-            }
+        for (int way = 0; way < GPURING_NIC_WAYS; way++) {
+            numbers[c][way] = channels->nets != NULL ? channels->nets[c][way] : PCI_NO_NET;
         }
     }
 }
@@ -38,16 +30,14 @@ static void find_reach(const struct pci_graph *graph, int local, struct gpuring_
         const struct pci_node *net = pci_graph_node(graph, PCI_NODE_NET, n);
         struct gpuring_nic_reach *nic = &nics->nic[nics->nnics++];
 
-        snprintf(nic->port.name, sizeof nic->port.name, "%s", net->net.name);
-        nic->port.port = net->net.port;
+        snprintf(nic->name, sizeof nic->name, "%s", net->net.name);
+        nic->port = net->net.port;
         nic->direct[GPURING_NIC_IN] = pci_graph_gdr(graph, gpu, n, false);
         nic->direct[GPURING_NIC_OUT] = pci_graph_gdr(graph, gpu, n, true);
     }
     count = gpu < ngpus && nnets <= GPURING_NIC_SELECT_NICS ? pci_graph_local_nets(graph, gpu, near)
                                                             : 0;
-    if (count > 0) {
-        nics->own = nics->nic[near[gpu % count]].port;
-    }
+    nics->own = count > 0 ? near[gpu % count] : PCI_NO_NET;
 }
 
 void gpuring_nic_select_find(const struct pci_graph *graph, int local,
@@ -58,8 +48,8 @@ void gpuring_nic_select_find(const struct pci_graph *graph, int local,
     find_reach(graph, local, nics);
     nics->nrings = ring->nchannels;
     nics->ntrees = tree->nchannels;
-    find(graph, ring, nics->ring);
-    find(graph, tree, nics->tree);
+    find(ring, nics->ring);
+    find(tree, nics->tree);
 }
 
 /*
@@ -67,12 +57,12 @@ void gpuring_nic_select_find(const struct pci_graph *graph, int local,
  * by its name, for NCCL's files count the ports of all functions of a card, each of which is a
  * device that has one port; 0: it is another.
  */
-static int fit(const struct gpuring_net_device *device, const struct gpuring_nic_port *port)
+static int fit(const struct gpuring_net_device *device, const struct gpuring_nic_reach *nic)
 {
-    if (port->name[0] == '\0' || strcmp(device->name, port->name) != 0) {
+    if (strcmp(device->name, nic->name) != 0) {
         return 0;
     }
-    return port->port == 0 || device->port == port->port ? 2 : 1;
+    return nic->port == 0 || device->port == nic->port ? 2 : 1;
 }
 
 bool gpuring_nic_select_direct(const struct gpuring_nic_select *nics,
@@ -81,7 +71,7 @@ bool gpuring_nic_select_direct(const struct gpuring_nic_select *nics,
     int best = 0;
 
     for (uint32_t n = 0; n < nics->nnics; n++) {
-        int fits = fit(device, &nics->nic[n].port);
+        int fits = fit(device, &nics->nic[n]);
 
         if (fits > best) {
             best = fits;
@@ -91,14 +81,14 @@ bool gpuring_nic_select_direct(const struct gpuring_nic_select *nics,
     return unknown;
 }
 
-/* The device of a name and port. -1: there is none. */
-static int device_of(const struct gpuring_nic_port *port, const struct gpuring_net_device *devices,
-                     int ndevices)
+/* The device that is a NIC. -1: there is none. */
+static int device_of(const struct gpuring_nic_select *nics, uint32_t number,
+                     const struct gpuring_net_device *devices, int ndevices)
 {
     int found = -1, best = 0;
 
-    for (int i = 0; i < ndevices; i++) {
-        int fits = fit(&devices[i], port);
+    for (int i = 0; i < ndevices && number < nics->nnics; i++) {
+        int fits = fit(&devices[i], &nics->nic[number]);
 
         if (fits > best) {
             best = fits;
@@ -108,22 +98,24 @@ static int device_of(const struct gpuring_nic_port *port, const struct gpuring_n
     return found;
 }
 
-static void choose(const struct gpuring_nic_port (*ports)[GPURING_NIC_WAYS], uint32_t nports,
-                   uint32_t count, bool swap, const struct gpuring_net_device *devices,
-                   int ndevices, uint8_t (*result)[GPURING_NIC_WAYS])
+static void choose(const struct gpuring_nic_select *nics,
+                   const uint32_t (*numbers)[GPURING_NIC_WAYS], uint32_t known, uint32_t count,
+                   bool swap, const struct gpuring_net_device *devices, int ndevices,
+                   uint8_t (*result)[GPURING_NIC_WAYS])
 {
     for (uint32_t c = 0; c < GPURING_MAX_CHANNELS; c++) {
         uint32_t own = count > 0 ? c % count : c;
 
         own = swap ? own ^ 1 : own;
         for (int way = 0; way < GPURING_NIC_WAYS; way++) {
-            int device = own < nports ? device_of(&ports[own][way], devices, ndevices) : -1;
+            uint32_t number = own < known ? numbers[own][way] : PCI_NO_NET;
+            int device = device_of(nics, number, devices, ndevices);
 
             result[c][way] = (uint8_t) (device >= 0 ? (uint32_t) device : c % (uint32_t) ndevices);
-            if (device < 0 && own < nports && c < count && ports[own][way].name[0] != '\0') {
+            if (device < 0 && number < nics->nnics && c < count) {
                 gpuring_debug("channel %u: the network has no device %s port %d, it uses %s port "
                               "%d",
-                              c, ports[own][way].name, ports[own][way].port,
+                              c, nics->nic[number].name, nics->nic[number].port,
                               devices[result[c][way]].name, devices[result[c][way]].port);
             }
         }
@@ -143,9 +135,9 @@ void gpuring_nic_select_channels(const struct gpuring_nic_select *nics, uint32_t
         return;
     }
     nics = nics != NULL ? nics : &unknown;
-    own = device_of(&nics->own, devices, ndevices);
-    choose(nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
-    choose(nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
+    own = device_of(nics, nics->own, devices, ndevices);
+    choose(nics, nics->ring, nics->nrings, nrings, swap, devices, ndevices, result->ring);
+    choose(nics, nics->tree, nics->ntrees, ntrees, false, devices, ndevices, result->tree);
     for (int way = 0; way < GPURING_NIC_WAYS; way++) {
         result->own[way] = own >= 0 ? (uint8_t) own : result->ring[0][way];
     }

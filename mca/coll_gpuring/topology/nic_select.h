@@ -17,25 +17,22 @@
 
 enum { GPURING_NIC_IN, GPURING_NIC_OUT, GPURING_NIC_WAYS };
 
-struct gpuring_nic_port {
-    char name[32]; /* empty: not known */
-    int port;
-};
-
 /* A NIC of this node, and whether it may reach the memory of this rank's GPU directly. */
 #define GPURING_NIC_SELECT_NICS 64
 struct gpuring_nic_reach {
-    struct gpuring_nic_port port;
+    char name[32];
+    int port; /* 0: not known */
     bool direct[GPURING_NIC_WAYS];
 };
 
+/* Below nnics own, ring and tree are numbers of NICs; else the NIC is not known. */
 struct gpuring_nic_select {
     uint32_t nnics; /* 0: the topology says nothing of NICs; beyond the room: not known */
     struct gpuring_nic_reach nic[GPURING_NIC_SELECT_NICS];
-    struct gpuring_nic_port own; /* the nearest to this rank's GPU, or its turn of several */
-    uint32_t nrings, ntrees;     /* 0: the topology says nothing of NICs */
-    struct gpuring_nic_port ring[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
-    struct gpuring_nic_port tree[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
+    uint32_t own;            /* the nearest to this rank's GPU, or its turn of several */
+    uint32_t nrings, ntrees; /* 0: the topology says nothing of NICs */
+    uint32_t ring[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
+    uint32_t tree[PCI_CHANNELS_MAX][GPURING_NIC_WAYS];
 };
 
 /* The NICs of the channels of a node; local: number of this rank's GPU. */

@@ -12,8 +12,7 @@
 #include "mca/topo_pci/search/pci_connect.h"
 
 struct rank_key {
-    uint64_t node;
-    uint32_t part;
+    uint64_t node; /* equal for the ranks of a node alone */
     int rank;
 };
 
@@ -24,33 +23,21 @@ static int compare_keys(const void *a, const void *b)
     if (left->node != right->node) {
         return left->node < right->node ? -1 : 1;
     }
-    if (left->part != right->part) {
-        return left->part < right->part ? -1 : 1;
-    }
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-/* Ranks sorted by identity -> map->node: the first rank of the same node, for now. */
-static void mark_first_ranks(const struct rank_key *sorted, struct gpuring_node_map *map)
+/* From the ranks sorted by identity: nodes in the order of their first ranks, which until then
+ * stand for them. */
+static void number_nodes(const struct rank_key *sorted, struct gpuring_node_map *map)
 {
     int first = 0;
 
     for (int i = 0; i < map->nranks; i++) {
-        if (i > 0 &&
-            (sorted[i].node != sorted[i - 1].node || sorted[i].part != sorted[i - 1].part)) {
-            first = i;
-        }
-        map->node[sorted[i].rank] = sorted[first].rank;
+        first = i > 0 && sorted[i].node == sorted[i - 1].node ? first : sorted[i].rank;
+        map->node[sorted[i].rank] = first;
     }
-}
-
-/* First ranks -> consecutive numbers in the order of first ranks (which precede their nodes). */
-static void number_nodes(struct gpuring_node_map *map)
-{
-    map->nnodes = 0;
     for (int rank = 0; rank < map->nranks; rank++) {
-        int first = map->node[rank];
-
+        first = map->node[rank];
         map->node[rank] = first == rank ? map->nnodes++ : map->node[first];
     }
 }
@@ -60,7 +47,6 @@ static void order_ranks(struct rank_key *sorted, struct gpuring_node_map *map)
 {
     for (int i = 0; i < map->nranks; i++) {
         sorted[i].node = (uint64_t) map->node[sorted[i].rank];
-        sorted[i].part = 0;
     }
     qsort(sorted, (size_t) map->nranks, sizeof *sorted, compare_keys);
     for (int i = 0; i < map->nranks; i++) {
@@ -69,10 +55,11 @@ static void order_ranks(struct rank_key *sorted, struct gpuring_node_map *map)
     }
 }
 
-/* Of ranks with their identities, in any order. */
+/* Of ranks with their identities, in any order, which are freed; NULL: there is no memory. */
 static int map_ranks(struct rank_key *sorted, int nranks, struct gpuring_node_map *map)
 {
     size_t n = (size_t) nranks;
+    bool room;
 
     *map = (struct gpuring_node_map){
         .nranks = nranks,
@@ -80,45 +67,39 @@ static int map_ranks(struct rank_key *sorted, int nranks, struct gpuring_node_ma
         .order = malloc(n * sizeof *map->order),
         .position = malloc(n * sizeof *map->position),
     };
-    if (sorted == NULL || map->node == NULL || map->order == NULL || map->position == NULL) {
+    room = sorted != NULL && map->node != NULL && map->order != NULL && map->position != NULL;
+    if (room) {
+        qsort(sorted, n, sizeof *sorted, compare_keys);
+        number_nodes(sorted, map);
+        order_ranks(sorted, map);
+    } else {
         gpuring_error("out of memory for a communicator of %d ranks", nranks);
         gpuring_node_map_clear(map);
-        return GPURING_ERR_NOMEM;
     }
-    qsort(sorted, n, sizeof *sorted, compare_keys);
-    mark_first_ranks(sorted, map);
-    number_nodes(map);
-    order_ranks(sorted, map);
-    return GPURING_OK;
+    free(sorted);
+    return room ? GPURING_OK : GPURING_ERR_NOMEM;
 }
 
 int gpuring_node_map_find(const struct gpuring_gathered *hellos, struct gpuring_node_map *map)
 {
-    struct rank_key *sorted = malloc((size_t) hellos->nranks * sizeof *sorted);
-    int status;
+    struct rank_key *keys = malloc((size_t) hellos->nranks * sizeof *keys);
 
-    for (int rank = 0; sorted != NULL && rank < hellos->nranks; rank++) {
-        sorted[rank] =
-            (struct rank_key){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
+    for (int rank = 0; keys != NULL && rank < hellos->nranks; rank++) {
+        keys[rank] = (struct rank_key){.node = gpuring_hello_of(hellos, rank)->node, .rank = rank};
     }
-    status = map_ranks(sorted, hellos->nranks, map);
-    free(sorted);
-    return status;
+    return map_ranks(keys, hellos->nranks, map);
 }
 
 int gpuring_node_map_divide(const struct gpuring_node_map *map, const struct pci_wire *wires,
                             struct gpuring_node_map *parts)
 {
-    struct rank_key *sorted = malloc((size_t) map->nranks * sizeof *sorted);
-    int status;
+    struct rank_key *keys = malloc((size_t) map->nranks * sizeof *keys);
 
-    for (int rank = 0; sorted != NULL && rank < map->nranks; rank++) {
-        sorted[rank] = (struct rank_key){
-            .node = (uint64_t) map->node[rank], .part = wires[rank].node, .rank = rank};
+    for (int rank = 0; keys != NULL && rank < map->nranks; rank++) {
+        keys[rank] = (struct rank_key){.node = (uint64_t) map->node[rank] << 32 | wires[rank].node,
+                                       .rank = rank};
     }
-    status = map_ranks(sorted, map->nranks, parts);
-    free(sorted);
-    return status;
+    return map_ranks(keys, map->nranks, parts);
 }
 
 void gpuring_node_map_clear(struct gpuring_node_map *map)

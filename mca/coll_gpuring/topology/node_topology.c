@@ -19,7 +19,6 @@ static struct {
     pthread_mutex_t lock;
     bool known; /* the rest is */
     struct gpuring_local_topology view;
-    char *text;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool gpuring_local_topology_of_gpus(void)
@@ -90,15 +89,16 @@ static void look(void)
 {
     struct pci_error error = {.text = ""};
     struct pci_doc *doc = NULL;
+    char *text = NULL;
     size_t bytes = 0;
     bool from_file;
 
     if (load_document(&doc, &from_file) == 0) {
-        if (pci_doc_format(doc, &own.text, &bytes, &error) == 0) {
+        if (pci_doc_format(doc, &text, &bytes, &error) == 0) {
             own.view = (struct gpuring_local_topology){
-                .text = own.text,
+                .text = text,
                 .bytes = bytes,
-                .fingerprint = gpuring_local_topology_fingerprint(own.text, bytes),
+                .fingerprint = gpuring_local_topology_fingerprint(text, bytes),
                 .from_file = from_file};
         } else {
             gpuring_warn("the topology of this machine cannot be written for others: %s",
@@ -123,8 +123,7 @@ void gpuring_local_topology_own(struct gpuring_local_topology *view)
 void gpuring_local_topology_close(void)
 {
     pthread_mutex_lock(&own.lock);
-    free(own.text);
-    own.text = NULL;
+    free((char *) (uintptr_t) own.view.text);
     own.view = (struct gpuring_local_topology){.bytes = 0};
     own.known = false;
     pthread_mutex_unlock(&own.lock);

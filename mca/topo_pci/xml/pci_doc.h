@@ -62,10 +62,10 @@ int pci_doc_format(const struct pci_doc *doc, char **text, size_t *size, struct 
 int pci_doc_merge(struct pci_doc *into, const struct pci_doc *from, struct pci_error *error);
 
 /*
- * Keeps the GPUs of these ranks (of the document; positions in order where it has no ranks) and all
- * nets, removes the rest and the branches that lead to none of them, and numbers the kept GPUs
- * 0 .. n-1 in the order of their old ranks. dev stays as it was. -ENOENT: no such rank; -EINVAL:
- * none, or one given twice.
+ * Keeps the GPUs of these ranks (of the document; positions in order where it has no ranks; NULL:
+ * the first n) and all nets, removes the rest and the branches that lead to none of them, and
+ * numbers the kept GPUs 0 .. n-1 in the order of their old ranks. dev stays as it was. -ENOENT: no
+ * such rank; -EINVAL: none, or one given twice.
  */
 int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n,
                       struct pci_error *error);

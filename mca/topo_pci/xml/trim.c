@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "mca/topo_pci/xml/doc.h"
 
@@ -148,7 +147,9 @@ int pci_doc_keep_gpus(struct pci_doc *doc, const unsigned *ranks, size_t n, stru
     unsigned *sorted = calloc(n, sizeof(*sorted));
     struct pci_elem **chosen = calloc(n, sizeof(*chosen));
     if (sorted && chosen) {
-        memcpy(sorted, ranks, n * sizeof(*sorted));
+        for (size_t i = 0; i < n; i++) {
+            sorted[i] = ranks ? ranks[i] : (unsigned) i;
+        }
         rc = choose(&all, sorted, n, chosen, error);
         rc = rc ? rc : keep_chosen(doc, &all, chosen, n, error);
     } else {
