@@ -56,7 +56,7 @@ static void close_lane(struct gpuring_writer *writer)
         }
     }
     if (lane->nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0) {
-        lane->nsteps = 2 * lane->nchunks - 1;
+        lane->nsteps = 2 * lane->nchunks - 1; /* for which the five stand */
     }
 }
 
@@ -114,29 +114,39 @@ static bool may_add(struct gpuring_writer *writer, uint32_t of_lane, uint32_t of
     return writer->status == GPURING_OK;
 }
 
-/* The number in the plan of a connection, which the lane has from now on. It is looked for from the
- * lane's on, and without a base among these alone. */
+/* Where it is among the `places` connections from `first` on, or count. */
+static uint32_t find_conn(const struct gpuring_plan_conn *list, uint32_t count, uint32_t first,
+                          uint32_t places, int peer, uint32_t key)
+{
+    for (uint32_t i = 0; i < places; i++) {
+        uint32_t at = (first + i) % count;
+
+        if (list[at].peer == peer && list[at].key == key) {
+            return at;
+        }
+    }
+    return count;
+}
+
+/* The number in the plan of a connection, which the lane has from now on. It is one of the lane's;
+ * else of any with a base, and without one a new one. */
 static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, uint32_t key)
 {
     struct gpuring_plan *plan = writer->plan;
     struct gpuring_plan_lane *lane = writer->lane;
     struct gpuring_plan_conn **list = send ? &plan->sends : &plan->recvs;
-    uint32_t *count = send ? &plan->nsends : &plan->nrecvs, at, end, i = 0;
-    uint32_t *first, *used;
+    uint32_t *count = send ? &plan->nsends : &plan->nrecvs;
+    uint32_t *first, *used, at, end;
 
     if (writer->status != GPURING_OK) {
         return 0;
     }
     first = send ? &lane->first_send : &lane->first_recv;
     used = send ? &lane->nsends : &lane->nrecvs;
-    end = writer->base != NULL ? *count : *used;
-    while (i < end && ((*list)[(*first + i) % *count].peer != peer ||
-                       (*list)[(*first + i) % *count].key != key)) {
-        i++;
-    }
-    at = i < end ? (*first + i) % *count : *count;
-    if (i == end && (!may_add(writer, *used, *count, peer, key) ||
-                     !append_conn(writer, list, count, (struct gpuring_plan_conn){peer, key}))) {
+    at = find_conn(*list, *count, *first, writer->base != NULL ? *count : *used, peer, key);
+    if (at == *count &&
+        (!may_add(writer, *used, *count, peer, key) ||
+         !append_conn(writer, list, count, (struct gpuring_plan_conn){peer, key}))) {
         return 0;
     }
     end = *used > 0 && *first + *used > at ? *first + *used : at + 1;
@@ -196,7 +206,7 @@ void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key)
     add_ref(writer, take_conn(writer, true, peer, key), false);
 }
 
-/* Parts of the weight: of those that channels have see gpuring_plan_channel. */
+/* The parts of the vector: one for each ring, tree or stripe, or for each rank in a stripe. */
 static uint64_t weight_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input)
 {
     switch (algorithm) {

@@ -42,50 +42,34 @@
 /* A lane of a stripe, and its peers: the ranks behind(first) .. behind(end - 1). */
 struct lane {
     struct gpuring_writer *writer;
-    uint32_t stripe, key;
+    uint32_t key;
     int rank, nranks, root;
-    int number, count; /* of the stripe's lanes */
     int first, end;
 };
 
-static struct lane lanes_of(struct gpuring_writer *writer, uint32_t stripe, uint32_t count)
+/* How many lanes a stripe may have. */
+static int count_lanes(const struct gpuring_plan_input *input)
+{
+    int most = input->nranks - 1, count = input->direct_lanes > 1 ? (int) input->direct_lanes : 1;
+
+    return count < most ? count : most;
+}
+
+/* Begin lane `number` of the stripe's `count`. */
+static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int number, int count)
 {
     const struct gpuring_plan *plan = writer->plan;
-    uint32_t most = (uint32_t) plan->nranks - 1;
+    bool blocks = gpuring_collective_has_blocks(plan->collective);
+    int others = plan->nranks - 1;
 
-    count = count < most ? count : most;
+    gpuring_writer_lane(writer, stripe, stripe + 1, blocks ? plan->nranks : 1);
     return (struct lane){.writer = writer,
-                         .stripe = stripe,
                          .key = gpuring_plan_key(plan, stripe, false),
                          .rank = plan->rank,
                          .nranks = plan->nranks,
                          .root = plan->root,
-                         .count = count > 0 ? (int) count : 1,
-                         .end = 1};
-}
-
-/* Begin the next lane of the stripe, if there is one more. */
-static bool next(struct lane *lane)
-{
-    bool blocks = gpuring_collective_has_blocks(lane->writer->plan->collective);
-
-    if (lane->number == lane->count) {
-        return false;
-    }
-    lane->number++;
-    lane->first = lane->end;
-    lane->end = 1 + lane->number * (lane->nranks - 1) / lane->count;
-    gpuring_writer_lane(lane->writer, lane->stripe, lane->stripe + 1, blocks ? lane->nranks : 1);
-    return true;
-}
-
-/* A stripe with one lane. */
-static struct lane only_lane(struct gpuring_writer *writer, uint32_t stripe)
-{
-    struct lane lane = lanes_of(writer, stripe, 1);
-
-    (void) next(&lane);
-    return lane;
+                         .first = 1 + number * others / count,
+                         .end = 1 + (number + 1) * others / count};
 }
 
 static int behind(const struct lane *lane, int i)
@@ -135,7 +119,7 @@ static void fold_block(const struct lane *lane, int block, int count)
 /* The own block, in one of the lanes. */
 static void copy_block(const struct lane *lane)
 {
-    if (lane->number == 1) {
+    if (lane->first == 1) {
         send_to_others(lane, lane->rank, GPURING_STEP_STORE, 0);
     }
 }
@@ -156,25 +140,25 @@ static void receive_blocks(const struct lane *lane)
 }
 
 /* The connections from all others, in the order of those to them. */
-static void list_recvs(const struct lane *lane, uint32_t key)
+static void list_recvs(const struct lane *lane)
 {
     for (int i = 1; i < lane->nranks; i++) {
-        gpuring_writer_recv(lane->writer, behind(lane, i), key);
+        gpuring_writer_recv(lane->writer, behind(lane, i), lane->key);
     }
 }
 
 static void add_allreduce(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = only_lane(writer, stripe);
+    struct lane lane = begin(writer, stripe, 0, 1);
 
     send_to_others(&lane, 0, 0, lane.nranks - 1);
-    list_recvs(&lane, lane.key);
+    list_recvs(&lane);
     fold_block(&lane, 0, lane.nranks);
 }
 
 static void add_bcast(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = only_lane(writer, stripe);
+    struct lane lane = begin(writer, stripe, 0, 1);
 
     if (lane.rank == lane.root) {
         send_to_others(&lane, 0, 0, lane.nranks - 1);
@@ -185,7 +169,7 @@ static void add_bcast(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_reduce(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = only_lane(writer, stripe);
+    struct lane lane = begin(writer, stripe, 0, 1);
 
     if (lane.rank == lane.root) {
         fold_block(&lane, 0, lane.nranks);
@@ -198,7 +182,7 @@ static void add_reduce(struct gpuring_writer *writer, uint32_t stripe)
  * own. */
 static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = only_lane(writer, stripe);
+    struct lane lane = begin(writer, stripe, 0, 1);
     int count = lane.rank + (writer->plan->collective == GPURING_COLLECTIVE_SCAN);
 
     if (lane.rank + 1 < lane.nranks) {
@@ -211,7 +195,7 @@ static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_exscan_by_rank(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = only_lane(writer, stripe);
+    struct lane lane = begin(writer, stripe, 0, 1);
     int rank = lane.rank, last = lane.nranks - 1;
 
     if (rank < last) {
@@ -236,10 +220,12 @@ static void add_exscan_by_rank(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = lanes_of(writer, stripe, writer->input->direct_lanes);
+    int count = count_lanes(writer->input);
 
-    while (next(&lane)) {
-        if (lane.number == 1) {
+    for (int i = 0; i < count; i++) {
+        struct lane lane = begin(writer, stripe, i, count);
+
+        if (lane.first == 1) {
             send_to_others(&lane, lane.rank, GPURING_STEP_STORE, lane.nranks - 1);
         }
         receive_blocks(&lane);
@@ -248,7 +234,7 @@ static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = only_lane(writer, stripe);
+    struct lane lane = begin(writer, stripe, 0, 1);
 
     send_blocks(&lane);
     fold_block(&lane, lane.rank, lane.nranks);
@@ -256,9 +242,11 @@ static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
 
 static void add_alltoall(struct gpuring_writer *writer, uint32_t stripe)
 {
-    struct lane lane = lanes_of(writer, stripe, writer->input->direct_lanes);
+    int count = count_lanes(writer->input);
 
-    while (next(&lane)) {
+    for (int i = 0; i < count; i++) {
+        struct lane lane = begin(writer, stripe, i, count);
+
         send_blocks(&lane);
         copy_block(&lane);
         receive_blocks(&lane);
@@ -268,9 +256,11 @@ static void add_alltoall(struct gpuring_writer *writer, uint32_t stripe)
 static void add_gather(struct gpuring_writer *writer, uint32_t stripe)
 {
     bool root = writer->plan->rank == writer->plan->root;
-    struct lane lane = lanes_of(writer, stripe, root ? writer->input->direct_lanes : 1);
+    int count = root ? count_lanes(writer->input) : 1;
 
-    while (next(&lane)) {
+    for (int i = 0; i < count; i++) {
+        struct lane lane = begin(writer, stripe, i, count);
+
         if (root) {
             copy_block(&lane);
             receive_blocks(&lane);
@@ -283,9 +273,11 @@ static void add_gather(struct gpuring_writer *writer, uint32_t stripe)
 static void add_scatter(struct gpuring_writer *writer, uint32_t stripe)
 {
     bool root = writer->plan->rank == writer->plan->root;
-    struct lane lane = lanes_of(writer, stripe, root ? writer->input->direct_lanes : 1);
+    int count = root ? count_lanes(writer->input) : 1;
 
-    while (next(&lane)) {
+    for (int i = 0; i < count; i++) {
+        struct lane lane = begin(writer, stripe, i, count);
+
         if (root) {
             send_blocks(&lane);
             copy_block(&lane);
@@ -319,22 +311,23 @@ gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_COUNT] = 
 };
 
 /* This rank's lanes for one part of a stripe: up to its owner, and down from it. */
-static void add_part(struct gpuring_writer *writer, uint32_t part)
+static void add_part(struct gpuring_writer *writer, uint32_t number)
 {
-    uint32_t n = (uint32_t) writer->plan->nranks, stripe_begin = part - part % n;
-    int owner = (int) (((uint32_t) writer->plan->rank + part) % n);
-    struct lane lane = only_lane(writer, stripe_begin + (uint32_t) owner);
-    uint32_t up = lane.key, down = gpuring_plan_key(writer->plan, lane.stripe, true);
+    uint32_t n = (uint32_t) writer->plan->nranks;
+    int owner = (int) (((uint32_t) writer->plan->rank + number) % n);
+    uint32_t part = number - number % n + (uint32_t) owner;
+    uint32_t down = gpuring_plan_key(writer->plan, part, true);
+    struct lane lane = begin(writer, part, 0, 1);
 
     if (owner == lane.rank) {
-        list_recvs(&lane, up);
+        list_recvs(&lane);
         fold_block(&lane, 0, lane.nranks);
         for (int i = 1; i < lane.nranks; i++) {
             gpuring_writer_to(writer, behind(&lane, i), down);
         }
     } else {
         send_block(&lane, 0, owner);
-        lane = only_lane(writer, lane.stripe);
+        lane = begin(writer, part, 0, 1);
         lane.key = down;
         receive_block(&lane, 0, owner);
     }

@@ -132,6 +132,13 @@ __attribute__((format(printf, 3, 4))) static int step_violation(struct check *ch
                      check->at[index], what);
 }
 
+static int no_memory(const struct check *check)
+{
+    gpuring_error("out of memory to check the plans of %d ranks; set coll_gpuring_check=off",
+                  check->nranks);
+    return GPURING_ERR_NOMEM;
+}
+
 /* The parts of rank 0's lanes; they must tile the vector. */
 static int parts_collect(struct check *check)
 {
@@ -139,6 +146,10 @@ static int parts_collect(struct check *check)
     uint32_t nparts = 0;
     uint64_t end = 0;
 
+    check->parts = calloc(plan->weight + 1, sizeof *check->parts);
+    if (check->parts == NULL) {
+        return no_memory(check);
+    }
     for (uint32_t i = 0; i < plan->nlanes; i++) {
         const struct gpuring_plan_lane *lane = &plan->lanes[i];
         struct part *part = &check->parts[lane->part_begin];
@@ -192,9 +203,7 @@ static int check_alloc(struct check *check)
     check->value = calloc(2 * check->words, sizeof *check->value);
     if (check->at == NULL || check->cells == NULL || check->queues == NULL ||
         check->values == NULL || check->value == NULL) {
-        gpuring_error("out of memory to check the plans of %d ranks; set coll_gpuring_check=off",
-                      check->nranks);
-        return GPURING_ERR_NOMEM;
+        return no_memory(check);
     }
     check->operand = check->value + check->words;
     return GPURING_OK;
@@ -535,6 +544,8 @@ static void check_free(struct check *check)
 int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint32_t slots,
                        char *text, size_t size)
 {
+    static int (*const stages[])(struct check * check) = {parts_collect, parts_compare, check_alloc,
+                                                          all_run, end_check};
     struct check check = {.nranks = nranks, .slots = slots, .text = text, .size = size};
     int status;
 
@@ -546,25 +557,8 @@ int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint
     if (status != GPURING_OK) {
         return status;
     }
-    check.parts = calloc(plans[0]->weight + 1, sizeof *check.parts);
-    if (check.parts == NULL) {
-        gpuring_error("out of memory to check the plans of %d ranks", nranks);
-        status = GPURING_ERR_NOMEM;
-    }
-    if (status == GPURING_OK) {
-        status = parts_collect(&check);
-    }
-    if (status == GPURING_OK) {
-        status = parts_compare(&check);
-    }
-    if (status == GPURING_OK) {
-        status = check_alloc(&check);
-    }
-    if (status == GPURING_OK) {
-        status = all_run(&check);
-    }
-    if (status == GPURING_OK) {
-        status = end_check(&check);
+    for (size_t i = 0; status == GPURING_OK && i < sizeof stages / sizeof *stages; i++) {
+        status = stages[i](&check);
     }
     check_free(&check);
     return status;
