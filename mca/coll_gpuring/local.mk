@@ -25,7 +25,6 @@ libgpuring_core_la_SOURCES += \
 
 # device
 libgpuring_core_la_SOURCES += \
-    mca/coll_gpuring/device/device.c \
     mca/coll_gpuring/device/device.h \
     mca/coll_gpuring/device/host.c \
     mca/coll_gpuring/device/runs.c \
@@ -55,7 +54,6 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/transport/probe.c \
     mca/coll_gpuring/transport/region.c \
     mca/coll_gpuring/transport/remote.c \
-    mca/coll_gpuring/transport/slots.c \
     mca/coll_gpuring/transport/tables.c \
     mca/coll_gpuring/transport/transport.c \
     mca/coll_gpuring/transport/transport.h \

@@ -169,21 +169,16 @@ static int agree(struct rank *self, int status)
     return status;
 }
 
-/* All ranks report their part of the probe; 0 if none reports an error. */
+/* All ranks report their part of the probe; 0 if all could go on so far. */
 static int report(struct rank *self, int status)
 {
     size_t bytes = gpuring_transport_probe_bytes(self->transport);
-    int32_t said;
 
     CUDA_REQUIRE(bytes > 0 && bytes <= REPORT_ROOM);
-    wait_for_all(self); /* the last reports have been read */
-    gpuring_transport_probe_report(self->transport, status,
+    status = agree(self, status); /* the last reports have been read */
+    gpuring_transport_probe_report(self->transport,
                                    self->exchange->reports + (size_t) self->rank * bytes);
     wait_for_all(self);
-    for (int rank = 0; rank < self->nranks && status == GPURING_OK; rank++) {
-        memcpy(&said, self->exchange->reports + (size_t) rank * bytes, sizeof said);
-        status = said;
-    }
     return status;
 }
 

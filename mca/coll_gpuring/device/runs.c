@@ -200,3 +200,19 @@ int gpuring_runs_copy(const struct gpuring_device_ops *ops, struct gpuring_strea
     }
     return status;
 }
+
+int gpuring_device_copy(const struct gpuring_device_ops *ops, struct gpuring_device *device,
+                        void *to, const void *from, size_t bytes)
+{
+    struct gpuring_stream *stream = NULL;
+    int status = ops->stream_create(device, &stream);
+
+    if (status == GPURING_OK) {
+        status = ops->copy(stream, to, from, bytes);
+    }
+    if (status == GPURING_OK) {
+        status = ops->synchronize(stream);
+    }
+    ops->stream_destroy(stream);
+    return status;
+}

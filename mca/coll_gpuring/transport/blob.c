@@ -36,7 +36,6 @@ static int fill_header(struct gpuring_transport *transport, struct gpuring_blob_
     memset(header, 0, sizeof *header);
     memcpy(transport->gpu, identity.pci_bus_id, sizeof transport->gpu);
     memcpy(header->gpu, identity.pci_bus_id, sizeof header->gpu);
-    header->magic = GPURING_BLOB_MAGIC;
     header->pid = (uint32_t) getpid();
     memcpy(header->id, config->unique_id, sizeof header->id);
     memcpy(header->hostname, transport->hostname, sizeof header->hostname);
@@ -98,7 +97,6 @@ static int build_letter(const struct gpuring_transport *transport,
         const struct gpuring_conn *conn = &transport->conns[i];
         struct gpuring_blob_entry mine = {.direction = (uint16_t) conn->direction,
                                           .plan = (uint16_t) conn->plan,
-                                          .peer = (uint32_t) conn->peer,
                                           .key = conn->key,
                                           .offset = conn->offset};
 
@@ -108,7 +106,7 @@ static int build_letter(const struct gpuring_transport *transport,
         if (conn->remote) {
             bytes = net_ops->link_handle(conn->link, letter->data + at);
             mine.offset = at;
-            mine.handle_bytes = (uint32_t) bytes;
+            mine.handle_bytes = bytes;
             at += bytes;
         }
         memcpy(letter->data + sizeof header + entry++ * sizeof mine, &mine, sizeof mine);
@@ -143,8 +141,7 @@ int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_
     memcpy(header, data, sizeof *header);
     header->hostname[sizeof header->hostname - 1] = '\0';
     header->gpu[sizeof header->gpu - 1] = '\0';
-    if (header->magic != GPURING_BLOB_MAGIC ||
-        memcmp(header->id, transport->config.unique_id, sizeof header->id) != 0 ||
+    if (memcmp(header->id, transport->config.unique_id, sizeof header->id) != 0 ||
         header->nentries > (bytes - sizeof *header) / sizeof(struct gpuring_blob_entry) ||
         header->process_offset > bytes || header->process_bytes > bytes - header->process_offset) {
         gpuring_error("rank %d sent a wire-up message that is not ours: all ranks must load the "
@@ -166,8 +163,7 @@ int gpuring_blob_find(const struct gpuring_transport *transport, const struct gp
     for (uint32_t i = 0; i < blob->header.nentries; i++) {
         memcpy(entry, entries + i * sizeof *entry, sizeof *entry);
         if (entry->direction != (uint16_t) conn->direction &&
-            entry->plan == (uint16_t) conn->plan && entry->key == conn->key &&
-            entry->peer == (uint32_t) transport->config.rank) {
+            entry->plan == (uint16_t) conn->plan && entry->key == conn->key) {
             if (conn->remote && (entry->offset > blob->bytes ||
                                  entry->handle_bytes > blob->bytes - entry->offset)) {
                 break;

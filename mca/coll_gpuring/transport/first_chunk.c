@@ -52,12 +52,31 @@ static const struct gpuring_fifo_end *fifo_of(const struct gpuring_transport *tr
            (conn - transport->conns);
 }
 
+/* To or from slots, wherever they lie; done when it returns. */
+static int copy(const struct gpuring_transport *transport, const struct gpuring_conn *conn,
+                void *to, const void *from)
+{
+    const struct gpuring_transport_config *config = &transport->config;
+
+    if (conn->direct != NULL) {
+        return gpuring_device_copy(config->device_ops, config->device, to, from,
+                                   sizeof(struct note));
+    }
+    memcpy(to, from, sizeof(struct note));
+    return GPURING_OK;
+}
+
 static int begin(struct gpuring_transport *transport)
 {
+    const struct gpuring_net_ops *ops = transport->config.net_ops;
     int status = GPURING_OK;
 
     gpuring_transport_begin(transport);
-    gpuring_remote_ready(transport);
+    for (uint32_t i = 0; i < transport->nconns && ops->link_ready != NULL; i++) {
+        if (transport->conns[i].link != NULL) {
+            ops->link_ready(transport->conns[i].link);
+        }
+    }
     for (uint32_t i = 0; status == GPURING_OK && i < transport->nconns; i++) {
         const struct gpuring_conn *conn = &transport->conns[i];
 
@@ -65,7 +84,7 @@ static int begin(struct gpuring_transport *transport)
             const struct gpuring_fifo_end *send = fifo_of(transport, conn);
             const struct note note = make_note(transport, conn);
 
-            status = gpuring_slots_copy(transport, conn, send->slots, &note, sizeof note);
+            status = copy(transport, conn, send->slots, &note);
             send->tail->size[0] = sizeof note;
             /* Partner: the proxy's acquire load. */
             __atomic_store_n(&send->tail->tail, GPURING_TRY_STEPS, __ATOMIC_RELEASE);
@@ -92,7 +111,7 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
     if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {
         return GPURING_AGAIN;
     }
-    status = gpuring_slots_copy(transport, conn, &come, recv->slots, sizeof come);
+    status = copy(transport, conn, &come, recv->slots);
     if (status != GPURING_OK) {
         return status;
     }

@@ -26,15 +26,15 @@ int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int p
     return -1;
 }
 
-int gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
-                                enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size)
+void gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
+                                 enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size)
 {
     int rank = gpuring_transport_peer_rank(transport, plan, lane, wait, ref);
     const struct gpuring_peer *peer = gpuring_peer_find(transport, rank);
 
     if (peer == NULL) {
         snprintf(text, size, "no peer");
-        return GPURING_ERR_ARG;
+        return;
     }
     snprintf(text, size, "%s rank %d (host %s, pid %u) by %s",
              wait == GPURING_WAIT_RECV ? "data from" : "a free slot at", rank, peer->hostname,
@@ -43,7 +43,6 @@ int gpuring_transport_peer_text(const struct gpuring_transport *transport, int p
              : peer->stages      ? "pinned host memory"
              : transport->probes ? "peer memory"
                                  : "shared memory");
-    return GPURING_OK;
 }
 
 const volatile uint32_t *gpuring_transport_abort_word(const struct gpuring_transport *transport)
@@ -151,31 +150,25 @@ int gpuring_transport_on_hosts(const struct gpuring_transport *transport, uint64
 void gpuring_transport_peer_state(const struct gpuring_transport *transport, int peer, char *text,
                                   size_t size)
 {
+    static const char *const doing[] = {
+        [GPURING_ACTIVITY_OUTSIDE] = "is outside, its last operation was",
+        [GPURING_ACTIVITY_RUNNING] = "is in operation",
+        [GPURING_ACTIVITY_FAILED] = "failed in operation",
+        [GPURING_ACTIVITY_CLOSED] = "has freed the communicator after operation"};
     const struct gpuring_peer *known = gpuring_peer_find(transport, peer);
     unsigned long long operation;
+    uint32_t activity;
 
     if (known == NULL || known->page == NULL) {
         snprintf(text, size, "unknown (it is on another node)");
         return;
     }
     operation = __atomic_load_n(&known->page->operation, __ATOMIC_RELAXED);
-    switch (__atomic_load_n(&known->page->activity, __ATOMIC_RELAXED)) {
-    case GPURING_ACTIVITY_OUTSIDE:
-        if (operation == 0) {
-            snprintf(text, size, "has not entered any operation yet");
-        } else {
-            snprintf(text, size, "is outside, its last operation was %llu", operation);
-        }
-        break;
-    case GPURING_ACTIVITY_RUNNING:
-        snprintf(text, size, "is in operation %llu", operation);
-        break;
-    case GPURING_ACTIVITY_FAILED:
-        snprintf(text, size, "failed in operation %llu", operation);
-        break;
-    default:
-        snprintf(text, size, "has freed the communicator after operation %llu", operation);
-        break;
+    activity = __atomic_load_n(&known->page->activity, __ATOMIC_RELAXED);
+    if (activity == GPURING_ACTIVITY_OUTSIDE && operation == 0) {
+        snprintf(text, size, "has not entered any operation yet");
+    } else {
+        snprintf(text, size, "%s %llu", doing[activity % (GPURING_ACTIVITY_CLOSED + 1)], operation);
     }
 }
 

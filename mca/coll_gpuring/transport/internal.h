@@ -11,7 +11,7 @@
  *                ranks whose devices do not reach each other; takes memory only where it is used
  *   net region (registered with the net):  one block per connection with another node
  *   direct region (device memory, registered with the net): the slots of those of them whose
- *                network device reaches it (slots.c); their blocks in the net region have none
+ *                network device reaches it (remote.c); their blocks in the net region have none
  *
  *   block: | head[protocol] 128 B each | tail[protocol] 384 B each | pad to page
  *          | slots[protocol 0] | slots[protocol 1] | ...
@@ -87,7 +87,7 @@ struct gpuring_conn {
 
     /* Remote connections only: */
     int net_device;
-    bool may_direct; /* its device may reach the device's memory */
+    bool may_direct; /* its device may reach the device's memory, as far as is known */
     uint8_t *direct; /* its slots in the direct region; NULL: in its block */
     struct gpuring_net_link *link;
     struct gpuring_proxy_conn *proxied; /* NULL until connected */
@@ -171,18 +171,14 @@ struct gpuring_transport {
  * Entries name a block (peer entries: offset in the peer region; remote entries: position and
  * length of the link's handle in the blob).
  */
-#define GPURING_BLOB_MAGIC UINT32_C(0x67707231) /* "gpr1" */
-
 /*
- *  0       4         8     12      16      32         96    112      192      272    352
- *  | magic | entries | pid | (pad) | id[2] | hostname | gpu | region | staged | page | process |
+ *  0       16        24    28         92    108      188      268    348
+ *  | id[2] | entries | pid | hostname | gpu | region | staged | page | process |
  */
 struct gpuring_blob_header {
-    uint32_t magic;
+    uint64_t id[2];
     uint32_t nentries;
     uint32_t pid;
-    uint32_t reserved;
-    uint64_t id[2];
     char hostname[GPURING_HOSTNAME_BYTES];
     char gpu[16]; /* PCI bus id, for messages */
     struct gpuring_device_handle region;
@@ -191,14 +187,13 @@ struct gpuring_blob_header {
     uint32_t process_offset; /* from the blob's start */
     uint32_t process_bytes;
 };
-_Static_assert(sizeof(struct gpuring_blob_header) == 360, "travels between ranks");
+_Static_assert(sizeof(struct gpuring_blob_header) == 352, "travels between ranks");
 
 struct gpuring_blob_entry {
     uint16_t direction; /* enum gpuring_net_direction of the owner */
     uint16_t plan;
-    uint32_t peer; /* the rank at the other end */
     uint32_t key;
-    uint32_t handle_bytes; /* remote: length of the link's handle */
+    uint64_t handle_bytes; /* remote: length of the link's handle */
     uint64_t offset;       /* local: block in the peer region; remote: handle in the blob */
 };
 _Static_assert(sizeof(struct gpuring_blob_entry) == 24, "travels between ranks");
@@ -212,7 +207,7 @@ struct gpuring_blob {
     size_t bytes;
     struct gpuring_blob_header header;
 };
-/* Check magic, id and lengths of what came from a peer, and note who that is. 0 or
+/* Check id and lengths of what came from a peer, and note who that is. 0 or
  * GPURING_ERR_PEER. */
 int gpuring_blob_open(const struct gpuring_transport *transport, struct gpuring_peer *peer,
                       const void *data, size_t bytes, struct gpuring_blob *blob);
@@ -248,37 +243,21 @@ int gpuring_remote_create(struct gpuring_transport *transport);
 int gpuring_remote_connect(struct gpuring_transport *transport, const struct gpuring_peer *peer,
                            const struct gpuring_blob *blob);
 void gpuring_remote_destroy(struct gpuring_transport *transport);
-/* All ends of all ranks are connected. */
-void gpuring_remote_ready(struct gpuring_transport *transport);
 void gpuring_transport_try_end(struct gpuring_transport *transport); /* also if it had not begun */
 /* 0, or the error of the first failed link with its text. */
 int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_t size);
 /* Report to the ranks of other nodes that this one gives up. */
 void gpuring_remote_abort(struct gpuring_transport *transport, int status);
 
-/* slots.c: where the slots of connections between nodes lie */
-/* Choose, take device memory, and give each end its room: offset and direct. */
-int gpuring_slots_create(struct gpuring_transport *transport);
-/* All ends are created: gives back what only that needed. */
-void gpuring_slots_created(struct gpuring_transport *transport);
-/* What the net has to know of an end's memory. */
-struct gpuring_net_memory gpuring_slots_describe(const struct gpuring_transport *transport,
-                                                 const struct gpuring_conn *conn);
 /* The slots of a protocol. */
 uint8_t *gpuring_slots_of(const struct gpuring_transport *transport,
                           const struct gpuring_conn *conn, unsigned protocol);
-/* To or from slots, wherever they lie; done when it returns. */
-int gpuring_slots_copy(struct gpuring_transport *transport, const struct gpuring_conn *conn,
-                       void *to, const void *from, size_t bytes);
-void gpuring_slots_destroy(struct gpuring_transport *transport);
 
 /* tables.c: steps and connections where the executors read them */
 int gpuring_tables_upload(struct gpuring_transport *transport);
 /* The steps of a plan that was added. */
 int gpuring_tables_add(struct gpuring_transport *transport, int plan);
 void gpuring_tables_unload(struct gpuring_transport *transport, void *tables);
-/* The block of a connection with such FIFOs. */
-struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo);
 /* Fill the executor's view of an end; the block with slots and tails, and that with heads. */
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,
                        uint8_t *slots_block, uint8_t *heads_block);

@@ -29,7 +29,6 @@
 #define WARNINGS      8  /* of one process; there may be many communicators with many pairs */
 
 struct report {
-    int32_t status;
     uint32_t missing; /* connected ranks of the node that are not marked */
     uint8_t marks[];  /* a bit for each local rank */
 };
@@ -60,10 +59,9 @@ static bool has_mark(const uint8_t *marks, int local)
     return (marks[local / 8] >> local % 8 & 1) != 0;
 }
 
-void gpuring_transport_probe_report(const struct gpuring_transport *transport, int status,
-                                    void *report)
+void gpuring_transport_probe_report(const struct gpuring_transport *transport, void *report)
 {
-    struct report header = {.status = status};
+    struct report header = {.missing = 0};
     size_t bytes = gpuring_transport_probe_bytes(transport) - sizeof header;
 
     for (int i = 0; i < transport->npeers; i++) {

@@ -36,47 +36,33 @@ static const void *add(const struct gpuring_transport *transport, struct image *
     return (const void *) where;
 }
 
-static void add_plan(struct gpuring_transport *transport, struct image *image, int plan)
+/* The tables of the plans first .. end - 1, and if these are not one that was added, all FIFOs. */
+static void add_tables(struct gpuring_transport *transport, struct image *image, int first, int end)
 {
-    const struct gpuring_plan *p = transport->ends[plan].plan;
-    struct gpuring_plan_ends *ends = &transport->ends[plan];
+    size_t fifos = GPURING_PROTOCOL_COUNT * transport->nconns * sizeof *transport->fifos;
 
-    ends->steps = add(transport, image, p->steps, p->nsteps * sizeof *p->steps);
-    ends->refs = add(transport, image, p->refs, p->nrefs * sizeof *p->refs);
-}
-
-static void add_all(struct gpuring_transport *transport, struct image *image)
-{
-    size_t bytes = GPURING_PROTOCOL_COUNT * transport->nconns * sizeof *transport->fifos;
-
-    for (int plan = 0; plan < transport->nplans; plan++) {
-        add_plan(transport, image, plan);
-    }
-    transport->exec_fifos =
-        (struct gpuring_fifo_end *) (uintptr_t) add(transport, image, transport->fifos, bytes);
-}
-
-#define ALL_PLANS (-1)
-
-/* All tables, or those of one plan that was added. */
-static void add_tables(struct gpuring_transport *transport, struct image *image, int plan)
-{
     image->used = 0;
-    if (plan == ALL_PLANS) {
-        add_all(transport, image);
-    } else {
-        add_plan(transport, image, plan);
+    for (int plan = first; plan < end; plan++) {
+        struct gpuring_plan_ends *ends = &transport->ends[plan];
+        const struct gpuring_plan *p = ends->plan;
+
+        ends->steps = add(transport, image, p->steps, p->nsteps * sizeof *p->steps);
+        ends->refs = add(transport, image, p->refs, p->nrefs * sizeof *p->refs);
+    }
+    if (end == transport->nplans) {
+        transport->exec_fifos =
+            (struct gpuring_fifo_end *) (uintptr_t) add(transport, image, transport->fifos, fifos);
     }
 }
 
 /* Make an image of tables, and upload it. */
-static int upload(struct gpuring_transport *transport, int plan, void **where)
+static int upload(struct gpuring_transport *transport, int first, int end, void **where)
 {
     const struct gpuring_transport_config *config = &transport->config;
     struct image image = {.at = NULL};
     int status;
 
-    add_tables(transport, &image, plan); /* how much is it? */
+    add_tables(transport, &image, first, end); /* how much is it? */
     if (image.used == 0) {
         return GPURING_OK;
     }
@@ -85,24 +71,24 @@ static int upload(struct gpuring_transport *transport, int plan, void **where)
         gpuring_error("out of memory for tables of %zu bytes", image.used);
         return GPURING_ERR_NOMEM;
     }
-    add_tables(transport, &image, plan);
+    add_tables(transport, &image, first, end);
     status = config->device_ops->upload(config->device, image.bytes, image.used, where);
     free(image.bytes);
     if (status == GPURING_OK) {
         image = (struct image){.at = *where};
-        add_tables(transport, &image, plan); /* where is it? */
+        add_tables(transport, &image, first, end); /* where is it? */
     }
     return status;
 }
 
 int gpuring_tables_upload(struct gpuring_transport *transport)
 {
-    return upload(transport, ALL_PLANS, &transport->tables);
+    return upload(transport, 0, transport->nplans, &transport->tables);
 }
 
 int gpuring_tables_add(struct gpuring_transport *transport, int plan)
 {
-    return upload(transport, plan, &transport->ends[plan].tables);
+    return upload(transport, plan, plan + 1, &transport->ends[plan].tables);
 }
 
 void gpuring_tables_unload(struct gpuring_transport *transport, void *tables)
@@ -110,24 +96,6 @@ void gpuring_tables_unload(struct gpuring_transport *transport, void *tables)
     if (tables != NULL) {
         transport->config.device_ops->unload(transport->config.device, tables);
     }
-}
-
-static size_t round_up(size_t value, size_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
-
-struct gpuring_block gpuring_block_make(const struct gpuring_fifo_config *fifo)
-{
-    struct gpuring_block block = {
-        .bytes = GPURING_HEADS_BYTES + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
-
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
-        block.bytes = block.slots[p] + fifo->nslots[p] * fifo->slot_bytes[p];
-    }
-    block.bytes = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
-    return block;
 }
 
 void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring_conn *conn,

@@ -119,7 +119,25 @@ static int find_locals(struct gpuring_transport *transport)
     return GPURING_OK;
 }
 
-/* Give every connection of this node its block; slots.c does that for the others. */
+static size_t round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+static struct gpuring_block make_block(const struct gpuring_fifo_config *fifo)
+{
+    struct gpuring_block block = {
+        .bytes = GPURING_HEADS_BYTES + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
+
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
+        block.bytes = block.slots[p] + fifo->nslots[p] * fifo->slot_bytes[p];
+    }
+    block.bytes = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
+    return block;
+}
+
+/* Give every connection of this node its block; remote.c does that for the others. */
 static void place_blocks(struct gpuring_transport *transport)
 {
     size_t at = transport->probes && transport->nlocal > 1
@@ -130,7 +148,7 @@ static void place_blocks(struct gpuring_transport *transport)
         struct gpuring_plan_ends *ends = &transport->ends[plan];
 
         ends->fifo = transport->config.fifo[plan];
-        ends->block = gpuring_block_make(&ends->fifo);
+        ends->block = make_block(&ends->fifo);
     }
     transport->config.fifo = NULL;
     for (uint32_t i = 0; i < transport->nconns; i++) {

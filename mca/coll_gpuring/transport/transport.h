@@ -96,12 +96,10 @@ int gpuring_transport_connected(struct gpuring_transport *transport);
  *
  * Pairs of ranks between which a pattern did not arrive in both directions are connected through
  * pinned host memory, with a warning. probe_bytes: the size of a report, the same on all ranks; 0:
- * there is no probe, and connect was all. A report starts with an int32, the `status` given: if any
- * rank's is not 0, the transport cannot be used. reports: those of all ranks, in their order.
+ * there is no probe, and connect was all. reports: those of all ranks, in their order.
  */
 size_t gpuring_transport_probe_bytes(const struct gpuring_transport *transport);
-void gpuring_transport_probe_report(const struct gpuring_transport *transport, int status,
-                                    void *report);
+void gpuring_transport_probe_report(const struct gpuring_transport *transport, void *report);
 int gpuring_transport_probe_verify(struct gpuring_transport *transport, const void *reports);
 int gpuring_transport_probe_finish(struct gpuring_transport *transport, const void *reports);
 
@@ -137,8 +135,9 @@ int gpuring_transport_add(struct gpuring_transport *transport, const struct gpur
 void gpuring_transport_remove(struct gpuring_transport *transport, int plan);
 
 /* Who is at the other end, for messages: "rank 3 (host b, pid 17) by shared memory". */
-int gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
-                                enum gpuring_lane_wait wait, uint32_t ref, char *text, size_t size);
+void gpuring_transport_peer_text(const struct gpuring_transport *transport, int plan, uint32_t lane,
+                                 enum gpuring_lane_wait wait, uint32_t ref, char *text,
+                                 size_t size);
 
 /* The other end's rank, or -1. */
 int gpuring_transport_peer_rank(const struct gpuring_transport *transport, int plan, uint32_t lane,

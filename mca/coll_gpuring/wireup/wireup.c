@@ -197,7 +197,7 @@ static int send_report(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     void *report = gpuring_oob_gather(module->oob, gpuring_transport_probe_bytes(transport));
 
     if (report != NULL) {
-        gpuring_transport_probe_report(transport, GPURING_OK, report);
+        gpuring_transport_probe_report(transport, report);
     }
     return GPURING_OK;
 }

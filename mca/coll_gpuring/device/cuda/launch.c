@@ -90,19 +90,11 @@ int gpuring_cuda_prepare(struct gpuring_device *device)
                          &function);
 }
 
-/* The kernel's parameters, which the driver copies: see kernels/image.h. */
-static void fill_parameters(struct gpuring_launch *launch, const struct gpuring_work *work)
-{
-    size_t first = work->nlanes < GPURING_LAUNCH_LANES ? work->nlanes : GPURING_LAUNCH_LANES;
-
-    launch->work = *work;
-    memcpy(launch->lanes, work->lanes, first * sizeof *work->lanes);
-}
-
 int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work)
 {
     struct gpuring_device *device = stream->device;
-    void *arguments[] = {&stream->launch};
+    void *arguments[] = {&stream->launch}; /* which the driver copies: see kernels/image.h */
+    size_t first = work->nlanes < GPURING_LAUNCH_LANES ? work->nlanes : GPURING_LAUNCH_LANES;
     CUfunction function = NULL;
     int status = find_function(device, work->type, work->op, work->protocol, &function);
 
@@ -113,7 +105,8 @@ int gpuring_cuda_launch(struct gpuring_stream *stream, struct gpuring_work *work
         return status;
     }
     work->turn = ++stream->turn;
-    fill_parameters(&stream->launch, work);
+    stream->launch.work = *work;
+    memcpy(stream->launch.lanes, work->lanes, first * sizeof *work->lanes);
     stream->asked = gpuring_now_ns();
     status = gpuring_cuda_check_stream(device,
                                        device->driver->launch(function, work->nlanes, 1, 1,
