@@ -397,7 +397,7 @@ void gpuring_p2p_close(void)
     bool all = true;
 
     gpuring_p2p_requests_close();
-    gpuring_p2p_shared_close();
+    gpuring_p2p_slots_close();
     if (!installed) {
         return;
     }

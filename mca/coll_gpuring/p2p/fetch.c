@@ -39,9 +39,10 @@ struct gpuring_p2p_fetch {
 
     struct gpuring_stream *stream;
     ompi_request_t *receives[WINDOW];
-    size_t begun, arrived; /* bytes */
-    int32_t buffer;        /* of the sender's slots; -1: none */
-    uint64_t taken;        /* slots */
+    size_t begun, arrived;                 /* bytes */
+    const struct gpuring_p2p_slots *slots; /* the sender's, mapped; NULL: not used */
+    int32_t buffer;                        /* of these; -1: none */
+    uint64_t taken;                        /* slots */
     bool copying;
     struct gpuring_list node; /* of `coming` */
 
@@ -64,10 +65,13 @@ static uint64_t own_node(void)
     return node;
 }
 
-bool gpuring_p2p_direct_allowed(void)
+bool gpuring_p2p_slots_reach(const char *gpu)
 {
-    return gpuring_params.p2p_level == GPURING_PARAM_LEVEL_AUTO ||
-           gpuring_params.p2p_level == GPURING_PARAM_LEVEL_SYS;
+    struct gpuring_pointer pointer = gpuring_memory_of(gpu);
+
+    return (gpuring_params.p2p_level == GPURING_PARAM_LEVEL_AUTO ||
+            gpuring_params.p2p_level == GPURING_PARAM_LEVEL_SYS) &&
+           gpuring_process.device_ops->reaches(gpuring_process.device, &pointer);
 }
 
 void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer)
@@ -139,34 +143,28 @@ struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *
     return self;
 }
 
-/* Could slots of the sender be used, if it has some? */
-static bool is_near(const struct gpuring_p2p_fetch *self)
-{
-    struct gpuring_pointer pointer;
-
-    if (self->gpu == NULL || self->offer.node != own_node() || !gpuring_p2p_direct_allowed()) {
-        return false;
-    }
-    pointer = gpuring_memory_of(self->gpu);
-    return gpuring_process.device_ops->reaches(gpuring_process.device, &pointer);
-}
-
 /* Its turn has come: the sender learns how many bytes are wanted, and which way. */
 static enum phase answer(struct gpuring_p2p_fetch *self)
 {
-    bool good = self->status == GPURING_OK, near = good && is_near(self);
+    const struct gpuring_p2p_offer *offer = &self->offer;
+    bool good = self->status == GPURING_OK;
 
     self->answer = (struct gpuring_p2p_answer){
-        .number = self->offer.number, .bytes = good ? self->bytes : 0, .near = near};
-    self->answer.direct = near && self->offer.direct &&
-                          gpuring_p2p_shared_map(self->offer.sender, &self->offer.shared,
-                                                 self->stream, self->gpu, self->bytes);
+        .sending = offer->sending,
+        .bytes = good ? self->bytes : 0,
+        .near = good && self->gpu != NULL && offer->node == own_node() &&
+                gpuring_p2p_slots_reach(self->gpu),
+    };
+    if (self->answer.near && offer->direct) {
+        self->slots = gpuring_p2p_slots_map(offer->sender, &offer->shared, self->gpu, self->bytes);
+        self->answer.direct = self->slots != NULL;
+    }
     if (self->answer.direct &&
-        gpuring_p2p_world_irecv(&self->buffer, sizeof self->buffer, self->offer.sender,
+        gpuring_p2p_world_irecv(&self->buffer, sizeof self->buffer, offer->sender,
                                 GPURING_P2P_TAG_CHUNK, &self->receives[0]) != GPURING_OK) {
         self->status = GPURING_ERR_IO;
     }
-    if (gpuring_p2p_world_isend(&self->answer, sizeof self->answer, self->offer.sender,
+    if (gpuring_p2p_world_isend(&self->answer, sizeof self->answer, offer->sender,
                                 GPURING_P2P_TAG_ANSWER, &self->answering) != GPURING_OK) {
         self->status = GPURING_ERR_IO;
     }
@@ -261,7 +259,7 @@ static enum phase find_way(struct gpuring_p2p_fetch *self)
     if (!gpuring_p2p_ended(&self->receives[0])) {
         return WAY;
     }
-    if (self->answer.direct && self->buffer >= 0) {
+    if (self->buffer >= 0) {
         gpuring_pvar_add(GPURING_PVAR_direct_messages, 1);
         return SLOTS;
     }
@@ -273,8 +271,7 @@ static enum phase find_way(struct gpuring_p2p_fetch *self)
 /* One slot after the other to the user's buffer. */
 static enum phase take_slots(struct gpuring_p2p_fetch *self)
 {
-    struct gpuring_p2p_flow *flow =
-        gpuring_p2p_shared_mapped_flow(self->offer.sender, self->buffer);
+    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
 
     for (;;) {
         size_t left = self->bytes - self->arrived;
@@ -298,8 +295,7 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
         } else {
             self->status = gpuring_process.device_ops->copy(
                 self->stream, self->gpu + self->arrived,
-                gpuring_p2p_shared_mapped_slot(self->offer.sender, self->buffer, self->taken),
-                bytes);
+                gpuring_p2p_slot(self->slots, self->buffer, self->taken), bytes);
             self->copying = true;
         }
     }

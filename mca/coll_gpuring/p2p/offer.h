@@ -41,26 +41,27 @@ struct gpuring_p2p_fetch;
 
 struct gpuring_p2p_offer {
     uint64_t mark[2];
-    uint64_t number; /* of the sender's offers */
-    uint64_t bytes;  /* of the message */
-    uint64_t node;   /* of the sender */
-    int32_t sender;  /* rank in MPI_COMM_WORLD */
-    int32_t direct;  /* 1: `shared` can be mapped by processes of the node */
+    uint64_t sending; /* by which its sender knows it */
+    uint64_t bytes;   /* of the message */
+    uint64_t node;    /* of the sender */
+    int32_t sender;   /* rank in MPI_COMM_WORLD */
+    int32_t direct;   /* 1: `shared` can be mapped by processes of the node */
     struct gpuring_p2p_shared shared;
 };
 _Static_assert(sizeof(struct gpuring_p2p_offer) <= GPURING_P2P_OFFER_BYTES, "is sent so");
 
 struct gpuring_p2p_answer {
-    uint64_t number; /* of the offer */
-    uint64_t bytes;  /* to be sent; 0: none */
-    int32_t direct;  /* 1: by slots, if a buffer of them is free; the sender says which */
-    int32_t near;    /* 1: slots would do for such messages */
+    uint64_t sending; /* of the offer */
+    uint64_t bytes;   /* to be sent; 0: none */
+    int32_t direct;   /* 1: by slots, if a buffer of them is free; the sender says which */
+    int32_t near;     /* 1: slots would do for such messages */
 };
 
 #define GPURING_P2P_CHUNK ((size_t) 512 << 10) /* bytes; the last one is shorter */
 
-/* Does coll_gpuring_p2p_level leave other processes' GPU memory to messages? */
-bool gpuring_p2p_direct_allowed(void);
+/* May this memory be copied from slots, or to them: by coll_gpuring_p2p_level, and by the GPU that
+ * this process is attached to? */
+bool gpuring_p2p_slots_reach(const char *gpu);
 
 /* What is the same in all offers of this process. */
 void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer);
@@ -72,10 +73,11 @@ bool gpuring_p2p_offer_read(const void *data, size_t bytes, struct gpuring_p2p_o
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
                           struct gpuring_p2p_offer *offer);
 
-/* Is this message sent by an offer? Then it has been sent, or *code is an MPI error. */
-bool gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
-                               const struct gpuring_p2p_envelope *envelope,
-                               struct gpuring_p2p_sending **sending, int *code);
+/* Send an offer of this message; *sending is NULL if it is none to be offered. MPI_SUCCESS, or an
+ * MPI error of the PML (logged). */
+int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
+                              const struct gpuring_p2p_envelope *envelope,
+                              struct gpuring_p2p_sending **sending);
 int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *sending);
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *sending); /* NULL is allowed */
 

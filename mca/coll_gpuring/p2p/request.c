@@ -131,7 +131,8 @@ static int begin(p2p_request_t *self)
         return code;
     }
     if (to->sends) {
-        if (gpuring_p2p_sending_start(&self->message, to, &self->sending, &code)) {
+        code = gpuring_p2p_sending_start(&self->message, to, &self->sending);
+        if (code != MPI_SUCCESS || self->sending != NULL) {
             self->phase = OFFERED;
             if (code == MPI_SUCCESS) {
                 gpuring_p2p_enlist(self);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The sender's side of an offer. */
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/offer.h"
@@ -11,7 +9,6 @@
 #include "mca/coll_gpuring/p2p/request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/stage/buffers.h"
-#include "mca/coll_gpuring/util/list.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -36,10 +33,10 @@ struct gpuring_p2p_sending {
      * the receives that are left to the others. */
     struct awaited *awaited; /* NULL: it has been answered */
     struct gpuring_p2p_answer answer;
-    struct gpuring_list node; /* of `unanswered` */
 
     enum { UNDECIDED, DIRECT, CHUNKS } way;
-    int32_t buffer; /* of slots; -1: none */
+    const struct gpuring_p2p_slots *slots; /* NULL: not offered */
+    int32_t buffer;                        /* of these; -1: none */
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
@@ -47,10 +44,6 @@ struct gpuring_p2p_sending {
     bool copying;
     int status; /* not GPURING_OK: chunks are sent empty, so that the receiver learns of it */
 };
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct gpuring_list unanswered = GPURING_LIST_INIT(unanswered);
-static uint64_t numbers;
 
 static bool near; /* a receiver would use slots; atomic */
 
@@ -69,30 +62,15 @@ static const char *suits(const struct gpuring_p2p_message *message,
     return *peer >= 0 && gpuring_p2p_peer_consents(*peer) ? gpu : NULL;
 }
 
-/* Can slots be filled from there? They are made when a receiver has said that it would use them. */
-static bool can_be_direct(const char *gpu, struct gpuring_p2p_shared *shared)
+/* Slots that can be filled from there, or NULL. They are made when a receiver has said that it
+ * would use them. */
+static const struct gpuring_p2p_slots *find_slots(const char *gpu,
+                                                  struct gpuring_p2p_shared *shared)
 {
-    struct gpuring_pointer pointer = gpuring_memory_of(gpu);
-
-    return __atomic_load_n(&near, __ATOMIC_RELAXED) && gpuring_p2p_direct_allowed() &&
-           gpuring_process_attach(gpu) == GPURING_OK &&
-           gpuring_process.device_ops->reaches(gpuring_process.device, &pointer) &&
-           gpuring_p2p_shared_open(shared);
-}
-
-/* It is answered from now on, so its receive has begun. */
-static void fill(struct gpuring_p2p_sending *sending, size_t bytes)
-{
-    struct gpuring_p2p_offer *offer = &sending->wire.offer;
-
-    gpuring_p2p_offer_mark(offer);
-    offer->bytes = bytes;
-    offer->sender = gpuring_process.world_rank;
-    offer->direct = can_be_direct(sending->gpu, &offer->shared);
-    pthread_mutex_lock(&lock);
-    offer->number = ++numbers;
-    gpuring_list_append(&unanswered, &sending->node);
-    pthread_mutex_unlock(&lock);
+    return __atomic_load_n(&near, __ATOMIC_RELAXED) && gpuring_process_attach(gpu) == GPURING_OK &&
+                   gpuring_p2p_slots_reach(gpu)
+               ? gpuring_p2p_slots_open(shared)
+               : NULL;
 }
 
 static struct gpuring_p2p_sending *create(const char *gpu, int peer)
@@ -122,20 +100,12 @@ static struct gpuring_p2p_sending *create(const char *gpu, int peer)
 static void deliver(struct gpuring_p2p_sending *self)
 {
     struct awaited *arrived = self->awaited;
-    struct gpuring_p2p_sending *other;
+    struct gpuring_p2p_sending *to =
+        (struct gpuring_p2p_sending *) (uintptr_t) arrived->answer.sending;
 
-    pthread_mutex_lock(&lock);
-    GPURING_LIST_EACH(other, &unanswered, struct gpuring_p2p_sending, node)
-    {
-        if (other->wire.offer.number == arrived->answer.number) {
-            other->answer = arrived->answer;
-            self->awaited = other->awaited;
-            other->awaited = NULL;
-            gpuring_list_remove(&other->node);
-            break;
-        }
-    }
-    pthread_mutex_unlock(&lock);
+    to->answer = arrived->answer;
+    self->awaited = to->awaited;
+    to->awaited = NULL;
     free(arrived);
 }
 
@@ -157,24 +127,37 @@ static bool answered(struct gpuring_p2p_sending *self)
     return self->awaited == NULL;
 }
 
-bool gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
-                               const struct gpuring_p2p_envelope *to,
-                               struct gpuring_p2p_sending **sending, int *code)
+/* Sent before it is answered, so its receive has begun. */
+static int send_offer(struct gpuring_p2p_sending *self, size_t bytes,
+                      const struct gpuring_p2p_envelope *to)
+{
+    struct gpuring_p2p_offer *offer = &self->wire.offer;
+
+    gpuring_p2p_offer_mark(offer);
+    offer->sending = (uint64_t) (uintptr_t) self;
+    offer->bytes = bytes;
+    offer->sender = gpuring_process.world_rank;
+    self->slots = find_slots(self->gpu, &offer->shared);
+    offer->direct = self->slots != NULL;
+    return gpuring_p2p_previous.pml_isend(&self->wire, GPURING_P2P_OFFER_BYTES, MPI_BYTE, to->peer,
+                                          to->tag, to->mode, to->comm, &self->offered);
+}
+
+int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
+                              const struct gpuring_p2p_envelope *to,
+                              struct gpuring_p2p_sending **sending)
 {
     const char *gpu;
-    int peer;
+    int peer, code;
 
     gpu = suits(message, to, &peer);
     *sending = gpu != NULL ? create(gpu, peer) : NULL;
     if (*sending == NULL) {
-        return false;
+        return MPI_SUCCESS;
     }
     gpuring_p2p_request_wait_turn(to->comm, to->peer);
-    fill(*sending, message->bytes);
-    *code =
-        gpuring_p2p_previous.pml_isend(&(*sending)->wire, GPURING_P2P_OFFER_BYTES, MPI_BYTE,
-                                       to->peer, to->tag, to->mode, to->comm, &(*sending)->offered);
-    if (*code != MPI_SUCCESS) {
+    code = send_offer(*sending, message->bytes, to);
+    if (code != MPI_SUCCESS) {
         gpuring_error(
             "[p2p-offer] a send of %zu bytes to rank %d of MPI_COMM_WORLD returns an error, "
             "as Open MPI could not send its announcement; its own messages say why",
@@ -182,7 +165,7 @@ bool gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
         gpuring_p2p_sending_free(*sending); /* but for the receive, which is the PML's */
         *sending = NULL;
     }
-    return true;
+    return code;
 }
 
 static size_t chunk(const struct gpuring_p2p_sending *self)
@@ -221,7 +204,7 @@ static void open_way(struct gpuring_p2p_sending *self)
         self->status = gpuring_stage_stream_get(&self->stream);
     }
     if (self->answer.direct) {
-        self->buffer = self->status == GPURING_OK ? gpuring_p2p_shared_lend() : -1;
+        self->buffer = self->status == GPURING_OK ? gpuring_p2p_slots_lend() : -1;
         self->way = self->buffer >= 0 ? DIRECT : CHUNKS;
     }
     if (self->way == CHUNKS && self->status == GPURING_OK && self->answer.bytes > 0) {
@@ -267,8 +250,6 @@ static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
 /* Copy the next chunks and send them. GPURING_AGAIN: that has to wait. */
 static int send_chunks(struct gpuring_p2p_sending *self)
 {
-    bool all = true;
-
     while (!all_copied(self)) {
         size_t bytes = chunk_bytes(self);
         int slot = (int) (self->next % BUFFERS);
@@ -284,21 +265,19 @@ static int send_chunks(struct gpuring_p2p_sending *self)
             self->status = GPURING_ERR_IO;
         }
     }
-    for (int i = 0; i < BUFFERS; i++) {
-        all = gpuring_p2p_ended(&self->sends[i]) && all;
-    }
-    return all ? GPURING_OK : GPURING_AGAIN;
+    return GPURING_OK;
 }
 
 /* Fill slots, until the receiver is done with all. */
 static int fill_slots(struct gpuring_p2p_sending *self)
 {
-    struct gpuring_p2p_flow *flow = gpuring_p2p_shared_flow(self->buffer);
+    struct gpuring_p2p_flow *flow = gpuring_p2p_flow(self->slots, self->buffer);
 
     /* Acquire: the copies from the slots have ended; partner: the receiver's releases. */
     while (!all_copied(self) && self->status == GPURING_OK &&
            self->next - __atomic_load_n(&flow->taken, __ATOMIC_ACQUIRE) < GPURING_P2P_SLOTS) {
-        if (copy_chunk(self, gpuring_p2p_shared_slot(self->buffer, self->next)) == GPURING_AGAIN) {
+        if (copy_chunk(self, gpuring_p2p_slot(self->slots, self->buffer, self->next)) ==
+            GPURING_AGAIN) {
             return GPURING_AGAIN;
         }
         if (self->status == GPURING_OK) {
@@ -309,10 +288,7 @@ static int fill_slots(struct gpuring_p2p_sending *self)
     if (self->status != GPURING_OK) {
         __atomic_store_n(&flow->failed, 1, __ATOMIC_RELEASE);
     }
-    if (__atomic_load_n(&flow->ended, __ATOMIC_ACQUIRE) == 0) {
-        return GPURING_AGAIN;
-    }
-    return gpuring_p2p_ended(&self->sends[0]) ? GPURING_OK : GPURING_AGAIN;
+    return __atomic_load_n(&flow->ended, __ATOMIC_ACQUIRE) ? GPURING_OK : GPURING_AGAIN;
 }
 
 int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
@@ -323,20 +299,21 @@ int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
     if (self->way == UNDECIDED) {
         open_way(self);
     }
-    if ((self->way == DIRECT ? fill_slots(self) : send_chunks(self)) == GPURING_AGAIN ||
-        !gpuring_p2p_ended(&self->offered)) {
+    if ((self->way == DIRECT ? fill_slots(self) : send_chunks(self)) == GPURING_AGAIN) {
         return GPURING_AGAIN;
     }
-    return self->status;
+    for (int i = 0; i < BUFFERS; i++) {
+        if (!gpuring_p2p_ended(&self->sends[i])) {
+            return GPURING_AGAIN;
+        }
+    }
+    return gpuring_p2p_ended(&self->offered) ? self->status : GPURING_AGAIN;
 }
 
 void gpuring_p2p_sending_free(struct gpuring_p2p_sending *self)
 {
     if (self != NULL) {
-        pthread_mutex_lock(&lock);
-        gpuring_list_remove(&self->node);
-        pthread_mutex_unlock(&lock);
-        gpuring_p2p_shared_return(self->buffer);
+        gpuring_p2p_slots_return(self->buffer);
         gpuring_stage_stream_put(self->stream);
         gpuring_stage_bounce_put(self->bounce);
         free(self);

@@ -29,24 +29,31 @@ struct page {
     } buffer[BUFFERS];
 };
 
-static struct { /* this process's */
-    pthread_mutex_t lock;
+struct gpuring_p2p_slots {
+    char *memory; /* NULL: there is none, or it cannot be mapped */
+    struct page *page;
     bool tried;
-    struct gpuring_p2p_shared shared;
-    char *memory;                /* NULL: there is none */
-    struct gpuring_device *host; /* of the page */
-    struct page *page;
-    bool lent[BUFFERS];
-} own = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Another process's. */
-struct mapping {
-    char *memory; /* NULL: refused */
-    struct page *page;
 };
-static struct mapping **mappings;        /* by rank in MPI_COMM_WORLD, */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static struct gpuring_device *host;                      /* of all pages; NULL until needed */
+static struct gpuring_p2p_slots own;
+static struct gpuring_p2p_shared own_shared;
+static bool lent[BUFFERS];
+
+static struct gpuring_p2p_slots *mapped; /* of other processes, by rank in MPI_COMM_WORLD, */
 static int senders;                      /* of so many */
-static struct gpuring_device *page_host; /* maps the pages */
+
+char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number)
+{
+    return slots->memory + PROOF + (size_t) buffer * BUFFER +
+           number % GPURING_P2P_SLOTS * GPURING_P2P_SLOT;
+}
+
+struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer)
+{
+    return &slots->page->buffer[buffer].flow;
+}
 
 /* Every byte depends on its place and the number. */
 static void fill_proof(char *bytes, size_t size, uint64_t number)
@@ -57,20 +64,10 @@ static void fill_proof(char *bytes, size_t size, uint64_t number)
     }
 }
 
-static void give_back(void)
+/* With the lock. */
+static int open_host(void)
 {
-    if (own.memory != NULL) {
-        gpuring_process.device_ops->free(gpuring_process.device, own.memory);
-    }
-    if (own.page != NULL) {
-        gpuring_device_host.free(own.host, own.page);
-    }
-    if (own.host != NULL) {
-        gpuring_device_host.close(own.host);
-    }
-    own.memory = NULL;
-    own.page = NULL;
-    own.host = NULL;
+    return host != NULL ? GPURING_OK : gpuring_device_host.open(&host);
 }
 
 static int make(void)
@@ -78,40 +75,44 @@ static int make(void)
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
     char *proof = malloc(PROOF);
     void *memory = NULL, *page = NULL;
-    int status = proof != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
+    int status = proof != NULL ? open_host() : GPURING_ERR_NOMEM;
 
-    own.shared.proof = gpuring_now_ns() ^ (uint64_t) gpuring_process.world_rank << 48;
     if (status == GPURING_OK) {
-        fill_proof(proof, PROOF, own.shared.proof);
-        status = gpuring_device_host.open(&own.host);
-    }
-    if (status == GPURING_OK) {
-        status = gpuring_device_host.alloc(own.host, sizeof *own.page, &page);
+        status = gpuring_device_host.alloc(host, sizeof(struct page), &page);
         own.page = page;
     }
     if (status == GPURING_OK) {
-        status = gpuring_device_host.export(own.host, page, &own.shared.page);
+        status = gpuring_device_host.export(host, page, &own_shared.page);
     }
     if (status == GPURING_OK) {
         status = ops->alloc(gpuring_process.device, PROOF + BUFFERS * BUFFER, &memory);
         own.memory = memory;
     }
     if (status == GPURING_OK) {
-        status = ops->export(gpuring_process.device, memory, &own.shared.memory);
+        status = ops->export(gpuring_process.device, memory, &own_shared.memory);
     }
     if (status == GPURING_OK) {
+        own_shared.proof = gpuring_now_ns() ^ (uint64_t) gpuring_process.world_rank << 48;
+        fill_proof(proof, PROOF, own_shared.proof);
         status = gpuring_device_copy(ops, gpuring_process.device, memory, proof, PROOF);
     }
     free(proof);
     return status;
 }
 
-bool gpuring_p2p_shared_open(struct gpuring_p2p_shared *shared)
+static void free_own(void)
+{
+    if (own.memory != NULL) {
+        gpuring_process.device_ops->free(gpuring_process.device, own.memory);
+        own.memory = NULL;
+    }
+}
+
+const struct gpuring_p2p_slots *gpuring_p2p_slots_open(struct gpuring_p2p_shared *shared)
 {
     int status;
-    bool have;
 
-    pthread_mutex_lock(&own.lock);
+    pthread_mutex_lock(&lock);
     if (!own.tried) {
         own.tried = true;
         status = make();
@@ -126,79 +127,55 @@ bool gpuring_p2p_shared_open(struct gpuring_p2p_shared *shared)
                 "processes cannot map its GPU memory");
         }
         if (status != GPURING_OK) {
-            give_back();
+            free_own();
         }
     }
-    have = own.memory != NULL;
-    *shared = own.shared;
-    pthread_mutex_unlock(&own.lock);
-    return have;
+    *shared = own_shared;
+    pthread_mutex_unlock(&lock);
+    return own.memory != NULL ? &own : NULL;
 }
 
-int gpuring_p2p_shared_lend(void)
+int gpuring_p2p_slots_lend(void)
 {
-    int free_one = -1;
+    int buffer = 0;
 
-    pthread_mutex_lock(&own.lock);
-    for (int i = 0; i < BUFFERS && free_one < 0; i++) {
-        free_one = own.lent[i] ? -1 : i;
+    pthread_mutex_lock(&lock);
+    while (buffer < BUFFERS && lent[buffer]) {
+        buffer++;
     }
-    if (free_one >= 0) {
-        own.lent[free_one] = true;
-        own.page->buffer[free_one].flow = (struct gpuring_p2p_flow){.filled = 0};
+    if (buffer < BUFFERS) {
+        lent[buffer] = true;
+        *gpuring_p2p_flow(&own, buffer) = (struct gpuring_p2p_flow){.filled = 0};
     }
-    pthread_mutex_unlock(&own.lock);
-    return free_one;
+    pthread_mutex_unlock(&lock);
+    return buffer < BUFFERS ? buffer : -1;
 }
 
-void gpuring_p2p_shared_return(int buffer)
+void gpuring_p2p_slots_return(int buffer)
 {
     if (buffer >= 0) {
-        pthread_mutex_lock(&own.lock);
-        own.lent[buffer] = false;
-        pthread_mutex_unlock(&own.lock);
+        pthread_mutex_lock(&lock);
+        lent[buffer] = false;
+        pthread_mutex_unlock(&lock);
     }
-}
-
-static size_t slot_at(int buffer, uint64_t number)
-{
-    return PROOF + (size_t) buffer * BUFFER + number % GPURING_P2P_SLOTS * GPURING_P2P_SLOT;
-}
-
-char *gpuring_p2p_shared_slot(int buffer, uint64_t number)
-{
-    return own.memory + slot_at(buffer, number);
-}
-
-struct gpuring_p2p_flow *gpuring_p2p_shared_flow(int buffer)
-{
-    return &own.page->buffer[buffer].flow;
 }
 
 /* ---- The receiver's side ---- */
 
-static int copy_now(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
+/* Are the first bytes what the sender has written? */
+static bool prove(const char *memory, uint64_t proof, char *scratch, size_t room)
 {
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    int status = ops->copy(stream, to, from, bytes);
-    int done = ops->synchronize(stream);
-
-    return status == GPURING_OK ? done : status;
-}
-
-/* Are the first bytes what the sender has written? */
-static bool prove(const struct mapping *mapping, uint64_t proof, struct gpuring_stream *stream,
-                  char *scratch, size_t room)
-{
+    struct gpuring_device *device = gpuring_process.device;
     size_t bytes = room < PROOF ? room : PROOF;
     char *expected = malloc(bytes), *found = calloc(1, bytes);
     bool good = expected != NULL && found != NULL;
 
     if (good) {
         fill_proof(expected, bytes, proof);
-        good = copy_now(stream, scratch, found, bytes) == GPURING_OK &&
-               copy_now(stream, scratch, mapping->memory, bytes) == GPURING_OK &&
-               copy_now(stream, found, scratch, bytes) == GPURING_OK &&
+        good = gpuring_device_copy(ops, device, scratch, found, bytes) == GPURING_OK &&
+               gpuring_device_copy(ops, device, scratch, memory, bytes) == GPURING_OK &&
+               gpuring_device_copy(ops, device, found, scratch, bytes) == GPURING_OK &&
                memcmp(found, expected, bytes) == 0;
     }
     free(expected);
@@ -206,96 +183,79 @@ static bool prove(const struct mapping *mapping, uint64_t proof, struct gpuring_
     return good;
 }
 
-static void unmap(struct mapping *mapping)
+/* The page stays mapped until the host device is closed. */
+static void unmap(struct gpuring_p2p_slots *slots)
 {
-    if (mapping->memory != NULL) {
-        gpuring_process.device_ops->unimport(gpuring_process.device, mapping->memory);
-        mapping->memory = NULL;
+    if (slots->memory != NULL) {
+        gpuring_process.device_ops->unimport(gpuring_process.device, slots->memory);
+        slots->memory = NULL;
     }
-    if (mapping->page != NULL) {
+    if (slots->page != NULL) {
         /* Release: the memory is unmapped before its owner sees it so; partner: close. */
-        (void) __atomic_sub_fetch(&mapping->page->mappings, 1, __ATOMIC_RELEASE);
-        gpuring_device_host.unimport(page_host, mapping->page);
-        mapping->page = NULL;
+        (void) __atomic_sub_fetch(&slots->page->mappings, 1, __ATOMIC_RELEASE);
+        slots->page = NULL;
     }
 }
 
-static bool map(struct mapping *mapping, const struct gpuring_p2p_shared *shared)
+static bool map(struct gpuring_p2p_slots *slots, const struct gpuring_p2p_shared *shared)
 {
     void *memory, *page;
+    int status;
 
-    if ((page_host == NULL && gpuring_device_host.open(&page_host) != GPURING_OK) ||
-        gpuring_device_host.import(page_host, &shared->page, &page) != GPURING_OK) {
+    pthread_mutex_lock(&lock);
+    status = open_host();
+    pthread_mutex_unlock(&lock);
+    if (status != GPURING_OK ||
+        gpuring_device_host.import(host, &shared->page, &page) != GPURING_OK) {
         return false;
     }
-    mapping->page = page;
-    (void) __atomic_add_fetch(&mapping->page->mappings, 1, __ATOMIC_RELAXED);
+    slots->page = page;
+    (void) __atomic_add_fetch(&slots->page->mappings, 1, __ATOMIC_RELAXED);
     if (gpuring_process.device_ops->import(gpuring_process.device, &shared->memory, &memory) !=
         GPURING_OK) {
         return false;
     }
-    mapping->memory = memory;
+    slots->memory = memory;
     return true;
 }
 
-bool gpuring_p2p_shared_map(int sender, const struct gpuring_p2p_shared *shared,
-                            struct gpuring_stream *stream, char *scratch, size_t room)
+const struct gpuring_p2p_slots *gpuring_p2p_slots_map(int sender,
+                                                      const struct gpuring_p2p_shared *shared,
+                                                      char *scratch, size_t room)
 {
-    struct mapping *mapping;
+    struct gpuring_p2p_slots *slots;
 
-    if (mappings == NULL) {
+    if (mapped == NULL) {
         senders = ompi_comm_size(MPI_COMM_WORLD);
-        mappings = calloc((size_t) senders, sizeof(struct mapping *));
+        mapped = calloc((size_t) senders, sizeof *mapped);
     }
-    if (mappings == NULL) {
-        return false;
+    if (mapped == NULL) {
+        return NULL;
     }
-    if (mappings[sender] == NULL) {
-        mapping = mappings[sender] = calloc(1, sizeof *mapping);
-        if (mapping != NULL &&
-            !(map(mapping, shared) && prove(mapping, shared->proof, stream, scratch, room))) {
-            unmap(mapping);
+    slots = &mapped[sender];
+    if (!slots->tried) {
+        slots->tried = true;
+        if (!map(slots, shared) || !prove(slots->memory, shared->proof, scratch, room)) {
+            unmap(slots);
             gpuring_info("[p2p-by-host] messages from rank %d go through host memory: its GPU "
                          "memory cannot be mapped, or is not read right",
                          sender);
         }
     }
-    return mappings[sender] != NULL && mappings[sender]->memory != NULL;
-}
-
-const char *gpuring_p2p_shared_mapped_slot(int sender, int buffer, uint64_t number)
-{
-    return mappings[sender]->memory + slot_at(buffer, number);
-}
-
-struct gpuring_p2p_flow *gpuring_p2p_shared_mapped_flow(int sender, int buffer)
-{
-    return &mappings[sender]->page->buffer[buffer].flow;
-}
-
-static void unmap_all(void)
-{
-    for (int r = 0; r < senders && mappings != NULL; r++) {
-        if (mappings[r] != NULL) {
-            unmap(mappings[r]);
-            free(mappings[r]);
-        }
-    }
-    free(mappings);
-    mappings = NULL;
-    if (page_host != NULL) {
-        gpuring_device_host.close(page_host);
-        page_host = NULL;
-    }
+    return slots->memory != NULL ? slots : NULL;
 }
 
 /* A driver does not say what becomes of memory that is freed while others have it mapped. What a
  * process has mapped that died or hangs is freed with this one. */
-void gpuring_p2p_shared_close(void)
+void gpuring_p2p_slots_close(void)
 {
     uint64_t end = gpuring_now_ns() + CLOSE_NS;
 
-    unmap_all();
+    for (int r = 0; r < senders && mapped != NULL; r++) {
+        unmap(&mapped[r]);
+    }
+    free(mapped);
+    mapped = NULL;
     while (own.page != NULL && __atomic_load_n(&own.page->mappings, __ATOMIC_ACQUIRE) > 0) {
         if (gpuring_now_ns() >= end) {
             own.memory = NULL;
@@ -303,5 +263,10 @@ void gpuring_p2p_shared_close(void)
         }
         (void) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
-    give_back();
+    free_own();
+    own.page = NULL;
+    if (host != NULL) {
+        gpuring_device_host.close(host);
+        host = NULL;
+    }
 }

@@ -35,30 +35,32 @@ struct gpuring_p2p_flow {
     uint32_t ended;  /* no more are taken */
 };
 
+/* The slots of a process: this one's, or another's that are mapped. */
+struct gpuring_p2p_slots;
+char *gpuring_p2p_slot(const struct gpuring_p2p_slots *slots, int buffer, uint64_t number);
+struct gpuring_p2p_flow *gpuring_p2p_flow(const struct gpuring_p2p_slots *slots, int buffer);
+
 /* ---- The sender's side. Threads: any ---- */
 
-/* This process's, made at the first call. False: there is none (logged why, once). */
-bool gpuring_p2p_shared_open(struct gpuring_p2p_shared *shared);
+/* This process's, made at the first call. NULL: there are none (logged why, once). */
+const struct gpuring_p2p_slots *gpuring_p2p_slots_open(struct gpuring_p2p_shared *shared);
 
 /* A buffer for one message, with its flow at 0; -1: none is free. */
-int gpuring_p2p_shared_lend(void);
-void gpuring_p2p_shared_return(int buffer); /* -1 is allowed */
-char *gpuring_p2p_shared_slot(int buffer, uint64_t number);
-struct gpuring_p2p_flow *gpuring_p2p_shared_flow(int buffer);
+int gpuring_p2p_slots_lend(void);
+void gpuring_p2p_slots_return(int buffer); /* -1 is allowed */
 
 /* ---- The receiver's side. Threads: one at a time ---- */
 
 /*
  * Map a sender's. The first time its first bytes are read as the data will be, to a buffer on the
  * GPU (at least `room` bytes), and compared: GPUs that seem to reach each other may read something
- * else. False: not possible, now and later (logged why, once).
+ * else. NULL: not possible, now and later (logged why, once).
  */
-bool gpuring_p2p_shared_map(int sender, const struct gpuring_p2p_shared *shared,
-                            struct gpuring_stream *stream, char *scratch, size_t room);
-const char *gpuring_p2p_shared_mapped_slot(int sender, int buffer, uint64_t number);
-struct gpuring_p2p_flow *gpuring_p2p_shared_mapped_flow(int sender, int buffer);
+const struct gpuring_p2p_slots *gpuring_p2p_slots_map(int sender,
+                                                      const struct gpuring_p2p_shared *shared,
+                                                      char *scratch, size_t room);
 
 /* Unmap others', and free this process's when they have unmapped it. */
-void gpuring_p2p_shared_close(void);
+void gpuring_p2p_slots_close(void);
 
 #endif
