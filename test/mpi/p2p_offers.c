@@ -208,6 +208,7 @@ static void fails(void)
         if (sends) {
             lost = MPI_Send(gpu, LARGE, MPI_INT, other, 1, MPI_COMM_WORLD) != MPI_SUCCESS;
             MPI_Send(&lost, 1, MPI_INT, other, 2, MPI_COMM_WORLD);
+            MPI_Recv(NULL, 0, MPI_INT, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             errors += lost;
         } else {
             MPI_Status status;
@@ -219,6 +220,7 @@ static void fails(void)
                 MPI_Cancel(&request);
             }
             code = MPI_Wait(&request, &status);
+            MPI_Send(NULL, 0, MPI_INT, other, 3, MPI_COMM_WORLD); /* no receive awaits the next */
             MPI_Test_cancelled(&status, &cancelled);
             errors += code != MPI_SUCCESS;
             good = good && (code != MPI_SUCCESS || cancelled || holds(gpu, true, LARGE, round, -1));
