@@ -23,38 +23,44 @@ static bool on_gpu(const void *buffer, size_t count, MPI_Datatype type)
            gpuring_p2p_message_find(&message, buffer, count, type);
 }
 
+static int copy(struct gpuring_p2p_message *message, size_t bytes, bool in)
+{
+    int status = gpuring_p2p_message_start(message, bytes, in);
+
+    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
+}
+
+static int end(void *handle, size_t bytes_out)
+{
+    struct gpuring_p2p_message *message = handle;
+    int status = bytes_out > 0 ? copy(message, bytes_out, false) : GPURING_OK;
+
+    gpuring_p2p_message_release(message);
+    free(message);
+    return gpuring_compat_error(status);
+}
+
 static int begin(const void *buffer, size_t count, MPI_Datatype type, bool in, void **handle,
                  void **host, size_t *bytes)
 {
     struct gpuring_p2p_message *message = malloc(sizeof *message);
     int status;
 
-    if (message == NULL || !gpuring_p2p_message_find(message, buffer, count, type) ||
-        gpuring_p2p_message_describe(message, count, type) != GPURING_OK ||
-        gpuring_p2p_message_reserve(message) != GPURING_OK) {
+    if (message == NULL || !gpuring_p2p_message_find(message, buffer, count, type)) {
         free(message);
         return MPI_ERR_NO_MEM;
     }
-    status = in ? gpuring_p2p_message_copy_in(message) : GPURING_OK;
+    status = gpuring_p2p_message_describe(message);
+    status = status == GPURING_OK ? gpuring_p2p_message_reserve(message) : status;
+    status = status == GPURING_OK && in ? copy(message, message->bytes, true) : status;
     if (status != GPURING_OK) {
-        gpuring_p2p_message_release(message);
-        free(message);
+        (void) end(message, 0);
         return gpuring_compat_error(status);
     }
     *handle = message;
-    *host = gpuring_p2p_message_host(message);
+    *host = gpuring_p2p_message_landing(message);
     *bytes = message->bytes;
     return MPI_SUCCESS;
-}
-
-static int end(void *handle, size_t bytes_out)
-{
-    struct gpuring_p2p_message *message = handle;
-    int status = bytes_out > 0 ? gpuring_p2p_message_copy_out(message, bytes_out) : GPURING_OK;
-
-    gpuring_p2p_message_release(message);
-    free(message);
-    return gpuring_compat_error(status);
 }
 
 const struct gpuring_aware gpuring_p2p_aware = {.version = GPURING_AWARE_VERSION,

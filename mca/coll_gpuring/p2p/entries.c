@@ -24,24 +24,6 @@
 
 #define SLOW __attribute__((noinline)) int
 
-static void wait_turn(const struct ompi_communicator_t *comm, int peer)
-{
-    if (__atomic_load_n(&gpuring_p2p_requests_copying, __ATOMIC_RELAXED) > 0) {
-        gpuring_p2p_request_wait_turn(comm, peer);
-    }
-}
-
-/* Is the buffer on a GPU? Then the message knows its bytes, or *code says why not. */
-static bool find(struct gpuring_p2p_message *message, const void *buffer, size_t count,
-                 struct ompi_datatype_t *type, int *code)
-{
-    if (!gpuring_p2p_message_find(message, buffer, count, type)) {
-        return false;
-    }
-    *code = gpuring_compat_error(gpuring_p2p_message_describe(message, count, type));
-    return true;
-}
-
 /* Could an offer fit into a receive? */
 static bool fits_offer(size_t count, const struct ompi_datatype_t *type)
 {
@@ -73,55 +55,47 @@ static bool fits_offer(size_t count, const struct ompi_datatype_t *type)
 static SLOW send_slow(SEND_ARGUMENTS)
 {
     struct gpuring_p2p_message message;
-    ompi_request_t *request;
-    int code;
 
-    if (!find(&message, buffer, count, type, &code)) {
-        wait_turn(comm, peer);
-        return gpuring_p2p_previous.pml_send(SEND_VALUES);
+    if (gpuring_p2p_message_find(&message, buffer, count, type)) {
+        return gpuring_p2p_request_run(&message, SEND_ENVELOPE, MPI_STATUS_IGNORE);
     }
-    code =
-        code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, SEND_ENVELOPE, &request) : code;
-    return code == MPI_SUCCESS ? gpuring_p2p_request_wait(request, MPI_STATUS_IGNORE) : code;
+    gpuring_p2p_request_wait_turn(comm, peer);
+    return gpuring_p2p_previous.pml_send(SEND_VALUES);
 }
 
 static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
 {
     struct gpuring_p2p_message message;
-    int code;
 
-    if (find(&message, buffer, count, type, &code)) {
-        return code == MPI_SUCCESS ? gpuring_p2p_request_start(&message, SEND_ENVELOPE, request)
-                                   : code;
+    if (gpuring_p2p_message_find(&message, buffer, count, type)) {
+        return gpuring_p2p_request_new(&message, SEND_ENVELOPE, false, request);
     }
-    wait_turn(comm, peer);
+    gpuring_p2p_request_wait_turn(comm, peer);
     return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
 }
 
-/* A receive in host memory that has ended: did it get an offer? Then it ends with the data. */
-static int look(void *buffer, size_t count, struct ompi_datatype_t *type,
-                const struct gpuring_p2p_envelope *from, ompi_status_public_t *status)
+/*
+ * A receive that needs a request of ours: the buffer is on a GPU; a probe may have found the
+ * message; or nobody would look whether it is an offer.
+ */
+static bool is_ours(struct gpuring_p2p_message *message, void *buffer, BUFFER, bool watch)
 {
-    struct gpuring_p2p_message message = gpuring_p2p_message_in_host(buffer, count, type);
-    struct gpuring_p2p_offer offer;
-    ompi_request_t *request;
-    int code;
-
-    if (!gpuring_p2p_offer_in(&message, status->_ucount, &offer)) {
-        gpuring_p2p_message_release(&message);
-        return MPI_SUCCESS;
-    }
-    code = gpuring_p2p_request_given(&message, from, &offer, status, &request);
-    return code == MPI_SUCCESS ? gpuring_p2p_request_wait(request, status) : code;
+    return gpuring_p2p_message_find(message, buffer, count, type) || watch ||
+           __atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0;
 }
 
-/* A blocking receive in host memory: the PML's, but for an offer. */
-static int receive_in_host(void *buffer, size_t count, struct ompi_datatype_t *type,
-                           const struct gpuring_p2p_envelope *from, ompi_status_public_t *status)
+/* Blocking: the PML's in host memory, but for an offer; then it ends with the data. */
+static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
+                         ompi_status_public_t *status)
 {
+    struct gpuring_p2p_message message;
+    struct gpuring_p2p_offer offer;
     ompi_status_public_t own;
     int code;
 
+    if (is_ours(&message, buffer, count, type, false)) {
+        return gpuring_p2p_request_run(&message, from, status);
+    }
     status = status != MPI_STATUS_IGNORE ? status : &own;
     code = from->matched != NULL
                ? gpuring_p2p_previous.pml_mrecv(buffer, count, type, from->matched, status)
@@ -131,44 +105,9 @@ static int receive_in_host(void *buffer, size_t count, struct ompi_datatype_t *t
         return code;
     }
     gpuring_p2p_peers_received(status->_ucount);
-    return status->_ucount == GPURING_P2P_OFFER_BYTES ? look(buffer, count, type, from, status)
-                                                      : code;
-}
-
-/*
- * A receive that needs a request of ours: the buffer is on a GPU; a probe may have found the
- * message; or nobody would look whether it is an offer. False: it does not, or *code is an error.
- */
-static bool is_ours(struct gpuring_p2p_message *message, void *buffer, size_t count,
-                    struct ompi_datatype_t *type, bool watch, int *code)
-{
-    *code = MPI_SUCCESS;
-    if (find(message, buffer, count, type, code)) {
-        if (*code == MPI_SUCCESS) {
-            *code = gpuring_compat_error(gpuring_p2p_message_reserve(message));
-        }
-        return *code == MPI_SUCCESS;
-    }
-    if (watch || __atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0) {
-        *message = gpuring_p2p_message_in_host(buffer, count, type);
-        return true;
-    }
-    return false;
-}
-
-/* Blocking: without request. */
-static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
-                         ompi_status_public_t *status)
-{
-    struct gpuring_p2p_message message;
-    ompi_request_t *request;
-    int code;
-
-    if (!is_ours(&message, buffer, count, type, false, &code)) {
-        return code == MPI_SUCCESS ? receive_in_host(buffer, count, type, from, status) : code;
-    }
-    code = gpuring_p2p_request_start(&message, from, &request);
-    return code == MPI_SUCCESS ? gpuring_p2p_request_wait(request, status) : code;
+    return gpuring_p2p_offer_in(&message, status->_ucount, &offer)
+               ? gpuring_p2p_request_run_given(&message, from, &offer, status)
+               : code;
 }
 
 static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
@@ -176,18 +115,10 @@ static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelop
 {
     bool watch = fits_offer(count, type) && gpuring_p2p_peers_watch();
     struct gpuring_p2p_message message;
-    int code;
 
-    if (is_ours(&message, buffer, count, type, watch, &code)) {
-        return gpuring_p2p_request_start(&message, from, request);
-    }
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    return from->matched != NULL
-               ? gpuring_p2p_previous.pml_imrecv(buffer, count, type, from->matched, request)
-               : gpuring_p2p_previous.pml_irecv(buffer, count, type, from->peer, from->tag,
-                                                from->comm, request);
+    return is_ours(&message, buffer, count, type, watch)
+               ? gpuring_p2p_request_new(&message, from, false, request)
+               : gpuring_p2p_previous_receive(buffer, count, type, from, request);
 }
 
 /*
@@ -206,6 +137,8 @@ ENTRY(recv, RECV, tag >= MPI_ANY_TAG, receive_slow(buffer, count, type, RECV_ENV
       ompi_status_public_t *, status)
 ENTRY(mrecv, MRECV, true, receive_slow(buffer, count, type, MRECV_ENVELOPE, status),
       ompi_status_public_t *, status)
+ENTRY(imrecv, MRECV, true, ireceive_slow(buffer, count, type, MRECV_ENVELOPE, request),
+      ompi_request_t **, request)
 
 static int send_entry(SEND_ARGUMENTS)
 {
@@ -229,26 +162,19 @@ static int irecv_entry(RECV_ARGUMENTS, ompi_request_t **request)
     return gpuring_p2p_previous.pml_irecv(RECV_VALUES, request);
 }
 
-static int imrecv_entry(MRECV_ARGUMENTS, ompi_request_t **request)
-{
-    return gpuring_memory_possible() ? ireceive_slow(buffer, count, type, MRECV_ENVELOPE, request)
-                                     : gpuring_p2p_previous.pml_imrecv(MRECV_VALUES, request);
-}
-
 /* Nobody sees how a persistent receive of the PML's starts. */
 static int irecv_init_entry(RECV_ARGUMENTS, ompi_request_t **request)
 {
     struct gpuring_p2p_message message;
-    int code = MPI_SUCCESS;
 
     if (tag >= MPI_ANY_TAG && gpuring_memory_possible()) {
-        if (is_ours(&message, buffer, count, type, gpuring_p2p_peers_watch(), &code)) {
-            return gpuring_p2p_request_init(&message, RECV_ENVELOPE, request);
+        if (is_ours(&message, buffer, count, type, gpuring_p2p_peers_watch())) {
+            return gpuring_p2p_request_new(&message, RECV_ENVELOPE, true, request);
         }
     } else if (tag >= MPI_ANY_TAG) {
         gpuring_p2p_peers_unseen_receive();
     }
-    return code == MPI_SUCCESS ? gpuring_p2p_previous.pml_irecv_init(RECV_VALUES, request) : code;
+    return gpuring_p2p_previous.pml_irecv_init(RECV_VALUES, request);
 }
 
 /*
@@ -259,14 +185,13 @@ static int irecv_init_entry(RECV_ARGUMENTS, ompi_request_t **request)
 static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
 {
     struct gpuring_p2p_message message;
-    int code;
 
-    if (tag >= 0 && gpuring_memory_possible() && find(&message, buffer, count, type, &code)) {
-        return code == MPI_SUCCESS ? gpuring_p2p_request_init(&message, SEND_ENVELOPE, request)
-                                   : code;
+    if (tag >= 0 && gpuring_memory_possible() &&
+        gpuring_p2p_message_find(&message, buffer, count, type)) {
+        return gpuring_p2p_request_new(&message, SEND_ENVELOPE, true, request);
     }
     gpuring_p2p_request_unseen_sends();
-    wait_turn(comm, peer);
+    gpuring_p2p_request_wait_turn(comm, peer);
     return gpuring_p2p_previous.pml_isend_init(SEND_VALUES, request);
 }
 

@@ -80,29 +80,29 @@ void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer)
     offer->node = own_node();
 }
 
-bool gpuring_p2p_offer_read(const void *data, size_t bytes, struct gpuring_p2p_offer *offer)
+bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer)
 {
-    if (bytes != GPURING_P2P_OFFER_BYTES || memcmp(data, mark, sizeof mark) != 0) {
-        return false;
-    }
     memcpy(offer, data, sizeof *offer);
-    return true;
+    return memcmp(offer->mark, mark, sizeof mark) == 0;
 }
 
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,
                           struct gpuring_p2p_offer *offer)
 {
     char packed[GPURING_P2P_OFFER_BYTES];
-    const char *data = NULL;
+    const char *data;
 
-    if (bytes == GPURING_P2P_OFFER_BYTES) {
-        data = gpuring_p2p_message_landing(message);
+    if (bytes != GPURING_P2P_OFFER_BYTES) {
+        return false;
     }
-    if (bytes == GPURING_P2P_OFFER_BYTES && data == NULL &&
-        gpuring_p2p_message_pack(message, packed, sizeof packed) == GPURING_OK) {
+    data = gpuring_p2p_message_landing(message);
+    if (data == NULL) {
         data = packed;
+        if (gpuring_p2p_message_convert(message, packed, bytes, true) != GPURING_OK) {
+            return false;
+        }
     }
-    return data != NULL && gpuring_p2p_offer_read(data, bytes, offer);
+    return gpuring_p2p_offer_read(data, offer);
 }
 
 struct gpuring_p2p_fetch *gpuring_p2p_fetch_new(const struct gpuring_p2p_offer *offer,
@@ -342,7 +342,7 @@ int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *self)
         gpuring_p2p_message_copy_failed(self->bytes, self->status);
     }
     if (self->own != NULL && self->status == GPURING_OK) {
-        self->status = gpuring_p2p_message_unpack(self->message, self->own, self->bytes);
+        self->status = gpuring_p2p_message_convert(self->message, self->own, self->bytes, false);
     }
     return self->status;
 }

@@ -19,67 +19,47 @@ bool gpuring_p2p_message_find(struct gpuring_p2p_message *message, const void *u
                               struct ompi_datatype_t *type)
 {
     struct gpuring_part part = elements(count, type);
-    const void *gpu = gpuring_stage_find_on_gpu(user, &part);
 
-    if (OPAL_LIKELY(gpu == NULL)) {
-        return false;
-    }
     *message = (struct gpuring_p2p_message){
         .user = user,
-        .gpu = gpu,
+        .count = count,
+        .type = type,
         .bytes = count * type->super.size,
-        .size = type->super.size,
-        .extent = type->super.ub - type->super.lb,
+        .gpu = gpuring_stage_find_on_gpu(user, &part),
     };
-    return true;
+    return message->gpu != NULL;
 }
 
-static int find_runs(struct gpuring_p2p_message *message, size_t count,
-                     struct ompi_datatype_t *type)
-{
-    struct gpuring_part all = elements(count, type);
-    struct gpuring_part one = elements(1, type);
-
-    if (gpuring_part_contiguous(&all)) {
-        message->size = message->bytes; /* as one element without gaps */
-        return gpuring_part_runs(&all, &message->element);
-    }
-    return gpuring_part_runs(&one, &message->element);
-}
-
-static int no_memory(struct gpuring_p2p_message *message)
+static int no_memory(const struct gpuring_p2p_message *message)
 {
     gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
                   "there are no %zu bytes of host memory for its message; free host memory, or "
                   "raise its limits (ulimit -v, vm.overcommit_memory)",
                   message->bytes);
-    gpuring_p2p_message_release(message);
     return GPURING_ERR_NOMEM;
 }
 
-int gpuring_p2p_message_describe(struct gpuring_p2p_message *message, size_t count,
-                                 struct ompi_datatype_t *type)
+int gpuring_p2p_message_describe(struct gpuring_p2p_message *message)
 {
-    return find_runs(message, count, type) == GPURING_OK ? GPURING_OK : no_memory(message);
+    struct gpuring_part part = elements(message->count, message->type);
+
+    message->size = message->bytes; /* as one element without gaps */
+    if (!gpuring_part_contiguous(&part)) {
+        part.count = 1;
+        message->size = message->type->super.size;
+    }
+    return gpuring_part_runs(&part, &message->element) == GPURING_OK ? GPURING_OK
+                                                                     : no_memory(message);
 }
 
 int gpuring_p2p_message_reserve(struct gpuring_p2p_message *message)
 {
-    if (message->bounce == NULL && message->gpu != NULL) {
+    if (message->bounce == NULL) {
         /* Memory is pinned for a GPU that is attached; whether that works, the copy finds out. */
         (void) gpuring_process_attach(message->gpu);
         message->bounce = gpuring_stage_bounce_get(message->bytes, message->bytes);
-        return message->bounce != NULL ? GPURING_OK : no_memory(message);
     }
-    return GPURING_OK;
-}
-
-struct gpuring_p2p_message gpuring_p2p_message_in_host(const void *user, size_t count,
-                                                       struct ompi_datatype_t *type)
-{
-    OBJ_RETAIN(type);
-    return (struct gpuring_p2p_message){
-        .user = user, .bytes = count * type->super.size, .count = count, .type = type};
+    return message->bounce != NULL ? GPURING_OK : no_memory(message);
 }
 
 const char *gpuring_p2p_message_contiguous(const struct gpuring_p2p_message *message)
@@ -104,8 +84,8 @@ char *gpuring_p2p_message_landing(const struct gpuring_p2p_message *message)
                                          : NULL;
 }
 
-/* By Open MPI's convertor. */
-static int convert(const struct gpuring_p2p_message *message, void *packed, size_t bytes, bool pack)
+int gpuring_p2p_message_convert(const struct gpuring_p2p_message *message, void *packed,
+                                size_t bytes, bool pack)
 {
     struct iovec vector = {.iov_base = packed, .iov_len = bytes};
     void *user = (void *) (uintptr_t) message->user;
@@ -128,29 +108,14 @@ static int convert(const struct gpuring_p2p_message *message, void *packed, size
     return code >= 0 ? GPURING_OK : GPURING_ERR_IO;
 }
 
-int gpuring_p2p_message_pack(const struct gpuring_p2p_message *message, void *packed, size_t bytes)
-{
-    return convert(message, packed, bytes, true);
-}
-
-int gpuring_p2p_message_unpack(const struct gpuring_p2p_message *message, const void *packed,
-                               size_t bytes)
-{
-    return convert(message, (void *) (uintptr_t) packed, bytes, false);
-}
-
-void *gpuring_p2p_message_host(const struct gpuring_p2p_message *message)
-{
-    return message->bounce->address;
-}
-
 /* The first bytes of the message as runs of the user's buffer. */
 static int runs_of(const struct gpuring_p2p_message *message, size_t bytes,
                    struct gpuring_runs *runs)
 {
     size_t whole = bytes / message->size, rest = bytes % message->size;
-    ptrdiff_t offset = (ptrdiff_t) whole * message->extent;
-    int status = gpuring_runs_repeat(runs, &message->element, 0, whole, message->extent);
+    ptrdiff_t extent = message->type->super.ub - message->type->super.lb;
+    ptrdiff_t offset = (ptrdiff_t) whole * extent;
+    int status = gpuring_runs_repeat(runs, &message->element, 0, whole, extent);
 
     for (size_t i = 0; i < message->element.count && rest > 0; i++) {
         const struct gpuring_run *run = gpuring_runs_at(&message->element, i);
@@ -203,7 +168,7 @@ static int end(struct gpuring_p2p_message *message, int status)
     return status;
 }
 
-static int start(struct gpuring_p2p_message *message, size_t bytes, bool in)
+int gpuring_p2p_message_start(struct gpuring_p2p_message *message, size_t bytes, bool in)
 {
     int status = gpuring_process_attach(message->gpu);
 
@@ -213,23 +178,13 @@ static int start(struct gpuring_p2p_message *message, size_t bytes, bool in)
     if (status != GPURING_OK) {
         return end(message, status);
     }
-    status = copy(message, bytes, in);
+    status = copy(message, bytes < message->bytes ? bytes : message->bytes, in);
     if (status != GPURING_OK) {
         (void) gpuring_process.device_ops->synchronize(message->stream);
         return end(message, status);
     }
     gpuring_pvar_add(GPURING_PVAR_staged_messages, 1);
     return GPURING_OK;
-}
-
-int gpuring_p2p_message_start_in(struct gpuring_p2p_message *message)
-{
-    return start(message, message->bytes, true);
-}
-
-int gpuring_p2p_message_start_out(struct gpuring_p2p_message *message, size_t bytes)
-{
-    return start(message, bytes < message->bytes ? bytes : message->bytes, false);
 }
 
 int gpuring_p2p_message_poll(struct gpuring_p2p_message *message)
@@ -254,26 +209,9 @@ int gpuring_p2p_message_wait(struct gpuring_p2p_message *message)
     return status;
 }
 
-int gpuring_p2p_message_copy_in(struct gpuring_p2p_message *message)
-{
-    int status = gpuring_p2p_message_start_in(message);
-
-    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
-}
-
-int gpuring_p2p_message_copy_out(struct gpuring_p2p_message *message, size_t bytes)
-{
-    int status = gpuring_p2p_message_start_out(message, bytes);
-
-    return status == GPURING_OK ? gpuring_p2p_message_wait(message) : status;
-}
-
 void gpuring_p2p_message_release(struct gpuring_p2p_message *message)
 {
     gpuring_runs_free(&message->element);
     gpuring_stage_bounce_put(message->bounce);
     message->bounce = NULL;
-    if (message->type != NULL) {
-        OBJ_RELEASE(message->type);
-    }
 }

@@ -66,8 +66,8 @@ bool gpuring_p2p_slots_reach(const char *gpu);
 /* What is the same in all offers of this process. */
 void gpuring_p2p_offer_mark(struct gpuring_p2p_offer *offer);
 
-/* The bytes that a receive got (`bytes` of them): an offer? */
-bool gpuring_p2p_offer_read(const void *data, size_t bytes, struct gpuring_p2p_offer *offer);
+/* Are the GPURING_P2P_OFFER_BYTES bytes that a receive got an offer? */
+bool gpuring_p2p_offer_read(const void *data, struct gpuring_p2p_offer *offer);
 
 /* Has a receive of this message got an offer (`bytes` have arrived)? */
 bool gpuring_p2p_offer_in(const struct gpuring_p2p_message *message, size_t bytes,

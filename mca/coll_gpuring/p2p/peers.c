@@ -11,16 +11,15 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-enum word { ASKS = 1, NO, YES };
-
 /* What this process has asked another. */
 struct question {
-    int32_t reply; /* enum word */
+    bool asked;
+    int32_t consents; /* the reply: 1 or 0 */
     ompi_request_t *receive;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct question **questions;                      /* by rank; NULL: never asked */
+static struct question *questions;                       /* by rank; NULL: none was ever asked */
 
 static bool unseen; /* atomic */
 bool gpuring_p2p_peers_replied;
@@ -50,44 +49,35 @@ static void send_word(const int32_t *word, int peer, enum gpuring_p2p_tag tag)
     }
 }
 
-/* With the lock: the question to a process, NULL: there is no memory for one. */
-static struct question *question_to(int peer, bool *is_new)
-{
-    *is_new = false;
-    if (questions == NULL) {
-        questions = calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof(struct question *));
-    }
-    if (questions == NULL) {
-        return NULL;
-    }
-    if (questions[peer] == NULL) {
-        questions[peer] = calloc(1, sizeof(struct question));
-        *is_new = questions[peer] != NULL;
-    }
-    return questions[peer];
-}
-
 bool gpuring_p2p_peer_consents(int peer)
 {
-    static const int32_t asks = ASKS;
-    struct question *question;
-    ompi_request_t *receive = NULL;
-    bool consents, is_new;
+    static const int32_t any = 0;
+    struct question *question = NULL;
+    ompi_request_t *receive;
+    bool asked = false;
 
     pthread_mutex_lock(&lock);
-    question = question_to(peer, &is_new);
-    if (question != NULL) {
-        receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
+    if (questions == NULL) {
+        questions = calloc((size_t) ompi_comm_size(MPI_COMM_WORLD), sizeof *questions);
     }
-    consents = receive != NULL && REQUEST_COMPLETE(receive) && question->reply == YES;
+    if (questions != NULL) {
+        question = &questions[peer];
+        asked = question->asked;
+        question->asked = true;
+    }
     pthread_mutex_unlock(&lock);
+    if (asked) {
+        receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
+        return receive != NULL && REQUEST_COMPLETE(receive) && question->consents;
+    }
     /* Without the lock, for the PML may call others, who send. */
-    if (is_new && gpuring_p2p_world_irecv(&question->reply, sizeof question->reply, peer,
-                                          GPURING_P2P_TAG_REPLY, &receive) == GPURING_OK) {
-        send_word(&asks, peer, GPURING_P2P_TAG_ASK);
+    if (question != NULL &&
+        gpuring_p2p_world_irecv(&question->consents, sizeof question->consents, peer,
+                                GPURING_P2P_TAG_REPLY, &receive) == GPURING_OK) {
+        send_word(&any, peer, GPURING_P2P_TAG_ASK);
         __atomic_store_n(&question->receive, receive, __ATOMIC_RELEASE);
     }
-    return consents;
+    return false;
 }
 
 /* The next question of another; its rank, -1: there is none. */
@@ -117,18 +107,18 @@ bool gpuring_p2p_peers_watch(void)
 
 void gpuring_p2p_peers_received(size_t bytes)
 {
-    static const int32_t yes = YES, no = NO;
-    bool refuse = !gpuring_p2p_peers_watch();
+    static const int32_t replies[] = {0, 1};
+    bool consent = gpuring_p2p_peers_watch();
     int peer;
 
     if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0) {
         return;
     }
     while ((peer = next_question()) >= 0) {
-        if (!refuse) { /* before the reply: what may arrive then is looked at */
+        if (consent) { /* before the reply: what may arrive then is looked at */
             __atomic_store_n(&gpuring_p2p_peers_replied, true, __ATOMIC_RELEASE);
         }
-        send_word(refuse ? &no : &yes, peer, GPURING_P2P_TAG_REPLY);
+        send_word(&replies[consent], peer, GPURING_P2P_TAG_REPLY);
     }
 }
 
@@ -140,15 +130,14 @@ void gpuring_p2p_peers_close(void)
         /* its sender waits no more */
     }
     for (int peer = 0; peer < size; peer++) {
-        if (questions[peer] != NULL && questions[peer]->receive != NULL) {
-            ompi_request_t *receive = questions[peer]->receive;
+        ompi_request_t *receive = questions[peer].receive;
 
+        if (receive != NULL) {
             if (!REQUEST_COMPLETE(receive)) {
                 ompi_request_cancel(receive);
             }
             ompi_request_free(&receive);
         }
-        free(questions[peer]);
     }
     free(questions);
     questions = NULL;

@@ -6,6 +6,15 @@
 
 mca_pml_base_module_t gpuring_p2p_previous;
 
+int gpuring_p2p_previous_receive(void *buffer, size_t count, struct ompi_datatype_t *type,
+                                 const struct gpuring_p2p_envelope *from, ompi_request_t **request)
+{
+    return from->matched != NULL
+               ? gpuring_p2p_previous.pml_imrecv(buffer, count, type, from->matched, request)
+               : gpuring_p2p_previous.pml_irecv(buffer, count, type, from->peer, from->tag,
+                                                from->comm, request);
+}
+
 static int status_of(int code, ompi_request_t **request)
 {
     if (code != MPI_SUCCESS) {

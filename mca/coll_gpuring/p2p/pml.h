@@ -12,6 +12,19 @@
 /* The PML's table before ours: set once, never taken back. */
 extern mca_pml_base_module_t gpuring_p2p_previous;
 
+/* How the PML gets a message. */
+struct gpuring_p2p_envelope {
+    struct ompi_communicator_t *comm;
+    struct ompi_message_t **matched; /* of a receive after a matching probe; else NULL */
+    int peer, tag;
+    bool sends;
+    mca_pml_base_send_mode_t mode; /* of a send */
+};
+
+/* The PML's irecv or imrecv. */
+int gpuring_p2p_previous_receive(void *buffer, size_t count, struct ompi_datatype_t *type,
+                                 const struct gpuring_p2p_envelope *from, ompi_request_t **request);
+
 enum gpuring_p2p_tag {
     GPURING_P2P_TAG_ASK = -4,    /* may offers be sent? (peers.h) */
     GPURING_P2P_TAG_REPLY = -5,  /* yes or no */

@@ -5,13 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/p2p/pml.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "ompi/message/message.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static struct gpuring_list probed = GPURING_LIST_INIT(probed);
-static struct gpuring_list given = GPURING_LIST_INIT(given); /* to the program, by improbe */
 int gpuring_p2p_probed_count;
 
 void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
@@ -20,57 +18,66 @@ void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
     free(self);
 }
 
-static void put(struct gpuring_list *list, struct gpuring_p2p_probed *self)
+static void put(struct gpuring_p2p_probed *self)
 {
     pthread_mutex_lock(&lock);
-    gpuring_list_append(list, &self->node);
+    gpuring_list_append(&probed, &self->node);
     __atomic_add_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
 }
 
-/* With the lock. */
-static void take(struct gpuring_p2p_probed *self)
+static bool matches(const struct gpuring_p2p_probed *self, const struct gpuring_p2p_envelope *from)
 {
-    gpuring_list_remove(&self->node);
-    __atomic_sub_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
+    if (from->matched != NULL || self->given != NULL) {
+        return from->matched != NULL && self->given == *from->matched;
+    }
+    return self->comm == from->comm &&
+           (from->peer == MPI_ANY_SOURCE || from->peer == self->status.MPI_SOURCE) &&
+           (from->tag == MPI_ANY_TAG || from->tag == self->status.MPI_TAG);
 }
 
 /* With the lock. */
-static struct gpuring_p2p_probed *find(const struct ompi_communicator_t *comm, int peer, int tag)
+static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
     GPURING_LIST_EACH(self, &probed, struct gpuring_p2p_probed, node)
     {
-        if (self->comm == comm && (peer == MPI_ANY_SOURCE || peer == self->status.MPI_SOURCE) &&
-            (tag == MPI_ANY_TAG || tag == self->status.MPI_TAG)) {
+        if (matches(self, from)) {
             return self;
         }
     }
     return NULL;
 }
 
-struct gpuring_p2p_probed *gpuring_p2p_probed_take(struct ompi_communicator_t *comm, int peer,
-                                                   int tag)
+struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
+    if (__atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) == 0) {
+        return NULL;
+    }
     pthread_mutex_lock(&lock);
-    self = find(comm, peer, tag);
+    self = find(from);
     if (self != NULL) {
-        take(self);
+        gpuring_list_remove(&self->node);
+        __atomic_sub_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&lock);
+    if (self != NULL && self->given != NULL) {
+        ompi_message_return(self->given);
+        *from->matched = MPI_MESSAGE_NULL;
+    }
     return self;
 }
 
 /* The status of what the program gets. */
-static bool known(struct ompi_communicator_t *comm, int peer, int tag, ompi_status_public_t *status)
+static bool known(const struct gpuring_p2p_envelope *from, ompi_status_public_t *status)
 {
     const struct gpuring_p2p_probed *self;
 
     pthread_mutex_lock(&lock);
-    self = find(comm, peer, tag);
+    self = find(from);
     if (self != NULL) {
         gpuring_p2p_tell(status, &self->status);
     }
@@ -94,6 +101,7 @@ static struct gpuring_p2p_probed *look(struct ompi_communicator_t *comm,
     self->node.next = NULL;
     self->comm = comm;
     self->message = message;
+    self->given = NULL;
     self->status = *status;
     if (status->_ucount == GPURING_P2P_OFFER_BYTES) {
         ompi_status_public_t received;
@@ -101,7 +109,7 @@ static struct gpuring_p2p_probed *look(struct ompi_communicator_t *comm,
         (void) gpuring_p2p_previous.pml_mrecv(self->data, sizeof self->data, MPI_BYTE,
                                               &self->message, &received);
         self->message = NULL;
-        if (gpuring_p2p_offer_read(self->data, sizeof self->data, &offer)) {
+        if (gpuring_p2p_offer_read(self->data, &offer)) {
             self->status._ucount = offer.bytes;
         }
     }
@@ -129,7 +137,7 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
             return MPI_ERR_NO_MEM;
         }
         last = status.MPI_TAG == tag && self->message == NULL;
-        put(&probed, self);
+        put(self);
     }
     return MPI_SUCCESS;
 }
@@ -137,11 +145,12 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
 int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
                               ompi_status_public_t *status)
 {
+    const struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
     ompi_status_public_t found;
     int code;
 
     for (;;) {
-        *matched = known(comm, peer, tag, status);
+        *matched = known(&from, status);
         if (*matched) {
             return MPI_SUCCESS;
         }
@@ -179,14 +188,16 @@ static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message
     (*message)->req_ptr = self;
     (*message)->peer = self->status.MPI_SOURCE;
     (*message)->count = self->status._ucount;
-    put(&given, self);
+    self->given = *message;
+    put(self);
     return MPI_SUCCESS;
 }
 
 int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
                                struct ompi_message_t **message, ompi_status_public_t *status)
 {
-    struct gpuring_p2p_probed *self = gpuring_p2p_probed_take(comm, peer, tag);
+    const struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
+    struct gpuring_p2p_probed *self = gpuring_p2p_probed_take(&from);
     ompi_status_public_t found;
     int code;
 
@@ -202,24 +213,4 @@ int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *co
     }
     *matched = 1;
     return give(self, message, status);
-}
-
-struct gpuring_p2p_probed *gpuring_p2p_probed_of(struct ompi_message_t **message)
-{
-    struct gpuring_p2p_probed *self, *found = NULL;
-
-    pthread_mutex_lock(&lock);
-    GPURING_LIST_EACH(self, &given, struct gpuring_p2p_probed, node)
-    {
-        found = (*message)->req_ptr == self ? self : found;
-    }
-    if (found != NULL) {
-        take(found);
-    }
-    pthread_mutex_unlock(&lock);
-    if (found != NULL) {
-        ompi_message_return(*message);
-        *message = MPI_MESSAGE_NULL;
-    }
-    return found;
 }

@@ -9,8 +9,8 @@
 #ifndef GPURING_P2P_PROBED_H
 #define GPURING_P2P_PROBED_H
 
-#include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/p2p/offer.h"
+#include "mca/coll_gpuring/p2p/pml.h"
 #include "mca/coll_gpuring/util/list.h"
 
 struct gpuring_p2p_probed {
@@ -18,25 +18,21 @@ struct gpuring_p2p_probed {
     struct ompi_communicator_t *comm;
     ompi_status_public_t status;
     struct ompi_message_t *message; /* the PML's; NULL: its data are here */
+    struct ompi_message_t *given;   /* to the program, by improbe; NULL: it has not been */
     char data[GPURING_P2P_OFFER_BYTES];
 };
 
 /* How many there are; nearly always 0. Read without a lock. */
 extern int gpuring_p2p_probed_count;
 
-/* Take out the first one that a receive would match, NULL: none. It is of the caller to free. */
-struct gpuring_p2p_probed *gpuring_p2p_probed_take(struct ompi_communicator_t *comm, int peer,
-                                                   int tag);
+/* Take out the one that a receive matches, NULL: none. It is of the caller to free. */
+struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from);
 void gpuring_p2p_probed_free(struct gpuring_p2p_probed *probed);
 
-/*
- * As the PML's functions of these names. A message that improbe gives may be ours:
- * gpuring_p2p_probed_of takes it back, NULL: it is the PML's.
- */
+/* As the PML's functions of these names. */
 int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
                               ompi_status_public_t *status);
 int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
                                struct ompi_message_t **message, ompi_status_public_t *status);
-struct gpuring_p2p_probed *gpuring_p2p_probed_of(struct ompi_message_t **message);
 
 #endif

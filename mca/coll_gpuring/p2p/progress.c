@@ -9,20 +9,25 @@ OBJ_CLASS_INSTANCE(p2p_request_t, ompi_request_t, NULL, NULL);
 
 pthread_mutex_t gpuring_p2p_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct {                  /* guarded by the lock */
-    struct gpuring_list copying; /* in the order of the calls */
-    struct gpuring_list moving;  /* the phases behind; `mover` alone takes requests out */
+static struct {                  /* guarded by the lock; `mover` alone takes requests out */
+    struct gpuring_list copying; /* COPYING_IN, in the order of the calls */
+    struct gpuring_list moving;  /* the phases behind */
     bool mover;                  /* a thread is in the progress callback; atomic */
     bool registered;
 } active = {.copying = GPURING_LIST_INIT(active.copying),
             .moving = GPURING_LIST_INIT(active.moving)};
 
-int gpuring_p2p_requests_copying;
+/* Asked without the lock. */
+static bool is_empty(const struct gpuring_list *list)
+{
+    return __atomic_load_n(&list->next, __ATOMIC_RELAXED) == list;
+}
 
 void gpuring_p2p_release(p2p_request_t *self)
 {
     struct ompi_communicator_t *comm = self->envelope.comm;
 
+    OBJ_RELEASE(self->message.type);
     gpuring_p2p_sending_free(self->sending);
     gpuring_p2p_fetch_free(self->fetch);
     gpuring_p2p_message_release(&self->message);
@@ -47,38 +52,30 @@ static bool is_first(const struct gpuring_list *node, const struct ompi_communic
 
 void gpuring_p2p_request_wait_turn(const struct ompi_communicator_t *comm, int peer)
 {
-    bool first;
+    bool first = is_empty(&active.copying);
 
-    for (;;) {
+    while (!first) {
         pthread_mutex_lock(&gpuring_p2p_lock);
         first = is_first(&active.copying, comm, peer);
         pthread_mutex_unlock(&gpuring_p2p_lock);
-        if (first) {
-            return;
+        if (!first) {
+            opal_progress();
         }
-        opal_progress();
     }
 }
 
-/* The PML gets the message, or the user's buffer if that is in host memory. An MPI error code. */
 int gpuring_p2p_issue(p2p_request_t *self)
 {
     const struct gpuring_p2p_envelope *to = &self->envelope;
     bool staged = self->message.gpu != NULL;
-    void *buffer =
-        staged ? gpuring_p2p_message_host(&self->message) : (void *) (uintptr_t) self->message.user;
+    void *buffer = staged ? gpuring_p2p_message_landing(&self->message)
+                          : (void *) (uintptr_t) self->message.user;
     size_t count = staged ? self->message.bytes : self->message.count;
     struct ompi_datatype_t *type = staged ? MPI_BYTE : self->message.type;
 
-    if (to->sends) {
-        return gpuring_p2p_previous.pml_isend(buffer, count, type, to->peer, to->tag, to->mode,
-                                              to->comm, &self->inner);
-    }
-    if (to->matched != NULL) {
-        return gpuring_p2p_previous.pml_imrecv(buffer, count, type, to->matched, &self->inner);
-    }
-    return gpuring_p2p_previous.pml_irecv(buffer, count, type, to->peer, to->tag, to->comm,
-                                          &self->inner);
+    return to->sends ? gpuring_p2p_previous.pml_isend(buffer, count, type, to->peer, to->tag,
+                                                      to->mode, to->comm, &self->inner)
+                     : gpuring_p2p_previous_receive(buffer, count, type, to, &self->inner);
 }
 
 /* A receive has an offer in place of data. True: it ends, without memory to take the data. */
@@ -106,7 +103,7 @@ bool gpuring_p2p_take_data(p2p_request_t *self)
         (code != MPI_SUCCESS && code != MPI_ERR_TRUNCATE)) {
         return true;
     }
-    status = gpuring_p2p_message_start_out(&self->message, self->status._ucount);
+    status = gpuring_p2p_message_start(&self->message, self->status._ucount, false);
     if (status != GPURING_OK) {
         self->status.MPI_ERROR = gpuring_compat_error(status);
         return true;
@@ -161,10 +158,28 @@ static bool advance_rendezvous(p2p_request_t *self)
     return true;
 }
 
-/* Move one on; true: it is done. */
+/* A send that is copied, or cannot be, goes to the PML: without the lock, as that may call others,
+ * but still in the list. True: it is done, for it has failed. */
+static bool issue_copied(p2p_request_t *self, int status)
+{
+    int code = gpuring_compat_error(status);
+
+    if (code == MPI_SUCCESS) {
+        pthread_mutex_unlock(&gpuring_p2p_lock);
+        code = gpuring_p2p_issue(self);
+        pthread_mutex_lock(&gpuring_p2p_lock);
+    }
+    self->status.MPI_ERROR = code;
+    self->phase = MOVING;
+    gpuring_list_remove(&self->node);
+    gpuring_list_append(&active.moving, &self->node);
+    return code != MPI_SUCCESS;
+}
+
+/* Move one on, with the lock but while the PML is called. True: it is done. */
 static bool advance(p2p_request_t *self)
 {
-    int status;
+    int status = GPURING_OK;
     bool done;
 
     if (self->phase == MOVING) {
@@ -181,9 +196,16 @@ static bool advance(p2p_request_t *self)
         pthread_mutex_lock(&gpuring_p2p_lock);
         return done;
     }
-    status = gpuring_p2p_message_poll(&self->message);
+    if (self->message.stream != NULL) { /* else it is copied, and waits for its turn */
+        status = gpuring_p2p_message_poll(&self->message);
+    }
     if (status == GPURING_AGAIN) {
         return false;
+    }
+    if (self->phase == COPYING_IN) {
+        return (status != GPURING_OK ||
+                is_first(&self->node, self->envelope.comm, self->envelope.peer)) &&
+               issue_copied(self, status);
     }
     if (status != GPURING_OK) {
         self->status.MPI_ERROR = gpuring_compat_error(status);
@@ -223,51 +245,16 @@ static int complete_all(struct gpuring_list *done)
     return count;
 }
 
-/* The next send that is copied and first, or that cannot be copied; NULL: there is none. */
-static p2p_request_t *next_copied(void)
+static void advance_all(struct gpuring_list *list, struct gpuring_list *done)
 {
-    p2p_request_t *self;
+    struct gpuring_list *next;
 
-    GPURING_LIST_EACH(self, &active.copying, p2p_request_t, node)
-    {
-        int status = GPURING_OK;
+    for (struct gpuring_list *node = list->next; node != list; node = next) {
+        p2p_request_t *self = GPURING_LIST_ENTRY(node, p2p_request_t, node);
 
-        if (self->issuing) {
-            continue;
-        }
-        if (self->message.stream != NULL) {
-            status = gpuring_p2p_message_poll(&self->message);
-        }
-        if (status < GPURING_OK) {
-            self->status.MPI_ERROR = gpuring_compat_error(status);
-        }
-        if (status != GPURING_AGAIN &&
-            is_first(&self->node, self->envelope.comm, self->envelope.peer)) {
-            return self;
-        }
-    }
-    return NULL;
-}
-
-/* Give the PML what is copied: without the lock, as it may call others, but still in the list. */
-static void issue_copied(struct gpuring_list *done)
-{
-    p2p_request_t *self;
-
-    while ((self = next_copied()) != NULL) {
-        self->issuing = true;
-        if (self->status.MPI_ERROR == MPI_SUCCESS) {
-            pthread_mutex_unlock(&gpuring_p2p_lock);
-            self->status.MPI_ERROR = gpuring_p2p_issue(self);
-            pthread_mutex_lock(&gpuring_p2p_lock);
-        }
-        self->issuing = false;
-        gpuring_list_remove(&self->node);
-        __atomic_sub_fetch(&gpuring_p2p_requests_copying, 1, __ATOMIC_RELAXED);
-        if (self->status.MPI_ERROR == MPI_SUCCESS) {
-            self->phase = MOVING;
-            gpuring_list_append(&active.moving, &self->node);
-        } else {
+        next = node->next;
+        if (advance(self)) {
+            gpuring_list_remove(node);
             finish(self, done);
         }
     }
@@ -277,25 +264,15 @@ static void issue_copied(struct gpuring_list *done)
  * calls. */
 static int progress_callback(void)
 {
-    struct gpuring_list done = GPURING_LIST_INIT(done), *next;
+    struct gpuring_list done = GPURING_LIST_INIT(done);
 
-    if ((__atomic_load_n(&active.moving.next, __ATOMIC_RELAXED) == &active.moving &&
-         __atomic_load_n(&active.copying.next, __ATOMIC_RELAXED) == &active.copying) ||
+    if ((is_empty(&active.moving) && is_empty(&active.copying)) ||
         __atomic_exchange_n(&active.mover, true, __ATOMIC_ACQUIRE)) {
         return 0;
     }
     pthread_mutex_lock(&gpuring_p2p_lock);
-    issue_copied(&done);
-    for (struct gpuring_list *node = active.moving.next; node != &active.moving; node = next) {
-        p2p_request_t *self = GPURING_LIST_ENTRY(node, p2p_request_t, node);
-        bool ends = advance(self);
-
-        next = node->next;
-        if (ends) {
-            gpuring_list_remove(node);
-            finish(self, &done);
-        }
-    }
+    advance_all(&active.copying, &done);
+    advance_all(&active.moving, &done);
     pthread_mutex_unlock(&gpuring_p2p_lock);
     __atomic_store_n(&active.mover, false, __ATOMIC_RELEASE);
     return complete_all(&done);
@@ -307,9 +284,6 @@ void gpuring_p2p_enlist(p2p_request_t *self)
 
     pthread_mutex_lock(&gpuring_p2p_lock);
     gpuring_list_append(copying ? &active.copying : &active.moving, &self->node);
-    if (copying) {
-        __atomic_add_fetch(&gpuring_p2p_requests_copying, 1, __ATOMIC_RELAXED);
-    }
     if (!active.registered) {
         active.registered = opal_progress_register(progress_callback) == OPAL_SUCCESS;
     }
@@ -318,10 +292,8 @@ void gpuring_p2p_enlist(p2p_request_t *self)
 
 void gpuring_p2p_requests_close(void)
 {
-    pthread_mutex_lock(&gpuring_p2p_lock);
     if (active.registered) {
         opal_progress_unregister(progress_callback);
         active.registered = false;
     }
-    pthread_mutex_unlock(&gpuring_p2p_lock);
 }

@@ -33,7 +33,6 @@ struct p2p_request {
     struct gpuring_p2p_sending *sending; /* OFFERED */
     struct gpuring_p2p_fetch *fetch;     /* FETCHING */
     enum { IDLE, COPYING_IN, MOVING, COPYING_OUT, OFFERED, FETCHING } phase;
-    bool issuing;   /* a thread gives it to the PML */
     bool freed;     /* by the program, before it was complete */
     bool finishing; /* by this thread, without the lock: */
     pthread_t finisher;

@@ -27,16 +27,20 @@ static bool may_copy_later(const p2p_request_t *self)
            !__atomic_load_n(&unseen_sends, __ATOMIC_RELAXED);
 }
 
-/* Complete before the program has the request. */
-static void end_at_once(p2p_request_t *self)
+/* It is complete before the program has the request, or the progress callback moves it on. */
+static void end_or_enlist(p2p_request_t *self, bool ends)
 {
-    self->phase = IDLE;
-    gpuring_p2p_base(self)->req_status = self->status;
-    gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
+    if (ends) {
+        self->phase = IDLE;
+        gpuring_p2p_base(self)->req_status = self->status;
+        gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
+    } else {
+        gpuring_p2p_enlist(self);
+    }
 }
 
 /* Data that came in place of an offer, of the same length. True: the user has them. */
-static bool take_given(p2p_request_t *self, const void *data)
+static bool take_given(p2p_request_t *self, char *data)
 {
     char *landing = gpuring_p2p_message_landing(&self->message);
     size_t bytes = GPURING_P2P_OFFER_BYTES;
@@ -48,115 +52,81 @@ static bool take_given(p2p_request_t *self, const void *data)
     self->status._ucount = bytes;
     if (landing != NULL) {
         memmove(landing, data, bytes);
-    } else if (gpuring_p2p_message_unpack(&self->message, data, bytes) != GPURING_OK) {
+    } else if (gpuring_p2p_message_convert(&self->message, data, bytes, false) != GPURING_OK) {
         self->status.MPI_ERROR = MPI_ERR_OTHER;
     }
     return gpuring_p2p_take_data(self);
 }
 
-/* A receive whose message is at `data`. */
-static void begin_given(p2p_request_t *self, const void *data, const ompi_status_public_t *status)
-{
-    struct gpuring_p2p_offer offer;
-    bool ends;
-
-    self->status = *status;
-    self->status.MPI_ERROR = MPI_SUCCESS;
-    ends = gpuring_p2p_offer_read(data, GPURING_P2P_OFFER_BYTES, &offer)
-               ? gpuring_p2p_accept_offer(self, &offer)
-               : take_given(self, data);
-    if (ends) {
-        end_at_once(self);
-    } else {
-        gpuring_p2p_enlist(self);
-    }
-}
-
-/* A send: 0 or an MPI error code, and then nothing of it is under way. *later: it is copied still.
- */
-static int begin_send(p2p_request_t *self, bool *later)
+/* A send: announced, or copied still, or with the PML. An MPI error code. */
+static int begin_send(p2p_request_t *self)
 {
     const struct gpuring_p2p_envelope *to = &self->envelope;
-    int status = gpuring_p2p_message_reserve(&self->message);
+    int code = gpuring_p2p_sending_start(&self->message, to, &self->sending), status;
 
-    status = status == GPURING_OK ? gpuring_p2p_message_start_in(&self->message) : status;
-    *later = status == GPURING_OK && may_copy_later(self);
-    if (*later) {
+    if (code != MPI_SUCCESS || self->sending != NULL) {
+        self->phase = OFFERED;
+        return code;
+    }
+    status = gpuring_p2p_message_reserve(&self->message);
+    if (status == GPURING_OK) {
+        status = gpuring_p2p_message_start(&self->message, self->message.bytes, true);
+    }
+    if (status == GPURING_OK && may_copy_later(self)) {
+        self->phase = COPYING_IN;
         return MPI_SUCCESS;
     }
     status = status == GPURING_OK ? gpuring_p2p_message_wait(&self->message) : status;
-    if (status == GPURING_OK) {
-        gpuring_p2p_request_wait_turn(to->comm, to->peer);
+    if (status != GPURING_OK) {
+        return gpuring_compat_error(status);
     }
-    return gpuring_compat_error(status);
+    gpuring_p2p_request_wait_turn(to->comm, to->peer);
+    return gpuring_p2p_issue(self);
 }
 
-/* A receive whose message a probe has found, *code: an MPI error code. False: it is none. */
-static bool begin_probed(p2p_request_t *self, int *code)
+/* A receive, whose message a probe may have found. An MPI error code; *ends: it ends at once. */
+static int begin_receive(p2p_request_t *self, bool *ends)
 {
     struct gpuring_p2p_envelope *from = &self->envelope;
-    struct gpuring_p2p_probed *probed = NULL;
+    struct gpuring_p2p_probed *probed = gpuring_p2p_probed_take(from);
+    struct gpuring_p2p_offer offer;
+    int code = MPI_SUCCESS;
 
-    if (__atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0) {
-        probed = from->matched != NULL ? gpuring_p2p_probed_of(from->matched)
-                                       : gpuring_p2p_probed_take(from->comm, from->peer, from->tag);
-    }
     if (probed == NULL) {
-        return false;
+        return gpuring_p2p_issue(self);
     }
-    *code = MPI_SUCCESS;
     if (probed->message == NULL) {
-        begin_given(self, probed->data, &probed->status);
+        self->status = probed->status;
+        self->status.MPI_ERROR = MPI_SUCCESS;
+        *ends = gpuring_p2p_offer_read(probed->data, &offer)
+                    ? gpuring_p2p_accept_offer(self, &offer)
+                    : take_given(self, probed->data);
     } else {
         from->matched = &probed->message;
-        *code = gpuring_p2p_issue(self);
+        code = gpuring_p2p_issue(self);
         from->matched = NULL;
-        if (*code == MPI_SUCCESS) {
-            self->phase = MOVING;
-            gpuring_p2p_enlist(self);
-        }
     }
     gpuring_p2p_probed_free(probed);
-    return true;
+    return code;
 }
 
 /* Begin a message; an MPI error code, and then nothing of it is under way. */
 static int begin(p2p_request_t *self)
 {
-    const struct gpuring_p2p_envelope *to = &self->envelope;
-    bool later = false;
-    int code = MPI_SUCCESS;
+    bool ends = false;
+    int code;
 
-    if (!to->sends && begin_probed(self, &code)) {
-        return code;
-    }
-    if (to->sends) {
-        code = gpuring_p2p_sending_start(&self->message, to, &self->sending);
-        if (code != MPI_SUCCESS || self->sending != NULL) {
-            self->phase = OFFERED;
-            if (code == MPI_SUCCESS) {
-                gpuring_p2p_enlist(self);
-            }
-            return code;
-        }
-        code = begin_send(self, &later);
-    }
-    if (later) {
-        self->phase = COPYING_IN;
-        gpuring_p2p_enlist(self);
-        return MPI_SUCCESS;
-    }
-    code = code == MPI_SUCCESS ? gpuring_p2p_issue(self) : code;
-    if (code != MPI_SUCCESS) {
-        return code;
-    }
-    self->phase = MOVING;
-    if (to->sends && REQUEST_COMPLETE(self->inner) && gpuring_p2p_end_inner(self)) {
-        end_at_once(self);
+    if (self->envelope.sends) {
+        code = begin_send(self);
+        ends = code == MPI_SUCCESS && self->phase == MOVING && REQUEST_COMPLETE(self->inner) &&
+               gpuring_p2p_end_inner(self);
     } else {
-        gpuring_p2p_enlist(self);
+        code = begin_receive(self, &ends);
     }
-    return MPI_SUCCESS;
+    if (code == MPI_SUCCESS) {
+        end_or_enlist(self, ends);
+    }
+    return code;
 }
 
 static void activate(p2p_request_t *self)
@@ -168,6 +138,7 @@ static void activate(p2p_request_t *self)
     self->status = gpuring_p2p_base(self)->req_status;
     self->super.req_pml_complete = false;
     self->finishing = false;
+    self->phase = MOVING; /* or as begin finds */
 }
 
 static int start(p2p_request_t *self)
@@ -179,6 +150,7 @@ static int start(p2p_request_t *self)
     if (code != MPI_SUCCESS) {
         gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
         gpuring_p2p_base(self)->req_state = OMPI_REQUEST_INACTIVE;
+        self->phase = IDLE;
     }
     return code;
 }
@@ -240,7 +212,15 @@ static int request_free(ompi_request_t **request)
     return MPI_SUCCESS;
 }
 
-static p2p_request_t *create(struct gpuring_p2p_message *message,
+/* Which bytes of the user's buffer, and of a receive the memory: false: there is none (logged). */
+static bool prepare(struct gpuring_p2p_message *message, bool sends)
+{
+    return message->gpu == NULL || (gpuring_p2p_message_describe(message) == GPURING_OK &&
+                                    (sends || gpuring_p2p_message_reserve(message) == GPURING_OK));
+}
+
+/* NULL: no memory (logged). */
+static p2p_request_t *create(const struct gpuring_p2p_message *message,
                              const struct gpuring_p2p_envelope *envelope, bool persistent)
 {
     p2p_request_t *self = OBJ_NEW(p2p_request_t);
@@ -249,7 +229,6 @@ static p2p_request_t *create(struct gpuring_p2p_message *message,
     if (self == NULL) {
         gpuring_error("[p2p-no-memory] a send or receive on GPU memory returns MPI_ERR_NO_MEM: "
                       "there is no memory for its request");
-        gpuring_p2p_message_release(message);
         return NULL;
     }
     memset((char *) self + behind, 0, sizeof *self - behind);
@@ -268,38 +247,58 @@ static p2p_request_t *create(struct gpuring_p2p_message *message,
     self->envelope = *envelope;
     self->inner = MPI_REQUEST_NULL;
     OBJ_RETAIN(envelope->comm);
+    OBJ_RETAIN(message->type);
+    if (!prepare(&self->message, envelope->sends)) {
+        gpuring_p2p_release(self);
+        return NULL;
+    }
     return self;
 }
 
-int gpuring_p2p_request_init(struct gpuring_p2p_message *message,
-                             const struct gpuring_p2p_envelope *envelope, ompi_request_t **request)
+int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
+                            const struct gpuring_p2p_envelope *envelope, bool persistent,
+                            ompi_request_t **request)
 {
-    p2p_request_t *self = create(message, envelope, true);
+    p2p_request_t *self = create(message, envelope, persistent);
+    int code;
 
     if (self == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    *request = gpuring_p2p_base(self);
-    return MPI_SUCCESS;
-}
-
-int gpuring_p2p_request_start(struct gpuring_p2p_message *message,
-                              const struct gpuring_p2p_envelope *envelope, ompi_request_t **request)
-{
-    p2p_request_t *self = create(message, envelope, false);
-    int code = self != NULL ? start(self) : MPI_ERR_NO_MEM;
-
+    code = persistent ? MPI_SUCCESS : start(self);
     if (code == MPI_SUCCESS) {
         *request = gpuring_p2p_base(self);
-    } else if (self != NULL) {
+    } else {
         gpuring_p2p_release(self);
     }
     return code;
 }
 
-int gpuring_p2p_request_given(struct gpuring_p2p_message *message,
-                              const struct gpuring_p2p_envelope *envelope, const void *data,
-                              const ompi_status_public_t *status, ompi_request_t **request)
+static int wait_for(p2p_request_t *self, ompi_status_public_t *status)
+{
+    int code;
+
+    ompi_request_wait_completion(gpuring_p2p_base(self));
+    code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
+    gpuring_p2p_tell(status, &gpuring_p2p_base(self)->req_status);
+    gpuring_p2p_release(self);
+    return code;
+}
+
+int gpuring_p2p_request_run(const struct gpuring_p2p_message *message,
+                            const struct gpuring_p2p_envelope *envelope,
+                            ompi_status_public_t *status)
+{
+    ompi_request_t *request;
+    int code = gpuring_p2p_request_new(message, envelope, false, &request);
+
+    return code == MPI_SUCCESS ? wait_for((p2p_request_t *) request, status) : code;
+}
+
+int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
+                                  const struct gpuring_p2p_envelope *envelope,
+                                  const struct gpuring_p2p_offer *offer,
+                                  ompi_status_public_t *status)
 {
     p2p_request_t *self = create(message, envelope, false);
 
@@ -307,20 +306,9 @@ int gpuring_p2p_request_given(struct gpuring_p2p_message *message,
         return MPI_ERR_NO_MEM;
     }
     activate(self);
-    begin_given(self, data, status);
-    *request = gpuring_p2p_base(self);
-    return MPI_SUCCESS;
-}
-
-int gpuring_p2p_request_wait(ompi_request_t *request, ompi_status_public_t *status)
-{
-    int code;
-
-    ompi_request_wait_completion(request);
-    code = request->req_status.MPI_ERROR;
-    gpuring_p2p_tell(status, &request->req_status);
-    gpuring_p2p_release((p2p_request_t *) request);
-    return code;
+    self->status = *status;
+    end_or_enlist(self, gpuring_p2p_accept_offer(self, offer));
+    return wait_for(self, status);
 }
 
 bool gpuring_p2p_request_ours(const ompi_request_t *request)

@@ -12,42 +12,32 @@
 #include "mca/coll_gpuring/p2p/message.h"
 #include "mca/coll_gpuring/p2p/pml.h"
 
-/* How the PML gets the message. */
-struct gpuring_p2p_envelope {
-    struct ompi_communicator_t *comm;
-    struct ompi_message_t **matched; /* of a receive after a matching probe; else NULL */
-    int peer, tag;
-    bool sends;
-    mca_pml_base_send_mode_t mode; /* of a send */
-};
+struct gpuring_p2p_offer;
 
-/* These take the message, whose bounce buffer is reserved, over, or release it and return an MPI
- * error. A persistent request is not started. */
-int gpuring_p2p_request_start(struct gpuring_p2p_message *message,
-                              const struct gpuring_p2p_envelope *envelope,
-                              ompi_request_t **request);
-int gpuring_p2p_request_init(struct gpuring_p2p_message *message,
-                             const struct gpuring_p2p_envelope *envelope, ompi_request_t **request);
+/* Begin a message, or make a persistent request for it, which is not started. MPI_SUCCESS, or an
+ * MPI error, and then nothing is left of it. */
+int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
+                            const struct gpuring_p2p_envelope *envelope, bool persistent,
+                            ompi_request_t **request);
 
-/*
- * A receive of a message that has come already, as GPURING_P2P_OFFER_BYTES bytes at `data`, with
- * its status: an offer or what is as long. Takes the message over, likewise.
+/* Blocking: from begin to end; or from the offer that a receive has got, which ended with *status.
  */
-int gpuring_p2p_request_given(struct gpuring_p2p_message *message,
-                              const struct gpuring_p2p_envelope *envelope, const void *data,
-                              const ompi_status_public_t *status, ompi_request_t **request);
-
-/* Wait for a request of ours, and free it: its MPI error code. */
-int gpuring_p2p_request_wait(ompi_request_t *request, ompi_status_public_t *status);
+int gpuring_p2p_request_run(const struct gpuring_p2p_message *message,
+                            const struct gpuring_p2p_envelope *envelope,
+                            ompi_status_public_t *status);
+int gpuring_p2p_request_run_given(const struct gpuring_p2p_message *message,
+                                  const struct gpuring_p2p_envelope *envelope,
+                                  const struct gpuring_p2p_offer *offer,
+                                  ompi_status_public_t *status);
 
 /* Is this request one of ours? */
 bool gpuring_p2p_request_ours(const ompi_request_t *request);
 
 /*
  * Sends whose data is still copied have not reached the PML. Nothing may overtake them: every other
- * send to the same process in the same communicator waits for its turn first.
+ * send to the same process in the same communicator waits for its turn first. Costs a load while
+ * there are none.
  */
-extern int gpuring_p2p_requests_copying; /* how many sends; read without the lock */
 void gpuring_p2p_request_wait_turn(const struct ompi_communicator_t *comm, int peer);
 /* From now on there may be sends that cannot wait: none is left to be copied. */
 void gpuring_p2p_request_unseen_sends(void);
