@@ -6,6 +6,7 @@
 #include "mca/coll_gpuring/compat.h"
 
 #include <dlfcn.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -141,33 +142,17 @@ __asm__(".pushsection .rodata\n"
         ".popsection\n");
 extern const char gpuring_help_texts[];
 
-/* Of a line that is "[topic]": does it name this one? */
-static bool begins(const char *line, const char *topic)
-{
-    size_t length = strlen(topic);
-
-    return strncmp(line + 1, topic, length) == 0 && line[1 + length] == ']';
-}
-
 /* The text of a topic, to be filled in by printf; empty if there is none. */
 static void help_format(const char *topic, char *format, size_t size)
 {
-    size_t used = 0;
-    bool inside = false;
+    const char *begin, *end;
+    char title[64];
 
-    for (const char *line = gpuring_help_texts; *line != '\0';) {
-        size_t length = strcspn(line, "\n");
-
-        length += line[length] == '\n';
-        if (line[0] == '[') {
-            inside = begins(line, topic);
-        } else if (inside && line[0] != '#' && used + length < size) {
-            memcpy(format + used, line, length);
-            used += length;
-        }
-        line += length;
-    }
-    format[used] = '\0';
+    snprintf(title, sizeof title, "\n[%s]\n", topic);
+    begin = strstr(gpuring_help_texts, title);
+    begin = begin != NULL ? begin + strlen(title) : "";
+    end = strstr(begin, "\n#");
+    snprintf(format, size, "%.*s", end != NULL ? (int) (end + 1 - begin) : 0, begin);
 }
 
 /* By ourselves: a line each for every process. */
@@ -208,34 +193,23 @@ static bool help_same(const char *folder)
     return file != NULL && n == 0 && *texts == '\0';
 }
 
-/* The folder with the help file: beside the component, which may not be installed yet, or where it
- * was to be installed. Elsewhere nobody looks: the texts that are compiled in serve then. */
-static bool help_folder(char *folder, size_t size)
-{
-    const char *slash = NULL;
-    Dl_info info;
-
-    if (dladdr((const void *) (uintptr_t) gpuring_compat_error, &info) != 0 &&
-        info.dli_fname != NULL) {
-        slash = strrchr(info.dli_fname, '/');
-    }
-    if (slash != NULL) {
-        snprintf(folder, size, "%.*s", (int) (slash - info.dli_fname), info.dli_fname);
-        if (help_same(folder)) {
-            return true;
-        }
-    }
-    snprintf(folder, size, "%s", GPURING_HELP_DIR);
-    return help_same(folder);
-}
-
+/* Beside the component, which may not be installed yet, or where the file was to be installed.
+ * Elsewhere nobody looks: the texts that are compiled in serve then. */
 static void find_help_file(void)
 {
-    char folder[4096];
+    char beside[4096] = "";
+    const char *const folders[] = {beside, GPURING_HELP_DIR};
+    Dl_info info;
 
-    if (help_folder(folder, sizeof folder)) {
-        opal_show_help_add_dir(folder);
-        help_file_found = true;
+    if (dladdr((const void *) (uintptr_t) gpuring_compat_error, &info) != 0) {
+        snprintf(beside, sizeof beside, "%s", info.dli_fname);
+        (void) dirname(beside);
+    }
+    for (int i = 0; i < 2 && !help_file_found; i++) {
+        help_file_found = help_same(folders[i]);
+        if (help_file_found) {
+            opal_show_help_add_dir(folders[i]);
+        }
     }
 }
 #endif

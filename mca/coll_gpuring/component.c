@@ -109,7 +109,6 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
 {
     (void) enable_progress_threads;
     gpuring_process.threads = enable_mpi_threads;
-    gpuring_pvar_threads = enable_mpi_threads;
     if (gpuring_params.priority > 0) {
         gpuring_eligible_init();
         gpuring_process_open_device();

@@ -19,9 +19,6 @@ struct gpuring_process gpuring_process = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* Of gpuring_process_copy, under gpuring_process.lock; NULL until it is needed. */
-static struct gpuring_stream *copy_stream;
-
 static const struct gpuring_device_ops *asked_device(void)
 {
     switch (gpuring_params.device) {
@@ -73,63 +70,41 @@ void gpuring_process_open_tuning(void)
     }
 }
 
-static int attach_locked(const struct gpuring_pointer *pointer)
-{
-    int status = GPURING_OK;
-
-    if (gpuring_process.gpu < 0 && gpuring_process.device_ops->attach != NULL) {
-        status = gpuring_process.device_ops->attach(gpuring_process.device, pointer);
-        __atomic_store_n(&gpuring_process.gpu, status == GPURING_OK ? pointer->ordinal : -1,
-                         __ATOMIC_RELEASE);
-    }
-    return status;
-}
-
 int gpuring_process_attach_first(const void *buffer)
 {
     int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    if (gpuring_process.gpu < 0) {
+    if (gpuring_process.gpu < 0 && gpuring_process.device_ops->attach != NULL) {
         struct gpuring_pointer pointer = gpuring_memory_of(buffer);
 
-        status = attach_locked(&pointer);
+        status = gpuring_process.device_ops->attach(gpuring_process.device, &pointer);
+        /* Partner: gpuring_process_attach. */
+        __atomic_store_n(&gpuring_process.gpu, status == GPURING_OK ? pointer.ordinal : -1,
+                         __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
 }
 
-static int copy_locked(void *to, const void *from, size_t bytes)
+static bool on_gpu(const void *buffer)
 {
-    const struct gpuring_device_ops *ops = gpuring_process.device_ops;
-    int status = GPURING_OK;
-
-    if (copy_stream == NULL) {
-        status = ops->stream_create(gpuring_process.device, &copy_stream);
-    }
-    if (status == GPURING_OK) {
-        status = ops->copy(copy_stream, to, from, bytes);
-    }
-    return status == GPURING_OK ? ops->synchronize(copy_stream) : status;
+    return gpuring_pointer_on_gpu(gpuring_memory_of(buffer).kind);
 }
 
 int gpuring_process_copy(void *to, const void *from, size_t bytes)
 {
-    struct gpuring_pointer target = gpuring_memory_of(to), source = gpuring_memory_of(from);
-    bool gpu_target = gpuring_pointer_on_gpu(target.kind);
+    const void *gpu = on_gpu(to) ? to : on_gpu(from) ? from : NULL;
     int status;
 
-    if (!gpu_target && !gpuring_pointer_on_gpu(source.kind)) {
+    if (gpu == NULL) {
         memcpy(to, from, bytes);
         return GPURING_OK;
     }
-    pthread_mutex_lock(&gpuring_process.lock);
-    status = attach_locked(gpu_target ? &target : &source);
-    if (status == GPURING_OK) {
-        status = copy_locked(to, from, bytes);
-    }
-    pthread_mutex_unlock(&gpuring_process.lock);
-    return status;
+    status = gpuring_process_attach(gpu);
+    return status == GPURING_OK ? gpuring_device_copy(gpuring_process.device_ops,
+                                                      gpuring_process.device, to, from, bytes)
+                                : status;
 }
 
 bool gpuring_process_copies(const void *buffer)
@@ -146,10 +121,8 @@ void gpuring_process_close(void)
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
 
     if (ops != NULL) {
-        ops->stream_destroy(copy_stream);
         ops->close(gpuring_process.device);
     }
-    copy_stream = NULL;
     gpuring_process.device_ops = NULL;
     gpuring_process.device = NULL;
     gpuring_process.gpu = -1;

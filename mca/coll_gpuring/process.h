@@ -41,7 +41,7 @@ void gpuring_process_open_tuning(void);
 int gpuring_process_attach_first(const void *buffer);
 static inline int gpuring_process_attach(const void *buffer)
 {
-    /* Partner: attach_locked in process.c. */
+    /* Partner: gpuring_process_attach_first. */
     return __atomic_load_n(&gpuring_process.gpu, __ATOMIC_ACQUIRE) >= 0
                ? 0
                : gpuring_process_attach_first(buffer);

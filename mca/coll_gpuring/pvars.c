@@ -3,11 +3,9 @@
 #include "mca/coll_gpuring/pvars.h"
 
 #include "mca/coll_gpuring/net/proxy/proxy.h"
-#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/status.h"
 
 unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
-bool gpuring_pvar_threads;
 
 typedef uint64_t (*net_counter_fn)(const struct gpuring_proxy *proxy);
 static net_counter_fn net_bytes = gpuring_proxy_bytes, net_retries = gpuring_proxy_retries;

@@ -7,11 +7,9 @@
 #ifndef GPURING_PVARS_H
 #define GPURING_PVARS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "kernels/step.h"
 #include "mca/coll_gpuring/compat.h"
+#include "mca/coll_gpuring/process.h"
 
 #define GPURING_PVAR_OF_ALGORITHM(X, name, id, text, help) X(calls_##id, "Operations run by " help)
 /* Those of the algorithms and of the protocols follow in the order of their enumerations. */
@@ -46,11 +44,10 @@ enum gpuring_pvar {
 };
 
 extern unsigned long long gpuring_pvar_values[GPURING_PVAR_COUNT];
-extern bool gpuring_pvar_threads; /* MPI_THREAD_MULTIPLE: count atomically */
 
 static inline void gpuring_pvar_add(enum gpuring_pvar pvar, unsigned long long amount)
 {
-    if (gpuring_pvar_threads) {
+    if (gpuring_process.threads) {
         __atomic_fetch_add(&gpuring_pvar_values[pvar], amount, __ATOMIC_RELAXED);
     } else {
         gpuring_pvar_values[pvar] += amount;
