@@ -19,14 +19,12 @@
 
 static struct {
     pthread_mutex_t lock; /* guards all */
-    struct gpuring_list used, kept;
+    struct gpuring_list kept;
     size_t kept_bytes;
     size_t pinned_limit; /* so much could not be pinned; 0: no limit met */
     struct gpuring_stream *streams[STREAMS];
     int stream_count;
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
-          .used = GPURING_LIST_INIT(pool.used),
-          .kept = GPURING_LIST_INIT(pool.kept)};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .kept = GPURING_LIST_INIT(pool.kept)};
 
 static size_t rounded(size_t bytes)
 {
@@ -136,15 +134,7 @@ struct gpuring_stage_bounce *gpuring_stage_bounce_get(size_t bytes, size_t touch
     pthread_mutex_lock(&pool.lock);
     bounce = take_kept(bytes);
     pthread_mutex_unlock(&pool.lock);
-    if (bounce == NULL) {
-        bounce = create(bytes, touched);
-    }
-    if (bounce != NULL) {
-        pthread_mutex_lock(&pool.lock);
-        gpuring_list_prepend(&pool.used, &bounce->node);
-        pthread_mutex_unlock(&pool.lock);
-    }
-    return bounce;
+    return bounce != NULL ? bounce : create(bytes, touched);
 }
 
 void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
@@ -155,7 +145,6 @@ void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce)
         return;
     }
     pthread_mutex_lock(&pool.lock);
-    gpuring_list_remove(&bounce->node);
     keep = bounce->pinned && pool.kept_bytes + bounce->bytes <= KEEP;
     if (keep) {
         gpuring_list_prepend(&pool.kept, &bounce->node);
@@ -196,20 +185,14 @@ void gpuring_stage_stream_put(struct gpuring_stream *stream)
     }
 }
 
-static void destroy_all(struct gpuring_list *list)
+void gpuring_stage_buffers_close(void)
 {
     struct gpuring_stage_bounce *bounce;
 
-    while ((bounce = GPURING_LIST_FIRST(list, struct gpuring_stage_bounce, node)) != NULL) {
+    while ((bounce = GPURING_LIST_FIRST(&pool.kept, struct gpuring_stage_bounce, node)) != NULL) {
         gpuring_list_remove(&bounce->node);
         destroy(bounce);
     }
-}
-
-void gpuring_stage_buffers_close(void)
-{
-    destroy_all(&pool.used); /* of persistent requests that were never freed */
-    destroy_all(&pool.kept);
     pool.kept_bytes = 0;
     pool.pinned_limit = 0;
     while (pool.stream_count > 0) {

@@ -18,7 +18,7 @@ struct gpuring_stage_bounce {
     char *address; /* aligned to 64 */
     size_t bytes;
     bool pinned;
-    struct gpuring_list node; /* in the list of all that are used, or kept */
+    struct gpuring_list node; /* in the list of those that are kept */
 };
 
 /*
@@ -33,7 +33,7 @@ void gpuring_stage_bounce_put(struct gpuring_stage_bounce *bounce); /* NULL is a
 int gpuring_stage_stream_get(struct gpuring_stream **stream);
 void gpuring_stage_stream_put(struct gpuring_stream *stream); /* NULL is allowed */
 
-/* Give everything back, in use or not. Before the device is closed; from one thread. */
+/* Give back what is kept. Before the device is closed; from one thread. */
 void gpuring_stage_buffers_close(void);
 
 #endif

@@ -22,13 +22,9 @@
 /* A byte of the call that is on a GPU, or NULL. */
 static const void *find_on_gpu(const struct gpuring_stage_buffer *buffer)
 {
-    const void *found = NULL;
+    const void *found = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
 
-    if (buffer->user != MPI_IN_PLACE) {
-        found = gpuring_stage_find_on_gpu(buffer->user, &buffer->in);
-        found = found != NULL ? found : gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
-    }
-    return found;
+    return found != NULL ? found : gpuring_stage_find_on_gpu(buffer->user, &buffer->out);
 }
 
 bool gpuring_stage_is_on_gpu(struct gpuring_stage *stage)
@@ -160,18 +156,13 @@ int gpuring_stage_reserve(struct gpuring_stage *stage, struct gpuring_arguments 
     return GPURING_OK;
 }
 
-/* Start to copy runs of the user's buffer in or out. In the bounce buffer they lie at the same
- * offsets. */
+/* Start to copy runs of the user's buffer in or out: none if it is not on a GPU. In the bounce
+ * buffer they lie at the same offsets. */
 static int copy(const struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer,
                 const struct gpuring_runs *runs, bool in)
 {
     return gpuring_runs_copy(gpuring_process.device_ops, stage->stream, buffer->user,
                              buffer->address, runs, in, false);
-}
-
-static int start_in(struct gpuring_stage *stage, const struct gpuring_stage_buffer *buffer)
-{
-    return buffer->on_gpu != NULL ? copy(stage, buffer, &buffer->in_runs, true) : GPURING_OK;
 }
 
 static int copy_in(struct gpuring_stage *stage)
@@ -184,9 +175,9 @@ static int copy_in(struct gpuring_stage *stage)
     if (status != GPURING_OK) {
         return status;
     }
-    status = start_in(stage, &stage->send);
+    status = copy(stage, &stage->send, &stage->send.in_runs, true);
     if (status == GPURING_OK) {
-        status = start_in(stage, &stage->receive);
+        status = copy(stage, &stage->receive, &stage->receive.in_runs, true);
     }
     waited = gpuring_process.device_ops->synchronize(stage->stream);
     return status == GPURING_OK ? waited : status;
@@ -194,9 +185,7 @@ static int copy_in(struct gpuring_stage *stage)
 
 static void poison(const struct gpuring_stage_buffer *buffer)
 {
-    if (buffer->on_gpu != NULL) {
-        gpuring_runs_fill(&buffer->in_runs, (char *) (uintptr_t) buffer->address, GPURING_POISON);
-    }
+    gpuring_runs_fill(&buffer->in_runs, (char *) (uintptr_t) buffer->address, GPURING_POISON);
 }
 
 void gpuring_stage_copy_in(struct gpuring_stage *stage)
@@ -224,7 +213,7 @@ int gpuring_stage_start_out(struct gpuring_stage *stage)
 {
     int status = failure_of(stage);
 
-    if (status == GPURING_OK && stage->receive.on_gpu != NULL) {
+    if (status == GPURING_OK) {
         status = copy(stage, &stage->receive, &stage->receive.out_runs, false);
         if (status != GPURING_OK) {
             (void) gpuring_process.device_ops->synchronize(stage->stream);
@@ -383,65 +372,31 @@ void gpuring_stage_close(void)
     }
 }
 
-/* ---- The previous module's functions, three for each collective, by number ---- */
-
-#define FIELD(type, name) arguments->name
-
-/* The arguments behind the list, of each form. */
-#define REST_BLOCKING    arguments->comm
-#define REST_NONBLOCKING arguments->comm, request
-#define REST_PERSISTENT  arguments->comm, info, request
-
-typedef int (*previous_fn)(mca_coll_gpuring_module_t *module,
-                           const struct gpuring_arguments *arguments, struct ompi_info_t *info,
-                           ompi_request_t **request);
-
-#define DEFINE_PREVIOUS(function, list, FORM)                                                    \
-    static int previous_##function(mca_coll_gpuring_module_t *module,                            \
-                                   const struct gpuring_arguments *arguments,                    \
-                                   struct ompi_info_t *info, ompi_request_t **request)           \
-    {                                                                                            \
-        (void) info;                                                                             \
-        (void) request;                                                                          \
-        return GPURING_CALL_PREVIOUS(module, function, GPURING_LIST_##list(FIELD), REST_##FORM); \
-    }
-#define DEFINE_PREVIOUS_FORMS(name, list)       \
-    DEFINE_PREVIOUS(name, list, BLOCKING)       \
-    DEFINE_PREVIOUS(i##name, list, NONBLOCKING) \
-    DEFINE_PREVIOUS(name##_init, list, PERSISTENT)
-GPURING_STAGED_COLLECTIVES(DEFINE_PREVIOUS_FORMS)
-
-static int previous_reduce_local(mca_coll_gpuring_module_t *module,
-                                 const struct gpuring_arguments *arguments,
-                                 struct ompi_info_t *info, ompi_request_t **request)
-{
-    (void) info;
-    (void) request;
-    return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_LIST_REDUCTION(FIELD));
-}
-
-static int previous_ibarrier(mca_coll_gpuring_module_t *module,
-                             const struct gpuring_arguments *arguments, struct ompi_info_t *info,
-                             ompi_request_t **request)
-{
-    (void) info;
-    return GPURING_CALL_PREVIOUS(module, ibarrier, arguments->comm, request);
-}
+#define NUMBER(name, FORM) (GPURING_STAGED_##name * GPURING_STAGE_FORM_COUNT + (int) GPURING_##FORM)
+#define FIELD(type, name)  arguments->name
+#define CASE(function, name, list, FORM, ...)                                      \
+    case NUMBER(name, FORM):                                                       \
+        return GPURING_CALL_PREVIOUS(module, function, GPURING_LIST_##list(FIELD), \
+                                     arguments->comm, ##__VA_ARGS__);
+#define CASES(name, list)                           \
+    CASE(name, name, list, BLOCKING)                \
+    CASE(i##name, name, list, NONBLOCKING, request) \
+    CASE(name##_init, name, list, PERSISTENT, info, request)
 
 int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                 enum gpuring_stage_form form,
                                 const struct gpuring_arguments *arguments, struct ompi_info_t *info,
                                 ompi_request_t **request)
 {
-    static const previous_fn previous[][GPURING_STAGE_FORM_COUNT] = {
-#define ROW(name, list) {previous_##name, previous_i##name, previous_##name##_init},
-        GPURING_STAGED_COLLECTIVES(ROW)
-#undef ROW
-            {previous_reduce_local, NULL, NULL},
-        {NULL, previous_ibarrier, NULL},
-    };
-
-    return previous[what][form](module, arguments, info, request);
+    switch ((int) what * GPURING_STAGE_FORM_COUNT + (int) form) {
+        GPURING_STAGED_COLLECTIVES(CASES)
+    case NUMBER(reduce_local, BLOCKING):
+        return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_LIST_REDUCTION(FIELD));
+    case NUMBER(barrier, NONBLOCKING):
+        return GPURING_CALL_PREVIOUS(module, ibarrier, arguments->comm, request);
+    default:
+        return MPI_ERR_INTERN; /* there are no others */
+    }
 }
 
 /* ---- A blocking call ---- */

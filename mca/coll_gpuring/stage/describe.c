@@ -107,12 +107,6 @@ static void describe_exscan(stage_t *stage, arguments_t *a)
     }
 }
 
-static void describe_barrier(stage_t *stage, arguments_t *a)
-{
-    (void) stage;
-    (void) a;
-}
-
 static void describe_reduce_local(stage_t *stage, arguments_t *a)
 {
     received(a, 1, &stage->receive.out);
@@ -137,7 +131,8 @@ static void gather_input(stage_t *stage, arguments_t *a)
 {
     if (stage->send.user == MPI_IN_PLACE) {
         received(a, peers(a), &stage->receive.in);
-        stage->receive.in = gpuring_part_only(stage->receive.in, ompi_comm_rank(a->comm));
+        stage->receive.in.first = ompi_comm_rank(a->comm);
+        stage->receive.in.end = stage->receive.in.first + 1;
     } else {
         sent(a, 1, &stage->send.in);
     }
@@ -230,14 +225,16 @@ void gpuring_stage_parts(stage_t *stage, enum gpuring_staged what, arguments_t *
         [GPURING_STAGED_neighbor_alltoallv] = describe_neighbor_alltoall,
         [GPURING_STAGED_neighbor_alltoallw] = describe_neighbor_alltoall,
         [GPURING_STAGED_reduce_local] = describe_reduce_local,
-        [GPURING_STAGED_barrier] = describe_barrier,
+        [GPURING_STAGED_barrier] = NULL, /* it has no buffers */
     };
 
     stage->send.user = arguments->sbuf;
     stage->receive.user = arguments->rbuf;
     stage->send.in = stage->send.out = (struct gpuring_part){.blocks = 0};
     stage->receive.in = stage->receive.out = (struct gpuring_part){.blocks = 0};
-    describe[what](stage, arguments);
+    if (describe[what] != NULL) {
+        describe[what](stage, arguments);
+    }
 }
 
 void gpuring_stage_describe(stage_t *stage, mca_coll_gpuring_module_t *module,

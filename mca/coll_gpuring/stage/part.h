@@ -40,14 +40,6 @@ static inline ptrdiff_t gpuring_part_distance(const struct gpuring_part *part)
     return (ptrdiff_t) part->count * (part->type->super.ub - part->type->super.lb);
 }
 
-/* One block of them. */
-static inline struct gpuring_part gpuring_part_only(struct gpuring_part part, int block)
-{
-    part.first = block;
-    part.end = block + 1;
-    return part;
-}
-
 /* The next block of all of a part, touched or not: zeroed before the first. */
 struct gpuring_block {
     int next;

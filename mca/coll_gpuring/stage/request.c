@@ -134,14 +134,12 @@ static int request_free(ompi_request_t **request)
 }
 
 /* Reserve, copy in, and call the previous module. MPI error codes. */
-static int begin(stage_request_t *self, const struct gpuring_stage *described,
-                 enum gpuring_stage_form form, struct gpuring_arguments *arguments,
-                 struct ompi_info_t *info)
+static int begin(stage_request_t *self, enum gpuring_stage_form form,
+                 struct gpuring_arguments *arguments, struct ompi_info_t *info)
 {
     struct gpuring_stage *stage = &self->stage;
     int result;
 
-    *stage = *described;
     stage->advance = advance;
     stage->complete = complete;
     self->outcome = MPI_SUCCESS;
@@ -179,7 +177,8 @@ int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged
         (void) gpuring_stage_log_memory(module, what, sizeof *self);
         return MPI_ERR_NO_MEM;
     }
-    result = begin(self, &stage, form, arguments, info);
+    self->stage = stage;
+    result = begin(self, form, arguments, info);
     if (result != MPI_SUCCESS) {
         OBJ_RELEASE(self);
         return result;
@@ -196,12 +195,11 @@ int gpuring_stage_request(mca_coll_gpuring_module_t *module, enum gpuring_staged
 int gpuring_stage_later(stage_request_t *self, mca_coll_gpuring_module_t *module,
                         enum gpuring_staged what, struct gpuring_arguments *arguments)
 {
-    struct gpuring_stage stage;
     int result;
 
-    gpuring_stage_describe(&stage, module, what, arguments);
-    (void) gpuring_stage_is_on_gpu(&stage);
-    result = begin(self, &stage, GPURING_NONBLOCKING, arguments, NULL);
+    gpuring_stage_describe(&self->stage, module, what, arguments);
+    (void) gpuring_stage_is_on_gpu(&self->stage);
+    result = begin(self, GPURING_NONBLOCKING, arguments, NULL);
     if (result == MPI_SUCCESS) {
         called(self);
     }
