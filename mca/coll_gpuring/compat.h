@@ -79,16 +79,12 @@ typedef ompi_disp_array_t gpuring_displs_t, gpuring_byte_displs_t;
 #define GPURING_COUNT_AT(counts, i)      ompi_count_array_get(counts, (size_t) (i))
 #define GPURING_DISPL_AT(displs, i)      ompi_disp_array_get(displs, (size_t) (i))
 #define GPURING_BYTE_DISPL_AT(displs, i) ompi_disp_array_get(displs, (size_t) (i))
-#define GPURING_COUNTS_OF(counts, ints)  ompi_count_array_init(counts, ints)
-#define GPURING_DISPLS_OF(displs, ints)  ompi_disp_array_init(displs, ints)
 #else
 typedef const int *gpuring_counts_t, *gpuring_displs_t;
 typedef const MPI_Aint *gpuring_byte_displs_t;
 #define GPURING_COUNT_AT(counts, i)      ((size_t) (counts)[i])
 #define GPURING_DISPL_AT(displs, i)      ((ptrdiff_t) (displs)[i])
 #define GPURING_BYTE_DISPL_AT(displs, i) ((ptrdiff_t) (displs)[i])
-#define GPURING_COUNTS_OF(counts, ints)  (*(counts) = (ints))
-#define GPURING_DISPLS_OF(displs, ints)  (*(displs) = (ints))
 #endif
 
 /*

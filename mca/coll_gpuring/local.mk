@@ -161,7 +161,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/compat.c \
     mca/coll_gpuring/compat.h \
     mca/coll_gpuring/component.c \
-    mca/coll_gpuring/memory_kind.h \
     mca/coll_gpuring/module.c \
     mca/coll_gpuring/module.h \
     mca/coll_gpuring/module_state.c \

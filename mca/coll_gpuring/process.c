@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/util/log.h"

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/message.h"
 #include "mca/coll_gpuring/p2p/p2p.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/status.h"
 
 static bool serves(void)

@@ -11,13 +11,13 @@
 
 #include <dlfcn.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/message.h"
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/p2p/probed.h"
 #include "mca/coll_gpuring/p2p/request.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "ompi/message/message.h"
@@ -202,23 +202,21 @@ static bool plain_probe(int tag)
                        !__atomic_load_n(&gpuring_p2p_peers_replied, __ATOMIC_ACQUIRE));
 }
 
-static int iprobe_entry(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
-                        ompi_status_public_t *status)
+static int iprobe_entry(FROM, int *matched, ompi_status_public_t *status)
 {
     return plain_probe(tag) ? gpuring_p2p_previous.pml_iprobe(peer, tag, comm, matched, status)
-                            : gpuring_p2p_probed_iprobe(peer, tag, comm, matched, status);
+                            : gpuring_p2p_probed_iprobe(RECV_ENVELOPE, matched, status);
 }
 
-static int improbe_entry(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
-                         struct ompi_message_t **message, ompi_status_public_t *status)
+static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
+                         ompi_status_public_t *status)
 {
     return plain_probe(tag)
                ? gpuring_p2p_previous.pml_improbe(peer, tag, comm, matched, message, status)
-               : gpuring_p2p_probed_improbe(peer, tag, comm, matched, message, status);
+               : gpuring_p2p_probed_improbe(RECV_ENVELOPE, matched, message, status);
 }
 
-static int probe_entry(int peer, int tag, struct ompi_communicator_t *comm,
-                       ompi_status_public_t *status)
+static int probe_entry(FROM, ompi_status_public_t *status)
 {
     int matched = 0, code = MPI_SUCCESS;
 
@@ -226,13 +224,12 @@ static int probe_entry(int peer, int tag, struct ompi_communicator_t *comm,
         return gpuring_p2p_previous.pml_probe(peer, tag, comm, status);
     }
     while (code == MPI_SUCCESS && !matched) {
-        code = gpuring_p2p_probed_iprobe(peer, tag, comm, &matched, status);
+        code = gpuring_p2p_probed_iprobe(RECV_ENVELOPE, &matched, status);
     }
     return code;
 }
 
-static int mprobe_entry(int peer, int tag, struct ompi_communicator_t *comm,
-                        struct ompi_message_t **message, ompi_status_public_t *status)
+static int mprobe_entry(FROM, struct ompi_message_t **message, ompi_status_public_t *status)
 {
     int matched = 0, code = MPI_SUCCESS;
 
@@ -240,7 +237,7 @@ static int mprobe_entry(int peer, int tag, struct ompi_communicator_t *comm,
         return gpuring_p2p_previous.pml_mprobe(peer, tag, comm, message, status);
     }
     while (code == MPI_SUCCESS && !matched) {
-        code = gpuring_p2p_probed_improbe(peer, tag, comm, &matched, message, status);
+        code = gpuring_p2p_probed_improbe(RECV_ENVELOPE, &matched, message, status);
     }
     return code;
 }

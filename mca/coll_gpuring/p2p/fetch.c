@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/p2p/pml.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/topology/identity.h"
@@ -248,12 +248,6 @@ static bool copied(struct gpuring_p2p_fetch *self)
     return status != GPURING_AGAIN;
 }
 
-static enum phase end(struct gpuring_p2p_fetch *self)
-{
-    gpuring_list_remove(&self->node);
-    return ENDED;
-}
-
 static enum phase find_way(struct gpuring_p2p_fetch *self)
 {
     if (!gpuring_p2p_ended(&self->receives[0])) {
@@ -287,7 +281,7 @@ static enum phase take_slots(struct gpuring_p2p_fetch *self)
             __atomic_store_n(&flow->taken, ++self->taken, __ATOMIC_RELEASE);
         } else if (self->arrived == self->bytes || self->status != GPURING_OK) {
             __atomic_store_n(&flow->ended, 1, __ATOMIC_RELEASE);
-            return end(self);
+            return ENDED;
         } else if (__atomic_load_n(&flow->failed, __ATOMIC_ACQUIRE)) {
             log_sender(self);
         } else if (__atomic_load_n(&flow->filled, __ATOMIC_ACQUIRE) == self->taken) {
@@ -306,7 +300,7 @@ static enum phase take_chunks(struct gpuring_p2p_fetch *self)
     while (self->arrived < self->bytes && take_chunk(self)) {
         /* the next */
     }
-    return self->arrived < self->bytes || !copied(self) ? CHUNKS : end(self);
+    return self->arrived < self->bytes || !copied(self) ? CHUNKS : ENDED;
 }
 
 /* One phase on; the same: it has to wait. */
@@ -335,7 +329,11 @@ int gpuring_p2p_fetch_advance(struct gpuring_p2p_fetch *self)
         before = self->phase;
         self->phase = step(self);
     } while (self->phase != before);
-    if (self->phase != ENDED || !gpuring_p2p_ended(&self->answering)) {
+    if (self->phase != ENDED) {
+        return GPURING_AGAIN;
+    }
+    gpuring_list_remove(&self->node);
+    if (!gpuring_p2p_ended(&self->answering)) {
         return GPURING_AGAIN;
     }
     if (self->status == GPURING_ERR_IO) {

@@ -142,23 +142,22 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
     return MPI_SUCCESS;
 }
 
-int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matched,
                               ompi_status_public_t *status)
 {
-    const struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
     ompi_status_public_t found;
     int code;
 
     for (;;) {
-        *matched = known(&from, status);
+        *matched = known(from, status);
         if (*matched) {
             return MPI_SUCCESS;
         }
-        code = gpuring_p2p_previous.pml_iprobe(peer, tag, comm, matched, &found);
+        code = gpuring_p2p_previous.pml_iprobe(from->peer, from->tag, from->comm, matched, &found);
         if (code != MPI_SUCCESS || !*matched || found._ucount != GPURING_P2P_OFFER_BYTES) {
             break;
         }
-        code = collect(comm, found.MPI_SOURCE, found.MPI_TAG);
+        code = collect(from->comm, found.MPI_SOURCE, found.MPI_TAG);
         if (code != MPI_SUCCESS) {
             return code;
         }
@@ -193,20 +192,20 @@ static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message
     return MPI_SUCCESS;
 }
 
-int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *matched,
                                struct ompi_message_t **message, ompi_status_public_t *status)
 {
-    const struct gpuring_p2p_envelope from = {.comm = comm, .peer = peer, .tag = tag};
-    struct gpuring_p2p_probed *self = gpuring_p2p_probed_take(&from);
+    struct gpuring_p2p_probed *self = gpuring_p2p_probed_take(from);
     ompi_status_public_t found;
     int code;
 
     if (self == NULL) {
-        code = gpuring_p2p_previous.pml_improbe(peer, tag, comm, matched, message, &found);
+        code = gpuring_p2p_previous.pml_improbe(from->peer, from->tag, from->comm, matched, message,
+                                                &found);
         if (code != MPI_SUCCESS || !*matched) {
             return code;
         }
-        self = look(comm, *message, &found);
+        self = look(from->comm, *message, &found);
         if (self == NULL) {
             return MPI_ERR_NO_MEM;
         }

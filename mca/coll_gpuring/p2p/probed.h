@@ -30,9 +30,9 @@ struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_enve
 void gpuring_p2p_probed_free(struct gpuring_p2p_probed *probed);
 
 /* As the PML's functions of these names. */
-int gpuring_p2p_probed_iprobe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matched,
                               ompi_status_public_t *status);
-int gpuring_p2p_probed_improbe(int peer, int tag, struct ompi_communicator_t *comm, int *matched,
+int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *matched,
                                struct ompi_message_t **message, ompi_status_public_t *status);
 
 #endif

@@ -3,11 +3,11 @@
 /* The sender's side of an offer. */
 #include <stdlib.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/p2p/offer.h"
 #include "mca/coll_gpuring/p2p/peers.h"
 #include "mca/coll_gpuring/p2p/request.h"
 #include "mca/coll_gpuring/params.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -34,9 +34,9 @@ struct gpuring_p2p_sending {
     struct awaited *awaited; /* NULL: it has been answered */
     struct gpuring_p2p_answer answer;
 
-    enum { UNDECIDED, DIRECT, CHUNKS } way;
+    size_t unit; /* bytes of a slot or a chunk; 0: the way is not decided */
     const struct gpuring_p2p_slots *slots; /* NULL: not offered */
-    int32_t buffer;                        /* of these; -1: none */
+    int32_t buffer;                        /* of these; -1: none, the data go in chunks */
     struct gpuring_stage_bounce *bounce;
     struct gpuring_stream *stream;
     ompi_request_t *sends[BUFFERS];
@@ -168,21 +168,16 @@ int gpuring_p2p_sending_start(const struct gpuring_p2p_message *message,
     return code;
 }
 
-static size_t chunk(const struct gpuring_p2p_sending *self)
+static size_t next_bytes(const struct gpuring_p2p_sending *self)
 {
-    return self->way == DIRECT ? GPURING_P2P_SLOT : GPURING_P2P_CHUNK;
-}
+    size_t left = self->answer.bytes - self->next * self->unit;
 
-static size_t chunk_bytes(const struct gpuring_p2p_sending *self)
-{
-    size_t left = self->answer.bytes - self->next * chunk(self);
-
-    return left < chunk(self) ? left : chunk(self);
+    return left < self->unit ? left : self->unit;
 }
 
 static bool all_copied(const struct gpuring_p2p_sending *self)
 {
-    return self->next * chunk(self) >= self->answer.bytes;
+    return self->next * self->unit >= self->answer.bytes;
 }
 
 static void log_no_memory(void)
@@ -199,15 +194,14 @@ static void open_way(struct gpuring_p2p_sending *self)
     if (self->answer.near) {
         __atomic_store_n(&near, true, __ATOMIC_RELAXED);
     }
-    self->way = CHUNKS;
     if (self->status == GPURING_OK && self->answer.bytes > 0) {
         self->status = gpuring_stage_stream_get(&self->stream);
     }
-    if (self->answer.direct) {
-        self->buffer = self->status == GPURING_OK ? gpuring_p2p_slots_lend() : -1;
-        self->way = self->buffer >= 0 ? DIRECT : CHUNKS;
+    if (self->answer.direct && self->status == GPURING_OK) {
+        self->buffer = gpuring_p2p_slots_lend();
     }
-    if (self->way == CHUNKS && self->status == GPURING_OK && self->answer.bytes > 0) {
+    self->unit = self->buffer >= 0 ? GPURING_P2P_SLOT : GPURING_P2P_CHUNK;
+    if (self->buffer < 0 && self->status == GPURING_OK && self->answer.bytes > 0) {
         self->bounce =
             gpuring_stage_bounce_get(BUFFERS * GPURING_P2P_CHUNK, BUFFERS * GPURING_P2P_CHUNK);
         self->status = self->bounce != NULL ? GPURING_OK : GPURING_ERR_NOMEM;
@@ -230,7 +224,7 @@ static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
 
     if (self->status == GPURING_OK && !self->copying) {
         self->status =
-            ops->copy(self->stream, to, self->gpu + self->next * chunk(self), chunk_bytes(self));
+            ops->copy(self->stream, to, self->gpu + self->next * self->unit, next_bytes(self));
         self->copying = true;
     }
     if (self->copying) {
@@ -251,7 +245,7 @@ static int copy_chunk(struct gpuring_p2p_sending *self, char *to)
 static int send_chunks(struct gpuring_p2p_sending *self)
 {
     while (!all_copied(self)) {
-        size_t bytes = chunk_bytes(self);
+        size_t bytes = next_bytes(self);
         int slot = (int) (self->next % BUFFERS);
         char *buffer =
             self->bounce != NULL ? self->bounce->address + slot * GPURING_P2P_CHUNK : NULL;
@@ -296,10 +290,10 @@ int gpuring_p2p_sending_advance(struct gpuring_p2p_sending *self)
     if (!answered(self)) {
         return GPURING_AGAIN;
     }
-    if (self->way == UNDECIDED) {
+    if (self->unit == 0) {
         open_way(self);
     }
-    if ((self->way == DIRECT ? fill_slots(self) : send_chunks(self)) == GPURING_AGAIN) {
+    if ((self->buffer >= 0 ? fill_slots(self) : send_chunks(self)) == GPURING_AGAIN) {
         return GPURING_AGAIN;
     }
     for (int i = 0; i < BUFFERS; i++) {

@@ -5,7 +5,6 @@
 #define GPURING_SERVE_SERVE_H
 
 #include "mca/coll_gpuring/engine/engine.h"
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"

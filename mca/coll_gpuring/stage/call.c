@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/device/device.h"
-#include "mca/coll_gpuring/memory_kind.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"

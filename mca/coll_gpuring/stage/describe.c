@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "mca/coll_gpuring/memory_kind.h"
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/stage/call.h"
 #include "mca/coll_gpuring/util/status.h"
 
