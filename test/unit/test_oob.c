@@ -72,19 +72,24 @@ static void damage(struct ompi_request_t *message)
         header->bytes -= 8;
         break;
     case ANOTHER_VERSION:
-        header->magic++;
+        header->version++;
         break;
     }
 }
 
-static int mock_send(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to,
-                     int tag, struct ompi_request_t **request)
+static int mock_start(struct ompi_communicator_t *comm, int tag, struct gpuring_message *wish)
 {
-    struct ompi_request_t *message = request_new(comm->rank, to, tag, bytes), **last = &messages;
+    struct ompi_request_t *message, **last = &messages;
 
-    message->data = malloc(bytes + 1);
+    wish->request = message = wish->sent ? request_new(comm->rank, wish->peer, tag, wish->bytes)
+                                         : request_new(wish->peer, comm->rank, tag, wish->bytes);
+    if (!wish->sent) {
+        message->data = wish->data;
+        return GPURING_OK;
+    }
+    message->data = malloc(wish->bytes + 1);
     assert_non_null(message->data);
-    memcpy(message->data, data, bytes);
+    memcpy(message->data, wish->data, wish->bytes);
     message->delay = (int) draw(4);
     message->sent = true;
     if (corrupt > 0 && --corrupt == 0) {
@@ -94,15 +99,6 @@ static int mock_send(struct ompi_communicator_t *comm, const void *data, size_t 
         last = &(*last)->next;
     }
     *last = message;
-    *request = message;
-    return GPURING_OK;
-}
-
-static int mock_receive(struct ompi_communicator_t *comm, void *data, size_t bytes, int from,
-                        int tag, struct ompi_request_t **request)
-{
-    *request = request_new(from, comm->rank, tag, bytes);
-    (*request)->data = data;
     return GPURING_OK;
 }
 
@@ -129,9 +125,7 @@ static bool match(struct ompi_request_t *wish, size_t *bytes)
             return false; /* not yet */
         }
         memcpy(wish->data, m->data, m->bytes < wish->bytes ? m->bytes : wish->bytes);
-        if (bytes != NULL) {
-            *bytes = m->bytes > wish->bytes ? SIZE_MAX : m->bytes;
-        }
+        *bytes = m->bytes > wish->bytes ? SIZE_MAX : m->bytes;
         m->taken = true;
         if (m->arrived) {
             unlink_message(m);
@@ -141,13 +135,10 @@ static bool match(struct ompi_request_t *wish, size_t *bytes)
     return false;
 }
 
-static int mock_finish(struct ompi_request_t **request, size_t *bytes)
+static int mock_finish(struct gpuring_message *message)
 {
-    struct ompi_request_t *r = *request;
+    struct ompi_request_t *r = message->request;
 
-    if (r == NULL) {
-        return GPURING_OK;
-    }
     if (r->sent) {
         if (r->delay-- > 0) {
             return GPURING_AGAIN;
@@ -157,25 +148,25 @@ static int mock_finish(struct ompi_request_t **request, size_t *bytes)
             unlink_message(r);
         }
     } else {
-        if (!match(r, bytes)) {
+        if (!match(r, &message->bytes)) {
             return GPURING_AGAIN;
         }
         free(r);
     }
-    *request = NULL;
+    message->request = NULL;
     return GPURING_OK;
 }
 
-static bool mock_cancel(struct ompi_request_t **request)
+static bool mock_cancel(struct gpuring_message *message)
 {
-    if (*request != NULL && !(*request)->sent) {
-        free(*request);
+    if (message->request != NULL && !message->request->sent) {
+        free(message->request);
     }
-    *request = NULL;
+    message->request = NULL;
     return true;
 }
 
-static const struct gpuring_message_ops mock = {mock_send, mock_receive, mock_finish, mock_cancel};
+static const struct gpuring_message_ops mock = {mock_start, mock_finish, mock_cancel};
 
 static void world_begin(int n, unsigned seed)
 {
@@ -194,8 +185,9 @@ static void world_begin(int n, unsigned seed)
 static void world_end(int n)
 {
     for (int r = 0; r < n; r++) {
-        mock_cancel(&oobs[r].receive_header);
-        mock_cancel(&oobs[r].receive_blocks);
+        for (int i = 0; i < GPURING_OOB_MESSAGES; i++) {
+            mock_cancel(&oobs[r].message[i]);
+        }
         free(oobs[r].blocks);
     }
     while (messages != NULL) {
@@ -258,7 +250,7 @@ static void gatherings_bring_all_blocks(void **state)
             }
             assert_true(run(n));
             for (int r = 0; r < n; r++) {
-                assert_int_equal(gpuring_oob_awaits(&oobs[r]), r);
+                assert_int_equal(gpuring_oob_awaits(&oobs[r]), -1);
                 expect_blocks(n, r);
             }
         }
@@ -268,22 +260,15 @@ static void gatherings_bring_all_blocks(void **state)
 
 static void agreements_bring_all_bits(void **state)
 {
-    const uint64_t id[2] = {0x0123456789abcdef, 0xfedcba9876543210};
-
     (void) state;
     for (int n = 1; n <= RANKS; n++) {
         world_begin(n, (unsigned) n);
         for (int r = 0; r < n; r++) {
-            gpuring_oob_agree(&oobs[r], UINT64_C(1) << r, 0);
+            gpuring_oob_agree(&oobs[r], UINT64_C(1) << r);
         }
         assert_true(run(n));
         for (int r = 0; r < n; r++) {
-            assert_true(oobs[r].words[0] == (UINT64_C(1) << n) - 1);
-            gpuring_oob_agree(&oobs[r], r == 0 ? id[0] : 0, r == 0 ? id[1] : 0);
-        }
-        assert_true(run(n));
-        for (int r = 0; r < n; r++) {
-            assert_memory_equal(oobs[r].words, id, sizeof id);
+            assert_true(oobs[r].word == (UINT64_C(1) << n) - 1);
         }
         world_end(n);
     }
@@ -295,26 +280,24 @@ static void failures_reach_all(void **state)
     (void) state;
     for (int n = 2; n <= RANKS; n++) {
         for (int bad = 0; bad < n; bad++) {
-            int rank = -1;
-
             world_begin(n, (unsigned) (n * RANKS + bad));
             oobs[bad].mark = 7;
             gpuring_oob_fail(&oobs[bad], GPURING_ERR_IO);
             gpuring_oob_fail(&oobs[bad], GPURING_ERR_DATA); /* the first one counts */
             gpuring_oob_fail(&oobs[n - 1], GPURING_ERR_NOMEM);
             for (int r = 0; r < n; r++) {
-                assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), 0);
+                assert_int_equal(gpuring_oob_failure(&oobs[r]).status, 0);
                 start(r);
             }
             assert_true(run(n));
             for (int r = 0; r < n; r++) {
                 struct gpuring_gathered gathered = gpuring_oob_take(&oobs[r]);
+                struct gpuring_failure failure = gpuring_oob_failure(&oobs[r]);
 
                 assert_int_equal(gathered.nranks, 0);
-                assert_int_equal(gpuring_oob_failure(&oobs[r], &rank), GPURING_ERR_IO);
-                assert_int_equal(rank, bad);
-                assert_int_equal(oobs[r].failure.mark, 7);
-                gpuring_oob_forget(&oobs[r]);
+                assert_int_equal(failure.status, GPURING_ERR_IO);
+                assert_int_equal(failure.rank, bad);
+                assert_int_equal(failure.mark, 7);
                 start(r);
             }
             assert_true(run(n)); /* as if nothing had been */
@@ -347,14 +330,14 @@ static void late_failures_count_from_the_next(void **state)
             gpuring_oob_fail(&oobs[bad], GPURING_ERR_NOMEM);
             assert_true(run(n));
             for (int r = 0; r < n; r++) {
-                assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), 0);
+                assert_int_equal(gpuring_oob_failure(&oobs[r]).status, 0);
                 heard += r != bad && gpuring_oob_troubled(&oobs[r]);
                 unheard += !gpuring_oob_troubled(&oobs[r]);
-                gpuring_oob_agree(&oobs[r], 0, 0);
+                gpuring_oob_agree(&oobs[r], 0);
             }
             assert_true(run(n));
             for (int r = 0; r < n; r++) {
-                assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), GPURING_ERR_NOMEM);
+                assert_int_equal(gpuring_oob_failure(&oobs[r]).status, GPURING_ERR_NOMEM);
             }
             world_end(n);
         }
@@ -395,11 +378,11 @@ static void other_versions_are_a_disagreement(void **state)
         corruption = ANOTHER_VERSION;
         assert_true(run(5));
         for (int r = 0; r < 5; r++) {
-            gpuring_oob_agree(&oobs[r], 0, 0);
+            gpuring_oob_agree(&oobs[r], 0);
         }
         assert_true(run(5));
         for (int r = 0; r < 5; r++) {
-            assert_int_equal(gpuring_oob_failure(&oobs[r], NULL), GPURING_ERR_DISAGREE);
+            assert_int_equal(gpuring_oob_failure(&oobs[r]).status, GPURING_ERR_DISAGREE);
         }
         world_end(5);
     }
@@ -412,7 +395,7 @@ static void kinds_do_not_mix(void **state)
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 1);
     start(1);
-    gpuring_oob_agree(&oobs[0], 1, 0);
+    gpuring_oob_agree(&oobs[0], 1);
     assert_false(run(2));
     world_end(2);
 }
@@ -421,7 +404,6 @@ static void kinds_do_not_mix(void **state)
 
 static void letters_reach_their_ranks(void **state)
 {
-    struct gpuring_letters letters[3] = {{.count = 0}};
     int left = 3;
 
     (void) state;
@@ -432,19 +414,18 @@ static void letters_reach_their_ranks(void **state)
 
             if (other != r) {
                 snprintf(text, sizeof text, "%d writes to %d", r, other);
-                assert_int_equal(gpuring_letters_add(&letters[r], &oobs[r], other, NULL, 32), 0);
-                assert_int_equal(
-                    gpuring_letters_add(&letters[r], &oobs[r], other, text, strlen(text) + 1), 0);
+                assert_int_equal(gpuring_letters_add(&oobs[r], other, NULL, 32), 0);
+                assert_int_equal(gpuring_letters_add(&oobs[r], other, text, strlen(text) + 1), 0);
             }
         }
     }
     for (int turn = 0; left > 0; turn++) {
         left = 0;
         for (int r = 0; r < 3; r++) {
-            int status = gpuring_letters_progress(&letters[r]);
+            int status = gpuring_letters_progress(&oobs[r]);
 
             assert_true(status >= 0);
-            assert_int_equal(status == GPURING_AGAIN, gpuring_letters_awaits(&letters[r]) >= 0);
+            assert_int_equal(status == GPURING_AGAIN, gpuring_oob_awaits(&oobs[r]) >= 0);
             left += status == GPURING_AGAIN;
         }
         assert_true(turn < 1000);
@@ -453,31 +434,29 @@ static void letters_reach_their_ranks(void **state)
         for (int i = 0; i < 4; i += 2) {
             char text[32];
 
-            snprintf(text, sizeof text, "%d writes to %d", letters[r].letter[i].peer, r);
-            assert_string_equal((char *) letters[r].letter[i].data, text);
-            assert_int_equal(letters[r].letter[i].bytes, strlen(text) + 1);
+            snprintf(text, sizeof text, "%d writes to %d", oobs[r].letter[i].peer, r);
+            assert_string_equal((char *) oobs[r].letter[i].data, text);
+            assert_int_equal(oobs[r].letter[i].bytes, strlen(text) + 1);
         }
-        gpuring_letters_free(&letters[r]);
+        gpuring_letters_free(&oobs[r]);
     }
     world_end(3);
 }
 
 static void long_letters_are_refused(void **state)
 {
-    struct gpuring_letters from = {.count = 0}, to = {.count = 0};
-
     (void) state;
     gpuring_log_set(NULL, (enum gpuring_log_level) - 1);
     world_begin(2, 5);
-    assert_int_equal(gpuring_letters_add(&from, &oobs[0], 1, "sixteen letters", 16), 0);
-    assert_int_equal(gpuring_letters_add(&to, &oobs[1], 0, NULL, 8), 0);
-    while (gpuring_letters_progress(&from) == GPURING_AGAIN) {
+    assert_int_equal(gpuring_letters_add(&oobs[0], 1, "sixteen letters", 16), 0);
+    assert_int_equal(gpuring_letters_add(&oobs[1], 0, NULL, 8), 0);
+    while (gpuring_letters_progress(&oobs[0]) == GPURING_AGAIN) {
     }
-    while (gpuring_letters_progress(&to) == GPURING_AGAIN) {
+    while (gpuring_letters_progress(&oobs[1]) == GPURING_AGAIN) {
     }
-    assert_int_equal(gpuring_letters_progress(&to), GPURING_ERR_PEER);
-    gpuring_letters_free(&from);
-    gpuring_letters_free(&to);
+    assert_int_equal(gpuring_letters_progress(&oobs[1]), GPURING_ERR_PEER);
+    gpuring_letters_free(&oobs[0]);
+    gpuring_letters_free(&oobs[1]);
     world_end(2);
 }
 

@@ -8,7 +8,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define MAGIC (UINT32_C(0x67700000) | GPURING_WIRE_VERSION) /* "gp" */
+#define MAGIC UINT32_C(0x67707572) /* "gpur" */
 
 void gpuring_gathered_clear(struct gpuring_gathered *gathered)
 {
@@ -20,14 +20,13 @@ void gpuring_oob_free(struct gpuring_oob *oob)
 {
     bool ended = true;
 
-    if (oob == NULL) {
-        return;
+    for (int i = 0; oob != NULL && i < GPURING_OOB_MESSAGES; i++) {
+        ended = oob->ops->cancel(&oob->message[i]) && ended;
     }
-    ended &= oob->ops->cancel(&oob->receive_header);
-    ended &= oob->ops->cancel(&oob->receive_blocks);
-    ended &= oob->ops->cancel(&oob->send_header);
-    ended &= oob->ops->cancel(&oob->send_blocks);
-    if (ended) { /* else a message may still arrive or leave: it must find its memory */
+    if (oob != NULL) {
+        gpuring_letters_free(oob);
+    }
+    if (oob != NULL && ended) { /* else a message may still come or leave: it needs its memory */
         free(oob->blocks);
         free(oob);
     }
@@ -35,15 +34,10 @@ void gpuring_oob_free(struct gpuring_oob *oob)
 
 /* ---- Failures ---- */
 
-static bool before(uint32_t left, uint32_t right) /* numbers may wrap */
-{
-    return (int32_t) (left - right) < 0;
-}
-
 /* Of several failures the one that all know first counts, then that of the lowest rank. */
 static void learn(struct gpuring_oob *oob, const struct gpuring_failure *failure)
 {
-    if (!gpuring_oob_troubled(oob) || before(failure->since, oob->failure.since) ||
+    if (!gpuring_oob_troubled(oob) || failure->since < oob->failure.since ||
         (failure->since == oob->failure.since && failure->rank < oob->failure.rank)) {
         oob->failure = *failure;
     }
@@ -57,40 +51,35 @@ void gpuring_oob_fail(struct gpuring_oob *oob, int status)
     }
 }
 
-int gpuring_oob_failure(const struct gpuring_oob *oob, int *rank)
+struct gpuring_failure gpuring_oob_failure(struct gpuring_oob *oob)
 {
-    if (!gpuring_oob_troubled(oob) || before(oob->number, oob->failure.since)) {
-        return GPURING_OK;
-    }
-    if (rank != NULL) {
-        *rank = oob->failure.rank;
-    }
-    return oob->failure.status;
-}
+    struct gpuring_failure failure = {.status = GPURING_OK};
 
-void gpuring_oob_forget(struct gpuring_oob *oob)
-{
-    oob->failure = (struct gpuring_failure){.status = GPURING_OK};
+    if (gpuring_oob_troubled(oob) && oob->number >= oob->failure.since) {
+        failure = oob->failure;
+        oob->failure.status = GPURING_OK;
+    }
+    return failure;
 }
 
 /* ---- Gatherings ---- */
 
-static void begin(struct gpuring_oob *oob, size_t bytes, uint64_t word, uint64_t next_word)
+void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word)
 {
     free(oob->blocks);
     oob->blocks = NULL;
-    oob->bytes = bytes;
-    oob->words[0] = word;
-    oob->words[1] = next_word;
+    oob->bytes = 0;
+    oob->word = word;
     oob->distance = 1;
 }
 
 void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes)
 {
-    begin(oob, bytes, 0, 0);
+    gpuring_oob_agree(oob, 0);
     if (gpuring_oob_troubled(oob)) {
         return NULL;
     }
+    oob->bytes = bytes;
     oob->blocks = malloc(((size_t) oob->nranks + (size_t) oob->rank) * bytes);
     if (oob->blocks == NULL) {
         gpuring_error("out of memory for blocks of %zu bytes of %d ranks", bytes, oob->nranks);
@@ -98,11 +87,6 @@ void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes)
         return NULL;
     }
     return oob->blocks + (size_t) oob->rank * bytes;
-}
-
-void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word, uint64_t next_word)
-{
-    begin(oob, 0, word, next_word);
 }
 
 static int rank_at(const struct gpuring_oob *oob, int distance)
@@ -120,28 +104,40 @@ static size_t round_bytes(const struct gpuring_oob *oob)
     return (size_t) (d < rest ? d : rest) * oob->bytes;
 }
 
-static int round_start(struct gpuring_oob *oob, int from, int to)
+static int start(struct gpuring_oob *oob, int which, void *data, size_t bytes)
+{
+    bool sent = which >= GPURING_OOB_HEADER_OUT;
+
+    oob->message[which] = (struct gpuring_message){
+        .peer = rank_at(oob, sent ? oob->nranks - oob->distance : oob->distance),
+        .sent = sent,
+        .data = data,
+        .bytes = bytes};
+    return oob->ops->start(oob->comm, GPURING_TAG_GATHER, &oob->message[which]);
+}
+
+static int round_start(struct gpuring_oob *oob)
 {
     int status;
 
+    oob->started = true;
     oob->number += oob->distance == 1;
     oob->in.magic = 0;
     oob->out = (struct gpuring_oob_header){
         .magic = MAGIC,
+        .version = GPURING_WIRE_VERSION,
         .number = oob->number,
         .failure = oob->failure,
         .bytes = gpuring_oob_troubled(oob) ? 0 : round_bytes(oob),
-        .words = {oob->words[0], oob->words[1]},
+        .word = oob->word,
     };
-    status = oob->ops->receive(oob->comm, &oob->in, sizeof oob->in, from, GPURING_TAG_GATHER,
-                               &oob->receive_header);
+    status = start(oob, GPURING_OOB_HEADER_IN, &oob->in, sizeof oob->in);
     if (status == GPURING_OK) {
-        status = oob->ops->send(oob->comm, &oob->out, sizeof oob->out, to, GPURING_TAG_GATHER,
-                                &oob->send_header);
+        status = start(oob, GPURING_OOB_HEADER_OUT, &oob->out, sizeof oob->out);
     }
     if (status == GPURING_OK && oob->out.bytes > 0) {
-        status = oob->ops->send(oob->comm, oob->blocks + (size_t) oob->rank * oob->bytes,
-                                oob->out.bytes, to, GPURING_TAG_GATHER, &oob->send_blocks);
+        status = start(oob, GPURING_OOB_BLOCKS_OUT, oob->blocks + (size_t) oob->rank * oob->bytes,
+                       oob->out.bytes);
     }
     return status;
 }
@@ -149,87 +145,75 @@ static int round_start(struct gpuring_oob *oob, int from, int to)
 /* Another version sends blocks that mean something else; its headers are like ours. */
 static void check_version(struct gpuring_oob *oob, int from)
 {
-    if (oob->in.magic != MAGIC) {
+    if (oob->in.version != GPURING_WIRE_VERSION) {
         gpuring_error("[versions-differ] rank %d runs another version of coll/gpuring (wire format "
                       "%u) than rank %d (%u): no collective of coll/gpuring can run on this "
                       "communicator; install the same version on all hosts",
-                      from, oob->in.magic & 0xffff, oob->rank, MAGIC & 0xffff);
+                      from, oob->in.version, oob->rank, GPURING_WIRE_VERSION);
         gpuring_oob_fail(oob, GPURING_ERR_DISAGREE);
     }
 }
 
 /* The header is here: learn from it, and receive the blocks that follow. */
-static int round_header(struct gpuring_oob *oob, int from)
+static int round_header(struct gpuring_oob *oob)
 {
     const struct gpuring_oob_header *in = &oob->in;
-    bool failed = in->failure.status != GPURING_OK, wanted;
+    int from = oob->message[GPURING_OOB_HEADER_IN].peer;
 
-    oob->steps++;
-    if (in->magic >> 16 != MAGIC >> 16 || in->number != oob->number) {
-        gpuring_error("rank %d sent another message than rank %d expects (gathering %u)", from,
-                      oob->rank, oob->number);
+    if (in->magic != MAGIC || in->number != oob->number) {
+        gpuring_error("rank %d sent another message than rank %d expects (gathering %llu)", from,
+                      oob->rank, (unsigned long long) oob->number);
         return GPURING_ERR_PEER;
     }
     check_version(oob, from);
-    if (failed) {
+    if (in->failure.status != GPURING_OK) {
         learn(oob, &in->failure);
     }
-    wanted = !gpuring_oob_troubled(oob);
-    if (wanted && in->bytes != round_bytes(oob)) {
-        gpuring_error("rank %d sent %llu bytes where rank %d expects %zu (gathering %u)", from,
-                      (unsigned long long) in->bytes, oob->rank, round_bytes(oob), oob->number);
+    oob->word |= in->word;
+    if (!gpuring_oob_troubled(oob) && in->bytes != round_bytes(oob)) {
+        gpuring_error("rank %d sent %llu bytes where rank %d expects %zu (gathering %llu)", from,
+                      (unsigned long long) in->bytes, oob->rank, round_bytes(oob),
+                      (unsigned long long) oob->number);
         return GPURING_ERR_PEER;
     }
-    oob->words[0] |= in->words[0];
-    oob->words[1] |= in->words[1];
-    return in->bytes == 0
-               ? GPURING_OK
-               : oob->ops->receive(
-                     oob->comm,
-                     wanted ? oob->blocks + (size_t) (oob->rank + oob->distance) * oob->bytes
-                            : &oob->discard,
-                     wanted ? in->bytes : 1, from, GPURING_TAG_GATHER, &oob->receive_blocks);
+    if (in->bytes == 0) {
+        return GPURING_OK;
+    }
+    return gpuring_oob_troubled(oob)
+               ? start(oob, GPURING_OOB_BLOCKS_IN, &oob->discard, 1)
+               : start(oob, GPURING_OOB_BLOCKS_IN,
+                       oob->blocks + (size_t) (oob->rank + oob->distance) * oob->bytes, in->bytes);
 }
 
 static int round_progress(struct gpuring_oob *oob)
 {
-    int from = rank_at(oob, oob->distance), to = rank_at(oob, oob->nranks - oob->distance);
-    int status = GPURING_OK;
+    int status = oob->started ? GPURING_OK : round_start(oob);
 
-    if (!oob->started) {
-        oob->started = true;
-        status = round_start(oob, from, to);
-    }
-    if (status == GPURING_OK && oob->receive_header != NULL) {
-        status = oob->ops->finish(&oob->receive_header, NULL);
-        if (status == GPURING_OK) {
-            status = round_header(oob, from);
+    for (int i = 0; status == GPURING_OK && i < GPURING_OOB_MESSAGES; i++) {
+        if (oob->message[i].request == NULL) {
+            continue;
         }
-    }
-    if (status == GPURING_OK) {
-        status = oob->ops->finish(&oob->receive_blocks, NULL);
-    }
-    if (status == GPURING_OK) {
-        status = oob->ops->finish(&oob->send_header, NULL);
-    }
-    if (status == GPURING_OK) {
-        status = oob->ops->finish(&oob->send_blocks, NULL);
+        status = oob->ops->finish(&oob->message[i]);
+        if (status == GPURING_OK) {
+            oob->steps++;
+            status = i == GPURING_OOB_HEADER_IN ? round_header(oob) : GPURING_OK;
+        }
     }
     return status;
 }
 
 int gpuring_oob_progress(struct gpuring_oob *oob)
 {
-    while (oob->distance > 0) {
-        int status = oob->distance < oob->nranks ? round_progress(oob) : GPURING_OK;
+    while (oob->distance > 0 && oob->distance < oob->nranks) {
+        int status = round_progress(oob);
 
         if (status != GPURING_OK) {
             return status;
         }
-        oob->steps++;
         oob->started = false;
-        oob->distance = 2 * oob->distance < oob->nranks ? 2 * oob->distance : 0;
+        oob->distance *= 2;
     }
+    oob->distance = 0;
     return GPURING_OK;
 }
 
@@ -247,26 +231,33 @@ struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob)
     return gathered;
 }
 
+/* With whom the first of these messages is under way; -1: none is. */
+static int awaited(const struct gpuring_message *message, int count)
+{
+    int i = 0;
+
+    while (i < count && message[i].request == NULL) {
+        i++;
+    }
+    return i < count ? message[i].peer : -1;
+}
+
 int gpuring_oob_awaits(const struct gpuring_oob *oob)
 {
-    bool receives = oob->receive_header != NULL || oob->receive_blocks != NULL;
+    int peer = awaited(oob->message, GPURING_OOB_MESSAGES);
 
-    return oob->distance == 0
-               ? oob->rank
-               : rank_at(oob, receives ? oob->distance : oob->nranks - oob->distance);
+    return peer >= 0 ? peer : awaited(oob->letter, oob->letters);
 }
 
 /* ---- Letters ---- */
 
-int gpuring_letters_add(struct gpuring_letters *letters, const struct gpuring_oob *oob, int peer,
-                        const void *data, size_t bytes)
+int gpuring_letters_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes)
 {
-    size_t count = (size_t) letters->count + 1;
-    struct gpuring_letter *grown = realloc(letters->letter, count * sizeof *grown);
+    size_t count = (size_t) oob->letters + 1;
+    struct gpuring_message *grown = realloc(oob->letter, count * sizeof *grown);
     uint8_t *copy = malloc(bytes + 1);
 
-    letters->oob = oob;
-    letters->letter = grown != NULL ? grown : letters->letter;
+    oob->letter = grown != NULL ? grown : oob->letter;
     if (grown == NULL || copy == NULL) {
         gpuring_error("out of memory for a message of %zu bytes, from or to rank %d", bytes, peer);
         free(copy);
@@ -275,31 +266,23 @@ int gpuring_letters_add(struct gpuring_letters *letters, const struct gpuring_oo
     if (data != NULL) {
         memcpy(copy, data, bytes);
     }
-    grown[letters->count++] =
-        (struct gpuring_letter){.peer = peer, .sent = data != NULL, .data = copy, .bytes = bytes};
+    grown[oob->letters++] =
+        (struct gpuring_message){.peer = peer, .sent = data != NULL, .data = copy, .bytes = bytes};
     return GPURING_OK;
 }
 
-static int letter_start(const struct gpuring_oob *oob, struct gpuring_letter *letter)
-{
-    return letter->sent ? oob->ops->send(oob->comm, letter->data, letter->bytes, letter->peer,
-                                         GPURING_TAG_LETTER, &letter->request)
-                        : oob->ops->receive(oob->comm, letter->data, letter->bytes, letter->peer,
-                                            GPURING_TAG_LETTER, &letter->request);
-}
-
-int gpuring_letters_progress(struct gpuring_letters *letters)
+int gpuring_letters_progress(struct gpuring_oob *oob)
 {
     int waiting = 0;
 
-    for (int i = 0; i < letters->count; i++) {
-        struct gpuring_letter *letter = &letters->letter[i];
+    for (int i = 0; i < oob->letters; i++) {
+        struct gpuring_message *letter = &oob->letter[i];
         size_t room = letter->bytes;
-        int status = letters->started ? GPURING_OK : letter_start(letters->oob, letter);
+        int status = oob->letters_started ? GPURING_OK
+                                          : oob->ops->start(oob->comm, GPURING_TAG_LETTER, letter);
 
-        if (status == GPURING_OK) {
-            status =
-                letters->oob->ops->finish(&letter->request, letter->sent ? NULL : &letter->bytes);
+        if (status == GPURING_OK && letter->request != NULL) {
+            status = oob->ops->finish(letter);
         }
         if (status == GPURING_OK && letter->bytes > room) {
             gpuring_error("rank %d sent more than the %zu bytes that it announced", letter->peer,
@@ -308,29 +291,21 @@ int gpuring_letters_progress(struct gpuring_letters *letters)
             status = GPURING_ERR_PEER;
         }
         waiting += status == GPURING_AGAIN;
-        letters->status = status < 0 ? status : letters->status;
+        oob->letters_status = status < 0 ? status : oob->letters_status;
     }
-    letters->started = true;
-    return waiting > 0 ? GPURING_AGAIN : letters->status;
+    oob->letters_started = true;
+    return waiting > 0 ? GPURING_AGAIN : oob->letters_status;
 }
 
-int gpuring_letters_awaits(const struct gpuring_letters *letters)
+void gpuring_letters_free(struct gpuring_oob *oob)
 {
-    for (int i = 0; i < letters->count; i++) {
-        if (letters->letter[i].request != NULL) {
-            return letters->letter[i].peer;
-        }
-    }
-    return -1;
-}
-
-void gpuring_letters_free(struct gpuring_letters *letters)
-{
-    for (int i = 0; i < letters->count; i++) {
-        if (letters->oob->ops->cancel(&letters->letter[i].request)) {
-            free(letters->letter[i].data);
+    for (int i = 0; i < oob->letters; i++) {
+        if (oob->ops->cancel(&oob->letter[i])) {
+            free(oob->letter[i].data);
         } /* else a message may still come or leave */
     }
-    free(letters->letter);
-    *letters = (struct gpuring_letters){.count = 0};
+    free(oob->letter);
+    oob->letter = NULL;
+    oob->letters = oob->letters_status = 0;
+    oob->letters_started = false;
 }

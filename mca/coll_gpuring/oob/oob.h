@@ -2,9 +2,8 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Out-of-band messages: how the ranks of a communicator talk outside of operations, for wire-up and
- * for agreements. Nothing here blocks; whoever waits calls progress. These are point-to-point
- * messages, because non-blocking collectives pair the ranks' calls by the order in which they
- * start, and progress callbacks start them in another order on each rank.
+ * for agreements; doc/hacking/wireup.md says why not by collectives. Nothing here blocks; whoever
+ * waits calls progress. Only message.c knows Open MPI.
  *
  * A gathering brings a block of each rank, of equal size, to all. It is Bruck's algorithm, log2 n
  * rounds of a header and, if there are any, blocks:
@@ -21,8 +20,7 @@
  * know: its `since` is the gathering at whose end all do. So all ranks give up after the same
  * gathering, and no rank waits for one that gave up.
  *
- * One gathering at a time for each struct gpuring_oob, in the same order on all ranks. Only
- * message.c knows Open MPI; the rest is part of the core and is tested over simulated messages.
+ * Letters go between single ranks, all at once.
  */
 #ifndef GPURING_OOB_OOB_H
 #define GPURING_OOB_OOB_H
@@ -50,59 +48,71 @@ static inline void *gpuring_gathered_block(const struct gpuring_gathered *gather
 }
 void gpuring_gathered_clear(struct gpuring_gathered *gathered);
 
-/* ---- How messages travel: over MPI's point-to-point layer (message.c), or a test's ---- */
+/* ---- Messages: over MPI's point-to-point layer (message.c), or a test's ---- */
 
 /* Open MPI's collectives use the tags from -10 downwards (coll_tags.h), -1 is MPI_ANY_TAG; a user's
  * wildcard receive matches no negative tag. */
-enum gpuring_message_tag {
-    GPURING_TAG_GATHER = -9,
-    GPURING_TAG_LETTER = -8,
+enum { GPURING_TAG_GATHER = -9, GPURING_TAG_LETTER = -8 };
+
+struct gpuring_message {
+    int peer;
+    bool sent; /* by this rank; else expected */
+    void *data;
+    size_t bytes;                   /* expected: room, then what came */
+    struct ompi_request_t *request; /* NULL: not started, or complete */
 };
 
 struct gpuring_message_ops {
-    /* Start a message. 0 or GPURING_ERR_NET (logged). */
-    int (*send)(struct ompi_communicator_t *comm, const void *data, size_t bytes, int to, int tag,
-                struct ompi_request_t **request);
-    int (*receive)(struct ompi_communicator_t *comm, void *data, size_t bytes, int from, int tag,
-                   struct ompi_request_t **request);
+    /* 0 or GPURING_ERR_NET (logged). */
+    int (*start)(struct ompi_communicator_t *comm, int tag, struct gpuring_message *message);
 
-    /* GPURING_AGAIN: under way. Else the request is freed and NULL: 0 or GPURING_ERR_NET (logged).
-     * *bytes (may be NULL): how many came; SIZE_MAX: more than there was room for. NULL is
-     * complete. */
-    int (*finish)(struct ompi_request_t **request, size_t *bytes);
+    /* GPURING_AGAIN: under way. Else it is complete: 0, also where more came than there was room
+     * for (bytes is SIZE_MAX then), or GPURING_ERR_NET (logged). */
+    int (*finish)(struct gpuring_message *message);
 
-    /* Give a request up; false: the network may still use its memory. */
-    bool (*cancel)(struct ompi_request_t **request);
+    /* Give it up; false: the network may still use its memory. */
+    bool (*cancel)(struct gpuring_message *message);
 };
 
 /* ---- Gatherings ---- */
 
 struct gpuring_failure {
+    uint64_t since; /* the gathering at whose end all ranks know it */
     int32_t status; /* a gpuring_status; 0: none */
     int32_t rank;
-    uint32_t since; /* the gathering at whose end all ranks know it */
-    uint32_t mark;
+    uint64_t mark;
 };
 
 struct gpuring_oob_header {
-    uint32_t magic;  /* with the wire version */
-    uint32_t number; /* of the gathering in its communicator */
+    uint32_t magic, version;
+    uint64_t number; /* of the gathering in its communicator */
     struct gpuring_failure failure;
     uint64_t bytes; /* of the message with blocks that follows; 0: none does */
-    uint64_t words[2];
+    uint64_t word;
 };
-_Static_assert(sizeof(struct gpuring_oob_header) == 48, "travels between ranks of any version");
+_Static_assert(sizeof(struct gpuring_oob_header) == 56, "travels between ranks of any version");
+
+/* The messages of a round: headers are expected first, for they say what follows. */
+enum {
+    GPURING_OOB_HEADER_IN,
+    GPURING_OOB_BLOCKS_IN,
+    GPURING_OOB_HEADER_OUT,
+    GPURING_OOB_BLOCKS_OUT,
+    GPURING_OOB_MESSAGES
+};
 
 struct gpuring_oob {
     const struct gpuring_message_ops *ops;
     struct ompi_communicator_t *comm;
     int rank, nranks;
-    uint64_t steps;    /* changes with every message */
-    uint64_t words[2]; /* of an agreement */
-    uint32_t mark;     /* this rank's failures carry it from now on */
+    uint64_t steps; /* changes with every message */
+    uint64_t word;  /* of an agreement: the bits that any rank gave, unless there was a failure */
+    uint64_t mark;  /* this rank's failures carry it from now on */
+    struct gpuring_message *letter; /* in the order in which they were added */
+    int letters;
 
     /* Of oob.c alone: */
-    uint32_t number; /* of the gathering that is under way, or was the last one */
+    uint64_t number; /* of the gathering that is under way, or was the last one */
     int distance;    /* of the round; 0: no gathering is under way */
     bool started;    /* the round's messages are under way */
     struct gpuring_failure failure;
@@ -110,7 +120,9 @@ struct gpuring_oob {
     size_t bytes;    /* of a block */
     uint8_t *blocks; /* see above; NULL: there are none */
     uint8_t discard; /* receives what is of no use */
-    struct ompi_request_t *receive_header, *receive_blocks, *send_header, *send_blocks;
+    struct gpuring_message message[GPURING_OOB_MESSAGES];
+    bool letters_started;
+    int letters_status;
 };
 
 /* For one communicator (message.c); NULL: no memory. */
@@ -124,9 +136,8 @@ void gpuring_oob_free(struct gpuring_oob *oob);
  * this rank takes part as one that failed. */
 void *gpuring_oob_gather(struct gpuring_oob *oob, size_t bytes);
 
-/* Begin an agreement, a gathering without blocks: it needs no memory. When it is complete,
- * oob->words has the bits that any rank gave, unless there was a failure. */
-void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word, uint64_t next_word);
+/* Begin an agreement, a gathering without blocks: it needs no memory. */
+void gpuring_oob_agree(struct gpuring_oob *oob, uint64_t word);
 
 /* Move on. 0: complete; GPURING_AGAIN; GPURING_ERR_NET or _PEER (logged): contact is lost. */
 int gpuring_oob_progress(struct gpuring_oob *oob);
@@ -139,7 +150,7 @@ static inline bool gpuring_oob_busy(const struct gpuring_oob *oob)
 /* What the last gathering brought, for the caller to clear; empty after a failure. */
 struct gpuring_gathered gpuring_oob_take(struct gpuring_oob *oob);
 
-/* The rank of which or to which a message is under way; this rank itself: none. */
+/* The rank of which or to which a message is under way; -1: none. */
 int gpuring_oob_awaits(const struct gpuring_oob *oob);
 
 /* This rank cannot go on, for this negative gpuring_status. The first one counts; the next
@@ -152,38 +163,18 @@ static inline bool gpuring_oob_troubled(const struct gpuring_oob *oob)
     return oob->failure.status != 0;
 }
 
-/* The status of the failure that all ranks know by now, the same on all, and its rank (may be
- * NULL); 0: there is none. forget: all ranks have reacted to it. */
-int gpuring_oob_failure(const struct gpuring_oob *oob, int *rank);
-void gpuring_oob_forget(struct gpuring_oob *oob);
+/* Take the failure that all ranks know by now, the same on all; status 0: there is none. */
+struct gpuring_failure gpuring_oob_failure(struct gpuring_oob *oob);
 
-/* ---- Letters: messages between single ranks, all at once ---- */
-
-struct gpuring_letter {
-    int peer;
-    bool sent; /* by this rank; else expected */
-    uint8_t *data;
-    size_t bytes; /* expected: room, then what came */
-    struct ompi_request_t *request;
-};
-
-struct gpuring_letters { /* all zero: none */
-    const struct gpuring_oob *oob;
-    struct gpuring_letter *letter; /* in the order in which they were added */
-    int count;
-    bool started;
-    int status;
-};
+/* ---- Letters ---- */
 
 /* Add one: copied from data, or, with data NULL, expected, of at most `bytes` bytes. At most one
  * for each pair of ranks and direction, and all before any rank relies on them. 0 or
  * GPURING_ERR_NOMEM (logged). */
-int gpuring_letters_add(struct gpuring_letters *letters, const struct gpuring_oob *oob, int peer,
-                        const void *data, size_t bytes);
+int gpuring_letters_add(struct gpuring_oob *oob, int peer, const void *data, size_t bytes);
 
 /* Start, and move on. 0; GPURING_AGAIN; or an error (logged), when none is under way any more. */
-int gpuring_letters_progress(struct gpuring_letters *letters);
-int gpuring_letters_awaits(const struct gpuring_letters *letters); /* a rank, or -1 */
-void gpuring_letters_free(struct gpuring_letters *letters);        /* as gpuring_oob_free */
+int gpuring_letters_progress(struct gpuring_oob *oob);
+void gpuring_letters_free(struct gpuring_oob *oob); /* as gpuring_oob_free */
 
 #endif

@@ -106,13 +106,9 @@ static int piece_progress(struct gpuring_oob *oob, struct gpuring_item *item)
         fold(item, &blocks, count);
     }
     gpuring_gathered_clear(&blocks);
-    status = gpuring_oob_failure(oob, NULL);
-    if (status != GPURING_OK) {
-        gpuring_oob_forget(oob);
-        return status;
-    }
-    item->check->done += count;
-    return GPURING_OK;
+    status = gpuring_oob_failure(oob).status;
+    item->check->done += status == GPURING_OK ? count : 0;
+    return status;
 }
 
 static void report_wrong(const mca_coll_gpuring_module_t *module, const struct gpuring_item *item,

@@ -43,9 +43,8 @@ static int order_progress(mca_coll_gpuring_module_t *module)
         return status;
     }
     queue->gathering = false;
-    status = gpuring_oob_failure(module->oob, NULL);
+    status = gpuring_oob_failure(module->oob).status;
     if (status != GPURING_OK) {
-        gpuring_oob_forget(module->oob);
         return status;
     }
     reports = gpuring_oob_take(module->oob);
@@ -85,23 +84,21 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 
     if (item->phase < GPURING_PHASE_AGREEING) {
         gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob,
-                          gpuring_call_on_gpu(&item->call)                        ? ON_GPU
-                          : item->call.in.bytes == 0 && item->call.out.bytes == 0 ? 0
-                                                                                  : NOT_ON_GPU,
-                          0);
+        gpuring_oob_agree(oob, gpuring_call_on_gpu(&item->call) ? ON_GPU
+                               : item->call.in.bytes == 0 && item->call.out.bytes == 0
+                                   ? 0
+                                   : NOT_ON_GPU);
     }
     status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
         return status;
     }
     gpuring_item_enter(item, GPURING_PHASE_AGREED);
-    status = gpuring_oob_failure(oob, NULL);
+    status = gpuring_oob_failure(oob).status;
     if (status != GPURING_OK) {
-        gpuring_oob_forget(oob);
         return status;
     }
-    seen = oob->words[0];
+    seen = oob->word;
     item->reason = seen == ON_GPU       ? GPURING_REASON_NONE
                    : seen <= NOT_ON_GPU ? GPURING_REASON_MEMORY
                                         : GPURING_REASON_MIXED;

@@ -4,7 +4,6 @@
  * What the ranks of a communicator exchange when it is wired up. Without Open MPI headers,
  * so that tools can use it.
  *
- *   broadcast       the unique id of the wire-up, from rank 0
  *   AllGather 1     struct gpuring_hello of each rank: who and where it is, what it can, the
  *                   parameters that all must share, a port of each network that the process may
  *                   use (net/list.h)
@@ -55,11 +54,12 @@ struct gpuring_hello {
     uint32_t nnics; /* of nics[] */
     char hostname[64];
     struct gpuring_nic nics[GPURING_HELLO_NICS];
+    uint64_t id[2]; /* unique; rank 0's is that of the wire-up */
     struct gpuring_device_identity device;
     int64_t shared[GPURING_SHARED_COUNT]; /* parameters of scope SHARED, in the list's order */
 };
 _Static_assert(sizeof(struct gpuring_hello) ==
-                   152 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS,
+                   168 + 8 * GPURING_SHARED_COUNT + 32 * GPURING_HELLO_NICS,
                "travels between ranks");
 
 static inline const struct gpuring_hello *gpuring_hello_of(const struct gpuring_gathered *hellos,

@@ -209,11 +209,9 @@ static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuri
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
         const struct gpuring_transport_letter *letter = gpuring_transport_letter(transport, i);
 
-        status =
-            gpuring_letters_add(&wireup->letters, module->oob, letter->peer, NULL, letter->room);
+        status = gpuring_letters_add(module->oob, letter->peer, NULL, letter->room);
         if (status == GPURING_OK) {
-            status = gpuring_letters_add(&wireup->letters, module->oob, letter->peer, letter->data,
-                                         letter->bytes);
+            status = gpuring_letters_add(module->oob, letter->peer, letter->data, letter->bytes);
         }
     }
     return status;
@@ -255,10 +253,9 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
 int gpuring_wireup_connect(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     struct gpuring_transport *transport = wireup->engine->transport;
-    const struct gpuring_letter *letter = wireup->letters.letter;
+    const struct gpuring_message *letter = module->oob->letter;
     int status = GPURING_OK;
 
-    (void) module;
     for (int i = 0; status == GPURING_OK && i < gpuring_transport_neighbours(transport); i++) {
         /* each pair begins with the one that came */
         status = gpuring_transport_connect(transport, i, letter[2 * i].data, letter[2 * i].bytes);

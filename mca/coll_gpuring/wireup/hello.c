@@ -47,6 +47,7 @@ static int fill(struct gpuring_hello *hello)
     }
     hello->capabilities |= gpuring_local_topology_of_gpus() ? GPURING_CAPABILITY_GRAPH : 0;
     hello->capabilities |= view.from_file ? GPURING_CAPABILITY_FILE : 0;
+    gpuring_identity_unique(hello->id);
     gpuring_identity_hostname(hello->hostname, sizeof hello->hostname);
     gpuring_params_shared(hello->shared);
     status = fill_nics(hello);
@@ -134,30 +135,26 @@ int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wire
             continue;
         }
         if (gpuring_node_topology_first_view(&ranks, i)) {
-            status = gpuring_letters_add(&wireup->letters, module->oob, ranks.rank[i], NULL,
-                                         hello->view_bytes);
+            status = gpuring_letters_add(module->oob, ranks.rank[i], NULL, hello->view_bytes);
         }
         if (status == GPURING_OK && gpuring_node_topology_first_view(&ranks, ranks.self)) {
-            status = gpuring_letters_add(&wireup->letters, module->oob, ranks.rank[i], own.text,
-                                         own.bytes);
+            status = gpuring_letters_add(module->oob, ranks.rank[i], own.text, own.bytes);
         }
     }
     return status;
 }
 
 /* The view that came from a rank; bytes 0 if it is not what AllGather 1 announced. */
-static struct gpuring_local_topology view_from(const struct gpuring_letters *letters, int rank,
+static struct gpuring_local_topology view_from(const struct gpuring_oob *oob, int rank,
                                                const struct gpuring_hello *hello)
 {
-    for (int i = 0; i < letters->count; i++) {
-        const struct gpuring_letter *letter = &letters->letter[i];
+    for (int i = 0; i < oob->letters; i++) {
+        const struct gpuring_message *letter = &oob->letter[i];
 
         if (!letter->sent && letter->peer == rank && letter->bytes == hello->view_bytes &&
-            gpuring_local_topology_fingerprint((const char *) letter->data, letter->bytes) ==
-                hello->view) {
-            return (struct gpuring_local_topology){.text = (const char *) letter->data,
-                                                   .bytes = letter->bytes,
-                                                   .fingerprint = hello->view};
+            gpuring_local_topology_fingerprint(letter->data, letter->bytes) == hello->view) {
+            return (struct gpuring_local_topology){
+                .text = letter->data, .bytes = letter->bytes, .fingerprint = hello->view};
         }
     }
     return (struct gpuring_local_topology){.bytes = 0};
@@ -180,7 +177,7 @@ int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
     for (int i = 0; i < ranks.count; i++) {
         const struct gpuring_hello *hello = gpuring_node_ranks_hello(&ranks, i);
 
-        seen[i] = hello->view == mine ? own : view_from(&wireup->letters, ranks.rank[i], hello);
+        seen[i] = hello->view == mine ? own : view_from(module->oob, ranks.rank[i], hello);
     }
     status = gpuring_node_topology_unite(&ranks, seen, doc, from_file);
     free(seen);

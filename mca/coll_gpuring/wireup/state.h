@@ -31,7 +31,6 @@ struct gpuring_wireup {
     bool same_model;                           /* all ranks have the same model choices */
     struct gpuring_channels channels;
     struct gpuring_engine *engine; /* of the module at the end */
-    struct gpuring_letters letters;
 };
 
 /* ---- hello.c: what the ranks report of themselves and of their node ---- */

@@ -26,7 +26,6 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
     if (wireup == NULL) {
         return;
     }
-    gpuring_letters_free(&wireup->letters);
     gpuring_gathered_clear(&wireup->hellos);
     gpuring_channels_fini(&wireup->channels);
     free(wireup->wires);
@@ -71,21 +70,6 @@ static bool several_nodes(const struct gpuring_wireup *wireup)
 
 /* ---- What the stages do before and after messages: 0, or why this rank cannot go on ---- */
 
-static int send_id(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    if (module->rank == 0) {
-        gpuring_identity_unique(wireup->id);
-    }
-    gpuring_oob_agree(module->oob, wireup->id[0], wireup->id[1]); /* zero on the others */
-    return GPURING_OK;
-}
-
-static int take_id(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
-{
-    memcpy(wireup->id, module->oob->words, sizeof wireup->id);
-    return GPURING_OK;
-}
-
 /* One process does, so that no two write to a file at once. */
 static bool writes_dumps(const mca_coll_gpuring_module_t *module)
 {
@@ -102,7 +86,7 @@ static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_letters_free(&wireup->letters);
+    gpuring_letters_free(module->oob);
     if (writes_dumps(module) && doc != NULL && gpuring_param_given(gpuring_params.topo_dump_file)) {
         gpuring_local_channels_dump(doc);
     }
@@ -132,6 +116,7 @@ static int take_hellos(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
     if (status != GPURING_OK) {
         return status;
     }
+    memcpy(wireup->id, gpuring_hello_of(&wireup->hellos, 0)->id, sizeof wireup->id);
     status = gpuring_node_map_find(&wireup->hellos, &wireup->map);
     if (status != GPURING_OK) {
         return status;
@@ -234,27 +219,25 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
  * The stages in their order: what travels, where the stage is needed, what each rank does before
  * (of a gathering: begins it) and after, and the text for messages.
  */
-#define STAGES(X)                                                                           \
-    X(ID, GATHERING, always, send_id, take_id,                                              \
-      "wire-up, broadcast of the unique id (have all ranks the same coll_gpuring_priority " \
-      "and coll_gpuring_device?)")                                                          \
-    X(HELLO, GATHERING, always, gpuring_hello_send, take_hellos,                            \
-      "wire-up, AllGather 1 (who is where)")                                                \
-    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                    \
-      "wire-up, agreement before views of nodes")                                           \
-    X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")        \
-    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                 \
-      "wire-up, AllGather 2 (channels)")                                                    \
-    X(READY, AGREEMENT, always, prepare_connections, NULL,                                  \
-      "wire-up, AllGather 2 (agreement on channels)")                                       \
-    X(HANDLES, LETTERS, always, NULL, gpuring_wireup_connect,                               \
-      "wire-up, AllGather 2 (handles of connections)")                                      \
-    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                          \
-      "wire-up, probe of peer memory (written)")                                            \
-    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                          \
-      "wire-up, probe of peer memory (arrived)")                                            \
-    X(AGREE, AGREEMENT, always, bind_plans, NULL, "wire-up, agreement on connections")      \
-    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")  \
+#define STAGES(X)                                                                          \
+    X(HELLO, GATHERING, always, gpuring_hello_send, take_hellos,                           \
+      "wire-up, AllGather 1 (who is where; have all ranks the same "                       \
+      "coll_gpuring_priority and coll_gpuring_device?)")                                   \
+    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                   \
+      "wire-up, agreement before views of nodes")                                          \
+    X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")       \
+    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                \
+      "wire-up, AllGather 2 (channels)")                                                   \
+    X(READY, AGREEMENT, always, prepare_connections, NULL,                                 \
+      "wire-up, AllGather 2 (agreement on channels)")                                      \
+    X(HANDLES, LETTERS, always, NULL, gpuring_wireup_connect,                              \
+      "wire-up, AllGather 2 (handles of connections)")                                     \
+    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                         \
+      "wire-up, probe of peer memory (written)")                                           \
+    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                         \
+      "wire-up, probe of peer memory (arrived)")                                           \
+    X(AGREE, AGREEMENT, always, bind_plans, NULL, "wire-up, agreement on connections")     \
+    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes") \
     X(TRIED, AGREEMENT, several_nodes, NULL, NULL, "wire-up, agreement on first chunks")
 
 #define STAGE_NAME(name, ...) STAGE_##name,
@@ -305,7 +288,7 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         status = stages[stage].before(module, wireup);
     }
     if (status == GPURING_OK && stages[stage].travels == AGREEMENT) {
-        gpuring_oob_agree(module->oob, 0, 0);
+        gpuring_oob_agree(module->oob, 0);
     }
     return status;
 }
@@ -337,21 +320,24 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
         fail(module, status);
     }
     module->state = GPURING_STATE_WIRING;
-    stage_begin(module, wireup, STAGE_ID);
+    status = stage_begin(module, wireup, STAGE_HELLO);
+    if (status != GPURING_OK) {
+        fail(module, status);
+    }
 }
 
 /* All ranks know of the failure of one: the communicator is not served. */
-static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
+static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_failure *failure)
 {
+    int status = failure->status;
     char text[256];
 
-    gpuring_oob_forget(module->oob);
-    if (status != GPURING_ERR_DISAGREE && (module->rank == 0 || module->rank == rank)) {
+    if (status != GPURING_ERR_DISAGREE && (module->rank == 0 || module->rank == failure->rank)) {
         gpuring_module_text(module, text, sizeof text);
         gpuring_warn("%s: %s: rank %d reports: %s", text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
                                                   : "not served, other components take over",
-                     rank, gpuring_status_text(status));
+                     failure->rank, gpuring_status_text(status));
     }
     if (status == GPURING_ERR_DISAGREE || status == GPURING_ERR_DEVICE) {
         gpuring_module_fail(module, status);
@@ -362,10 +348,9 @@ static void give_up(mca_coll_gpuring_module_t *module, int rank, int status)
 
 /* May another network replace the one that failed, or whole nodes do without it? Not if a rank
  * failed before it connected: it may not even know the others. */
-static bool has_spare(const mca_coll_gpuring_module_t *module, const struct gpuring_wireup *wireup)
+static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
-    return (wireup->net.spare || wireup->whole.nranks > 0) &&
-           module->oob->failure.mark == MARK_CONNECTING;
+    return (wireup->net.spare || wireup->whole.nranks > 0) && failure->mark == MARK_CONNECTING;
 }
 
 /* Nodes are whole again: the stage from which their ranks connect. */
@@ -386,17 +371,17 @@ static int undivide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wire
 
 /* The chosen network does not connect the ranks, as all of them know: connect them by the other, or
  * within whole nodes. */
-static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup, int rank,
-                     int failure)
+static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup,
+                     const struct gpuring_failure *failure)
 {
     char why[160];
     int status = GPURING_OK, stage;
 
-    snprintf(why, sizeof why, "rank %d on %s reports: %s", rank,
-             gpuring_hello_of(&wireup->hellos, rank)->hostname, gpuring_status_text(failure));
+    snprintf(why, sizeof why, "rank %d on %s reports: %s", failure->rank,
+             gpuring_hello_of(&wireup->hellos, failure->rank)->hostname,
+             gpuring_status_text(failure->status));
     wireup->net.spare = false;
-    gpuring_oob_forget(module->oob);
-    gpuring_letters_free(&wireup->letters);
+    gpuring_letters_free(module->oob);
     gpuring_engine_destroy(wireup->engine);
     wireup->engine = NULL;
     gpuring_channels_fini(&wireup->channels);
@@ -414,14 +399,15 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
  */
 static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    int rank = 0, status = gpuring_oob_failure(module->oob, &rank);
+    const struct gpuring_failure failure = gpuring_oob_failure(module->oob);
+    int status = GPURING_OK;
 
-    if (status != GPURING_OK && !has_spare(module, wireup)) {
-        give_up(module, rank, status);
+    if (failure.status != GPURING_OK && !has_spare(wireup, &failure)) {
+        give_up(module, &failure);
         return;
     }
-    if (status != GPURING_OK) {
-        status = use_spare(module, wireup, rank, status);
+    if (failure.status != GPURING_OK) {
+        status = use_spare(module, wireup, &failure);
     } else if (!gpuring_oob_troubled(module->oob)) {
         status = stage_end(module, wireup);
     }
@@ -429,7 +415,7 @@ static void stage_next(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         fail(module, status);
     }
     if (gpuring_oob_troubled(module->oob) && !gpuring_oob_busy(module->oob)) {
-        gpuring_oob_agree(module->oob, 0, 0);
+        gpuring_oob_agree(module->oob, 0);
     }
 }
 
@@ -455,7 +441,7 @@ static int stage_progress(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (travels == GATHERING || travels == AGREEMENT) {
         return gpuring_oob_progress(module->oob);
     }
-    status = travels == LETTERS ? gpuring_letters_progress(&wireup->letters) : first_chunks(wireup);
+    status = travels == LETTERS ? gpuring_letters_progress(module->oob) : first_chunks(wireup);
     if (status < 0) {
         gpuring_oob_fail(module->oob, status);
         return GPURING_OK;
@@ -480,6 +466,7 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
         }
     }
     if (module->state != GPURING_STATE_FAILED) {
+        gpuring_letters_free(module->oob);
         gpuring_wireup_free(wireup);
         module->wireup = NULL;
     }
@@ -488,15 +475,12 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
 
 void gpuring_wireup_text(const mca_coll_gpuring_module_t *module, char *text, size_t size)
 {
-    const struct gpuring_wireup *wireup = module->wireup;
-    const char *stage = stages[wireup->stage].text;
-    enum travels travels = under_way(module);
+    const char *stage = stages[module->wireup->stage].text;
 
-    if (travels == FIRST_CHUNKS) {
+    if (under_way(module) == FIRST_CHUNKS) {
         snprintf(text, size, "%s", stage);
-        return;
+    } else {
+        snprintf(text, size, "%s: a message from or to rank %d", stage,
+                 gpuring_oob_awaits(module->oob));
     }
-    snprintf(text, size, "%s: a message from or to rank %d", stage,
-             travels == LETTERS ? gpuring_letters_awaits(&wireup->letters)
-                                : gpuring_oob_awaits(module->oob));
 }
