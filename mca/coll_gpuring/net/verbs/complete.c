@@ -74,24 +74,30 @@ static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_
                             uint32_t imm)
 {
     char why[160];
-    unsigned rail = imm >> VERBS_IMM_RAIL_AT & 7, protocol = imm >> VERBS_IMM_PROTOCOL_AT & 3;
+    unsigned number = imm >> VERBS_IMM_RAIL_AT & 7, protocol = imm >> VERBS_IMM_PROTOCOL_AT & 3;
+    struct gpuring_verbs_rail *rail = &link->rail[number];
+    uint64_t done, step;
 
+    if (number >= link->nrails || protocol >= GPURING_PROTOCOL_COUNT) {
+        return;
+    }
+    done = link->base.count[protocol].done;
     switch (imm >> VERBS_IMM_KIND_AT & 7) {
     case GPURING_VERBS_BYE:
         link->peer_closed = true;
         gpuring_verbs_give_up(link);
         break;
     case GPURING_VERBS_ARRIVED:
-        if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
-            gpuring_verbs_peer_arrived(
-                on, &link->rail[rail], protocol,
-                nearest(link->base.count[protocol].done, imm, VERBS_IMM_NUMBER_BITS));
-        }
+        gpuring_verbs_peer_has(link, rail, protocol, 0, nearest(done, imm, VERBS_IMM_NUMBER_BITS));
         break;
     case GPURING_VERBS_EARLY:
-        if (rail < link->nrails && protocol < GPURING_PROTOCOL_COUNT) {
-            gpuring_verbs_peer_early(on, &link->rail[rail], protocol,
-                                     VERBS_LOW(imm, VERBS_IMM_NUMBER_BITS));
+        step = GPURING_VERBS_EARLY_BITS * nearest(done / GPURING_VERBS_EARLY_BITS,
+                                                  imm >> GPURING_VERBS_EARLY_BITS,
+                                                  VERBS_IMM_NUMBER_BITS - GPURING_VERBS_EARLY_BITS);
+        for (unsigned bit = 0; bit < GPURING_VERBS_EARLY_BITS; bit++, step++) {
+            if ((imm >> bit & 1) != 0) {
+                gpuring_verbs_peer_has(link, rail, protocol, step, step + 1);
+            }
         }
         break;
     case GPURING_VERBS_ABORT:
@@ -100,9 +106,7 @@ static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_
         gpuring_verbs_link_fail(link, on, GPURING_ERR_ABORTED, why, "see its output");
         break;
     default:
-        if (rail < link->nrails) {
-            gpuring_verbs_peer_lost(link, rail);
-        }
+        gpuring_verbs_peer_lost(link, rail);
     }
 }
 
@@ -174,7 +178,7 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
             gpuring_verbs_flushed(link, rail);
         } else if ((wc->wr_id & VERBS_ID_RECEIVE) != 0) {
             received(link, rail, wc);
-        } else if (!rail->repeated) {
+        } else if (!rail->repeating) {
             /* The number whose low bits these are; less than send_room are under way. */
             sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);
         }

@@ -123,8 +123,8 @@ static void start_recovery(struct gpuring_net_link *link)
 static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
-        if (link->rail[r].reported_on == (unsigned) (on - link->rail) + 1) {
-            link->rail[r].reported_on = 0;
+        if (link->rail[r].reported_on == on) {
+            link->rail[r].reported_on = NULL;
         }
     }
 }
@@ -195,10 +195,8 @@ void gpuring_verbs_ready(struct gpuring_net_link *link)
     gpuring_gate_leave(link->base.net->gate);
 }
 
-void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
+void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost)
 {
-    struct gpuring_verbs_rail *lost = &link->rail[rail];
-
     fail_refused(link); /* the peer is ready, and our link_ready is still to come */
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
     if (gpuring_verbs_has_failed(lost)) {
@@ -207,56 +205,44 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail)
     }
 }
 
-void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
-                                unsigned protocol, uint64_t count)
+void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_verbs_rail *lost,
+                            unsigned protocol, uint64_t first, uint64_t end)
 {
-    uint64_t known = lost->peer_arrived[protocol];
+    for (uint64_t n = lost->sq_done; n < lost->sq_posted; n++) {
+        struct gpuring_verbs_sent *sent = &lost->sent[n % link->send_room];
 
-    on->heard[protocol] = count;
-    if (count > known) {
-        lost->peer_early[protocol] =
-            count - known < 64 ? lost->peer_early[protocol] >> (count - known) : 0;
-        lost->peer_arrived[protocol] = count;
-    }
-}
-
-void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
-                              unsigned protocol, uint32_t number)
-{
-    uint64_t step = on->heard[protocol] +
-                    (number >> GPURING_VERBS_EARLY_BITS) * (uint64_t) GPURING_VERBS_EARLY_BITS;
-
-    for (unsigned bit = 0; bit < GPURING_VERBS_EARLY_BITS; bit++, step++) {
-        uint64_t ahead = step - lost->peer_arrived[protocol];
-
-        if ((number >> bit & 1) != 0 && ahead < 64) { /* what is behind is a large number */
-            lost->peer_early[protocol] |= UINT64_C(1) << ahead;
+        if (sent->protocol == protocol && sent->step >= first && sent->step < end) {
+            sent->arrived = true;
         }
     }
 }
 
-static bool peer_has(const struct gpuring_verbs_rail *lost, const struct gpuring_verbs_sent *sent)
+/* Which steps of this part have come out of turn? */
+static uint32_t early_bits(const struct gpuring_net_count *count, uint64_t part)
 {
-    uint64_t arrived = lost->peer_arrived[sent->protocol], ahead = sent->step - arrived;
+    uint32_t bits = 0;
 
-    return sent->step < arrived ||
-           (ahead < 64 && (lost->peer_early[sent->protocol] >> ahead & 1) != 0);
+    for (unsigned bit = 0; bit < GPURING_VERBS_EARLY_BITS; bit++) {
+        uint64_t step = part * GPURING_VERBS_EARLY_BITS + bit;
+
+        if (step - count->done < 64 && (count->early >> (step % 64) & 1) != 0) {
+            bits |= UINT32_C(1) << bit;
+        }
+    }
+    return bits;
 }
 
 /* What has arrived of a protocol: the count, and the steps beyond it. */
 static int report_arrived(struct gpuring_net_link *link, unsigned lost,
                           struct gpuring_verbs_rail *on, unsigned protocol)
 {
-    uint64_t arrived = link->base.count[protocol].done;
-    uint64_t early = link->base.count[protocol].early;
-    unsigned turn = arrived % 64;
+    const struct gpuring_net_count *count = &link->base.count[protocol];
+    uint64_t part = count->done / GPURING_VERBS_EARLY_BITS;
     int status =
-        gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, protocol, arrived);
+        gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, protocol, count->done);
 
-    early = early >> turn | (turn > 0 ? early << (64 - turn) : 0);
-    for (uint32_t part = 0; part < GPURING_VERBS_EARLY_PARTS && status == GPURING_OK; part++) {
-        uint32_t bits = (uint32_t) (early >> (part * GPURING_VERBS_EARLY_BITS)) &
-                        ((UINT32_C(1) << GPURING_VERBS_EARLY_BITS) - 1);
+    for (unsigned i = 0; i < GPURING_VERBS_EARLY_PARTS && status == GPURING_OK; i++, part++) {
+        uint32_t bits = early_bits(count, part);
 
         if (bits != 0) {
             status = gpuring_verbs_post_control(link, on, GPURING_VERBS_EARLY, lost, protocol,
@@ -288,49 +274,22 @@ static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpur
                : gpuring_verbs_post_control(link, on, GPURING_VERBS_LOST, lost, 0, 0);
 }
 
-/* The slots that the lost rail had not reported: they have arrived, or are sent again. */
-static void collect(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost)
+/* The slots that the lost rail had not reported: they have arrived, or are sent again. True when
+ * all are. */
+static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost)
 {
-    bool closed = link->peer_closed;
-
+    lost->repeating = true;
     for (; lost->sq_done < lost->sq_posted; lost->sq_done++) {
         const struct gpuring_verbs_sent *sent = &lost->sent[lost->sq_done % link->send_room];
+        const struct gpuring_net_count *count = &link->base.count[sent->protocol];
 
-        if (!sent->data) {
-            continue;
-        }
-        if (closed || peer_has(lost, sent)) {
+        if (sent->data && (link->peer_closed || sent->arrived)) {
             gpuring_net_base_done(&link->base, sent->protocol, sent->step);
-        } else {
-            link->again[sent->protocol] |= UINT64_C(1) << (sent->step % 64);
-        }
-    }
-    lost->repeated = true;
-}
-
-/* The step of the lowest bit of `again`, which is not 0. */
-static uint64_t step_of(const struct gpuring_net_link *link, unsigned protocol)
-{
-    uint64_t done = link->base.count[protocol].done;
-
-    return done + (((unsigned) __builtin_ctzll(link->again[protocol]) - done) & 63);
-}
-
-/* True when nothing is left to be sent again. */
-static bool repeat(struct gpuring_net_link *link)
-{
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        const struct gpuring_net_count *count = &link->base.count[p];
-
-        while (link->again[p] != 0) {
-            uint64_t step = step_of(link, p);
-
-            if (gpuring_verbs_post_slot(link, (enum gpuring_protocol) p, step,
-                                        count->size[step % count->memory.nslots],
-                                        false) != GPURING_OK) {
-                return false;
-            }
-            link->again[p] &= link->again[p] - 1;
+        } else if (sent->data &&
+                   gpuring_verbs_post_slot(link, (enum gpuring_protocol) sent->protocol, sent->step,
+                                           count->size[sent->step % count->memory.nslots],
+                                           false) != GPURING_OK) {
+            return false;
         }
     }
     return true;
@@ -358,26 +317,20 @@ static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
                                     "see the kernel's log (dmesg)");
         }
     }
-    if (lost->state == GPURING_VERBS_DOWN && lost->reported_on == 0 && on != NULL &&
-        report_loss(link, r, on) == GPURING_OK) {
-        lost->reported_on = (unsigned) (on - link->rail) + 1;
+    if (lost->state != GPURING_VERBS_DOWN) {
+        return false;
     }
-    if (lost->state == GPURING_VERBS_DOWN && lost->peer_reported && !lost->repeated) {
-        collect(link, lost);
+    if (lost->reported_on == NULL && on != NULL && report_loss(link, r, on) == GPURING_OK) {
+        lost->reported_on = on;
     }
-    return lost->reported_on != 0 && lost->peer_reported && lost->repeated;
+    return lost->peer_reported && repeat(link, lost) && lost->reported_on != NULL;
 }
 
 void gpuring_verbs_give_up(struct gpuring_net_link *link)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
-        if (gpuring_verbs_has_failed(&link->rail[r]) && !link->rail[r].repeated) {
-            collect(link, &link->rail[r]);
-        }
-    }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        for (; link->again[p] != 0; link->again[p] &= link->again[p] - 1) {
-            gpuring_net_base_done(&link->base, p, step_of(link, p));
+        if (gpuring_verbs_has_failed(&link->rail[r])) {
+            repeat(link, &link->rail[r]);
         }
     }
 }
@@ -392,7 +345,7 @@ void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now)
     for (unsigned r = 0; r < link->nrails; r++) {
         done = (!gpuring_verbs_has_failed(&link->rail[r]) || go_on(link, r, now)) && done;
     }
-    if (link->base.status != GPURING_OK || link->peer_closed || (repeat(link) && done)) {
+    if (link->base.status != GPURING_OK || link->peer_closed || done) {
         gpuring_verbs_net(link)->recovering--;
         link->recovering = false;
     }

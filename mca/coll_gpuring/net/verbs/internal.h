@@ -102,10 +102,9 @@ void gpuring_verbs_use(const struct gpuring_verbs *functions);
  * on what arrived, and all credits once more. */
 #define GPURING_VERBS_CONTROL(rails) \
     (4 + (rails) * ((2 + GPURING_VERBS_EARLY_PARTS) * GPURING_PROTOCOL_COUNT + 1))
-/* EARLY: bits of the steps from the count in ARRIVED on, so many in a message; which part of them
- * stands in the bits above. */
+/* EARLY: bits of so many steps; the low bits of the number of this part stand in the bits above. */
 #define GPURING_VERBS_EARLY_BITS  16
-#define GPURING_VERBS_EARLY_PARTS (GPURING_FIFO_MAX_SLOTS / GPURING_VERBS_EARLY_BITS)
+#define GPURING_VERBS_EARLY_PARTS (GPURING_FIFO_MAX_SLOTS / GPURING_VERBS_EARLY_BITS + 1)
 
 struct gpuring_verbs_mr {
     struct gpuring_list node;
@@ -148,7 +147,8 @@ struct gpuring_verbs_port {
 
 /* What a posted send was, in the order of posting. */
 struct gpuring_verbs_sent {
-    bool data; /* a slot; else it had no bytes, and nothing follows from its end */
+    bool data;    /* a slot; else it had no bytes, and nothing follows from its end */
+    bool arrived; /* the peer says so, after the rail has failed */
     uint8_t protocol;
     uint64_t step;
 };
@@ -191,9 +191,9 @@ struct gpuring_verbs_rail {
     int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* After it has failed: */
     uint64_t failed_ns;
-    unsigned reported_on; /* the rail that carried our LOST, + 1; 0: none */
-    bool peer_reported;   /* the peer's LOST has come */
-    bool repeated;        /* sending: what it had not brought is in link->again */
+    const struct gpuring_verbs_rail *reported_on; /* the rail that carried our LOST; NULL: none */
+    bool peer_reported;                           /* the peer's LOST has come */
+    bool repeating; /* sends before sq_done were repeated, or had arrived: none completes now */
     /* Slots in a GPU's memory that need flushing (net/verbs/flush.c): bits step % 64 of what has
      * arrived since the last flush began, and before. */
     struct ibv_qp *flush_qp; /* connected with itself; NULL: not needed */
@@ -201,10 +201,6 @@ struct gpuring_verbs_rail {
     uint64_t last_landed; /* address of a byte of the last one */
     bool flush_busy;
     bool flush_last; /* after it had failed, what was on its way to the GPU has been pushed there */
-    /* Sending: what the peer is known to have, early ones as bits from peer_arrived on; and the
-     * count that this rail brought last, of whatever rail. */
-    uint64_t peer_arrived[GPURING_PROTOCOL_COUNT], peer_early[GPURING_PROTOCOL_COUNT];
-    uint64_t heard[GPURING_PROTOCOL_COUNT];
 };
 
 struct gpuring_net_link {
@@ -216,13 +212,10 @@ struct gpuring_net_link {
     unsigned turn;                                   /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
     bool connected;
-    bool peer_closed; /* BYE has come */
-    bool recovering;  /* a rail's failure is not dealt with yet */
-    /* By bits step % 64; at most nslots steps, which are fewer, are under way. */
-    uint64_t again[GPURING_PROTOCOL_COUNT]; /* sending: to be repeated */
-    uint64_t head[GPURING_PROTOCOL_COUNT];  /* receiving: the last credit given, or to be */
+    bool peer_closed;                      /* BYE has come */
+    bool recovering;                       /* a rail's failure is not dealt with yet */
+    uint64_t head[GPURING_PROTOCOL_COUNT]; /* receiving: the last credit given, or to be */
 };
-_Static_assert(GPURING_FIFO_MAX_SLOTS <= 64, "bits of again");
 
 struct gpuring_net {
     struct gpuring_net_base base;
@@ -372,13 +365,12 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
                              int status, const char *what, const char *remedy);
 /* What a user can do about a completion's status. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
-/* ARRIVED, EARLY and LOST; on: the rail that brought it. What is said twice, by several rails, may
- * come in any order, and all of it is true: it is added up. */
-void gpuring_verbs_peer_arrived(struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
-                                unsigned protocol, uint64_t count);
-void gpuring_verbs_peer_early(const struct gpuring_verbs_rail *on, struct gpuring_verbs_rail *lost,
-                              unsigned protocol, uint32_t number);
-void gpuring_verbs_peer_lost(struct gpuring_net_link *link, unsigned rail);
+/* ARRIVED and EARLY: of what rail `lost` was sent, the peer has the steps from `first` to before
+ * `end`. What is said twice, by several rails, may come in any order, and all of it is true. */
+void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_verbs_rail *lost,
+                            unsigned protocol, uint64_t first, uint64_t end);
+/* LOST. */
+void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost);
 /* As the net's link_ready: lanes that did not connect have failed, and the peer can take the
  * report. */
 void gpuring_verbs_ready(struct gpuring_net_link *link);
