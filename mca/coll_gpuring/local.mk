@@ -70,10 +70,10 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/net/list.h \
     mca/coll_gpuring/net/net.h \
     mca/coll_gpuring/net/nics.c \
-    mca/coll_gpuring/net/proxy/conn.c \
     mca/coll_gpuring/net/proxy/internal.h \
     mca/coll_gpuring/net/proxy/proxy.c \
     mca/coll_gpuring/net/proxy/proxy.h \
+    mca/coll_gpuring/net/proxy/pump.c \
     mca/coll_gpuring/net/proxy/thread.c
 if GPURING_HAVE_VERBS
 libgpuring_core_la_CPPFLAGS += $(VERBS_CPPFLAGS)

@@ -291,7 +291,7 @@ static int run_check(struct session *s)
         pthread_join(lanes[i].thread, NULL);
         if (lanes[i].status != GPURING_OK && status == GPURING_OK) {
             status = lanes[i].status;
-            fprintf(stderr, "net-pair: %s\n", gpuring_proxy_conn_error(lanes[i].end->conn));
+            fprintf(stderr, "net-pair: %s\n", gpuring_proxy_error(lanes[i].end->link));
         }
     }
     if (status == GPURING_OK && s->first) {
@@ -329,8 +329,8 @@ static bool any_failed(const struct session *s)
     for (int i = 0; i < s->options->links; i++) {
         if (__atomic_load_n(&s->send[i].failed, __ATOMIC_ACQUIRE) != GPURING_OK ||
             __atomic_load_n(&s->recv[i].failed, __ATOMIC_ACQUIRE) != GPURING_OK) {
-            fprintf(stderr, "net-pair: %s%s\n", gpuring_proxy_conn_error(s->send[i].conn),
-                    gpuring_proxy_conn_error(s->recv[i].conn));
+            fprintf(stderr, "net-pair: %s%s\n", gpuring_proxy_error(s->send[i].link),
+                    gpuring_proxy_error(s->recv[i].link));
             return true;
         }
     }

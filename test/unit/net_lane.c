@@ -58,8 +58,11 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
         end->head[p] = (struct gpuring_fifo_head *) (void *) at;
         at += sizeof(struct gpuring_fifo_head);
         end->slots[p] = end->memory + slots_at + (size_t) p * nslots * slot_bytes;
-        memory.ring[p] = (struct gpuring_net_ring){
-            .slots = end->slots[p], .slot_bytes = slot_bytes, .nslots = nslots};
+        memory.ring[p] = (struct gpuring_net_ring){.slots = end->slots[p],
+                                                   .slot_bytes = slot_bytes,
+                                                   .nslots = nslots,
+                                                   .tail = end->tail[p],
+                                                   .head = end->head[p]};
     }
     return ops->link_create(net, device, direction, &memory, &end->link);
 }
@@ -67,20 +70,13 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
 int lane_end_connect(struct lane_end *end, const void *process_handle, size_t process_bytes,
                      const void *handle, size_t bytes, const char *peer_name)
 {
-    struct gpuring_proxy_rings rings;
     int status =
         end->ops->link_connect(end->link, process_handle, process_bytes, handle, bytes, peer_name);
 
-    if (status != GPURING_OK || end->proxy == NULL) {
-        return status;
+    if (status == GPURING_OK && end->proxy != NULL) {
+        gpuring_proxy_add(end->proxy, end->link, &end->failed);
     }
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        rings.tail[p] = end->tail[p];
-        rings.head[p] = end->head[p];
-        rings.nslots[p] = end->nslots;
-    }
-    return gpuring_proxy_add(end->proxy, end->ops, end->link, end->direction, &rings, &end->failed,
-                             &end->conn);
+    return status;
 }
 
 static int connect_one(struct lane_end *end, struct lane_end *other, struct gpuring_net *other_net,
@@ -120,7 +116,7 @@ int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const 
 
 int lane_end_destroy(struct lane_end *end, double seconds)
 {
-    int status = end->conn != NULL ? gpuring_proxy_remove(end->conn, seconds) : GPURING_OK;
+    int status = end->link != NULL ? gpuring_proxy_remove(end->link, seconds) : GPURING_OK;
 
     end->ops->link_close(end->link);
     free(end->memory);

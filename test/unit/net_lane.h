@@ -15,12 +15,11 @@
 #define LANE_DEADLINE_SECONDS \
     60 /* far beyond what any test needs; a lane that waits longer fails */
 
-/* One end of a connection with all its memory, FIFO counters, link and proxy connection. */
+/* One end of a connection with all its memory, FIFO counters, and link. */
 struct lane_end {
     const struct gpuring_net_ops *ops;
     struct gpuring_proxy *proxy;
     struct gpuring_net_link *link;
-    struct gpuring_proxy_conn *conn;
     enum gpuring_net_direction direction;
     int failed;
     bool help; /* waiting lanes do the proxy's work */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/proxy/proxy.h"
+#include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -29,33 +29,29 @@ struct message {
 
 struct ring_state {
     uint64_t posted, delivered, credit;
-    bool sent_news;   /* delivered has grown since that was last reported */
     bool credit_news; /* credit has grown, by the pair's data */
 };
 
+/* Its status and text, and its counts of steps, are those that this process knows of. */
 struct gpuring_net_link {
+    struct gpuring_net_base_link base;
     struct gpuring_net *net;
     struct gpuring_net_link *next; /* of the net */
     struct gpuring_net_link *peer; /* NULL: not connected, or closed there */
-    struct gpuring_net_link *pair; /* NULL: none */
     uint64_t id;
-    enum gpuring_net_direction direction;
-    struct gpuring_net_memory memory;
-    struct gpuring_proxy_conn *conn;
     struct message *queue, **queue_end;
     struct ring_state ring[GPURING_PROTOCOL_COUNT];
     bool connected;
     int status; /* 0, or the error */
     bool error_news;
     char text[400];
-    char peer_name[96];
 };
 
 struct gpuring_net {
+    struct gpuring_net_base base;
     struct gpuring_net *next;
     struct gpuring_net_device device;
     struct gpuring_net_devices devices;
-    char host[64];
     struct gpuring_net_link *links;
     bool dead, stalled;
 };
@@ -90,7 +86,7 @@ static void link_fail(struct gpuring_net_link *link, int status, const char *why
     link->status = status;
     link->error_news = true;
     snprintf(link->text, sizeof link->text, "mock connection from %s to %s, device %s: %s",
-             link->net->host, link->peer_name, link->net->device.name, why);
+             link->net->base.host, link->base.peer_name, link->net->device.name, why);
 }
 
 static int mock_open(const struct gpuring_net_config *config, struct gpuring_net **result)
@@ -103,7 +99,7 @@ static int mock_open(const struct gpuring_net_config *config, struct gpuring_net
     }
     net->device = (struct gpuring_net_device){.name = "mock0", .port = 1};
     net->devices = (struct gpuring_net_devices){.device = &net->device, .count = 1};
-    snprintf(net->host, sizeof net->host, "%s", config->local_host ? config->local_host : "?");
+    gpuring_net_base_init(&net->base, &gpuring_net_mock, config);
     pthread_mutex_lock(&fabric.mutex);
     net->next = fabric.nets;
     fabric.nets = net;
@@ -122,6 +118,7 @@ static void mock_close(struct gpuring_net *net)
     }
     *at = net->next;
     pthread_mutex_unlock(&fabric.mutex);
+    gpuring_net_base_destroy(&net->base);
     free(net);
 }
 
@@ -147,14 +144,15 @@ static int mock_link_create(struct gpuring_net *net, int device,
     pthread_mutex_unlock(&fabric.mutex);
     link = fail ? NULL : calloc(1, sizeof *link);
     if (link == NULL) {
-        gpuring_error("mock network on %s: cannot register memory", net->host);
+        gpuring_error("mock network on %s: cannot register memory", net->base.host);
         return GPURING_ERR_NOMEM;
     }
     link->net = net;
-    link->direction = direction;
-    link->memory = *memory;
     link->queue_end = &link->queue;
     pthread_mutex_lock(&fabric.mutex);
+    if (gpuring_net_base_add(&net->base, &link->base, direction, memory) != GPURING_OK) {
+        abort();
+    }
     link->id = ++fabric.next_id;
     link->next = net->links;
     net->links = link;
@@ -193,18 +191,18 @@ static int mock_link_connect(struct gpuring_net_link *link, const void *process_
     (void) process_handle;
     (void) process_bytes;
     pthread_mutex_lock(&fabric.mutex);
-    snprintf(link->peer_name, sizeof link->peer_name, "%s", peer_name);
+    snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
     if (size == sizeof handle && ++fabric.connects != fabric.faults.fail_connect) {
         memcpy(&handle, bytes, sizeof handle);
         peer = find_link(handle.id);
     }
-    if (peer != NULL && peer->direction != link->direction) {
+    if (peer != NULL && peer->base.direction != link->base.direction) {
         link->peer = peer;
         link->connected = true;
     }
     pthread_mutex_unlock(&fabric.mutex);
     if (link->peer == NULL) {
-        gpuring_error("mock network: %s cannot connect to %s", link->net->host, peer_name);
+        gpuring_error("mock network: %s cannot connect to %s", link->net->base.host, peer_name);
         return GPURING_ERR_NET;
     }
     return GPURING_OK;
@@ -218,19 +216,8 @@ static void forget_peer(const struct gpuring_net_link *gone)
             if (link->peer == gone) {
                 link->peer = NULL;
             }
-            if (link->pair == gone) {
-                link->pair = NULL;
-            }
         }
     }
-}
-
-static void mock_link_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive)
-{
-    pthread_mutex_lock(&fabric.mutex);
-    send->pair = receive;
-    receive->pair = send;
-    pthread_mutex_unlock(&fabric.mutex);
 }
 
 static void mock_link_close(struct gpuring_net_link *link)
@@ -245,6 +232,7 @@ static void mock_link_close(struct gpuring_net_link *link)
     }
     *at = link->next;
     forget_peer(link);
+    gpuring_net_base_remove(&link->base);
     pthread_mutex_unlock(&fabric.mutex);
     while (link->queue != NULL) {
         struct message *message = link->queue;
@@ -264,13 +252,6 @@ static void mock_link_abort(struct gpuring_net_link *link, int status)
     if (link->peer != NULL && !link->net->dead) {
         link_fail(link->peer, GPURING_ERR_ABORTED, why);
     }
-    pthread_mutex_unlock(&fabric.mutex);
-}
-
-static void mock_link_attach(struct gpuring_net_link *link, struct gpuring_proxy_conn *conn)
-{
-    pthread_mutex_lock(&fabric.mutex);
-    link->conn = conn;
     pthread_mutex_unlock(&fabric.mutex);
 }
 
@@ -296,6 +277,11 @@ static int enqueue(struct gpuring_net_link *link, const struct message *content)
     return GPURING_OK;
 }
 
+static struct gpuring_net_link *pair_of(const struct gpuring_net_link *link)
+{
+    return (struct gpuring_net_link *) link->base.pair;
+}
+
 static bool head_breaks_contract(const struct gpuring_net_link *pair,
                                  enum gpuring_protocol protocol, uint64_t head)
 {
@@ -307,11 +293,11 @@ static bool post_breaks_contract(const struct gpuring_net_link *link,
                                  enum gpuring_protocol protocol, uint64_t step, uint32_t bytes,
                                  uint64_t head)
 {
-    const struct gpuring_net_ring *ring = &link->memory.ring[protocol];
+    const struct gpuring_net_ring *ring = &link->base.count[protocol].memory;
     const struct ring_state *state = &link->ring[protocol];
 
-    return head_breaks_contract(link->pair, protocol, head) ||
-           link->direction != GPURING_NET_SEND || step != state->posted ||
+    return head_breaks_contract(pair_of(link), protocol, head) ||
+           link->base.direction != GPURING_NET_SEND || step != state->posted ||
            step - state->credit >= ring->nslots || bytes > ring->slot_bytes;
 }
 
@@ -336,8 +322,8 @@ static int mock_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
     status = link->status != GPURING_OK ? link->status : enqueue(link, &message);
     if (status == GPURING_OK) {
         link->ring[protocol].posted++;
-        if (link->pair != NULL) {
-            link->pair->ring[protocol].credit = head;
+        if (link->base.pair != NULL) {
+            pair_of(link)->ring[protocol].credit = head;
         }
     }
     pthread_mutex_unlock(&fabric.mutex);
@@ -351,7 +337,8 @@ static int mock_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
     int status;
 
     pthread_mutex_lock(&fabric.mutex);
-    if (link->direction != GPURING_NET_RECV || head <= state->credit || head > state->delivered) {
+    if (link->base.direction != GPURING_NET_RECV || head <= state->credit ||
+        head > state->delivered) {
         fabric.violations++;
         link_fail(link, GPURING_ERR_ARG, "a credit that the contract forbids");
     }
@@ -369,19 +356,21 @@ static int mock_credit(struct gpuring_net_link *link, enum gpuring_protocol prot
 
 static void deliver_data(struct gpuring_net_link *link, const struct message *message)
 {
-    const struct gpuring_net_ring *to = &link->memory.ring[message->protocol];
-    const struct gpuring_net_ring *from = &link->peer->memory.ring[message->protocol];
+    const struct gpuring_net_ring *to = &link->base.count[message->protocol].memory;
+    const struct gpuring_net_ring *from = &link->peer->base.count[message->protocol].memory;
+    struct ring_state *pair =
+        link->base.pair != NULL ? &pair_of(link)->ring[message->protocol] : NULL;
     size_t bytes = message->bytes;
 
     memcpy(to->slots + message->step % to->nslots * to->slot_bytes,
            from->slots + message->step % from->nslots * from->slot_bytes, bytes);
     link->ring[message->protocol].delivered = message->step + 1;
     link->peer->ring[message->protocol].delivered = message->step + 1;
-    link->peer->ring[message->protocol].sent_news = true;
-    gpuring_proxy_arrived(link->conn, message->protocol, message->step, message->bytes);
-    if (link->pair != NULL && message->head > link->pair->ring[message->protocol].credit) {
-        link->pair->ring[message->protocol].credit = message->head;
-        link->pair->ring[message->protocol].credit_news = true;
+    to->tail->size[message->step % to->nslots] = message->bytes;
+    gpuring_net_base_done(&link->base, message->protocol, message->step);
+    if (pair != NULL && message->head > pair->credit) {
+        pair->credit = message->head;
+        pair->credit_news = true;
     }
 }
 
@@ -395,7 +384,7 @@ static void deliver(struct gpuring_net_link *link, const struct message *message
     }
     /* What the pair's data brought may have overtaken it. */
     *credit = message->step > *credit ? message->step : *credit;
-    gpuring_proxy_credited(link->conn, message->protocol, *credit);
+    gpuring_net_base_credit(&link->base, message->protocol, *credit);
 }
 
 /* Deliver what is due of one link; messages of a protocol keep their order, protocols do not. */
@@ -437,18 +426,19 @@ static int poll_news(struct gpuring_net_link *link)
         struct ring_state *ring = &link->ring[p];
 
         if (ring->credit_news) {
-            gpuring_proxy_credited(link->conn, p, ring->credit);
+            gpuring_net_base_credit(&link->base, p, ring->credit);
             count++;
         }
-        if (ring->sent_news && link->direction == GPURING_NET_SEND) {
-            gpuring_proxy_sent(link->conn, p, ring->delivered);
+        while (link->base.status == GPURING_OK && link->base.direction == GPURING_NET_SEND &&
+               link->base.count[p].done < ring->delivered) {
+            gpuring_net_base_done(&link->base, p, link->base.count[p].done);
             count++;
         }
-        ring->credit_news = ring->sent_news = false;
+        ring->credit_news = false;
     }
     if (link->error_news) {
         link->error_news = false;
-        gpuring_proxy_failed(link->conn, link->status, link->text);
+        gpuring_net_base_fail(&link->base, link->status, "%s", link->text);
         count++;
     }
     return count;
@@ -465,7 +455,7 @@ static int mock_poll(struct gpuring_net *net)
 
     pthread_mutex_lock(&fabric.mutex);
     for (struct gpuring_net_link *link = net->links; link != NULL; link = link->next) {
-        if (net->dead || net->stalled || link->conn == NULL) {
+        if (net->dead || net->stalled || link->base.proxy == NULL) {
             continue;
         }
         if (link->connected && link->status == GPURING_OK && !cut_off(link)) {
@@ -546,10 +536,8 @@ const struct gpuring_net_ops gpuring_net_mock = {
     .link_create = mock_link_create,
     .link_handle = mock_link_handle,
     .link_connect = mock_link_connect,
-    .link_pair = mock_link_pair,
     .link_close = mock_link_close,
     .link_abort = mock_link_abort,
-    .link_attach = mock_link_attach,
     .post = mock_post,
     .credit = mock_credit,
     .poll = mock_poll,

@@ -41,7 +41,7 @@ static void process_open(struct soak_process *process, int number, uint64_t *ran
     const struct gpuring_proxy_config config = {.gate = &process->gate,
                                                 .spin_us = spins[soak_random(random) % 3],
                                                 .yield_us = soak_random(random) % 2 ? -1 : 0};
-    const struct gpuring_net_config net = {.local_host = process->host};
+    const struct gpuring_net_config net = {.gate = &process->gate, .local_host = process->host};
 
     process->gate = (struct gpuring_gate) GPURING_GATE_INIT;
     snprintf(process->host, sizeof process->host, "host%d", number);

@@ -360,7 +360,7 @@ static bool killed_side(int fd, bool sender, uint64_t slot_bytes)
         _exit(0); /* as a killed process: nothing is closed in order */
     }
     status = transfer(&side, 1);
-    text = gpuring_proxy_conn_error(side.end.conn);
+    text = gpuring_proxy_error(side.end.link);
     if (!check(status == GPURING_ERR_PEER || status == GPURING_ERR_NET, "an error is reported") ||
         !check(strstr(text, "from receiver to rank 0 on sender") != NULL, text) ||
         !check(strstr(text, "[peer-gone]") != NULL, text)) {
@@ -401,11 +401,11 @@ static bool abort_side(int fd, bool sender, uint64_t slot_bytes)
     }
     meet(&side);
     if (sender) {
-        gpuring_proxy_abort(side.end.conn, GPURING_ERR_TIMEOUT);
+        gpuring_proxy_abort(side.end.link, GPURING_ERR_TIMEOUT);
         return check(side_close(&side, true) == GPURING_OK, "close");
     }
     status = transfer(&side, 1);
-    text = gpuring_proxy_conn_error(side.end.conn);
+    text = gpuring_proxy_error(side.end.link);
     return check(status == GPURING_ERR_ABORTED, "an error is reported") &&
            check(strstr(text, "[peer-gave-up]") != NULL, text) &&
            check(side_close(&side, true) == GPURING_ERR_ABORTED, "close");

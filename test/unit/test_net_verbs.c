@@ -131,9 +131,9 @@ static void test_completion_errors(void **state)
         }
         assert_true(sent == GPURING_ERR_NET || received == GPURING_ERR_NET);
         snprintf(number, sizeof number, "(status %d, ", status);
-        text = gpuring_proxy_conn_error(world.send[0].conn);
+        text = gpuring_proxy_error(world.send[0].link);
         if (strstr(text, number) == NULL) {
-            text = gpuring_proxy_conn_error(world.recv[0].conn);
+            text = gpuring_proxy_error(world.recv[0].link);
         }
         assert_non_null(strstr(text, "from host"));
         assert_non_null(strstr(text, " on host"));
@@ -165,7 +165,7 @@ static void test_pulled_cable(void **state)
     }
     gpuring_proxy_end(world.proxy[1]);
     assert_non_null(
-        strstr(gpuring_proxy_conn_error(world.recv[0].conn), "transport retry counter exceeded"));
+        strstr(gpuring_proxy_error(world.recv[0].link), "transport retry counter exceeded"));
     world_close(&world);
 }
 
@@ -186,13 +186,12 @@ static void test_events(void **state)
 
     fake_verbs_event(0, IBV_EVENT_QP_FATAL); /* the youngest: the receiving end of link 2 */
     until_failed(&world.recv[2]);
-    assert_non_null(strstr(gpuring_proxy_conn_error(world.recv[2].conn), "a fake event"));
+    assert_non_null(strstr(gpuring_proxy_error(world.recv[2].link), "a fake event"));
     world_transfer_well(&world, 0, 20);
 
     fake_verbs_event(0, IBV_EVENT_DEVICE_FATAL);
     until_failed(&world.recv[0]);
-    assert_non_null(
-        strstr(gpuring_proxy_conn_error(world.recv[0].conn), "local catastrophic error"));
+    assert_non_null(strstr(gpuring_proxy_error(world.recv[0].link), "local catastrophic error"));
     world_transfer_well(&world, 1, 20);
     world_close(&world);
 }
@@ -229,7 +228,7 @@ static void test_each_event(void **state)
             if (events[i].ends[link]) {
                 until_failed(&world.recv[link]);
                 assert_non_null(
-                    strstr(gpuring_proxy_conn_error(world.recv[link].conn), "device roce0 port 1"));
+                    strstr(gpuring_proxy_error(world.recv[link].link), "device roce0 port 1"));
             } else {
                 world_transfer_well(&world, link, 20);
             }
@@ -292,12 +291,12 @@ static void test_abort(void **state)
     (void) state;
     world_open(&world, &world_roce, 1, 2, NULL);
     world_transfer_well(&world, 0, 20);
-    gpuring_proxy_abort(world.send[0].conn, GPURING_ERR_TIMEOUT);
+    gpuring_proxy_abort(world.send[0].link, GPURING_ERR_TIMEOUT);
     until_failed(&world.recv[0]);
     assert_int_equal(world.recv[0].failed, GPURING_ERR_ABORTED);
-    assert_non_null(strstr(gpuring_proxy_conn_error(world.recv[0].conn),
-                           gpuring_status_text(GPURING_ERR_TIMEOUT)));
-    gpuring_proxy_abort(world.recv[1].conn, GPURING_ERR_PEER); /* against the stream */
+    assert_non_null(
+        strstr(gpuring_proxy_error(world.recv[0].link), gpuring_status_text(GPURING_ERR_TIMEOUT)));
+    gpuring_proxy_abort(world.recv[1].link, GPURING_ERR_PEER); /* against the stream */
     until_failed(&world.send[1]);
     assert_int_equal(world.send[1].failed, GPURING_ERR_ABORTED);
     world_close(&world);
@@ -378,7 +377,7 @@ static void test_refused_probes(void **state)
     /* An idle connection is tried with one within a second or two. */
     until_failed(&world.recv[0]);
     assert_int_equal(world.recv[0].failed, GPURING_ERR_NET);
-    assert_non_null(strstr(gpuring_proxy_conn_error(world.recv[0].conn), strerror(EIO)));
+    assert_non_null(strstr(gpuring_proxy_error(world.recv[0].link), strerror(EIO)));
     world_close(&world);
 }
 

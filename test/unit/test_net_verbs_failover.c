@@ -31,7 +31,7 @@ static struct gpuring_net_config with(int qps, int spares)
 
 static const char *error_of(const struct lane_end *end)
 {
-    return gpuring_proxy_conn_error(end->conn);
+    return gpuring_proxy_error(end->link);
 }
 
 static void test_several_queue_pairs(void **state)

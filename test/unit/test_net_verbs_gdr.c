@@ -137,8 +137,8 @@ static void test_flush_and_failover(void **state)
         fake_verbs_set_faults(&faults);
         if (!world_transfer_together(&world, 0, 150)) {
             fail_msg("seed %llu: %s | %s", (unsigned long long) seed,
-                     gpuring_proxy_conn_error(world.send[0].conn),
-                     gpuring_proxy_conn_error(world.recv[0].conn));
+                     gpuring_proxy_error(world.send[0].link),
+                     gpuring_proxy_error(world.recv[0].link));
         }
         fake_verbs_set_faults(&world_no_faults);
         world_close(&world);

@@ -239,8 +239,8 @@ void world_back_open(struct world *world, int device, struct world_back *back)
     assert_int_equal(lane_connect(&back->send, world->net[1], "rank 1 on host1", &back->recv,
                                   world->net[0], "rank 0 on host0"),
                      GPURING_OK);
-    gpuring_proxy_pair(world->send[0].conn, back->recv.conn);
-    gpuring_proxy_pair(back->send.conn, world->recv[0].conn);
+    gpuring_proxy_pair(world->send[0].link, back->recv.link);
+    gpuring_proxy_pair(back->send.link, world->recv[0].link);
 }
 
 void world_back_close(struct world_back *back)

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/net/proxy/proxy.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config)
+void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_ops *ops,
+                           const struct gpuring_net_config *config)
 {
+    net->ops = ops;
     net->gate = config->gate;
     snprintf(net->host, sizeof net->host, "%s",
              config->local_host != NULL ? config->local_host : "this host");
@@ -81,36 +82,17 @@ struct gpuring_net_base_link *gpuring_net_base_find(const struct gpuring_net_bas
 void gpuring_net_base_remove(struct gpuring_net_base_link *link)
 {
     link->net->links[(uint32_t) link->id] = NULL;
-    if (link->pair != NULL) {
-        link->pair->pair = NULL;
-    }
-}
-
-void gpuring_net_base_pair(struct gpuring_net_link *send_link,
-                           struct gpuring_net_link *receive_link)
-{
-    struct gpuring_net_base_link *send = (struct gpuring_net_base_link *) send_link;
-    struct gpuring_net_base_link *receive = (struct gpuring_net_base_link *) receive_link;
-
-    send->pair = receive;
-    receive->pair = send;
 }
 
 void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head)
 {
-    if (head > link->count[protocol].credit && link->conn != NULL) {
-        link->count[protocol].credit = head;
+    struct gpuring_net_count *count = &link->count[protocol];
+
+    if (head > count->posted) {
+        gpuring_net_base_fail(link, GPURING_ERR_NET, "the network delivered an impossible credit");
+    } else if (head > count->credit) {
+        count->credit = head;
         link->net->events++;
-        gpuring_proxy_credited(link->conn, protocol, head);
-    }
-}
-
-static void arrived(const struct gpuring_net_base_link *link, unsigned protocol, uint64_t step)
-{
-    const struct gpuring_net_count *count = &link->count[protocol];
-
-    if (link->conn != NULL && link->direction == GPURING_NET_RECV) {
-        gpuring_proxy_arrived(link->conn, protocol, step, count->size[step % count->memory.nslots]);
     }
 }
 
@@ -118,16 +100,19 @@ void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol
 {
     struct gpuring_net_count *count = &link->count[protocol];
 
-    if (step < count->done) {
+    if (step < count->done || link->status != GPURING_OK) {
         return;
     }
     count->early |= UINT64_C(1) << (step % 64);
     while ((count->early >> (count->done % 64) & 1) != 0) {
-        count->early &= ~(UINT64_C(1) << (count->done % 64));
-        arrived(link, protocol, count->done++);
+        count->early &= ~(UINT64_C(1) << (count->done++ % 64));
     }
-    if (link->conn != NULL && link->direction == GPURING_NET_SEND) {
-        gpuring_proxy_sent(link->conn, protocol, count->done);
+    if (link->direction == GPURING_NET_SEND) {
+        /* Partner: the lane's acquire load of head, before it writes the slot again. */
+        __atomic_store_n(&count->memory.head->head, count->done, __ATOMIC_RELEASE);
+    } else {
+        /* Partner: the lane's acquire load of tail, before it reads size and slot. */
+        __atomic_store_n(&count->memory.tail->tail, count->done, __ATOMIC_RELEASE);
     }
     link->net->events++;
 }
@@ -144,26 +129,9 @@ void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const
     vsnprintf(link->text, sizeof link->text, format, arguments);
     va_end(arguments);
     link->net->events++;
-    if (link->conn != NULL) {
-        gpuring_proxy_failed(link->conn, status, link->text);
-    }
-}
-
-void gpuring_net_base_attach(struct gpuring_net_link *of, struct gpuring_proxy_conn *conn)
-{
-    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) of;
-
-    link->conn = conn;
-    if (conn == NULL) {
-        return;
-    }
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) { /* what came before */
-        for (uint64_t step = 0; step < link->count[p].done; step++) {
-            arrived(link, p, step);
-        }
-    }
-    if (link->status != GPURING_OK) {
-        gpuring_proxy_failed(conn, link->status, link->text);
+    if (link->failed != NULL) {
+        /* Partner: the acquire load of who watches `failed` and then reads the text. */
+        __atomic_store_n(link->failed, status, __ATOMIC_RELEASE);
     }
 }
 

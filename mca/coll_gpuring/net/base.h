@@ -1,39 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the nets have in common: a table of links by id, and the counts of steps of a link, of which
- * the proxy is informed. A net's own struct gpuring_net and struct gpuring_net_link begin with the
- * structs here. All functions are called under the gate, but init, destroy and load.
+ * What the nets and the proxy have in common: a link's counts of steps, and a table of links by id.
+ * A net's own struct gpuring_net and struct gpuring_net_link begin with the structs here. The nets
+ * report by done, credit and fail what happens; what lanes are to know of it is in their counters
+ * at once. All functions are called under the gate, but init, destroy and load.
  */
 #ifndef GPURING_NET_BASE_H
 #define GPURING_NET_BASE_H
 
 #include "mca/coll_gpuring/net/gate.h"
 #include "mca/coll_gpuring/net/net.h"
+#include "mca/coll_gpuring/util/list.h"
 
-/* Counts of steps. */
+/* Counts of steps; all only grow. Sending: done <= posted <= credit + nslots, posted <= the lane's
+ * tail. */
 struct gpuring_net_count {
     struct gpuring_net_ring memory;
-    uint64_t done;                         /* sending: before it, slots are no longer read;
-                                              receiving: have arrived */
-    uint64_t credit;                       /* sending: the peer's head */
-    uint64_t early;                        /* bits step % 64: done before one that comes earlier */
-    uint32_t size[GPURING_FIFO_MAX_SLOTS]; /* bytes of what has arrived */
+    uint64_t posted; /* sending: given to the net by the proxy */
+    uint64_t done;   /* sending: before it, slots are no longer read; receiving: have arrived */
+    uint64_t credit; /* sending: the peer's head; receiving: what was returned of ours */
+    uint64_t early;  /* bits step % 64: done before one that comes earlier */
 };
 
 struct gpuring_net_base_link {
     struct gpuring_net_base *net;
-    struct gpuring_proxy_conn *conn; /* NULL: nobody to inform yet, or any more */
     uint64_t id; /* never used twice in a process; low 32 bits: index in the table */
     enum gpuring_net_direction direction;
     struct gpuring_net_count count[GPURING_PROTOCOL_COUNT];
-    struct gpuring_net_base_link *pair; /* see net.h; NULL: none */
-    int status;
+    int status; /* 0, or why it failed */
     char peer_name[128];
     char text[640];
+    /* From gpuring_proxy_add to _remove: */
+    struct gpuring_list node;
+    struct gpuring_proxy *proxy;        /* NULL: it has no link of this */
+    struct gpuring_net_base_link *pair; /* see gpuring_proxy_pair; NULL: none */
+    int *failed; /* the owner's copy of status, stored with release after `text` */
 };
 
 struct gpuring_net_base {
+    const struct gpuring_net_ops *ops;
     struct gpuring_gate *gate;
     char host[64];
     struct gpuring_net_base_link **links; /* NULL: free entry */
@@ -43,7 +49,8 @@ struct gpuring_net_base {
 };
 
 /* The links are all gone before destroy. */
-void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_config *config);
+void gpuring_net_base_init(struct gpuring_net_base *net, const struct gpuring_net_ops *ops,
+                           const struct gpuring_net_config *config);
 void gpuring_net_base_destroy(struct gpuring_net_base *net);
 
 /* Give the link an id and an entry in the table. 0 or GPURING_ERR_NOMEM. */
@@ -66,8 +73,8 @@ struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base 
 /* The peer of a sending link has consumed all before `head`; nothing if more is known. */
 void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head);
 
-/* The slot of this step has left, or has arrived and can be seen. Steps may come out of turn; fewer
- * than 64 are under way. */
+/* The slot of this step has left, or has arrived and can be seen, with its size in the tail. Steps
+ * may come out of turn; fewer than 64 are under way. */
 void gpuring_net_base_done(struct gpuring_net_base_link *link, unsigned protocol, uint64_t step);
 
 /* The link is dead, for the first reason given: what stands in `text`. */
@@ -91,9 +98,5 @@ struct gpuring_net_symbol {
  */
 int gpuring_net_load(const char *library, const struct gpuring_net_symbol *symbols, size_t count,
                      void *table, char *why, size_t size);
-
-/* For the ops table. */
-void gpuring_net_base_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
-void gpuring_net_base_attach(struct gpuring_net_link *link, struct gpuring_proxy_conn *conn);
 
 #endif

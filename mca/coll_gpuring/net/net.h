@@ -11,12 +11,10 @@
  * - Steps of one link and protocol are posted 0, 1, 2, ...; step s never before head > s - nslots,
  *   so that the receiver's slot is free. `bytes` is what the lane put into size[]: the slot's bytes
  *   in use, lines with their flags (see fifo.h); they travel as they are.
- * - A net reports what happens on a link by the functions of net/proxy/proxy.h, from within any of
- *   its own. `arrived`: each step once, in order for each link and protocol; the protocols of a
- *   link, and links among each other, are not ordered.
- * - `sent` and `credited` are cumulative (the net may report every n-th step only, but the last one
- *   without further posts), never less than before.
- * - `failed` is the last report of a link. post and credit that return an error have made it.
+ * - A net reports what happens on a link by the functions of net/base.h, from within any of its
+ *   own, also before the proxy has the link: slots that have left or arrived, each step once; heads
+ *   of the peer, the last one without further posts; and a failure, which ends the link. post and
+ *   credit that return an error have reported it.
  * - A net may use other devices than the link's own, when that fails: nothing above changes.
  * - A link of which the peer's end was closed in good order is not in error; a post on it is.
  *
@@ -37,7 +35,6 @@
 
 struct gpuring_net;      /* an opened net of a process */
 struct gpuring_net_link; /* one direction of one connection */
-struct gpuring_proxy_conn;
 
 #define GPURING_NET_HANDLE_BYTES 384 /* largest per-link handle */
 
@@ -53,11 +50,14 @@ struct gpuring_net_devices {
     int count;
 };
 
-/* The FIFO memory of a link at this end; rings that are not used have slots == NULL. */
+/* The FIFO memory of a link at this end, and the local halves of its counters (fifo.h); rings that
+ * are not used have slots == NULL and nslots == 0. */
 struct gpuring_net_ring {
     uint8_t *slots;
     uint64_t slot_bytes;
     uint32_t nslots;
+    struct gpuring_fifo_tail *tail;
+    struct gpuring_fifo_head *head;
 };
 struct gpuring_net_memory {
     void *base; /* the allocation that holds all rings: what must be registered */
@@ -117,12 +117,6 @@ struct gpuring_net_ops {
      * either end, from any thread. NULL: the net need not know.
      */
     void (*link_ready)(struct gpuring_net_link *link);
-    /*
-     * `receive` comes from the same peer to which `send` goes, and the peer pairs its ends of the
-     * two likewise: what is posted on `send` brings heads of `receive` along. Once, both being
-     * connected, before link_ready; ends when either is closed. NULL: the net cannot do that. Gate.
-     */
-    void (*link_pair)(struct gpuring_net_link *send, struct gpuring_net_link *receive);
     /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*
@@ -130,8 +124,6 @@ struct gpuring_net_ops {
      * still be reached; its link fails with GPURING_ERR_ABORTED. Does not wait. Gate.
      */
     void (*link_abort)(struct gpuring_net_link *link, int status);
-    /* Whom to report to, from now on and what came before; NULL: nobody any more. Gate. */
-    void (*link_attach)(struct gpuring_net_link *link, struct gpuring_proxy_conn *conn);
 
     /*
      * Gate. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.

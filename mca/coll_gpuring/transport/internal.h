@@ -90,7 +90,6 @@ struct gpuring_conn {
     bool may_direct; /* its device may reach the device's memory, as far as is known */
     uint8_t *direct; /* its slots in the direct region; NULL: in its block */
     struct gpuring_net_link *link;
-    struct gpuring_proxy_conn *proxied; /* NULL until connected */
     int failed; /* written by the proxy with release, read by health with acquire */
 };
 

@@ -173,6 +173,7 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
     const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
     struct gpuring_net_memory memory = {.base = transport->net_region,
                                         .bytes = transport->net_region_bytes};
+    uint8_t *block = transport->net_region + conn->offset;
 
     if (conn->direct != NULL) {
         memory.base = transport->direct_region;
@@ -184,7 +185,9 @@ static int create_end(struct gpuring_transport *transport, struct gpuring_conn *
             memory.ring[p] =
                 (struct gpuring_net_ring){.slots = gpuring_slots_of(transport, conn, p),
                                           .slot_bytes = fifo->slot_bytes[p],
-                                          .nslots = fifo->nslots[p]};
+                                          .nslots = fifo->nslots[p],
+                                          .tail = gpuring_block_tail(block, p),
+                                          .head = gpuring_block_head(block, p)};
         }
     }
     return config->net_ops->link_create(config->net, conn->net_device, conn->direction, &memory,
@@ -226,21 +229,6 @@ int gpuring_remote_create(struct gpuring_transport *transport)
     return GPURING_OK;
 }
 
-static int give_to_proxy(struct gpuring_transport *transport, struct gpuring_conn *conn)
-{
-    const struct gpuring_fifo_config *fifo = &transport->ends[conn->plan].fifo;
-    uint8_t *block = transport->net_region + conn->offset;
-    struct gpuring_proxy_rings rings;
-
-    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        rings.tail[p] = gpuring_block_tail(block, p);
-        rings.head[p] = gpuring_block_head(block, p);
-        rings.nslots[p] = fifo->slot_bytes[p] > 0 ? fifo->nslots[p] : 0;
-    }
-    return gpuring_proxy_add(transport->config.proxy, transport->config.net_ops, conn->link,
-                             conn->direction, &rings, &conn->failed, &conn->proxied);
-}
-
 static int connect_end(struct gpuring_transport *transport, const struct gpuring_peer *peer,
                        struct gpuring_conn *conn, const struct gpuring_blob *blob)
 {
@@ -260,7 +248,8 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
         return status;
     }
     gpuring_conn_bind(transport, conn, block, block);
-    return give_to_proxy(transport, conn);
+    gpuring_proxy_add(transport->config.proxy, conn->link, &conn->failed);
+    return GPURING_OK;
 }
 
 /* How many connections of this end go before `conn` among those of its plan with its peer. */
@@ -291,7 +280,7 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
                 conns[r].peer == peer->rank && conns[r].direction == GPURING_NET_RECV &&
                 conns[s].plan == conns[r].plan &&
                 turn_of(transport, &conns[s]) == turn_of(transport, &conns[r])) {
-                gpuring_proxy_pair(conns[s].proxied, conns[r].proxied);
+                gpuring_proxy_pair(conns[s].link, conns[r].link);
             }
         }
     }
@@ -320,8 +309,8 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
         /* Partner: the proxy's release store after it wrote the text. */
         int failed = __atomic_load_n(&conn->failed, __ATOMIC_ACQUIRE);
 
-        if (failed != GPURING_OK && conn->proxied != NULL) {
-            snprintf(text, size, "%s", gpuring_proxy_conn_error(conn->proxied));
+        if (failed != GPURING_OK) {
+            snprintf(text, size, "%s", gpuring_proxy_error(conn->link));
             return failed;
         }
     }
@@ -331,8 +320,8 @@ int gpuring_remote_health(struct gpuring_transport *transport, char *text, size_
 void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 {
     for (uint32_t i = 0; i < transport->nconns; i++) {
-        if (transport->conns[i].proxied != NULL) {
-            gpuring_proxy_abort(transport->conns[i].proxied, status);
+        if (transport->conns[i].link != NULL) {
+            gpuring_proxy_abort(transport->conns[i].link, status);
         }
     }
 }
@@ -344,12 +333,10 @@ void gpuring_remote_destroy(struct gpuring_transport *transport)
     for (uint32_t i = 0; i < transport->nconns; i++) {
         struct gpuring_conn *conn = &transport->conns[i];
 
-        if (conn->proxied != NULL) {
+        if (conn->link != NULL) {
             double left = until - gpuring_now();
 
-            gpuring_proxy_remove(conn->proxied, left > 0 ? left : 0);
-        }
-        if (conn->link != NULL) {
+            gpuring_proxy_remove(conn->link, left > 0 ? left : 0);
             transport->config.net_ops->link_close(conn->link);
         }
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Inside of the proxy: connections (net/proxy/conn.c), and how the thread runs and waits, which
- * knows nothing of nets and connections (net/proxy/thread.c).
+ * Inside of the proxy: links (net/proxy/pump.c), and how the thread runs and waits, which
+ * knows nothing of nets and links (net/proxy/thread.c).
  *
  * The bell wakes the thread. `sleeping` is set only for long sleeps, so that who begins an
  * operation pays for a system call only then. The handshake: before the thread looks at any counter
@@ -17,41 +17,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
-#include "mca/coll_gpuring/util/list.h"
-
-/* Counts of steps; all only grow. sent <= posted <= credit + nslots, posted <= the lane's tail. */
-struct gpuring_proxy_ring {
-    struct gpuring_fifo_tail *tail;
-    struct gpuring_fifo_head *head;
-    uint32_t nslots;   /* 0: protocol not used */
-    uint64_t posted;   /* sending: given to the net */
-    uint64_t sent;     /* sending: local slots given back to the lane */
-    uint64_t credit;   /* sending: the peer's head; receiving: what was returned of ours */
-    uint64_t received; /* receiving: published to the lane */
-};
-
-struct gpuring_proxy_conn {
-    struct gpuring_list node;
-    struct gpuring_proxy *proxy;
-    const struct gpuring_net_ops *ops;
-    struct gpuring_net_link *link;
-    enum gpuring_net_direction direction;
-    struct gpuring_proxy_conn *pair; /* of the other direction, with the same peer; NULL: none */
-    struct gpuring_proxy_ring ring[GPURING_PROTOCOL_COUNT];
-    int status;  /* 0, or why it failed */
-    int *failed; /* the owner's copy of status, stored with release after `error` */
-    const char *error;
-};
 
 /* Give the net what the lanes have produced and consumed. Returns how many calls it took. */
-int gpuring_proxy_conn_pump(struct gpuring_proxy_conn *conn, uint64_t *bytes, uint64_t *again);
+int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again);
 
 /*
- * True if a live connection has slots or credits that are not out yet. posted: what was given to
- * the net counts as out.
+ * True if a live link has slots or credits that are not out yet. posted: what was given to the net
+ * counts as out.
  */
-bool gpuring_proxy_conn_pending(const struct gpuring_proxy_conn *conn, bool posted);
+bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted);
 
 #define GPURING_PROXY_NETS 2 /* verbs and ucx */
 

@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * The proxy's thread: its loop, its waiting, and what other threads may ask of it. The gate guards
- * the lists of nets and connections and everything in them; the bell decides who wakes whom.
+ * the lists of nets and links and everything in them; the bell decides who wakes whom.
  */
 #include "mca/coll_gpuring/net/proxy/proxy.h"
 
@@ -28,7 +28,7 @@ struct proxy_net {
 struct gpuring_proxy {
     struct proxy_net nets[GPURING_PROXY_NETS];
     int nnets;
-    struct gpuring_list conns;
+    struct gpuring_list links;
     struct gpuring_proxy_config config;
     pthread_t thread;
     pid_t pid; /* of the process that has the thread: a forked child has not */
@@ -41,16 +41,16 @@ struct gpuring_proxy {
 /* Under the gate: everything that can be done now. Returns how much was. */
 static int proxy_pass(struct gpuring_proxy *proxy)
 {
-    struct gpuring_proxy_conn *conn;
+    struct gpuring_net_base_link *link;
     uint64_t bytes = 0, again = 0;
     int done = 0;
 
     for (int i = 0; i < proxy->nnets; i++) {
         done += proxy->nets[i].ops->poll(proxy->nets[i].net);
     }
-    GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
+    GPURING_LIST_EACH(link, &proxy->links, struct gpuring_net_base_link, node)
     {
-        done += gpuring_proxy_conn_pump(conn, &bytes, &again);
+        done += gpuring_proxy_pump(link, &bytes, &again);
     }
     /* Counters for display only: no partner, relaxed. */
     __atomic_fetch_add(&proxy->bytes, bytes, __ATOMIC_RELAXED);
@@ -58,14 +58,14 @@ static int proxy_pass(struct gpuring_proxy *proxy)
     return done;
 }
 
-/* Under the gate: is there something of ours that is not out yet? posted: as for a connection. */
+/* Under the gate: is there something of ours that is not out yet? posted: as for a link. */
 static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 {
-    const struct gpuring_proxy_conn *conn;
+    const struct gpuring_net_base_link *link;
 
-    GPURING_LIST_EACH(conn, &proxy->conns, struct gpuring_proxy_conn, node)
+    GPURING_LIST_EACH(link, &proxy->links, struct gpuring_net_base_link, node)
     {
-        if (gpuring_proxy_conn_pending(conn, posted)) {
+        if (gpuring_proxy_pending(link, posted)) {
             return true;
         }
     }
@@ -164,7 +164,7 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         gpuring_error("out of memory for the progress thread");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_list_init(&proxy->conns);
+    gpuring_list_init(&proxy->links);
     proxy->config = *config;
     proxy->pid = getpid();
     proxy->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -206,26 +206,27 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
 }
 
 /* Under the gate, or when there is no thread. */
-static void conn_unlink(struct gpuring_proxy_conn *conn)
+static void forget(struct gpuring_net_base_link *link)
 {
-    gpuring_list_remove(&conn->node);
-    conn->ops->link_attach(conn->link, NULL);
-    if (conn->pair != NULL) {
-        conn->pair->pair = NULL;
+    gpuring_list_remove(&link->node);
+    if (link->pair != NULL) {
+        link->pair->pair = NULL;
     }
+    link->pair = NULL;
+    link->proxy = NULL;
+    link->failed = NULL;
 }
 
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
 {
     int status = proxy != NULL ? proxy_join(proxy, seconds) : GPURING_OK;
-    struct gpuring_proxy_conn *conn;
+    struct gpuring_net_base_link *link;
 
     if (proxy == NULL || status != GPURING_OK) {
         return status;
     }
-    while ((conn = GPURING_LIST_FIRST(&proxy->conns, struct gpuring_proxy_conn, node)) != NULL) {
-        conn_unlink(conn);
-        free(conn);
+    while ((link = GPURING_LIST_FIRST(&proxy->links, struct gpuring_net_base_link, node)) != NULL) {
+        forget(link);
     }
     close(proxy->bell.fd);
     free(proxy);
@@ -246,90 +247,79 @@ int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_
     return status;
 }
 
-int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
-                      struct gpuring_net_link *link, enum gpuring_net_direction direction,
-                      const struct gpuring_proxy_rings *rings, int *failed,
-                      struct gpuring_proxy_conn **result)
+void gpuring_proxy_add(struct gpuring_proxy *proxy, struct gpuring_net_link *added, int *failed)
 {
-    struct gpuring_proxy_conn *conn = calloc(1, sizeof *conn);
+    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) added;
 
-    if (conn == NULL) {
-        gpuring_error("out of memory for a network connection");
-        return GPURING_ERR_NOMEM;
-    }
-    *conn = (struct gpuring_proxy_conn){
-        .proxy = proxy, .ops = ops, .link = link, .direction = direction, .failed = failed};
-    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        struct gpuring_proxy_ring *ring = &conn->ring[p];
-
-        ring->tail = rings->tail[p];
-        ring->head = rings->head[p];
-        ring->nslots = rings->nslots[p];
-    }
     gpuring_gate_enter(proxy->config.gate);
-    ops->link_attach(link, conn);
-    gpuring_list_prepend(&proxy->conns, &conn->node);
+    link->proxy = proxy;
+    link->failed = failed;
+    __atomic_store_n(failed, link->status, __ATOMIC_RELEASE); /* partner: gpuring_proxy_error */
+    gpuring_list_prepend(&proxy->links, &link->node);
     gpuring_gate_leave(proxy->config.gate);
-    *result = conn;
-    return GPURING_OK;
 }
 
-void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_conn *receive)
+void gpuring_proxy_pair(struct gpuring_net_link *send_link, struct gpuring_net_link *receive_link)
 {
-    if (send->ops->link_pair == NULL) {
-        return;
-    }
-    gpuring_gate_enter(send->proxy->config.gate);
-    send->ops->link_pair(send->link, receive->link);
+    struct gpuring_net_base_link *send = (struct gpuring_net_base_link *) send_link;
+    struct gpuring_net_base_link *receive = (struct gpuring_net_base_link *) receive_link;
+
+    gpuring_gate_enter(send->net->gate);
     send->pair = receive;
     receive->pair = send;
-    gpuring_gate_leave(send->proxy->config.gate);
+    gpuring_gate_leave(send->net->gate);
 }
 
-int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds)
+int gpuring_proxy_remove(struct gpuring_net_link *removed, double seconds)
 {
-    struct gpuring_proxy *proxy = conn->proxy;
+    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) removed;
+    struct gpuring_proxy *proxy = link->proxy;
     uint64_t deadline = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
     const struct timespec nap = {.tv_nsec = 50000};
-    bool alive = proxy->pid == getpid(), pending;
+    bool alive, pending;
     int status;
 
+    if (proxy == NULL) {
+        return GPURING_OK;
+    }
+    alive = proxy->pid == getpid();
     gpuring_proxy_begin(proxy);
     gpuring_gate_enter(proxy->config.gate);
-    while ((pending = gpuring_proxy_conn_pending(conn, false)) && alive &&
-           gpuring_now_ns() < deadline) {
+    while ((pending = gpuring_proxy_pending(link, false)) && alive && gpuring_now_ns() < deadline) {
         gpuring_gate_leave(proxy->config.gate);
         nanosleep(&nap, NULL);
         gpuring_gate_enter(proxy->config.gate);
     }
-    status = conn->status;
-    conn_unlink(conn);
+    status = link->status;
+    forget(link);
     gpuring_gate_leave(proxy->config.gate);
     gpuring_proxy_end(proxy);
-    free(conn);
     return status != GPURING_OK ? status : pending ? GPURING_ERR_TIMEOUT : GPURING_OK;
 }
 
-void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status)
+void gpuring_proxy_abort(struct gpuring_net_link *aborted, int status)
 {
-    struct gpuring_proxy *proxy = conn->proxy;
+    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) aborted;
+    struct gpuring_proxy *proxy = link->proxy;
 
-    if (proxy->pid != getpid()) {
+    if (proxy == NULL || proxy->pid != getpid()) {
         return; /* a forked child: the connection is its parent's */
     }
     gpuring_proxy_begin(proxy); /* what is sent needs progress */
     gpuring_gate_enter(proxy->config.gate);
-    if (conn->status == GPURING_OK && conn->ops->link_abort != NULL) {
-        conn->ops->link_abort(conn->link, status);
+    if (link->status == GPURING_OK) {
+        link->net->ops->link_abort(aborted, status);
     }
     gpuring_gate_leave(proxy->config.gate);
     gpuring_proxy_end(proxy);
 }
 
-const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn)
+const char *gpuring_proxy_error(const struct gpuring_net_link *link)
 {
+    const struct gpuring_net_base_link *base = (const struct gpuring_net_base_link *) link;
+
     /* Partner: the release store of `failed` after the text. */
-    return __atomic_load_n(conn->failed, __ATOMIC_ACQUIRE) != GPURING_OK ? conn->error : "";
+    return __atomic_load_n(base->failed, __ATOMIC_ACQUIRE) != GPURING_OK ? base->text : "";
 }
 
 void gpuring_proxy_begin(struct gpuring_proxy *proxy)

@@ -6,10 +6,10 @@
  * connection and protocol (fifo.h has the layout, net.h the contract):
  *
  *   sending end                                    receiving end
- *   lane raised tail: post steps while the peer    arrived(s): publish size, then tail = s + 1
+ *   lane raised tail: post steps while the peer    slot s has arrived: size, then tail = s + 1
  *     has free slots (posted < credit + nslots)    lane raised head: return it as credit, when a
- *   sent(n): raise the lane's head to n              half of the ring is to be given back, or with
- *   credited(h): more slots at the peer              the next slot posted to that peer
+ *   slot s has left: head = s + 1                    half of the ring is to be given back, or with
+ *   credit h came: more slots at the peer            the next slot posted to that peer
  *
  * Giving back half at a time spares small operations most of these messages, and cannot starve the
  * sender: its lane has nslots slots of its own besides the half at the peer.
@@ -30,7 +30,6 @@
 #include "mca/coll_gpuring/net/net.h"
 
 struct gpuring_proxy;
-struct gpuring_proxy_conn;
 
 /*
  * How the thread waits while an operation runs and nothing happens: it polls for spin_us without
@@ -43,13 +42,6 @@ struct gpuring_proxy_config {
     cpu_set_t taken;           /* cores on which the application's processes run */
     cpu_set_t near;            /* cores near the network device; empty: not known */
     int spin_us, yield_us;
-};
-
-/* The local halves of a connection's counters, one per protocol (see fifo.h). */
-struct gpuring_proxy_rings {
-    struct gpuring_fifo_tail *tail[GPURING_PROTOCOL_COUNT];
-    struct gpuring_fifo_head *head[GPURING_PROTOCOL_COUNT];
-    uint32_t nslots[GPURING_PROTOCOL_COUNT]; /* 0: protocol not used */
 };
 
 int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuring_proxy **proxy);
@@ -65,30 +57,28 @@ int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_
                           struct gpuring_net *net);
 
 /*
- * Give a connected link of a net that was added to the proxy, which attaches itself to it. `failed`
- * is set (release) to a negative gpuring_status when the link dies; the text is then in
- * gpuring_proxy_conn_error. The counters may be anywhere as long as they are equal at both ends.
+ * Give a connected link of a net that was added to the proxy. `failed` is set (release) to a
+ * negative gpuring_status when the link dies; the text is then in gpuring_proxy_error.
  */
-int gpuring_proxy_add(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
-                      struct gpuring_net_link *link, enum gpuring_net_direction direction,
-                      const struct gpuring_proxy_rings *rings, int *failed,
-                      struct gpuring_proxy_conn **conn);
+void gpuring_proxy_add(struct gpuring_proxy *proxy, struct gpuring_net_link *link, int *failed);
 /*
  * The peer to which `send` goes is that from which `receive` comes, and it pairs its ends of these
- * two likewise: what is posted on the one brings the credits of the other along, if the net can do
- * that. Once, before anything travels on them.
+ * two likewise: what is posted on the one brings the credits of the other along. Once, before
+ * anything travels on them; ends when either is removed.
  */
-void gpuring_proxy_pair(struct gpuring_proxy_conn *send, struct gpuring_proxy_conn *receive);
+void gpuring_proxy_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
 /*
- * Waits until the conn's posts and credits are out, `seconds` at most, then forgets it in any case.
- * Returns 0, GPURING_ERR_TIMEOUT, or the status of the failed link. The link stays the caller's.
+ * Waits until the link's posts and credits are out, `seconds` at most, then forgets it in any case.
+ * Returns 0, also for a link that the proxy does not have, GPURING_ERR_TIMEOUT, or the status of
+ * the failed link. The link stays the caller's.
  */
-int gpuring_proxy_remove(struct gpuring_proxy_conn *conn, double seconds);
-/* Give the connection up and report that to the other end, if it works; remove is still to be
- * called. */
-void gpuring_proxy_abort(struct gpuring_proxy_conn *conn, int status);
-/* What happened to a failed connection; valid until remove. Empty if it has not failed. */
-const char *gpuring_proxy_conn_error(const struct gpuring_proxy_conn *conn);
+int gpuring_proxy_remove(struct gpuring_net_link *link, double seconds);
+/* Give the link up and report that to the other end, if it works; remove is still to be called.
+ * Nothing if the proxy does not have the link. */
+void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
+/* What happened to a failed link: says host, device, port, status and remedy; valid until it is
+ * closed. Empty if `failed` does not say that it has failed. */
+const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
 void gpuring_proxy_begin(struct gpuring_proxy *proxy);
 void gpuring_proxy_end(struct gpuring_proxy *proxy);
@@ -100,16 +90,6 @@ void gpuring_proxy_end(struct gpuring_proxy *proxy);
  * cores this saves two changes of thread for each message.
  */
 void gpuring_proxy_help(struct gpuring_proxy *proxy);
-
-/*
- * For nets, under the gate: what has happened on the conn's link, see net.h. `sent` and `head`
- * count steps. text: says host, device, port, status and remedy; valid until the link is closed.
- */
-void gpuring_proxy_arrived(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t step,
-                           uint32_t bytes);
-void gpuring_proxy_sent(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t sent);
-void gpuring_proxy_credited(struct gpuring_proxy_conn *conn, unsigned protocol, uint64_t head);
-void gpuring_proxy_failed(struct gpuring_proxy_conn *conn, int status, const char *text);
 
 /*
  * Counters for the performance variables: payload bytes posted; and posts and credits that had to

@@ -146,7 +146,7 @@ static ucs_status_t receive_slot(struct gpuring_net_link *link,
 
     op->link = link;
     op->header = *header;
-    count->size[index] = header->bytes;
+    count->memory.tail->size[index] = header->bytes;
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
         memcpy(slot, data, bytes);
         op_end(op, UCS_OK);

@@ -310,7 +310,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         gpuring_error("out of memory for the network ucx");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_net_base_init(&net->base, config);
+    gpuring_net_base_init(&net->base, &gpuring_net_ucx, config);
     net->efd = -1;
     gpuring_list_init(&net->peers);
     status = open_context(net, config);
@@ -410,10 +410,8 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_create = gpuring_ucx_link_create,
     .link_handle = gpuring_ucx_link_handle,
     .link_connect = gpuring_ucx_link_connect,
-    .link_pair = gpuring_net_base_pair,
     .link_close = gpuring_ucx_link_close,
     .link_abort = gpuring_ucx_abort,
-    .link_attach = gpuring_net_base_attach,
     .post = gpuring_ucx_post,
     .credit = gpuring_ucx_credit,
     .poll = ucx_poll,

@@ -49,7 +49,7 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
         gpuring_verbs_link_fail(link, rail, GPURING_ERR_DATA, "an impossible message arrived",
                                 "does the peer run the same version of coll/gpuring?");
     } else {
-        count->size[step % count->memory.nslots] = wire;
+        count->memory.tail->size[step % count->memory.nslots] = wire;
         if (rail->flush_qp != NULL) {
             gpuring_verbs_flush(link, rail, protocol, step, wire);
         } else {

@@ -265,8 +265,9 @@ static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpur
         if (status == GPURING_OK) {
             status = report_arrived(link, lost, on, p);
         }
-        if (status == GPURING_OK && link->head[p] > 0) {
-            status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p, link->head[p]);
+        if (status == GPURING_OK && link->base.count[p].credit > 0) {
+            status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p,
+                                               link->base.count[p].credit);
         }
     }
     return status != GPURING_OK
@@ -281,14 +282,16 @@ static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *los
     lost->repeating = true;
     for (; lost->sq_done < lost->sq_posted; lost->sq_done++) {
         const struct gpuring_verbs_sent *sent = &lost->sent[lost->sq_done % link->send_room];
-        const struct gpuring_net_count *count = &link->base.count[sent->protocol];
+        const struct gpuring_net_base_link *pair = link->base.pair;
+        const struct gpuring_net_ring *ring = &link->base.count[sent->protocol].memory;
 
         if (sent->data && (link->peer_closed || sent->arrived)) {
             gpuring_net_base_done(&link->base, sent->protocol, sent->step);
         } else if (sent->data &&
                    gpuring_verbs_post_slot(link, (enum gpuring_protocol) sent->protocol, sent->step,
-                                           count->size[sent->step % count->memory.nslots],
-                                           false) != GPURING_OK) {
+                                           ring->tail->size[sent->step % ring->nslots], false,
+                                           pair != NULL ? pair->count[sent->protocol].credit : 0) !=
+                       GPURING_OK) {
             return false;
         }
     }

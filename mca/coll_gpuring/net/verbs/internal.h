@@ -212,9 +212,8 @@ struct gpuring_net_link {
     unsigned turn;                                   /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
     bool connected;
-    bool peer_closed;                      /* BYE has come */
-    bool recovering;                       /* a rail's failure is not dealt with yet */
-    uint64_t head[GPURING_PROTOCOL_COUNT]; /* receiving: the last credit given, or to be */
+    bool peer_closed; /* BYE has come */
+    bool recovering;  /* a rail's failure is not dealt with yet */
 };
 
 struct gpuring_net {
@@ -319,7 +318,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept)
 void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 /* Post a slot (again), a credit, or a control message; as the net's post does. */
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
-                            uint64_t step, uint32_t bytes, bool more);
+                            uint64_t step, uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               enum gpuring_protocol protocol, uint64_t head);
 enum gpuring_verbs_control {

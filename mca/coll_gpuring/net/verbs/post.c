@@ -88,30 +88,22 @@ static uint32_t remote_key(const struct gpuring_net_link *link,
     return link->peer.rail[rail - link->rail].rkey;
 }
 
-static uint32_t data_value(const struct gpuring_net_link *link, enum gpuring_protocol protocol,
-                           uint64_t step)
-{
-    const struct gpuring_net_link *pair = (const struct gpuring_net_link *) link->base.pair;
-    uint64_t head = pair != NULL ? pair->head[protocol] : 0;
-
-    return (uint32_t) protocol << 30 | VERBS_LOW(head, VERBS_IMM_PAIR_BITS) << VERBS_IMM_STEP_BITS |
-           VERBS_LOW(step, VERBS_IMM_STEP_BITS);
-}
-
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
-                            uint64_t step, uint32_t bytes, bool more)
+                            uint64_t step, uint32_t bytes, bool more, uint64_t head)
 {
-    struct gpuring_net_count *count = &link->base.count[protocol];
-    const struct gpuring_net_ring *ring = &count->memory;
+    const struct gpuring_net_ring *ring = &link->base.count[protocol].memory;
     const struct gpuring_verbs_sent sent = {
         .data = true, .protocol = (uint8_t) protocol, .step = step};
+    uint32_t imm = (uint32_t) protocol << 30 |
+                   VERBS_LOW(head, VERBS_IMM_PAIR_BITS) << VERBS_IMM_STEP_BITS |
+                   VERBS_LOW(step, VERBS_IMM_STEP_BITS);
     uint64_t offset = step % ring->nslots * ring->slot_bytes;
     struct gpuring_verbs_rail *rail = next_rail(link);
     struct ibv_sge piece = {.addr = (uint64_t) (uintptr_t) ring->slots + offset, .length = bytes};
     struct ibv_send_wr wr = {.sg_list = &piece,
                              .num_sge = bytes > 0 ? 1 : 0,
                              .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-                             .imm_data = htonl(data_value(link, protocol, step)),
+                             .imm_data = htonl(imm),
                              .wr.rdma = {.remote_addr = link->peer.slots[protocol] + offset}};
 
     if (bytes > ring->slot_bytes) {
@@ -125,18 +117,12 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
     piece.lkey = rail->mr->mr->lkey;
     wr.wr.rdma.rkey = remote_key(link, rail);
     wr.send_flags = bytes <= rail->max_inline ? IBV_SEND_INLINE : 0;
-    count->size[step % ring->nslots] = bytes; /* should it have to be repeated */
     return post_send(link, rail, &wr, &sent, !more || bytes >= ASK_BYTES);
 }
 
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes, bool more, uint64_t head)
 {
-    struct gpuring_net_link *pair = (struct gpuring_net_link *) link->base.pair;
-
-    if (pair != NULL) {
-        pair->head[protocol] = head;
-    }
     if (link->peer_closed) {
         gpuring_verbs_link_fail(link, &link->rail[0], GPURING_ERR_PEER,
                                 "the peer has closed the connection",
@@ -144,7 +130,7 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
     }
     return link->base.status != GPURING_OK
                ? link->base.status
-               : gpuring_verbs_post_slot(link, protocol, step, bytes, more);
+               : gpuring_verbs_post_slot(link, protocol, step, bytes, more, head);
 }
 
 /* A message without bytes; report: see to it that its end is reported. */
@@ -175,7 +161,6 @@ int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol pr
 
     if (status == GPURING_OK && !link->peer_closed && rail != NULL) { /* who closed needs none */
         status = gpuring_verbs_post_credit(link, rail, protocol, head);
-        link->head[protocol] = status == GPURING_OK ? head : link->head[protocol];
     }
     return status;
 }
@@ -229,7 +214,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept)
 
     GPURING_NET_EACH_LINK(net, link)
     {
-        if (link->connected && link->base.conn != NULL && !link->peer_closed &&
+        if (link->connected && link->base.proxy != NULL && !link->peer_closed &&
             link->base.status == GPURING_OK) {
             probe_rails(link, now, slept);
         }

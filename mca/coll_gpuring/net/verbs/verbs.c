@@ -90,7 +90,7 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
         gpuring_error("out of memory for the network verbs");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_net_base_init(&net->base, config);
+    gpuring_net_base_init(&net->base, &gpuring_net_verbs, config);
     net->config = *config;
     net->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (net->epoll < 0) {
@@ -185,10 +185,8 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,
     .link_ready = gpuring_verbs_ready,
-    .link_pair = gpuring_net_base_pair,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
-    .link_attach = gpuring_net_base_attach,
     .post = gpuring_verbs_post,
     .credit = gpuring_verbs_credit,
     .poll = verbs_poll,

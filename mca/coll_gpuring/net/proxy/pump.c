@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * One link of the proxy: from the lanes' counters to posts and credits. Everything here runs under
+ * the gate; only the lanes work on the same counters.
+ */
+#include "mca/coll_gpuring/net/proxy/internal.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* What the next slot can say to the peer that it sends to: how far its own slots are consumed. */
+static uint64_t head_of_pair(const struct gpuring_net_base_link *pair,
+                             enum gpuring_protocol protocol)
+{
+    const struct gpuring_net_count *count;
+    uint64_t head;
+
+    if (pair == NULL || pair->count[protocol].memory.nslots == 0) {
+        return 0;
+    }
+    count = &pair->count[protocol];
+    /* Partner as in pump_recv, which also finds a head that is impossible. */
+    head = __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE);
+    return head <= count->done && head > count->credit ? head : count->credit;
+}
+
+static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
+                     uint64_t *bytes, uint64_t *again)
+{
+    struct gpuring_net_count *count = &link->count[protocol];
+    const struct gpuring_net_ring *ring = &count->memory;
+    /* Partner: the lane's release store of tail after payload and size. */
+    uint64_t tail = __atomic_load_n(&ring->tail->tail, __ATOMIC_ACQUIRE), end;
+    int calls = 0;
+
+    if (tail - count->done > ring->nslots) {
+        gpuring_net_base_fail(link, GPURING_ERR_DATA,
+                              "the sending lane ran over its slots: the FIFO's memory is corrupt");
+        return 1;
+    }
+    end = tail < count->credit + ring->nslots ? tail : count->credit + ring->nslots;
+    while (count->posted < end) {
+        uint64_t step = count->posted++; /* before the call, which may report that it is sent */
+        uint32_t size = ring->tail->size[step % ring->nslots];
+        uint64_t head = head_of_pair(link->pair, protocol);
+        int status = link->net->ops->post((struct gpuring_net_link *) link, protocol, step, size,
+                                          step + 1 < end, head);
+
+        if (status == GPURING_AGAIN) {
+            count->posted = step;
+            (*again)++;
+            break;
+        }
+        calls++;
+        if (status != GPURING_OK) {
+            break;
+        }
+        if (link->pair != NULL) {
+            link->pair->count[protocol].credit = head;
+        }
+        *bytes += size;
+    }
+    return calls;
+}
+
+/*
+ * Slots are given back by halves, so that a stream of them does not wait for credit. Small ones,
+ * whose cost is the number of messages, later: two stay free for what the peer sends meanwhile.
+ */
+#define SMALL_BYTES 4096
+
+static bool credit_due(const struct gpuring_net_count *count, uint64_t head)
+{
+    const struct gpuring_net_ring *ring = &count->memory;
+    uint64_t slots = head - count->credit;
+    uint32_t half = ring->nslots >= 4 ? ring->nslots / 2 : 1;
+
+    return slots >= half &&
+           (slots + 2 >= ring->nslots || ring->tail->size[(head - 1) % ring->nslots] > SMALL_BYTES);
+}
+
+static int pump_recv(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
+                     uint64_t *again)
+{
+    struct gpuring_net_count *count = &link->count[protocol];
+    /* Partner: the lane's release store of head after its last read of the slot. */
+    uint64_t head = __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE);
+    int status;
+
+    if (head > count->done) {
+        gpuring_net_base_fail(
+            link, GPURING_ERR_DATA,
+            "the receiving lane gave back slots that had not arrived: the FIFO's memory is "
+            "corrupt");
+        return 1;
+    }
+    if (!credit_due(count, head)) {
+        return 0;
+    }
+    status = link->net->ops->credit((struct gpuring_net_link *) link, protocol, head);
+    if (status == GPURING_AGAIN) {
+        (*again)++;
+        return 0;
+    }
+    if (status == GPURING_OK) {
+        count->credit = head;
+    }
+    return 1;
+}
+
+int gpuring_proxy_pump(struct gpuring_net_base_link *link, uint64_t *bytes, uint64_t *again)
+{
+    int calls = 0;
+
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT && link->status == GPURING_OK; p++) {
+        if (link->count[p].memory.nslots == 0) {
+            continue;
+        }
+        calls += link->direction == GPURING_NET_SEND
+                     ? pump_send(link, (enum gpuring_protocol) p, bytes, again)
+                     : pump_recv(link, (enum gpuring_protocol) p, again);
+    }
+    return calls;
+}
+
+bool gpuring_proxy_pending(const struct gpuring_net_base_link *link, bool posted)
+{
+    if (link->status != GPURING_OK) {
+        return false;
+    }
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        const struct gpuring_net_count *count = &link->count[p];
+
+        if (count->memory.nslots == 0) {
+            continue;
+        }
+        /* Partners as in pump_send and pump_recv. */
+        if (link->direction == GPURING_NET_SEND) {
+            if ((posted ? count->posted : count->done) <
+                __atomic_load_n(&count->memory.tail->tail, __ATOMIC_ACQUIRE)) {
+                return true;
+            }
+        } else if (credit_due(count,
+                              __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE))) {
+            return true;
+        }
+    }
+    return false;
+}
