@@ -19,7 +19,6 @@
 #include "mca/coll_gpuring/transport/transport.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-#include "mca/coll_gpuring/wireup/net_select.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
 #include "gpuring_config.h"

@@ -211,7 +211,6 @@ mca_coll_gpuring_la_SOURCES = \
     mca/coll_gpuring/wireup/connect.c \
     mca/coll_gpuring/wireup/hello.c \
     mca/coll_gpuring/wireup/net_select.c \
-    mca/coll_gpuring/wireup/net_select.h \
     mca/coll_gpuring/wireup/peers.c \
     mca/coll_gpuring/wireup/state.h \
     mca/coll_gpuring/wireup/wireup.c \

@@ -29,7 +29,7 @@ struct gpuring_process {
     const struct gpuring_device_ops *device_ops; /* NULL: no device, nothing is served */
     struct gpuring_device *device;
     int gpu;                     /* ordinal of the GPU that the device is attached to, -1: none */
-    struct gpuring_proxy *proxy; /* NULL until a network is opened (net_select.h) */
+    struct gpuring_proxy *proxy; /* NULL until a network is opened (wireup/net_select.c) */
 };
 extern struct gpuring_process gpuring_process;
 

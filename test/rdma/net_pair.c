@@ -203,7 +203,9 @@ static int session_open(struct session *s)
                devices->device[i].port, devices->device[i].pci_bus_id);
     }
     status = gpuring_proxy_create(&o->waits, &s->proxy);
-    status = status ? status : gpuring_proxy_add_net(s->proxy, o->ops, s->net);
+    if (status == GPURING_OK) {
+        gpuring_proxy_add_net(s->proxy, s->net);
+    }
     mine.bytes = o->ops->process_handle != NULL ? sizeof mine.data : 0;
     if (status == GPURING_OK && o->ops->process_handle != NULL) {
         status = o->ops->process_handle(s->net, mine.data, &mine.bytes);

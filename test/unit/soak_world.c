@@ -47,8 +47,7 @@ static void process_open(struct soak_process *process, int number, uint64_t *ran
     snprintf(process->host, sizeof process->host, "host%d", number);
     assert_int_equal(gpuring_net_mock.open(&net, &process->net), GPURING_OK);
     assert_int_equal(gpuring_proxy_create(&config, &process->proxy), GPURING_OK);
-    assert_int_equal(gpuring_proxy_add_net(process->proxy, &gpuring_net_mock, process->net),
-                     GPURING_OK);
+    gpuring_proxy_add_net(process->proxy, process->net);
 }
 
 static void member_create(struct soak_world *world, struct soak_group *group, const int *node,

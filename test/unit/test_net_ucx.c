@@ -72,7 +72,9 @@ static int side_open(struct side *side, bool sender, uint64_t slot_bytes, int fd
     side->socket = fd;
     status = gpuring_net_ucx.open(&config, &side->net);
     status = status ? status : gpuring_proxy_create(&waits, &side->proxy);
-    status = status ? status : gpuring_proxy_add_net(side->proxy, &gpuring_net_ucx, side->net);
+    if (status == GPURING_OK) {
+        gpuring_proxy_add_net(side->proxy, side->net);
+    }
     status =
         status ? status
                : lane_end_create(&side->end, &gpuring_net_ucx, side->net, 0, side->proxy,

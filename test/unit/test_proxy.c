@@ -45,8 +45,7 @@ static void process_start(struct process *process, int number,
     snprintf(process->host, sizeof process->host, "host%d", number);
     assert_int_equal(gpuring_net_mock.open(&net, &process->net), GPURING_OK);
     assert_int_equal(gpuring_proxy_create(&guarded, &process->proxy), GPURING_OK);
-    assert_int_equal(gpuring_proxy_add_net(process->proxy, &gpuring_net_mock, process->net),
-                     GPURING_OK);
+    gpuring_proxy_add_net(process->proxy, process->net);
 }
 
 static void process_stop(struct process *process)

@@ -85,7 +85,7 @@ static void rank_open(struct rank *self, int r, unsigned *ways)
     net.local_host = config.hostname;
     assert_int_equal(gpuring_net_verbs.open(&net, &self->net), GPURING_OK);
     assert_int_equal(gpuring_proxy_create(&waits, &self->proxy), GPURING_OK);
-    assert_int_equal(gpuring_proxy_add_net(self->proxy, &gpuring_net_verbs, self->net), GPURING_OK);
+    gpuring_proxy_add_net(self->proxy, self->net);
     assert_int_equal(driver->alloc(&self->buffer, COUNT * sizeof(int32_t)), CUDA_SUCCESS);
     self->device = cuda_attached(self->buffer);
     assert_non_null(self->device);

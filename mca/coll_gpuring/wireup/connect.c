@@ -219,12 +219,11 @@ static int prepare_handles(const mca_coll_gpuring_module_t *module, struct gpuri
 
 int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
-    const int *node = wireup->map.node;
     struct devices devices;
     struct gpuring_transport_config config = {
         .rank = module->rank,
         .nranks = module->nranks,
-        .node = node,
+        .node = wireup->map.node,
         .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
         .unique_id = {wireup->id[0], wireup->id[1]},
         .may_map = may_map,
@@ -233,14 +232,14 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
     int status;
 
     if (wireup->map.nnodes > 1) {
-        struct gpuring_network network;
+        struct gpuring_net_base *net;
 
-        status = gpuring_network_open(&wireup->net, &wireup->hellos, node, module->rank, &network);
+        status = gpuring_network_open(wireup, module->rank, &net);
         if (status != GPURING_OK) {
             return status;
         }
-        config.net_ops = network.ops;
-        config.net = network.net;
+        config.net_ops = net->ops;
+        config.net = (struct gpuring_net *) net;
         find_devices(&wireup->channels, &wireup->local.nics, wireup->net.one_net, &devices,
                      &config);
         config.proxy = gpuring_process.proxy;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "mca/coll_gpuring/wireup/net_select.h"
-
+/*
+ * The process's networks: each kind is opened when the first communicator chooses it, and stays
+ * open; all share one progress thread, which starts with the first of them.
+ */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/coll_gpuring/module.h"
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/net/proxy/proxy.h"
-#include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
-#include "mca/coll_gpuring/topology/format.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
+#include "mca/coll_gpuring/wireup/state.h"
+#include "mca/coll_gpuring/wireup/wireup.h"
 
 #include "gpuring_config.h"
 
 #define CLOSE_SECONDS 2.0 /* for transfers under way when the process ends */
 #define KINDS         (GPURING_NET_KIND_UCX + 1)
 
-static struct gpuring_network networks[KINDS]; /* by kind; under gpuring_process.lock */
+static struct gpuring_net_base *networks[KINDS]; /* by kind; under gpuring_process.lock */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* RDMA that is computed by the hosts' processors is often slower than TCP. */
@@ -38,11 +39,10 @@ static void advise(enum gpuring_net_kind kind)
     }
 }
 
-bool gpuring_network_inside(const struct gpuring_gathered *hellos,
-                            const struct gpuring_node_map *map, int rank)
+bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank)
 {
-    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(hellos, map, rank);
-    struct gpuring_gathered own = {.nranks = ranks.count, .bytes = hellos->bytes};
+    struct gpuring_node_ranks ranks = gpuring_node_ranks_of(&wireup->hellos, &wireup->map, rank);
+    struct gpuring_gathered own = {.nranks = ranks.count, .bytes = wireup->hellos.bytes};
     struct gpuring_net_choice choice = {.kind = GPURING_NET_KIND_NONE};
     int *node = malloc((size_t) ranks.count * sizeof *node);
 
@@ -60,12 +60,12 @@ bool gpuring_network_inside(const struct gpuring_gathered *hellos,
            (choice.kind == GPURING_NET_KIND_UCX && gpuring_params.net == GPURING_PARAM_NET_UCX);
 }
 
-int gpuring_network_choose(const struct gpuring_gathered *hellos, const int *node, int rank,
-                           const char *failed, struct gpuring_net_choice *choice)
+int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *failed)
 {
     static const char *const names[] = {"none", "verbs", "ucx"};
+    struct gpuring_net_choice *choice = &wireup->net;
 
-    gpuring_net_choose(gpuring_params.net, hellos, node, failed, choice);
+    gpuring_net_choose(gpuring_params.net, &wireup->hellos, wireup->map.node, failed, choice);
     if (choice->kind == GPURING_NET_KIND_NONE) {
         if (rank == 0) {
             gpuring_error(
@@ -98,10 +98,8 @@ static const struct gpuring_net_ops *ops_of(enum gpuring_net_kind kind)
 }
 
 /* The cores near any of the net's devices. */
-static void find_near(const struct gpuring_network *network, cpu_set_t *near)
+static void find_near(const struct gpuring_net_devices *devices, cpu_set_t *near)
 {
-    const struct gpuring_net_devices *devices = network->ops->devices(network->net);
-
     CPU_ZERO(near);
     for (int i = 0; i < devices->count; i++) {
         cpu_set_t cores;
@@ -111,29 +109,30 @@ static void find_near(const struct gpuring_network *network, cpu_set_t *near)
     }
 }
 
-static int start_proxy(const struct gpuring_network *network, const struct gpuring_gathered *hellos,
-                       const int *node, int rank)
+static int start_proxy(const struct gpuring_wireup *wireup, int rank,
+                       const struct gpuring_net_devices *devices)
 {
+    const int *node = wireup->map.node;
     struct gpuring_proxy_config config = {.gate = &gate,
                                           .cores = gpuring_params.proxy_cpu,
                                           .spin_us = gpuring_params.proxy_spin,
                                           .yield_us = gpuring_params.proxy_yield};
 
     CPU_ZERO(&config.taken);
-    for (int i = 0; i < hellos->nranks; i++) {
+    for (int i = 0; i < wireup->hellos.nranks; i++) {
         if (node[i] == node[rank]) {
-            gpuring_cores_add_process(&config.taken, (pid_t) gpuring_hello_of(hellos, i)->pid);
+            gpuring_cores_add_process(&config.taken,
+                                      (pid_t) gpuring_hello_of(&wireup->hellos, i)->pid);
         }
     }
-    find_near(network, &config.near);
+    find_near(devices, &config.near);
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
 /* Under the lock. */
-static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
-                    const struct gpuring_gathered *hellos, const int *node, int rank,
-                    struct gpuring_network *network)
+static int open_net(const struct gpuring_wireup *wireup, int rank)
 {
+    const struct gpuring_net_ops *ops = ops_of(wireup->net.kind);
     const struct gpuring_net_config config = {
         .gate = &gate,
         .hca = gpuring_params.verbs_hca,
@@ -146,44 +145,35 @@ static int open_net(const struct gpuring_net_ops *ops, bool no_rdma,
         .verbs_traffic_class = gpuring_params.verbs_tc,
         .verbs_pkey = gpuring_params.verbs_pkey,
         .verbs_mtu = gpuring_params.verbs_mtu,
-        .ucx_no_rdma = no_rdma,
+        .ucx_no_rdma = wireup->net.no_rdma,
         .local_host = gpuring_process.hostname,
     };
-    int status = ops->open(&config, &network->net);
+    struct gpuring_net *net;
+    int status = ops != NULL ? ops->open(&config, &net) : GPURING_ERR_UNSUPPORTED;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
-    network->ops = ops;
-    if (gpuring_process.proxy == NULL) {
-        status = start_proxy(network, hellos, node, rank);
+    if (status == GPURING_OK && gpuring_process.proxy == NULL) {
+        status = start_proxy(wireup, rank, ops->devices(net));
+        if (status != GPURING_OK) {
+            ops->close(net);
+        }
     }
     if (status == GPURING_OK) {
-        status = gpuring_proxy_add_net(gpuring_process.proxy, ops, network->net);
-    }
-    if (status != GPURING_OK) {
-        ops->close(network->net);
-        *network = (struct gpuring_network){.ops = NULL};
+        gpuring_proxy_add_net(gpuring_process.proxy, net);
+        networks[wireup->net.kind] = (struct gpuring_net_base *) net;
     }
     return status;
 }
 
-int gpuring_network_open(const struct gpuring_net_choice *choice,
-                         const struct gpuring_gathered *hellos, const int *node, int rank,
-                         struct gpuring_network *network)
+int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
+                         struct gpuring_net_base **net)
 {
-    const struct gpuring_net_ops *ops = ops_of(choice->kind);
-    struct gpuring_network *at = &networks[choice->kind];
     int status = GPURING_OK;
 
-    if (ops == NULL) {
-        return GPURING_ERR_UNSUPPORTED;
-    }
     pthread_mutex_lock(&gpuring_process.lock);
-    if (at->ops == NULL) {
-        status = open_net(ops, choice->no_rdma, hellos, node, rank, at);
+    if (networks[wireup->net.kind] == NULL) {
+        status = open_net(wireup, rank);
     }
-    *network = *at;
+    *net = networks[wireup->net.kind];
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
 }
@@ -206,9 +196,9 @@ void gpuring_network_close(void)
     }
     gpuring_process.proxy = NULL;
     for (int kind = 0; kind < KINDS; kind++) {
-        if (networks[kind].ops != NULL) {
-            networks[kind].ops->close(networks[kind].net);
-            networks[kind] = (struct gpuring_network){.ops = NULL};
+        if (networks[kind] != NULL) {
+            networks[kind]->ops->close((struct gpuring_net *) networks[kind]);
+            networks[kind] = NULL;
         }
     }
 }

@@ -9,11 +9,12 @@
 
 #include "mca/coll_gpuring/engine/engine.h"
 #include "mca/coll_gpuring/module.h"
+#include "mca/coll_gpuring/net/base.h"
 #include "mca/coll_gpuring/oob/oob.h"
 #include "mca/coll_gpuring/topology/channels.h"
 #include "mca/coll_gpuring/topology/local_channels.h"
+#include "mca/coll_gpuring/topology/net_choice.h"
 #include "mca/coll_gpuring/topology/node_topology.h"
-#include "mca/coll_gpuring/wireup/net_select.h"
 #include "mca/coll_gpuring/wireup/plans.h"
 
 struct gpuring_wireup {
@@ -53,6 +54,28 @@ int gpuring_views_prepare(mca_coll_gpuring_module_t *module, struct gpuring_wire
  * gpuring_node_topology_unite. */
 int gpuring_views_unite(const mca_coll_gpuring_module_t *module,
                         const struct gpuring_wireup *wireup, struct pci_doc **doc, bool *from_file);
+
+/* ---- net_select.c: the process's networks ---- */
+
+/*
+ * The net for a communicator whose ranks are on several nodes: what coll_gpuring_net asks for, or
+ * the best; decided alike on all ranks. failed: see gpuring_net_choose. Rank 0 logs the choice.
+ * GPURING_ERR_UNSUPPORTED (logged by rank 0): no network connects them.
+ */
+int gpuring_network_choose(struct gpuring_wireup *wireup, int rank, const char *failed);
+
+/*
+ * Does a network connect the ranks of this rank's node, so that it may join parts of the node? RDMA
+ * by verbs, or UCX where it is asked for. The same on all ranks of the node.
+ */
+bool gpuring_network_inside(const struct gpuring_wireup *wireup, int rank);
+
+/*
+ * Open the net that was chosen and start the progress thread, which keeps off the cores of the
+ * ranks of this node if it can. Thread-safe; owned by the process.
+ */
+int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
+                         struct gpuring_net_base **net);
 
 /* ---- connect.c: from the channels to connections ---- */
 

@@ -91,7 +91,7 @@ static int take_views(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
         gpuring_local_channels_dump(doc);
     }
     if (all_have_topology(wireup) && doc != NULL) {
-        bool parts = gpuring_network_inside(&wireup->hellos, &wireup->map, module->rank);
+        bool parts = gpuring_network_inside(wireup, module->rank);
 
         gpuring_local_channels_find(&wireup->hellos, &wireup->map, module->rank, doc, from_file,
                                     PCI_PEER_OK, parts, &wireup->local);
@@ -122,8 +122,7 @@ static int take_hellos(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
         return status;
     }
     if (several_nodes(wireup)) {
-        status = gpuring_network_choose(&wireup->hellos, wireup->map.node, module->rank, NULL,
-                                        &wireup->net);
+        status = gpuring_network_choose(wireup, module->rank, NULL);
     }
     return status != GPURING_OK || views_differ(wireup) ? status : take_views(module, wireup);
 }
@@ -149,8 +148,7 @@ static int divide_nodes(mca_coll_gpuring_module_t *module, struct gpuring_wireup
     }
     wireup->whole = wireup->map;
     wireup->map = parts;
-    return gpuring_network_choose(&wireup->hellos, wireup->map.node, module->rank, NULL,
-                                  &wireup->net);
+    return gpuring_network_choose(wireup, module->rank, NULL);
 }
 
 static int take_channels(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
@@ -387,8 +385,7 @@ static int use_spare(mca_coll_gpuring_module_t *module, struct gpuring_wireup *w
     gpuring_channels_fini(&wireup->channels);
     stage = undivide_nodes(module, wireup);
     if (several_nodes(wireup)) {
-        status = gpuring_network_choose(&wireup->hellos, wireup->map.node, module->rank, why,
-                                        &wireup->net);
+        status = gpuring_network_choose(wireup, module->rank, why);
     }
     return status == GPURING_OK ? stage_begin(module, wireup, stage) : status;
 }

@@ -33,6 +33,10 @@ void gpuring_wireup_text(const struct mca_coll_gpuring_module_t *module, char *t
 
 void gpuring_wireup_free(struct gpuring_wireup *wireup); /* NULL is allowed */
 
+/* End the progress thread and close all nets (net_select.c), in bounded time. No engine may exist
+ * any more. */
+void gpuring_network_close(void);
+
 /*
  * ---- peers.c: what ranks must share before ---- Whether coll_gpuring_priority is above 0, and
  * coll_gpuring_device, decide which ranks take part in a wire-up at all. Where these differ, no

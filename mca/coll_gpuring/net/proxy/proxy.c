@@ -233,18 +233,12 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
     return GPURING_OK;
 }
 
-int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
-                          struct gpuring_net *net)
+void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net)
 {
-    int status = GPURING_ERR_ARG;
-
     gpuring_gate_enter(proxy->config.gate);
-    if (proxy->nnets < GPURING_PROXY_NETS) {
-        proxy->nets[proxy->nnets++] = (struct proxy_net){.ops = ops, .net = net};
-        status = GPURING_OK;
-    }
+    proxy->nets[proxy->nnets++] =
+        (struct proxy_net){.ops = ((const struct gpuring_net_base *) net)->ops, .net = net};
     gpuring_gate_leave(proxy->config.gate);
-    return status;
 }
 
 void gpuring_proxy_add(struct gpuring_proxy *proxy, struct gpuring_net_link *added, int *failed)

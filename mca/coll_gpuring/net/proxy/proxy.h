@@ -53,8 +53,7 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
 
 /* The net is polled from here on; it may be closed when the proxy is destroyed. */
-int gpuring_proxy_add_net(struct gpuring_proxy *proxy, const struct gpuring_net_ops *ops,
-                          struct gpuring_net *net);
+void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net);
 
 /*
  * Give a connected link of a net that was added to the proxy. `failed` is set (release) to a
