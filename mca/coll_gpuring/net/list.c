@@ -3,7 +3,7 @@
 #include "mca/coll_gpuring/net/list.h"
 
 #include <ctype.h>
-#include <dirent.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -136,23 +136,28 @@ void gpuring_net_line(char *line, int size, const char *format, ...)
     fclose(file);
 }
 
+/* What the link ROOT/class/CLASS/NAME/device leads to; "" if there is none. */
+static void read_device_link(const char *root, const char *class, const char *name,
+                             char target[PATH_MAX])
+{
+    char path[PATH_MAX];
+    ssize_t length = -1;
+
+    if (snprintf(path, sizeof path, "%s/class/%s/%s/device", root, class, name) <
+        (int) sizeof path) {
+        length = readlink(path, target, PATH_MAX - 1);
+    }
+    target[length > 0 ? length : 0] = '\0';
+}
+
 void gpuring_net_pci_bus_id(const char *root, const char *class, const char *name, char *bus_id)
 {
-    char path[PATH_MAX], target[PATH_MAX];
     unsigned domain, bus, device, function;
+    char target[PATH_MAX];
     const char *last;
-    ssize_t length;
 
     bus_id[0] = '\0';
-    if (snprintf(path, sizeof path, "%s/class/%s/%s/device", root, class, name) >=
-        (int) sizeof path) {
-        return;
-    }
-    length = readlink(path, target, sizeof target - 1);
-    if (length <= 0) {
-        return;
-    }
-    target[length] = '\0';
+    read_device_link(root, class, name, target);
     last = strrchr(target, '/');
     last = last != NULL ? last + 1 : target;
     /* domain:bus:device.function; virtio's link names a device below the PCI function */
@@ -160,16 +165,6 @@ void gpuring_net_pci_bus_id(const char *root, const char *class, const char *nam
         snprintf(bus_id, 16, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff, device & 0xff,
                  function & 0xf);
     }
-}
-
-/* Is this RDMA device made by software, with no hardware of its own (rxe, siw)? */
-static bool is_software(const char *root, const char *name)
-{
-    char path[PATH_MAX], target[2];
-
-    return snprintf(path, sizeof path, "%s/class/infiniband/%s/device", root, name) <
-               (int) sizeof path &&
-           readlink(path, target, sizeof target) < 0;
 }
 
 /* What is added for an entry of a folder. */
@@ -180,31 +175,24 @@ struct walk {
 };
 typedef int (*visit_fn)(const struct walk *walk, const char *name);
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* Call visit for every entry of ROOT/class/FOLDER, in the order of names. */
 static int visit_all(const struct walk *walk, const char *folder, visit_fn visit)
 {
-    char path[PATH_MAX];
-    struct dirent **entries;
-    int count, status = GPURING_OK;
+    char pattern[PATH_MAX];
+    glob_t found;
+    int status = GPURING_OK;
 
-    if (snprintf(path, sizeof path, "%s/class/%s", walk->root, folder) >= (int) sizeof path) {
+    if (snprintf(pattern, sizeof pattern, "%s/class/%s/*", walk->root, folder) >=
+        (int) sizeof pattern) {
         return GPURING_ERR_ARG;
     }
-    count = scandir(path, &entries, NULL, by_name);
-    for (int i = 0; i < count; i++) {
-        if (status == GPURING_OK && entries[i]->d_name[0] != '.') {
-            status = visit(walk, entries[i]->d_name);
-        }
-        free(entries[i]);
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        return GPURING_OK;
     }
-    if (count >= 0) {
-        free(entries);
+    for (size_t i = 0; i < found.gl_pathc && status == GPURING_OK; i++) {
+        status = visit(walk, strrchr(found.gl_pathv[i], '/') + 1);
     }
+    globfree(&found);
     return status;
 }
 
@@ -273,7 +261,10 @@ bool gpuring_net_only_software(const char *root)
     bool only = gpuring_net_devices_rdma(root, NULL, &ports) == GPURING_OK && ports.count > 0;
 
     for (int i = 0; i < ports.count && only; i++) {
-        only = is_software(root, ports.device[i].name);
+        char target[PATH_MAX];
+
+        read_device_link(root, "infiniband", ports.device[i].name, target);
+        only = target[0] == '\0'; /* rxe, siw: no hardware of its own */
     }
     free(ports.device);
     return only;
