@@ -431,7 +431,7 @@ void fake_verbs_set_faults(const struct fake_faults *faults)
 void fake_verbs_reset(const struct fake_device *devices, int ndevices,
                       const struct fake_faults *faults)
 {
-    gpuring_verbs_use(&functions);
+    gpuring_verbs = functions;
     fake_verbs_set_faults(faults);
     LOCK;
     memcpy(fake.device, devices, (size_t) ndevices * sizeof(*devices));

@@ -338,13 +338,10 @@ void gpuring_verbs_give_up(struct gpuring_net_link *link)
     }
 }
 
-void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now)
+static void recover_link(struct gpuring_net_link *link, uint64_t now)
 {
     bool done = true;
 
-    if (!link->recovering) {
-        return;
-    }
     for (unsigned r = 0; r < link->nrails; r++) {
         done = (!gpuring_verbs_has_failed(&link->rail[r]) || go_on(link, r, now)) && done;
     }
@@ -354,12 +351,19 @@ void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now)
     }
 }
 
-void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now)
+void gpuring_verbs_recover(struct gpuring_net *net)
 {
     struct gpuring_net_link *link;
+    uint64_t now;
 
+    if (net->recovering == 0) {
+        return;
+    }
+    now = gpuring_now_ns();
     GPURING_NET_EACH_LINK(net, link)
     {
-        gpuring_verbs_recover(link, now);
+        if (link->recovering) {
+            recover_link(link, now);
+        }
     }
 }

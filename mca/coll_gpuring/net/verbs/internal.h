@@ -82,12 +82,10 @@ struct gpuring_verbs {
 };
 #undef GPURING_VERBS_MEMBER
 
-/* libibverbs, loaded at run time: constant once a net has been opened. The data path
- * (ibv_post_send and the like) is inline in its header and goes by the device's own table. */
+/* libibverbs, loaded at run time unless a test has filled this: constant once a net has been
+ * opened. The data path (ibv_post_send and the like) is inline in its header and goes by the
+ * device's own table. */
 extern struct gpuring_verbs gpuring_verbs;
-
-/* For tests: use these functions instead of the library's. Before anything else of the net. */
-void gpuring_verbs_use(const struct gpuring_verbs *functions);
 
 #define GPURING_VERBS_TIMEOUT    18 /* default local ACK timeout: 4.096 us x 2^18 = 1.07 s */
 #define GPURING_VERBS_RETRY      6  /* default; 7 means "for ever" on some devices */
@@ -375,9 +373,8 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs
 void gpuring_verbs_ready(struct gpuring_net_link *link);
 /* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);
-/* Do what can be done now for a link that is recovering, or for all. */
-void gpuring_verbs_recover(struct gpuring_net_link *link, uint64_t now);
-void gpuring_verbs_recover_all(struct gpuring_net *net, uint64_t now);
+/* Do what can be done now for links that are recovering. */
+void gpuring_verbs_recover(struct gpuring_net *net);
 
 /* net/verbs/events.c: what the adapters report of themselves */
 void gpuring_verbs_events(struct gpuring_net *net);

@@ -226,7 +226,7 @@ static void part(struct gpuring_net_link *link)
         }
         gpuring_verbs_completions(gpuring_verbs_net(link));
         now = gpuring_now_ns();
-        gpuring_verbs_recover(link, now);
+        gpuring_verbs_recover(gpuring_verbs_net(link));
     }
 }
 
