@@ -37,12 +37,6 @@ void gpuring_wireup_free(struct gpuring_wireup *wireup)
 
 /* ---- Where are stages needed? The same on all ranks ---- */
 
-static bool always(const struct gpuring_wireup *wireup)
-{
-    (void) wireup;
-    return true;
-}
-
 static bool views_differ(const struct gpuring_wireup *wireup)
 {
     return gpuring_node_topology_differ(&wireup->hellos, &wireup->map);
@@ -214,11 +208,11 @@ static int bind_plans(mca_coll_gpuring_module_t *module, struct gpuring_wireup *
 enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
 
 /*
- * The stages in their order: what travels, where the stage is needed, what each rank does before
- * (of a gathering: begins it) and after, and the text for messages.
+ * The stages in their order: what travels, where it is needed (NULL: always), what each rank does
+ * before (of a gathering: begins it) and after, and the text for messages.
  */
 #define STAGES(X)                                                                          \
-    X(HELLO, GATHERING, always, gpuring_hello_send, take_hellos,                           \
+    X(HELLO, GATHERING, NULL, gpuring_hello_send, take_hellos,                             \
       "wire-up, AllGather 1 (who is where; have all ranks the same "                       \
       "coll_gpuring_priority and coll_gpuring_device?)")                                   \
     X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                   \
@@ -226,15 +220,15 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
     X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")       \
     X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                \
       "wire-up, AllGather 2 (channels)")                                                   \
-    X(READY, AGREEMENT, always, prepare_connections, NULL,                                 \
+    X(READY, AGREEMENT, NULL, prepare_connections, NULL,                                   \
       "wire-up, AllGather 2 (agreement on channels)")                                      \
-    X(HANDLES, LETTERS, always, NULL, gpuring_wireup_connect,                              \
+    X(HANDLES, LETTERS, NULL, NULL, gpuring_wireup_connect,                                \
       "wire-up, AllGather 2 (handles of connections)")                                     \
     X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                         \
       "wire-up, probe of peer memory (written)")                                           \
     X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                         \
       "wire-up, probe of peer memory (arrived)")                                           \
-    X(AGREE, AGREEMENT, always, bind_plans, NULL, "wire-up, agreement on connections")     \
+    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")       \
     X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes") \
     X(TRIED, AGREEMENT, several_nodes, NULL, NULL, "wire-up, agreement on first chunks")
 
@@ -274,7 +268,7 @@ static int stage_begin(mca_coll_gpuring_module_t *module, struct gpuring_wireup 
 {
     int status = GPURING_OK;
 
-    while (stage < STAGE_COUNT && !stages[stage].needed(wireup)) {
+    while (stage < STAGE_COUNT && stages[stage].needed != NULL && !stages[stage].needed(wireup)) {
         stage++;
     }
     if (stage == STAGE_COUNT) {
