@@ -127,8 +127,7 @@ static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     } else {
         head_arrived(&link->base, protocol, imm, VERBS_IMM_HEAD_BITS);
     }
-    if (rail->state == GPURING_VERBS_UP &&
-        link->receive_room - rail->receives >= link->receive_batch) {
+    if (rail->state == GPURING_VERBS_UP && rail->receives <= link->send_room) {
         int error = gpuring_verbs_receives(link, rail, link->receive_room - rail->receives);
 
         if (error != 0) {

@@ -47,8 +47,7 @@ static void fail_rails(struct gpuring_net *net, const struct concerned *who, boo
     {
         bool goes_on = !spare || has_others(link, who);
 
-        for (unsigned r = 0; r < link->nrails && link->connected && !link->peer_closed && goes_on;
-             r++) {
+        for (unsigned r = 0; r < link->nrails && !link->peer_closed && goes_on; r++) {
             if (concerns(who, &link->rail[r])) {
                 gpuring_verbs_rail_fail(link, &link->rail[r], what, remedy);
             }

@@ -101,7 +101,7 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
     if (link->base.status != GPURING_OK) {
         return;
     }
-    for (unsigned r = 0; r < link->nrails && link->connected; r++) {
+    for (unsigned r = 0; r < link->nrails; r++) {
         if (link->rail[r].state == GPURING_VERBS_UP) {
             stop_answering(link, &link->rail[r]);
         }

@@ -205,11 +205,10 @@ struct gpuring_net_link {
     struct gpuring_net_base_link base;
     unsigned nlanes, nrails; /* lanes come first */
     struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
-    unsigned send_room, receive_room, receive_batch; /* of each rail */
-    unsigned cq_room;                                /* both, and a flush */
-    unsigned turn;                                   /* of the lanes */
+    unsigned send_room, receive_room; /* of each rail */
+    unsigned cq_room;                 /* both, and a flush */
+    unsigned turn;                    /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
-    bool connected;
     bool peer_closed; /* BYE has come */
     bool recovering;  /* a rail's failure is not dealt with yet */
 };

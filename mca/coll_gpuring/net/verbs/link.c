@@ -24,9 +24,7 @@ static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_
         steps += memory->ring[p].slots != NULL ? memory->ring[p].nslots : 0;
     }
     link->send_room = steps + GPURING_VERBS_CONTROL(rails);
-    /* Receives are given back some at a time. */
-    link->receive_batch = link->send_room / 4;
-    link->receive_room = link->send_room + link->receive_batch;
+    link->receive_room = link->send_room + link->send_room / 4; /* posted again some at a time */
     link->cq_room = link->send_room + link->receive_room + 1;
 }
 
@@ -195,7 +193,6 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
     snprintf(link->base.peer_name, sizeof link->base.peer_name, "%s", peer_name);
     gpuring_gate_enter(net->base.gate);
     error = connect_rails(link);
-    link->connected = error == 0;
     gpuring_gate_leave(net->base.gate);
     if (error != 0) {
         gpuring_error("%s cannot connect device %s port %d by verbs to %s: %s; do the ports reach "
@@ -211,14 +208,13 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 static void part(struct gpuring_net_link *link)
 {
     uint64_t now = gpuring_now_ns(), deadline = now + CLOSE_NS;
-    struct gpuring_verbs_rail *on = NULL;
+    struct gpuring_verbs_rail *on = NULL, *up;
 
-    while (link->connected && link->base.status == GPURING_OK && !link->peer_closed &&
-           now < deadline) {
+    while (link->base.status == GPURING_OK && !link->peer_closed && now < deadline &&
+           (up = gpuring_verbs_first_up(link)) != NULL) { /* else it was never connected */
         if (on == NULL || on->state != GPURING_VERBS_UP) {
-            on = gpuring_verbs_first_up(link);
-            if (on == NULL ||
-                gpuring_verbs_post_control(link, on, GPURING_VERBS_BYE, 0, 0, 0) != GPURING_OK) {
+            on = up;
+            if (gpuring_verbs_post_control(link, on, GPURING_VERBS_BYE, 0, 0, 0) != GPURING_OK) {
                 on = NULL; /* no room yet, or it failed */
             }
         } else if (on->sq_done == on->sq_posted) {
