@@ -12,8 +12,8 @@
 
 void gpuring_copy(void *to, const void *from, size_t bytes);
 
-/* The same with stores around the caches; what is stored next is seen later. Where the processor has
- * no such stores, as above. */
+/* The same with stores around the caches; what is stored next is seen later. Where the processor
+ * has no such stores, as above. */
 void gpuring_copy_stream(void *to, const void *from, size_t bytes);
 
 #endif
