@@ -26,7 +26,7 @@ struct exec {
     uint32_t type_shift; /* type_size is 1 << type_shift */
     uint64_t polls;      /* that this lane may still spend */
     gpuring_fold_fn fold;
-    int beyond; /* the output is larger than the caches */
+    int beyond; /* input and output are larger than the caches */
 };
 
 EXEC_FN uint32_t exec_thread(const struct exec *x)
@@ -118,10 +118,10 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
 static uint32_t streams; /* atomic: so many steps before the next one is timed */
 
 /*
- * Output that finds no room in the caches goes around them, too, where it is copied from a slot or
- * from the input: a store through the caches loads the line first. Half of an L3 cache of 32 MiB,
- * which four or more cores share: cache sizes that processors give to virtual machines are those of
- * all their caches together.
+ * Of a call that finds no room in the caches the output goes around them, too, where it is copied
+ * from a slot or from the input: a store through the caches loads the line first. Half of an L3
+ * cache of 32 MiB, which four or more cores share: cache sizes that processors give to virtual
+ * machines are those of all their caches together.
  */
 #define CACHED_BYTES (UINT64_C(16) << 20)
 
@@ -448,16 +448,24 @@ static int lanes_run(struct exec *x, struct gpuring_work *work)
                         : work_status(work, last, lane_run(x, &work->lanes[last], work->patience));
 }
 
-/* At most, for lanes know their share of the longest block. */
-static uint64_t output_bytes(const struct gpuring_work *work, uint64_t type_size)
+static int has_many(const struct gpuring_blocks *blocks)
 {
-    int many = work->parts > 0 && (work->out.table != NULL || work->out.stride > 0);
+    return blocks->table != NULL || blocks->stride > 0;
+}
+
+/* Bytes of the vector, or of the blocks of input and output: at most, for lanes know their share of
+ * the longest one. */
+static uint64_t bytes_of(const struct gpuring_work *work, uint64_t type_size)
+{
+    uint64_t blocks = work->parts == 0 ? 1
+                                       : (uint64_t) (has_many(&work->in) ? work->nblocks : 1) +
+                                             (has_many(&work->out) ? work->nblocks : 1);
     uint64_t elements = 0;
 
     for (uint32_t i = 0; i < work->nlanes; i++) {
         elements += work->lanes[i].count;
     }
-    return elements * type_size * (many ? work->nblocks : 1);
+    return blocks * elements * type_size;
 }
 
 int gpuring_work_run_host(struct gpuring_work *work)
@@ -474,6 +482,6 @@ int gpuring_work_run_host(struct gpuring_work *work)
     x.type_shift = (uint32_t) __builtin_ctz(type->size);
     x.line_bytes = gpuring_line_bytes(type->size);
     x.beyond =
-        work->protocol == GPURING_PROTOCOL_SIMPLE && output_bytes(work, type->size) > CACHED_BYTES;
+        work->protocol == GPURING_PROTOCOL_SIMPLE && bytes_of(work, type->size) > CACHED_BYTES;
     return lanes_run(&x, work);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * collectives COLLECTIVE BEGIN END FACTOR [SECONDS]: times of a collective with any MPI, for
- * collectives.sh. A batch of calls begins behind a barrier, after two calls that are not timed; its
- * time is the slowest rank's. Printed for each size: bytes, lower quartile and median of the
- * batches, in microseconds a call, and how many batches there were in SECONDS (default 0.2). The
- * size is that of the vector; with blocks, of what a rank sends or receives in all.
+ * collectives COLLECTIVE BEGIN END FACTOR [SECONDS [fresh]]: times of a collective with any MPI,
+ * for collectives.sh. A batch of calls begins behind a barrier, after two calls that are not timed;
+ * its time is the slowest rank's. fresh: before each call each rank writes its input, as programs
+ * do, and there is a barrier; the calls alone are timed. Else the input may lie in the caches of
+ * ranks that have read it in the call before. Printed for each size: bytes, lower quartile and
+ * median of the batches, in microseconds a call, and how many batches there were in SECONDS
+ * (default 0.2). The size is that of the vector; with blocks, of what a rank sends or receives in
+ * all.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -15,7 +18,7 @@
 #define BATCHES 20000
 
 static char *input, *output;
-static int rank, nranks;
+static int rank, nranks, fresh;
 
 static void run_allreduce(int bytes)
 {
@@ -75,10 +78,17 @@ static double batch(void (*run)(int bytes), int bytes)
     run(bytes);
     run(bytes);
     begin = MPI_Wtime();
+    own = 0;
     for (int i = 0; i < calls; i++) {
+        if (fresh) {
+            memset(input, 0, (size_t) bytes);
+            MPI_Barrier(MPI_COMM_WORLD);
+            begin = MPI_Wtime();
+        }
         run(bytes);
+        own += fresh ? MPI_Wtime() - begin : 0;
     }
-    own = (MPI_Wtime() - begin) / calls * 1e6;
+    own = (fresh ? own : MPI_Wtime() - begin) / calls * 1e6;
     MPI_Reduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     return slowest;
 }
@@ -113,10 +123,11 @@ int main(int argc, char **argv)
         run = strcmp(argv[1], collectives[i].name) == 0 ? collectives[i].run : run;
     }
     if (run == NULL) {
-        fprintf(stderr, "usage: collectives COLLECTIVE BEGIN END FACTOR [SECONDS]\n");
+        fprintf(stderr, "usage: collectives COLLECTIVE BEGIN END FACTOR [SECONDS [fresh]]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
         return 2;
     }
+    fresh = argc > 6 && strcmp(argv[6], "fresh") == 0;
     room = (size_t) atoi(argv[3]) + 4096;
     input = calloc(1, room);
     output = calloc(1, room);

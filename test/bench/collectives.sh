@@ -12,6 +12,7 @@
 #   MPIRUN_ARGS  of Open MPI (default: --bind-to core with 2 ranks, else --bind-to none)
 #   MPICH_CC     how to compile for MPICH, MPICH_RUN: its mpiexec (default: mpicc.mpich, mpiexec.mpich; it
 #                is left out where there is none)
+#   FRESH        "0.2 fresh": inputs are written between the calls (see collectives.c)
 #   AHEAD        a command in front of mpirun, as of chrt or nice
 set -eu
 usage='usage: collectives.sh BUILD FOLDER [RANKS]'
@@ -24,7 +25,7 @@ bind=none
 [ "$ranks" -gt 2 ] || bind=core
 : "${ROUNDS:=5}" "${SIZES:=8 16777216 8}" "${MPIRUN:=mpirun}" "${MPIRUN_ARGS:=--bind-to $bind}"
 : "${COLLECTIVES:=bcast reduce allgather reduce_scatter_block alltoall allreduce}"
-: "${MPICH_CC:=mpicc.mpich}" "${MPICH_RUN:=mpiexec.mpich}" "${AHEAD:=}"
+: "${MPICH_CC:=mpicc.mpich}" "${MPICH_RUN:=mpiexec.mpich}" "${AHEAD:=}" "${FRESH:=}"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 
@@ -51,7 +52,7 @@ job() {
     esac
     name=$1 collective=$2 file=$folder/$1.$2.$3.txt
     shift 3
-    $AHEAD "$@" "$collective" $SIZES >"$file" 2>"$folder/log" ||
+    $AHEAD "$@" "$collective" $SIZES $FRESH >"$file" 2>"$folder/log" ||
         { echo "$name does not run $collective:" && cat "$folder/log"; }
 }
 
