@@ -113,9 +113,11 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
  */
 #define STREAM_BYTES 8192 /* less is there sooner by the caches, wherever the cores are */
 #define SLOW         3    /* bytes a nanosecond: 2.3 were measured between far cores */
-#define STREAMS      256  /* steps before the next one is timed */
+#define STREAMS      256  /* steps before the next one is timed, if they go around the caches, */
+#define CACHED       16   /* and if not: to read the clock twice takes some 50 ns */
 
-static uint32_t streams; /* atomic: so many steps before the next one is timed */
+static int32_t untimed; /* atomic: so many steps before the next one is timed; negative: by the
+                           caches */
 
 /*
  * Of a call that finds no room in the caches the output goes around them, too, where it is copied
@@ -194,21 +196,21 @@ static int data_simple(struct exec *x, const struct exec_piece *piece)
 {
     int sends =
         piece->step->nsends > 0 && piece->bytes >= STREAM_BYTES && piece->step->noperands == 1;
-    uint32_t left = sends ? __atomic_load_n(&streams, __ATOMIC_RELAXED) : 0;
+    int32_t left = sends ? __atomic_load_n(&untimed, __ATOMIC_RELAXED) : 0;
     uint64_t begin;
+    int slow;
 
-    if (!sends || left > 0) {
+    if (!sends || left != 0) {
         simple_step(x, piece, left > 0);
-        if (left > 0) {
-            __atomic_store_n(&streams, left - 1, __ATOMIC_RELAXED);
+        if (left != 0) {
+            __atomic_store_n(&untimed, left > 0 ? left - 1 : left + 1, __ATOMIC_RELAXED);
         }
         return EXEC_OK;
     }
     begin = gpuring_now_ns();
     simple_step(x, piece, 0);
-    if ((gpuring_now_ns() - begin) * SLOW > piece->bytes) {
-        __atomic_store_n(&streams, STREAMS, __ATOMIC_RELAXED);
-    }
+    slow = (gpuring_now_ns() - begin) * SLOW > piece->bytes;
+    __atomic_store_n(&untimed, slow ? STREAMS : -CACHED, __ATOMIC_RELAXED);
     return EXEC_OK;
 }
 
