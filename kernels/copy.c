@@ -38,7 +38,7 @@ void gpuring_copy(void *to, const void *from, size_t bytes)
 
 void gpuring_copy_stream(void *to, const void *from, size_t bytes)
 {
-    size_t at = -(uintptr_t) to % 64;
+    size_t at = -(uintptr_t) to % 64; /* up to the first line of `to` */
 
     at = at < bytes ? at : bytes;
     memcpy(to, from, at);

@@ -393,7 +393,8 @@ static uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint64_t pol
     return exec_lane(x);
 }
 
-/* A number that changes whenever a lane gets on. */
+/* A number that changes as a rule when a lane gets on; where it does not, patience ends a round
+ * earlier. */
 static uint64_t lane_progress(const struct gpuring_lane *lane)
 {
     return lane->done + lane->bytes + lane->step + lane->status;

@@ -41,9 +41,8 @@ enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
     if (votes && !served->reduces && !gpuring_vote_possible(self)) {
         call->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* wherever the buffers are */
-    } else {
-        reason = gpuring_call_describe(self, what, a, call, status);
     }
+    reason = gpuring_call_describe(self, what, a, call, status);
     if (votes) {
         return *status == GPURING_OK ? vote(self, call, reason) : reason;
     }
