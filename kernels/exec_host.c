@@ -9,7 +9,6 @@
 #include "kernels/copy.h"
 #include "kernels/fold.h"
 #include "kernels/work.h"
-#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -104,113 +103,61 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
                "blocks hold whole lines and whole elements");
 
 /*
- * Another core has read what a slot held and reads what is stored there. Between cores that share a
- * cache that is fast; between others each line costs a round, and stores around the caches, which
- * cost what memory does, are several times as fast. Nothing says which cores share one: processes
- * are moved, and machines that are virtual do not know. So a step that fills slots is timed now and
- * then; if it is slow, the next ones go around the caches. Only steps that just move data: those
- * that fold are slow for other reasons, and would lose by it.
+ * Of a call with more input and output than this the output goes around the caches, where it is
+ * copied from a slot or from the input: a store through the caches loads the line first, and
+ * pushes another one out. Measured with an L3 cache of 32 MiB, which other cores share: 8 MiB of
+ * output were slower so, 16 MiB faster. Cache sizes that processors give to virtual machines are
+ * those of all their caches together.
  */
-#define STREAM_BYTES 8192 /* less is there sooner by the caches, wherever the cores are */
-#define SLOW         3    /* bytes a nanosecond: 2.3 were measured between far cores */
-#define STREAMS      256  /* steps before the next one is timed, if they go around the caches, */
-#define CACHED       16   /* and if not: to read the clock twice takes some 50 ns */
-
-static int32_t untimed; /* atomic: so many steps before the next one is timed; negative: by the
-                           caches */
-
-/*
- * Of a call that finds no room in the caches the output goes around them, too, where it is copied
- * from a slot or from the input: a store through the caches loads the line first. Half of an L3
- * cache of 32 MiB, which four or more cores share: cache sizes that processors give to virtual
- * machines are those of all their caches together.
- */
-#define CACHED_BYTES (UINT64_C(16) << 20)
-
-/* Any number of operands and destinations: one pass over memory, in blocks. */
-static void simple_blocks(const struct exec *x, const struct exec_piece *piece)
-{
-    uint8_t sum[4096] __attribute__((aligned(64)));
-    uint8_t *output = exec_output(x, piece);
-
-    for (uint64_t at = 0; at < piece->bytes; at += sizeof sum) {
-        uint64_t bytes = piece->bytes - at < sizeof sum ? piece->bytes - at : sizeof sum;
-        const uint8_t *value = exec_operand(x, piece, 0) + at;
-
-        for (uint32_t i = 1; i < piece->step->noperands; i++) {
-            x->fold(sum, NULL, value, exec_operand(x, piece, i) + at, bytes >> x->type_shift);
-            value = sum;
-        }
-        if (output != NULL && output + at != value) {
-            memmove(output + at, value, bytes);
-        }
-        for (uint32_t i = 0; i < piece->step->nsends; i++) {
-            gpuring_copy(exec_send_slot(x, piece, i) + at, value, bytes);
-        }
-    }
-}
+#define CACHED_BYTES (UINT64_C(12) << 20)
 
 static int is_apart(const uint8_t *a, const uint8_t *b, uint64_t bytes)
 {
     return a + bytes <= b || b + bytes <= a;
 }
 
-/* One operand, to each place in turn. Around the caches a piece goes as a whole: each such copy
- * waits for the memory at its end. */
-static void simple_move(const struct exec *x, const struct exec_piece *piece, int stream)
+static void store_output(const struct exec *x, uint8_t *output, const uint8_t *value,
+                         uint64_t bytes)
 {
-    const uint8_t *value = exec_operand(x, piece, 0);
-    uint8_t *output = exec_output(x, piece);
-
-    if (output != NULL && output != value) {
-        (x->beyond ? gpuring_copy_stream : gpuring_copy)(output, value, piece->bytes);
-    }
-    for (uint32_t i = 0; i < piece->step->nsends; i++) {
-        (stream ? gpuring_copy_stream : gpuring_copy)(exec_send_slot(x, piece, i), value,
-                                                      piece->bytes);
-    }
-}
-
-/* The common steps, each by the functions that suit it. */
-static void simple_step(const struct exec *x, const struct exec_piece *piece, int stream)
-{
-    const uint8_t *value = exec_operand(x, piece, 0);
-    uint8_t *output = exec_output(x, piece);
-    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
-    int single = output == NULL ? nsends <= 1 : nsends == 0; /* place to copy to */
-
-    if (noperands == 1 && (single || stream || x->beyond) &&
-        (output == NULL || output == value || is_apart(output, value, piece->bytes))) {
-        simple_move(x, piece, stream);
-    } else if (noperands == 2 && nsends <= 1) {
-        uint8_t *slot = nsends > 0 ? exec_send_slot(x, piece, 0) : NULL;
-
-        x->fold(output != NULL ? output : slot, output != NULL ? slot : NULL, value,
-                exec_operand(x, piece, 1), piece->count);
+    if (!is_apart(output, value, bytes)) {
+        memmove(output, value, bytes);
+    } else if (x->beyond) {
+        gpuring_copy_stream(output, value, bytes);
     } else {
-        simple_blocks(x, piece);
+        gpuring_copy(output, value, bytes);
     }
 }
 
+/* Sums go block by block, so that they are stored and sent on from the L1 cache; what is only moved
+ * goes as a whole. */
 static int data_simple(struct exec *x, const struct exec_piece *piece)
 {
-    int sends =
-        piece->step->nsends > 0 && piece->bytes >= STREAM_BYTES && piece->step->noperands == 1;
-    int32_t left = sends ? __atomic_load_n(&untimed, __ATOMIC_RELAXED) : 0;
-    uint64_t begin;
-    int slow;
+    uint8_t sum[8192] __attribute__((aligned(64)));
+    uint8_t *output = exec_output(x, piece);
+    uint32_t last = piece->step->noperands - 1u;
+    uint64_t block = last > 0 ? sizeof sum : piece->bytes;
 
-    if (!sends || left != 0) {
-        simple_step(x, piece, left > 0);
-        if (left != 0) {
-            __atomic_store_n(&untimed, left > 0 ? left - 1 : left + 1, __ATOMIC_RELAXED);
+    for (uint64_t at = 0; at < piece->bytes; at += block) {
+        uint64_t bytes = piece->bytes - at < block ? piece->bytes - at : block;
+        const uint8_t *value = exec_operand(x, piece, 0) + at;
+        uint8_t *end = output != NULL ? output + at : sum;
+
+        for (uint32_t i = 1; i <= last; i++) {
+            uint8_t *to = i == last ? end : sum;
+
+            x->fold(to, value, exec_operand(x, piece, i) + at, bytes >> x->type_shift);
+            value = to;
         }
-        return EXEC_OK;
+        if (output != NULL && value != end) {
+            store_output(x, end, value, bytes);
+        }
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
+            gpuring_copy_to_slot(exec_send_slot(x, piece, i) + at, value, bytes);
+        }
     }
-    begin = gpuring_now_ns();
-    simple_step(x, piece, 0);
-    slow = (gpuring_now_ns() - begin) * SLOW > piece->bytes;
-    __atomic_store_n(&untimed, slow ? STREAMS : -CACHED, __ATOMIC_RELAXED);
+    if (x->beyond) {
+        gpuring_copy_stream_end();
+    }
     return EXEC_OK;
 }
 
@@ -368,7 +315,7 @@ static int data_lines(struct exec *x, const struct exec_piece *piece)
             if (operand_lines(x, piece, i, bytes, scratch[1], &operand) != EXEC_OK) {
                 return EXEC_WAIT;
             }
-            x->fold(to, NULL, value, operand, bytes >> x->type_shift);
+            x->fold(to, value, operand, bytes >> x->type_shift);
             value = to;
         }
         if (output != NULL && value != output) {

@@ -13,10 +13,10 @@
 #include "kernels/types.h"
 
 /*
- * to[i] = a[i] op b[i] for i < count, and also[i] the same if `also` is not NULL. Buffers need no
- * alignment; to and also may be a or b, but may not overlap them otherwise.
+ * to[i] = a[i] op b[i] for i < count. Buffers need no alignment; `to` may be a or b, but may not
+ * overlap them otherwise.
  */
-typedef void (*gpuring_fold_fn)(void *to, void *also, const void *a, const void *b, size_t count);
+typedef void (*gpuring_fold_fn)(void *to, const void *a, const void *b, size_t count);
 
 /* NULL if there is none: MPI does not allow the operation on the type. Any thread. */
 gpuring_fold_fn gpuring_fold_find(uint32_t type, uint32_t op);

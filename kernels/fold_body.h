@@ -25,26 +25,17 @@
 GPURING_TYPES(FOLD_UNALIGNED)
 
 /* A function that computes `result` from x and y; expressions may use ctype and name. */
-#define FOLD(op, name, ctype, result)                                                      \
-    static void fold_##op##_##name(void *to_, void *also_, const void *a_, const void *b_, \
-                                   size_t count)                                           \
-    {                                                                                      \
-        const struct fold_##name *a = a_, *b = b_;                                         \
-        struct fold_##name *to = to_, *also = also_;                                       \
-                                                                                           \
-        if (also == NULL) {                                                                \
-            FOLD_INDEPENDENT                                                               \
-            for (size_t i = 0; i < count; i++) {                                           \
-                ctype x = a[i].value, y = b[i].value;                                      \
-                to[i].value = result;                                                      \
-            }                                                                              \
-        } else {                                                                           \
-            FOLD_INDEPENDENT                                                               \
-            for (size_t i = 0; i < count; i++) {                                           \
-                ctype x = a[i].value, y = b[i].value;                                      \
-                to[i].value = also[i].value = result;                                      \
-            }                                                                              \
-        }                                                                                  \
+#define FOLD(op, name, ctype, result)                                                       \
+    static void fold_##op##_##name(void *to_, const void *a_, const void *b_, size_t count) \
+    {                                                                                       \
+        const struct fold_##name *a = a_, *b = b_;                                          \
+        struct fold_##name *to = to_;                                                       \
+                                                                                            \
+        FOLD_INDEPENDENT                                                                    \
+        for (size_t i = 0; i < count; i++) {                                                \
+            ctype x = a[i].value, y = b[i].value;                                           \
+            to[i].value = result;                                                           \
+        }                                                                                   \
     }
 
 /* Integers wrap: unsigned arithmetic, whose low bits do not depend on the width. */

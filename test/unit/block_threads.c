@@ -175,7 +175,7 @@ EXEC_FN struct exec_pack exec_fold(const EXEC *x, struct exec_pack a, struct exe
 {
     struct exec_pack result;
 
-    x->shared->fold(&result, NULL, &a, &b, 16 / x->type_size);
+    x->shared->fold(&result, &a, &b, 16 / x->type_size);
     return result;
 }
 

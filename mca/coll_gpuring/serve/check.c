@@ -75,7 +75,7 @@ static void fold(const struct gpuring_item *item, const struct gpuring_gathered 
                              count, call->type, call->op, rank == 0);
     }
     for (int rank = 1; rank < blocks->nranks; rank++) {
-        op(sum, NULL, sum, gpuring_gathered_block(blocks, rank), count);
+        op(sum, sum, gpuring_gathered_block(blocks, rank), count);
     }
     memcpy(check->expected + check->done * call->element_size, sum, blocks->bytes);
 }
