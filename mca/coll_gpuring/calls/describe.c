@@ -318,25 +318,35 @@ static bool has_shape(const struct gpuring_shape *shape, const struct gpuring_ar
            a->root == last->root && is_alike(a->sbuf, last->sbuf) && is_alike(a->rbuf, last->rbuf);
 }
 
-static bool is_predefined(const struct gpuring_part *part)
+/* Do the arguments alone say how this buffer is laid out, wherever it is? */
+static bool is_plain(const struct source *source)
 {
-    return part->end <= part->first || ompi_datatype_is_predefined(part->type);
+    const struct gpuring_part *part = source->part;
+
+    if (source->span.bytes == 0) {
+        return part->end <= part->first || ompi_datatype_is_predefined(part->type);
+    }
+    return !source->pack && source->user != MPI_BOTTOM && ompi_datatype_is_predefined(part->type) &&
+           (source->element > 0 || gpuring_part_contiguous(part)) &&
+           source->span.bytes == (size_t) (source->span.high - source->span.low);
+}
+
+static bool has_plain_shape(const mca_coll_gpuring_module_t *module, const struct sources *sources,
+                            const struct gpuring_call *call)
+{
+    /* Of its output the place counts alone, see adapt. */
+    bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
+
+    return !sources->tables && !sources->keeps && !exscan_first && is_plain(&sources->in) &&
+           is_plain(&sources->out);
 }
 
 static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                        const struct gpuring_arguments *arguments, const struct sources *sources,
                        const struct gpuring_call *call)
 {
-    /* Of its output the place counts alone, see adapt. */
-    bool exscan_first = call->collective == GPURING_COLLECTIVE_EXSCAN && module->rank == 0;
     struct gpuring_shape *shape;
 
-    if (call->memory != NULL || sources->keeps || exscan_first ||
-        gpuring_served_of(what)->sizes >= GPURING_SIZES_COUNTS ||
-        call->in.bytes != sources->in.span.bytes || call->out.bytes != sources->out.span.bytes ||
-        !is_predefined(sources->in.part) || !is_predefined(sources->out.part)) {
-        return;
-    }
     if (module->shapes == NULL) {
         module->shapes = calloc(GPURING_STAGED_ALWAYS * SHAPES, sizeof *module->shapes);
     }
@@ -394,6 +404,7 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     enum gpuring_reason reason = GPURING_REASON_NONE;
     struct gpuring_shape *shape = find_shape(module, what, arguments);
     struct sources sources;
+    bool plain;
 
     *status = GPURING_OK;
     if (shape != NULL) {
@@ -408,17 +419,19 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     if (served->reduces) {
         reason = gpuring_eligible_types(arguments->rtype, arguments->op, call);
     }
-    if (reason == GPURING_REASON_NONE) {
-        call->count = known_count(served, module, arguments);
-        find_sources(module, what, arguments, call, &sources);
-        locate(&sources.in, &call->in);
-        locate(&sources.out, &call->out);
-        reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
+    if (reason != GPURING_REASON_NONE) {
+        return reason;
     }
-    if (reason == GPURING_REASON_NONE) {
+    call->count = known_count(served, module, arguments);
+    find_sources(module, what, arguments, call, &sources);
+    locate(&sources.in, &call->in);
+    locate(&sources.out, &call->out);
+    reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
+    plain = call->count > 0 && has_plain_shape(module, &sources, call);
+    if (plain || reason == GPURING_REASON_NONE) {
         *status = adapt(module, what, &sources, call);
     }
-    if (reason == GPURING_REASON_NONE && *status == GPURING_OK) {
+    if (plain && *status == GPURING_OK) {
         keep_shape(module, what, arguments, &sources, call);
     }
     return reason;
