@@ -92,7 +92,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Use at most this many channels (rings or trees); 0: decided by the topology")             \
     SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \
          "Bytes of buffer of each connection of protocol simple (8 slots share them; between two " \
-         "ranks in ordinary memory 64 slots share twice as many)")                                 \
+         "ranks in ordinary memory 16 slots share half of them)")                                  \
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \
