@@ -91,8 +91,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(max_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
         "Use at most this many channels (rings or trees); 0: decided by the topology")             \
     SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \
-         "Bytes of buffer of each connection of protocol simple (8 slots share them; between two " \
-         "ranks in ordinary memory 16 slots share half of them)")                                  \
+         "Bytes of buffer of each connection of protocol simple, which 8 slots share")             \
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \

@@ -23,14 +23,6 @@
 #define HOST_FLAGGED_SLOTS      GPURING_FIFO_MAX_SLOTS
 #define HOST_FLAGGED_SLOT_BYTES (2 << 10)
 
-/*
- * Between two ranks on hosts the slots are small, so that the second one soon has something to
- * copy: together they have half of coll_gpuring_buffer_size. With 8 of them vectors of megabytes
- * took 5 to 10 % longer, with 64 up to 5 % less, but the first calls, which touch the pages of
- * the slots, four times as long.
- */
-#define PAIR_SLOTS 16
-
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
@@ -98,8 +90,7 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
 {
     const struct gpuring_select_config *config = &engine->choice_config;
     uint64_t *slots = engine->choice_config.slot_bytes[algorithm];
-    uint64_t bytes = gpuring_select_pair(config) ? engine->buffer_bytes / (2 * PAIR_SLOTS)
-                                                 : engine->buffer_bytes / GPURING_ENGINE_SLOTS;
+    uint64_t bytes = engine->buffer_bytes / GPURING_ENGINE_SLOTS;
     uint64_t lanes, lines;
 
     slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
@@ -180,9 +171,8 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
 static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *config,
                                            enum gpuring_algorithm algorithm)
 {
-    uint32_t nslots = gpuring_select_pair(config) ? PAIR_SLOTS : GPURING_ENGINE_SLOTS;
-    uint32_t flagged = runs_ahead(config) ? HOST_FLAGGED_SLOTS : nslots;
-    struct gpuring_fifo_config fifos = {.nslots = {[GPURING_PROTOCOL_SIMPLE] = nslots,
+    uint32_t flagged = runs_ahead(config) ? HOST_FLAGGED_SLOTS : GPURING_ENGINE_SLOTS;
+    struct gpuring_fifo_config fifos = {.nslots = {[GPURING_PROTOCOL_SIMPLE] = GPURING_ENGINE_SLOTS,
                                                    [GPURING_PROTOCOL_LL] = flagged,
                                                    [GPURING_PROTOCOL_LL128] = flagged}};
 
