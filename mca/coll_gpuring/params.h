@@ -163,6 +163,10 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     CHOICE(agree, 0, 3, SHARED, agree,                                                             \
            "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
            "always (any mixture, at the price of a small message round before each call)")         \
+    SIZE(agree_size, 1048576, 3, SHARED, 0, 1099511627776,                                         \
+         "Between nodes, calls with a root of so many bytes, and gatherv, scatterv and "           \
+         "alltoallv(w) of any, begin with a small message round, by which the ranks find out "     \
+         "whether all have GPU buffers; smaller ones are staged; 0: all are")                      \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
            "plans: prove the allreduce plans of all ranks before use; data: compare each "         \
            "allreduce with one by plain MPI messages (slow)")                                      \

@@ -65,10 +65,19 @@ use_gpus 2
 native 1 11 5 "device memory"
 native 2 5 60 "device memory"
 native 4 29 30 "device memory"
-export OMPI_MCA_coll_gpuring_agree=always # rooted calls between nodes
+# Between nodes ranks agree by messages on calls in which each may have its buffers anywhere.
+export OMPI_MCA_coll_gpuring_agree_size=1
+mpi 240 4 n2 native -s "$seed" -f "${GPURING_NATIVE_EVERY:-29}" -m 30
+adopt_as_one "4 ranks on 2 nodes, device memory"
 mpi 240 17 n4 many 701
 adopt_as_one "17 ranks on 4 nodes, direct exchanges of device memory"
-unset OMPI_MCA_coll_gpuring_agree
+OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 -m 15
+check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
+unset OMPI_MCA_coll_gpuring_agree_size
+mpi 240 4 n2 many 701
+check "calls with a root that are not large are staged between nodes" says '^not ok .* - gather: 9 staged'
+check "calls of which not all ranks know the size are not" silent '^not ok .* - (alltoallv|gatherv): '
 export OMPI_MCA_coll_gpuring_deterministic=1
 ordered 3 1 "device memory"
+ordered 4 2 "device memory" -a
 finish

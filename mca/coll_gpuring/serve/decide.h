@@ -33,8 +33,8 @@
     X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                  \
              "coll_gpuring_algorithm, or because they pass too many ranks")                      \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and the ranks cannot "  \
-               "see all others' (on one node they can, after the first call without a root); "   \
-               "coll_gpuring_agree=always lets them agree by messages")
+               "see all others' yet (they can after the first call without a root), or the "     \
+               "call is smaller than coll_gpuring_agree_size and the ranks are on several nodes")
 
 enum gpuring_reason {
 #define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,

@@ -7,7 +7,8 @@
  * Votes. MPI programs do so where a root broadcasts from host memory into GPU arrays, or gathers
  * these into a host array; and in MPI_Alltoallv a rank may have no data at all. In such collectives
  * each rank votes when it makes the call (transport/votes.c). Who has host buffers delegates the
- * call at once; with other ranks it waits in the queue until all have voted.
+ * call at once; with other ranks it waits in the queue until all have voted. Ranks of several nodes
+ * see no common pages. They agree by messages (progress.c), in calls of coll_gpuring_agree_size.
  *
  * Other collectives have buffers of one kind on all ranks. Where a program breaks that rule, ranks
  * would wait in kernels for others that wait in another component. So every rank counts its calls
@@ -16,15 +17,34 @@
  * component's call all the same, which ends the wait of the others. Between nodes the wait is
  * reported as any other (watchdog.c).
  *
- * With coll_gpuring_agree=always the ranks agree by messages in place of both (progress.c).
+ * With coll_gpuring_agree=always the ranks agree by messages in place of both.
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
 #include "mca/coll_gpuring/util/status.h"
 
-bool gpuring_vote_has_pages(const mca_coll_gpuring_module_t *module)
+static bool has_pages(const mca_coll_gpuring_module_t *module)
 {
     return gpuring_transport_votes(module->engine->transport);
+}
+
+bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
+{
+    return module->serve->all_ready &&
+           (has_pages(module) ||
+            (gpuring_params.agree_size > 0 && module->state == GPURING_STATE_READY));
+}
+
+/* Is a call worth messages? By the bytes that pass through its root: all ranks know them, or none
+ * does. What coll_gpuring_deterministic promises is worth them always. */
+static bool is_worth(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    bool blocks = call->collective == GPURING_COLLECTIVE_GATHER ||
+                  call->collective == GPURING_COLLECTIVE_SCATTER;
+    size_t at_least = gpuring_params.agree_size / (size_t) (blocks ? module->nranks : 1);
+
+    return gpuring_call_bytes(call) >= at_least ||
+           (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE);
 }
 
 /* Has the call any data at this rank? */
@@ -43,9 +63,16 @@ static enum gpuring_reason reason_of(enum gpuring_vote own)
 
 enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct gpuring_call *call)
 {
-    uint64_t number = ++module->serve->votes;
     enum gpuring_vote own = own_vote(call);
+    uint64_t number;
 
+    if (!has_pages(module)) {
+        call->agree = is_worth(module, call);
+        return call->agree               ? GPURING_REASON_NONE
+               : own == GPURING_VOTE_GPU ? GPURING_REASON_UNKNOWN
+                                         : GPURING_REASON_MEMORY;
+    }
+    number = ++module->serve->votes;
     if (gpuring_transport_vote(module->engine->transport, number, own) == GPURING_VOTE_HOST) {
         return reason_of(own);
     }

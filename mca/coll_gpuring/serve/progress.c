@@ -70,8 +70,8 @@ static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
 }
 
 /*
- * The agreement of coll_gpuring_agree=always: one small exchange in front of a call, by which all
- * ranks learn whether all of them have a buffer on a GPU. The item's reason is not NONE then if the
+ * An agreement (mixed_memory.c): one small exchange in front of a call, by which all ranks learn
+ * whether all of them have a buffer on a GPU. The item's reason is not NONE then if the
  * ranks cannot all work on GPUs.
  */
 enum { ON_GPU = 1, NOT_ON_GPU = 2 };

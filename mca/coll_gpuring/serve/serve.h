@@ -78,17 +78,13 @@ void gpuring_progress_close(void);
 
 /* ---- mixed_memory.c ---- */
 
-/* Is it known that all ranks can vote in a call now? The same on all ranks. */
-bool gpuring_vote_has_pages(const struct mca_coll_gpuring_module_t *module);
-static inline bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module)
-{
-    return module->serve->all_ready && gpuring_vote_has_pages(module);
-}
+/* Is it known that all ranks can vote in a call now, if it is large enough? The same on all. */
+bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
 
 /*
  * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes:
- * the same calls on all ranks, in the same order. NONE: call->vote says that the result is awaited,
- * in the queue; else the call is to be delegated, to which all ranks will come.
+ * the same calls on all ranks, in the same order. NONE: the result is awaited, in the queue, by
+ * call->vote or call->agree; else why the call is to be delegated, to which all ranks will come.
  */
 enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
                                       struct gpuring_call *call);

@@ -42,7 +42,8 @@ static const char *messages_text(const struct gpuring_queue *queue)
     }
     switch (item != NULL ? item->phase : GPURING_PHASE_QUEUED) {
     case GPURING_PHASE_AGREEING:
-        return "the agreement of coll_gpuring_agree=always";
+        return "the agreement on where the buffers are (coll_gpuring_agree, "
+               "coll_gpuring_agree_size)";
     case GPURING_PHASE_CHECKING:
         return "the comparison by MPI messages";
     default:
