@@ -128,14 +128,15 @@ static void store_output(const struct exec *x, uint8_t *output, const uint8_t *v
     }
 }
 
-/* Sums go block by block, so that they are stored and sent on from the L1 cache; what is only moved
- * goes as a whole. */
+/* Sums go block by block, so that they are sent and added to from the L1 cache; copies, and sums of
+ * two operands that are only stored, go as a whole. */
 static int data_simple(struct exec *x, const struct exec_piece *piece)
 {
     uint8_t sum[8192] __attribute__((aligned(64)));
     uint8_t *output = exec_output(x, piece);
     uint32_t last = piece->step->noperands - 1u;
-    uint64_t block = last > 0 ? sizeof sum : piece->bytes;
+    int simple = last == 0 || (last == 1 && piece->step->nsends == 0 && output != NULL);
+    uint64_t block = simple ? piece->bytes : sizeof sum;
 
     for (uint64_t at = 0; at < piece->bytes; at += block) {
         uint64_t bytes = piece->bytes - at < block ? piece->bytes - at : block;

@@ -265,6 +265,22 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
     return config->host || filled >= all ? all : filled > 0 ? (uint32_t) filled : 1;
 }
 
+/* Do chunks of Simple have slices? In ordinary memory only those of two ranks, whose slots are
+ * small; and of exchanges not those that fit a slot: a CPU that sends and receives at the same time
+ * has nothing to wait for meanwhile. */
+static bool has_slices(const struct gpuring_select_config *config,
+                       enum gpuring_collective collective, uint64_t bytes, uint64_t slot)
+{
+    static const bool one_way[GPURING_COLLECTIVE_COUNT] = {
+        [GPURING_COLLECTIVE_BCAST] = true,
+        [GPURING_COLLECTIVE_REDUCE] = true,
+        [GPURING_COLLECTIVE_GATHER] = true,
+        [GPURING_COLLECTIVE_SCATTER] = true,
+    };
+
+    return !config->host || (gpuring_select_pair(config) && (one_way[collective] || bytes > slot));
+}
+
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice)
 {
@@ -280,8 +296,8 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
     choice->chunk = gpuring_chunk_max(
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;
-    if ((!config->host || gpuring_select_pair(config)) &&
-        choice->protocol == GPURING_PROTOCOL_SIMPLE) {
+    if (choice->protocol == GPURING_PROTOCOL_SIMPLE &&
+        has_slices(config, collective, bytes, choice->chunk * type_size)) {
         choice->slice = choice->chunk;
         choice->chunk *= GPURING_SLICES;
     }
