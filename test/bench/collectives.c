@@ -4,7 +4,8 @@
  * collectives COLLECTIVE BEGIN END FACTOR [SECONDS [fresh]]: times of a collective with any MPI,
  * for collectives.sh. A batch of calls begins behind a barrier, after two calls that are not timed;
  * its time is the slowest rank's. fresh: before each call each rank writes its input, as programs
- * do, and there is a barrier; the calls alone are timed. Else the input may lie in the caches of
+ * do, and all begin at the same time of the node's clock, since no barrier lets all ranks go at
+ * once; the calls alone are timed. Else the input may lie in the caches of
  * ranks that have read it in the call before. Printed for each size: bytes, lower quartile and
  * median of the batches, in microseconds a call, and how many batches there were in SECONDS
  * (default 0.2). The size is that of the vector; with blocks, of what a rank sends or receives in
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BATCHES 20000
 
@@ -68,6 +70,27 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+/* Wait until all ranks have come, and then until a time that rank 0 names: now. */
+static double start(void)
+{
+    double begin;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    begin = now() + 10e-6;
+    MPI_Bcast(&begin, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    while (now() < begin) {
+    }
+    return now();
+}
+
 /* One batch: microseconds a call, at rank 0. */
 static double batch(void (*run)(int bytes), int bytes)
 {
@@ -77,18 +100,17 @@ static double batch(void (*run)(int bytes), int bytes)
     MPI_Barrier(MPI_COMM_WORLD);
     run(bytes);
     run(bytes);
-    begin = MPI_Wtime();
+    begin = now();
     own = 0;
     for (int i = 0; i < calls; i++) {
         if (fresh) {
             memset(input, 0, (size_t) bytes);
-            MPI_Barrier(MPI_COMM_WORLD);
-            begin = MPI_Wtime();
+            begin = start();
         }
         run(bytes);
-        own += fresh ? MPI_Wtime() - begin : 0;
+        own += fresh ? now() - begin : 0;
     }
-    own = (fresh ? own : MPI_Wtime() - begin) / calls * 1e6;
+    own = (fresh ? own : now() - begin) / calls * 1e6;
     MPI_Reduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     return slowest;
 }
@@ -96,12 +118,12 @@ static double batch(void (*run)(int bytes), int bytes)
 static void measure(void (*run)(int bytes), int bytes, double seconds)
 {
     static double times[BATCHES];
-    double begin = MPI_Wtime();
+    double begin = now();
     int count = 0, more = 1;
 
     while (more) {
         times[count++] = batch(run, bytes);
-        more = count < BATCHES && MPI_Wtime() - begin < seconds;
+        more = count < BATCHES && now() - begin < seconds;
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     if (rank == 0) {

@@ -265,9 +265,9 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
     return config->host || filled >= all ? all : filled > 0 ? (uint32_t) filled : 1;
 }
 
-/* Do chunks of Simple have slices? In ordinary memory only those of two ranks, whose slots are
- * small; and of exchanges not those that fit a slot: a CPU that sends and receives at the same time
- * has nothing to wait for meanwhile. */
+/* Do chunks of Simple have slices? In ordinary memory these pay between two ranks of a node: one
+ * reads a slice while the other writes the next. In an exchange both have work all the time, so
+ * what fits a slot goes as a whole. */
 static bool has_slices(const struct gpuring_select_config *config,
                        enum gpuring_collective collective, uint64_t bytes, uint64_t slot)
 {
@@ -278,7 +278,8 @@ static bool has_slices(const struct gpuring_select_config *config,
         [GPURING_COLLECTIVE_SCATTER] = true,
     };
 
-    return !config->host || (gpuring_select_pair(config) && (one_way[collective] || bytes > slot));
+    return !config->host ||
+           (config->nranks == 2 && config->nnodes == 1 && (one_way[collective] || bytes > slot));
 }
 
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,

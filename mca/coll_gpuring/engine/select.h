@@ -35,12 +35,6 @@ struct gpuring_select_config {
     struct gpuring_model_choice model;   /* on the topology, if that is known */
 };
 
-/* Two ranks of a node, in ordinary memory: their slots are small, and a chunk has several. */
-static inline bool gpuring_select_pair(const struct gpuring_select_config *config)
-{
-    return config->host && config->nranks == 2 && config->nnodes == 1;
-}
-
 struct gpuring_selection {
     enum gpuring_algorithm algorithm;
     enum gpuring_protocol protocol;
