@@ -32,8 +32,9 @@ for layout in "2 1" "3 2" "3 3"; do
         silent '\[peer-silent\]'
     adopt_as_one "$ranks ranks, $gpus GPUs"
 done
-# Its messages are expected to be staged, large ones too.
-OMPI_MCA_coll_gpuring_p2p_rendezvous=0 mpi 120 3 n2 "$python" "$top_srcdir/test/mpi/numba_arrays.py" 300007
+# Calls with a root are to be served between nodes too; messages to be staged, large ones too.
+OMPI_MCA_coll_gpuring_agree_size=64k OMPI_MCA_coll_gpuring_p2p_rendezvous=0 \
+    mpi 120 3 n2 "$python" "$top_srcdir/test/mpi/numba_arrays.py" 300007
 adopt_as_one "3 ranks on 2 nodes, 300007 elements"
 OMPI_MCA_coll_gpuring_algorithm=previous mpi 120 2 "$python" "$top_srcdir/test/mpi/numba_arrays.py"
 check "the counters tell when nothing is served" says '^not ok .* allreduce, device arrays: served'
