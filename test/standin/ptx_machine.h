@@ -23,6 +23,7 @@ struct ptx_barrier {
 struct ptx_page {
     uint64_t number;
     uint32_t writer[PTX_PAGE], reader[PTX_PAGE];
+    uint32_t readers[PTX_PAGE]; /* of global memory: the warps of those who have read it */
 };
 
 struct ptx_shadow {

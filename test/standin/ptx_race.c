@@ -10,10 +10,10 @@
  * known[w][v]: what warp v did up to this tick comes before what warp w does now, by barriers that
  * both took part in, or by others in between. Two accesses by different threads, one of them a
  * write, are a race if the first does not come before the second. Of shared memory the last reader
- * of each warp is kept; of global memory one, and of many it is asked that all warps come before,
- * up to where each last read any of it. Ticks go on from launch to launch, so that pages need not
- * be cleared. The order in which the interpreter happens to run the threads does not matter, but
- * for threads whose way depends on it.
+ * of each warp is kept; of global memory one, with the warps of all that have read, and each of
+ * these must come before, up to where it last read any of it. Ticks go on from launch to launch, so
+ * that pages need not be cleared. The order in which the interpreter happens to run the threads
+ * does not matter, but for threads whose way depends on it.
  */
 #include "test/standin/ptx_machine.h"
 
@@ -40,23 +40,26 @@ static uint32_t suspect(uint32_t tag, uint32_t mine, uint32_t floor)
     return (tag / THREADS > floor) & ((tag ^ mine) % THREADS != 0);
 }
 
-/* Has any warp read global memory, and that does not come before? */
-static bool any_reads(const struct ptx_block *block, uint32_t warp)
+/* Those of the warps `readers` whose reads, at this tick at last, do not come before. */
+static uint32_t not_before(const struct ptx_block *block, uint32_t warp, uint32_t tick,
+                           uint32_t readers)
 {
-    uint32_t v = 0;
+    uint32_t left = 0;
 
-    while (v < block->nwarps && block->reads[v] <= block->known[warp][v]) {
-        v++;
+    for (; readers != 0; readers &= readers - 1) {
+        uint32_t v = (uint32_t) __builtin_ctz(readers);
+        uint32_t last = block->reads[v] < tick ? block->reads[v] : tick;
+
+        left |= last > block->known[warp][v] ? 1u << v : 0;
     }
-    return v < block->nwarps;
+    return left;
 }
 
 /* Another thread, and not before. */
 static bool conflicts(const struct ptx_block *block, uint32_t warp, uint32_t tag, uint32_t mine)
 {
     return suspect(tag, mine, block->floor[warp]) != 0 &&
-           (tag % THREADS == PTX_MANY ? any_reads(block, warp)
-                                      : tag / THREADS > block->known[warp][warp_of(tag)]);
+           tag / THREADS > block->known[warp][warp_of(tag)];
 }
 
 static uint32_t slot_of(const struct ptx_shadow *shadow, uint64_t number)
@@ -127,14 +130,45 @@ static uint32_t other_of(const struct ptx_block *block, uint32_t warp, const uin
     return mine % THREADS;
 }
 
-static inline uint32_t read_bytes(const uint32_t *restrict writer, uint32_t *restrict reader,
-                                  uint32_t bytes, uint32_t mine, uint32_t floor)
+/* The first reader with whom a write conflicts; mine: none. */
+static uint32_t reader_of(const struct ptx_block *block, uint32_t warp, const struct ptx_page *page,
+                          uint32_t at, uint32_t bytes, uint32_t mine)
+{
+    for (uint32_t i = at; i < at + bytes; i++) {
+        uint32_t tag = page->reader[i];
+
+        if (suspect(tag, mine, block->floor[warp]) != 0 &&
+            not_before(block, warp, tag / THREADS, page->readers[i]) != 0) {
+            return tag % THREADS;
+        }
+    }
+    return mine % THREADS;
+}
+
+/* Bytes of which earlier reads may still count: whose do. */
+static void add_reader(const struct ptx_block *block, uint32_t warp, struct ptx_page *page,
+                       uint32_t at, uint32_t bytes, uint32_t mine)
+{
+    for (uint32_t i = at; i < at + bytes; i++) {
+        uint32_t tag = page->reader[i];
+        uint32_t others = not_before(block, warp, tag / THREADS, page->readers[i]);
+        bool many = others != 0 && (tag ^ mine) % THREADS != 0;
+
+        page->reader[i] = many ? mine | PTX_MANY : mine;
+        page->readers[i] = others | 1u << warp;
+    }
+}
+
+/* Returns whether a writer is suspect; *many: some bytes have readers that may still count. */
+static inline uint32_t read_bytes(const uint32_t *restrict writer, const uint32_t *restrict reader,
+                                  uint32_t bytes, uint32_t mine, uint32_t floor, uint32_t *many)
 {
     uint32_t bad = 0;
 
+    *many = 0;
     for (uint32_t i = 0; i < bytes; i++) {
         bad |= suspect(writer[i], mine, floor);
-        reader[i] = suspect(reader[i], mine, floor) != 0 ? mine | PTX_MANY : mine;
+        *many |= (reader[i] / THREADS > floor);
     }
     return bad;
 }
@@ -156,13 +190,21 @@ static inline uint32_t write_bytes(uint32_t *restrict writer, const uint32_t *re
 static bool read_page(const struct ptx_block *block, uint32_t warp, struct ptx_page *page,
                       uint32_t at, uint32_t bytes, uint32_t mine, uint32_t *other)
 {
-    const uint32_t *writer = page->writer + at;
-    uint32_t *reader = page->reader + at, floor = block->floor[warp];
-    uint32_t bad = bytes == 16  ? read_bytes(writer, reader, 16, mine, floor)
-                   : bytes == 8 ? read_bytes(writer, reader, 8, mine, floor)
-                   : bytes == 4 ? read_bytes(writer, reader, 4, mine, floor)
-                                : read_bytes(writer, reader, bytes, mine, floor);
+    const uint32_t *writer = page->writer + at, *reader = page->reader + at;
+    uint32_t floor = block->floor[warp], many;
+    uint32_t bad = bytes == 16  ? read_bytes(writer, reader, 16, mine, floor, &many)
+                   : bytes == 8 ? read_bytes(writer, reader, 8, mine, floor, &many)
+                   : bytes == 4 ? read_bytes(writer, reader, 4, mine, floor, &many)
+                                : read_bytes(writer, reader, bytes, mine, floor, &many);
 
+    if (many != 0) {
+        add_reader(block, warp, page, at, bytes, mine);
+    } else {
+        for (uint32_t i = at; i < at + bytes; i++) {
+            page->reader[i] = mine;
+            page->readers[i] = 1u << warp;
+        }
+    }
     *other = bad != 0 ? other_of(block, warp, writer, bytes, mine) : mine % THREADS;
     return *other == mine % THREADS;
 }
@@ -181,7 +223,7 @@ static bool write_page(const struct ptx_block *block, uint32_t warp, struct ptx_
     if (bad != 0) {
         *other = other_of(block, warp, before, bytes, mine);
         if (*other == mine % THREADS) {
-            *other = other_of(block, warp, reader, bytes, mine);
+            *other = reader_of(block, warp, page, at, bytes, mine);
         }
     }
     return *other == mine % THREADS;

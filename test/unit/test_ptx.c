@@ -209,7 +209,7 @@ static void test_named_barriers(void **state)
 }
 
 /* The first warp reads a word by all of its threads, and then writes it. The second one has arrived
- * at the barrier in between before that, so it may read nothing of it any more. */
+ * at the barrier in between before that, so it may not read this word any more, but others. */
 #define MANY_READERS(reads)                                          \
     "setp.ge.u32 %p1, %r0, 32; @!%p1 bra $all;\nbar.arrive 1, 64;\n" \
     "$all:\nbar.sync 0; @%p1 bra $second;\n"                         \
@@ -221,6 +221,7 @@ static void test_many_readers(void **state)
     (void) state;
     ptx_run_well("", MANY_READERS(""));
     assert_int_equal(ptx_memory.out[31], 7);
+    ptx_run_well("", MANY_READERS("ld.u64 %rd5, [%rd0];"));
     ptx_run_badly(MANY_READERS("ld.u64 %rd5, [%rd3];"), PTX_RACE, "since the last barrier");
 }
 
