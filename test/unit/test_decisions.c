@@ -198,9 +198,19 @@ static void choice_follows_size(void **state)
     gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 2, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_LL);
-    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 4, &choice);
+    /* Of larger vectors each rank folds its half, which goes as a whole while it fits a slot. */
+    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 16 << 10, 4, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
+    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 64 << 10, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    assert_int_equal(choice.slice, 0);
+    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_RING);
+    assert_true(choice.slice > 0);
+    pair.nnodes = 2;
+    gpuring_select(&pair, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 4, &choice);
+    assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     gpuring_select(&eight, GPURING_COLLECTIVE_ALLREDUCE, 1, 8, &choice);
     assert_int_equal(choice.algorithm, GPURING_ALGORITHM_DIRECT);
     gpuring_select(&eight, GPURING_COLLECTIVE_ALLREDUCE, 1 << 24, 8, &choice);

@@ -31,6 +31,8 @@ static const uint64_t channel_bytes[GPURING_PROTOCOL_COUNT] = {[GPURING_PROTOCOL
                                                                [GPURING_PROTOCOL_LL] = 4096,
                                                                [GPURING_PROTOCOL_LL128] = 5120};
 
+#define HALF_FOLDED 4 /* half of a vector is folded in the time in which a 4th of it is copied */
+
 #define TREE_RANKS 5 /* with fewer, a tree is no shallower than a ring is long */
 
 static const struct limits *limits_of(const struct gpuring_select_config *config)
@@ -79,7 +81,8 @@ struct request {
  *
  * Allreduce. Trees: about 2 log2 n hops, less than a ring's, while a hop costs more than a chunk of
  * V / n. Direct: one hop, n - 1 times the vector over each rank's links. Ring: 2 (n - 1) hops, 2 (n
- * - 1) / n times the vector. With two ranks the bytes are the same.
+ * - 1) / n times the vector. With two ranks of a node the bytes are the same, but directly each of
+ * them folds the whole vector, on a ring half of it.
  *
  * The others: on a ring, a vector passes n - 2 ranks more than directly, and a block n / 2 on
  * average; but each rank sends it once, where the root of a direct exchange sends or receives it n
@@ -110,7 +113,9 @@ static bool wins(const struct gpuring_select_config *config, enum gpuring_algori
                    request->all <= (nodes > 1 ? hop * nodes * nodes / (n - nodes) : direct);
         }
         if (request->collective == GPURING_COLLECTIVE_ALLREDUCE) {
-            return request->bytes <= direct &&
+            bool folds = n == 2 && nodes == 1 && ring && request->bytes > HALF_FOLDED * hop;
+
+            return request->bytes <= direct && !folds &&
                    request->bytes / n * (n - 1) * (n - 2) <= (2 * (n - 1) - 1) * hop;
         }
         if (request->collective == GPURING_COLLECTIVE_REDUCE && !ring) {
@@ -267,9 +272,10 @@ static uint32_t choose_channels(const struct gpuring_select_config *config,
 
 /* Do chunks of Simple have slices? In ordinary memory these pay between two ranks of a node: one
  * reads a slice while the other writes the next. In an exchange both have work all the time, so
- * what fits a slot goes as a whole. */
+ * what fits a slot goes as a whole: a vector or block, or a rank's part of a vector on a ring. */
 static bool has_slices(const struct gpuring_select_config *config,
-                       enum gpuring_collective collective, uint64_t bytes, uint64_t slot)
+                       enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                       uint64_t bytes, uint64_t slot)
 {
     static const bool one_way[GPURING_COLLECTIVE_COUNT] = {
         [GPURING_COLLECTIVE_BCAST] = true,
@@ -278,6 +284,9 @@ static bool has_slices(const struct gpuring_select_config *config,
         [GPURING_COLLECTIVE_SCATTER] = true,
     };
 
+    if (collective == GPURING_COLLECTIVE_ALLREDUCE && algorithm != GPURING_ALGORITHM_DIRECT) {
+        bytes /= (uint64_t) config->nranks;
+    }
     return !config->host ||
            (config->nranks == 2 && config->nnodes == 1 && (one_way[collective] || bytes > slot));
 }
@@ -298,7 +307,7 @@ void gpuring_select(const struct gpuring_select_config *config, enum gpuring_col
         choice->protocol, config->slot_bytes[choice->algorithm][choice->protocol], type_size);
     choice->slice = 0;
     if (choice->protocol == GPURING_PROTOCOL_SIMPLE &&
-        has_slices(config, collective, bytes, choice->chunk * type_size)) {
+        has_slices(config, collective, choice->algorithm, bytes, choice->chunk * type_size)) {
         choice->slice = choice->chunk;
         choice->chunk *= GPURING_SLICES;
     }
