@@ -62,8 +62,12 @@ struct mca_coll_gpuring_module_t {
     uint64_t calls;          /* of the functions that it serves, so far */
     uint32_t logged_reasons; /* bits of enum gpuring_reason: the first call of each is logged */
 
-    struct gpuring_engine *engine; /* READY: what runs operations */
-    struct gpuring_wireup *wireup; /* UNWIRED and WIRING */
+    struct gpuring_engine *engine;  /* READY: what runs operations */
+    struct gpuring_engine *second;  /* and those of the algorithms that are `later` in that one;
+                                       NULL:  no call has needed it yet, or it cannot be connected */
+    struct gpuring_engine *running; /* the one of the two that runs an operation, or was the last */
+    bool unconnectable;             /* there can be no second engine */
+    struct gpuring_wireup *wireup;  /* UNWIRED and WIRING, or for the second engine */
     struct gpuring_oob *oob;
     struct gpuring_serve *serve;  /* see serve/serve.h; NULL: it serves no collectives, as
                                    * between groups, and for a single rank */

@@ -17,6 +17,9 @@ void gpuring_module_fail(mca_coll_gpuring_module_t *module, int status)
     if (module->engine != NULL) {
         gpuring_transport_abort(module->engine->transport, status);
     }
+    if (module->second != NULL) {
+        gpuring_transport_abort(module->second->transport, status);
+    }
 }
 
 void gpuring_module_text(const mca_coll_gpuring_module_t *module, char *text, size_t size)

@@ -5,7 +5,8 @@
  * wired up (connected with the other ranks) only when the first call comes that it can serve:
  *
  *             first eligible call          all ranks connected
- *   UNWIRED -----------------------> WIRING -----------------> READY
+ *   UNWIRED -----------------------> WIRING -----------------> READY <--> WIRING (a call needs the
+ *                                      |                         |         second engine, engine.h)
  *                                      |                         | an operation failed
  *                                      | cannot be served        v
  *                                      +----------> DEAD       FAILED <-- (also from WIRING: ranks

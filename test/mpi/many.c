@@ -33,6 +33,8 @@ static const char *const names[END] = {
     "scatterv",      "scan",      "exscan",    "allgather", "allgatherv", "reduce_scatter_block",
     "reduce_scatter"};
 
+#define MOST 128 /* ranks */
+
 static int longest = 9001, root, count;
 static unsigned *input, *output; /* the call's */
 static unsigned *host;
@@ -66,7 +68,7 @@ static int length(int from, int to)
 
 /* The blocks of a side: from this rank to each, or to it from each. */
 struct side {
-    int counts[64], at[64], bytes_at[64];
+    int counts[MOST], at[MOST], bytes_at[MOST];
 };
 
 static void lay_out(struct side *side, bool sends)
@@ -164,7 +166,7 @@ static void call(enum what what, const struct side *to, const struct side *from)
     int n = length(harness_rank, root), m = length(root, harness_rank);
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Comm world = MPI_COMM_WORLD;
-    MPI_Datatype types[64];
+    MPI_Datatype types[MOST];
 
     for (int r = 0; r < harness_size; r++) {
         types[r] = MPI_UNSIGNED;
@@ -252,8 +254,12 @@ static void check_all(enum what what)
     staged = harness_pvar("coll_gpuring_staged") - staged;
     fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
     harness_check(good, "%s", names[what]);
-    harness_check(!harness_have_component() || (staged == 0 && fallbacks == 0),
-                  "%s: %lld staged, %lld delegated", names[what], staged, fallbacks);
+    /* Between more ranks than a step has operands there are rings for these, which are slow for few
+     * bytes. */
+    if (!folds_blocks(what) || harness_size <= 64) {
+        harness_check(!harness_have_component() || (staged == 0 && fallbacks == 0),
+                      "%s: %lld staged, %lld delegated", names[what], staged, fallbacks);
+    }
 }
 
 int main(int argc, char **argv)

@@ -40,6 +40,14 @@ connections=$(sed -n 's/.*\[serves\].* \([0-9]*\)\.[0-9]* MiB for connections.*/
 check "the connections of 20 ranks take less than 9 MiB" \
     test "${connections:-99}" -le 8
 unset OMPI_MCA_coll_gpuring_verbose
+# More of them connect when a call first needs it. All calls in all forms do so between fewer.
+mpi 240 72 n9 many 301
+adopt_as_one "72 ranks on 9 nodes, direct exchanges on the host device"
+export OMPI_MCA_coll_gpuring_direct_ranks=2
+native 4 41 10 "connected when it is needed"
+mpi 240 4 n2 native -s "$seed" -f 41 -m 10
+adopt_as_one "4 ranks on 2 nodes, connected when it is needed"
+unset OMPI_MCA_coll_gpuring_direct_ranks
 # The order of folding: that of the ranks, if it is asked for, else not.
 ordered() { # RANKS NODES TEXT OPTIONS...
     ranks=$1 nodes=$2 text=$3
@@ -71,6 +79,8 @@ mpi 240 4 n2 native -s "$seed" -f "${GPURING_NATIVE_EVERY:-29}" -m 30
 adopt_as_one "4 ranks on 2 nodes, device memory"
 mpi 240 17 n4 many 701
 adopt_as_one "17 ranks on 4 nodes, direct exchanges of device memory"
+OMPI_MCA_coll_gpuring_direct_ranks=2 mpi 240 4 n2 native -s "$seed" -f 97 -m 30
+adopt_as_one "4 ranks on 2 nodes, device memory, connected when it is needed"
 OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 -m 15
 check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
 unset OMPI_MCA_coll_gpuring_agree_size

@@ -10,7 +10,7 @@
 OMPI_MCA_coll_gpuring_timeout=60 # a rank that waits in vain ends in an error on some ranks only
 export OMPI_MCA_coll_gpuring_timeout
 
-# lacking RANKS NODES RANK [nonblocking]
+# lacking RANKS NODES RANK [nonblocking | second]
 lacking() {
     LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" \
         mpi 300 "$1" "n$2" wireup_memory "$3" ${4:+"$4"}
@@ -23,6 +23,9 @@ lacking 3 1 0
 lacking 4 1 2 nonblocking
 lacking 3 3 1
 lacking 4 2 3 nonblocking
+export OMPI_MCA_coll_gpuring_direct_ranks=2
+lacking 4 2 1 second
+unset OMPI_MCA_coll_gpuring_direct_ranks
 
 # The same while the ranks put together what they see of their node.
 LD_PRELOAD="$top_builddir/test/mpi/.libs/memory_faults.so" run 300 "$MPIRUN" -n 4 \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * wireup_memory RANK [nonblocking]: one call for memory fails at this rank alone while a
- * communicator is wired up; each of them in turn. Every time all ranks come to an end, together,
+ * wireup_memory RANK [nonblocking | second]: one call for memory fails at this rank alone while a
+ * communicator is wired up; each of them in turn. second: while the connections of direct are made,
+ * which a small vector needs. Every time all ranks come to an end, together,
  * with the right result or with an MPI error. A non-blocking call without memory for its request
  * has not begun: it returns MPI_ERR_NO_MEM and is made again. Needs memory_faults.la preloaded.
  */
@@ -22,6 +23,9 @@ static int refused; /* non-blocking calls that found no memory for a request */
 static void (*arm)(long);
 static long (*disarm)(void);
 
+enum form { BLOCKING, NONBLOCKING, SECOND };
+static const char *const form_names[] = {"blocking", "nonblocking", "second"};
+
 struct outcome {
     int status; /* MPI's */
     bool right;
@@ -35,7 +39,7 @@ static bool lacks_memory(int status)
     return class == MPI_ERR_NO_MEM;
 }
 
-static struct outcome reduce(MPI_Comm comm, bool nonblocking, int salt)
+static struct outcome reduce(MPI_Comm comm, enum form form, int salt)
 {
     struct outcome outcome = {.right = true};
     MPI_Request request;
@@ -46,7 +50,7 @@ static struct outcome reduce(MPI_Comm comm, bool nonblocking, int salt)
     for (int i = 0; i < COUNT; i++) {
         data[i] = i * 3 + rank + salt;
     }
-    if (nonblocking) {
+    if (form == NONBLOCKING) {
         outcome.status =
             MPI_Iallreduce(MPI_IN_PLACE, data, COUNT, MPI_INT, MPI_SUM, comm, &request);
         if (lacks_memory(outcome.status)) {
@@ -66,6 +70,14 @@ static struct outcome reduce(MPI_Comm comm, bool nonblocking, int salt)
     return outcome;
 }
 
+/* A vector that goes by a ring. */
+static void reduce_large(MPI_Comm comm)
+{
+    static int data[100 * COUNT];
+
+    MPI_Allreduce(MPI_IN_PLACE, data, 100 * COUNT, MPI_INT, MPI_SUM, comm);
+}
+
 /* Values of all ranks, at all ranks: by messages, which do not go through what is tested. */
 static void gather(int mine, int *all)
 {
@@ -83,7 +95,7 @@ static void gather(int mine, int *all)
 }
 
 /* One round; true while the failing rank made `number` calls or more. */
-static bool round_of(int failing, long number, bool nonblocking, bool *good, int *errors)
+static bool round_of(int failing, long number, enum form form, bool *good, int *errors)
 {
     MPI_Comm comm;
     struct outcome outcome, again;
@@ -96,10 +108,13 @@ static bool round_of(int failing, long number, bool nonblocking, bool *good, int
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (form == SECOND) {
+        reduce_large(comm);
+    }
     if (harness_rank == failing) {
         arm(number);
     }
-    outcome = reduce(comm, nonblocking, (int) number);
+    outcome = reduce(comm, form, (int) number);
     if (harness_rank == failing) {
         counted = disarm();
     }
@@ -110,7 +125,7 @@ static bool round_of(int failing, long number, bool nonblocking, bool *good, int
     }
     *errors += seen[0] == 0;
     if (*good && seen[0] != 0) { /* the communicator is still of use, and so is the process */
-        again = reduce(comm, nonblocking, (int) number + 1);
+        again = reduce(comm, form, (int) number + 1);
         *good = again.status == MPI_SUCCESS && again.right;
     }
     if (!*good || outcome.status != MPI_SUCCESS) {
@@ -127,12 +142,16 @@ static bool round_of(int failing, long number, bool nonblocking, bool *good, int
 int main(int argc, char **argv)
 {
     int failing, errors = 0;
-    bool more = true, all_good = true, nonblocking = argc > 2;
+    bool more = true, all_good = true;
+    enum form form = BLOCKING;
     long number = 0;
     long long dead;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
     failing = argc > 1 ? atoi(argv[1]) % harness_size : 0;
+    while (argc > 2 && strcmp(argv[2], form_names[form]) != 0) {
+        form++;
+    }
     *(void **) &arm = dlsym(RTLD_DEFAULT, "memory_faults_arm");
     *(void **) &disarm = dlsym(RTLD_DEFAULT, "memory_faults_disarm");
     harness_check(arm != NULL && disarm != NULL, "the library that fails is loaded");
@@ -144,7 +163,7 @@ int main(int argc, char **argv)
         bool good = false;
 
         number++;
-        more = round_of(failing, number, nonblocking, &good, &errors);
+        more = round_of(failing, number, form, &good, &errors);
         all_good = all_good && good;
     }
     dead = harness_pvar("coll_gpuring_fallbacks") - dead;
@@ -155,9 +174,9 @@ int main(int argc, char **argv)
             number - 1, failing, dead, errors);
     }
     harness_check(all_good, "all ranks end alike, right or with an MPI error, %s",
-                  nonblocking ? "nonblocking" : "blocking");
+                  form_names[form]);
     harness_check(errors == 0, "the wire-up itself ends in no MPI error");
-    harness_check((refused > 0) == (nonblocking && harness_rank == failing),
+    harness_check((refused > 0) == (form == NONBLOCKING && harness_rank == failing),
                   "a call without memory for a request returns MPI_ERR_NO_MEM");
     harness_check(number > 20 && number < LIMIT && dead >= number / 2,
                   "the failures were met by the wire-up");

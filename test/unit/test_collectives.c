@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The collectives other than allreduce, on the connections of allreduce plans: proven by the
+ * The collectives other than allreduce, on the connections of base plans: proven by the
  * checker for all roots, refused when a step is changed, and run by the host executor, over each
  * protocol, with even and uneven blocks, in place and not.
  */
@@ -28,7 +28,8 @@ static const struct base {
     int least, most;
 } bases[] = {{GPURING_ALGORITHM_RING, false, 2, 64},
              {GPURING_ALGORITHM_DIRECT, true, 2, GPURING_DIRECT_AT_ONCE},
-             {GPURING_ALGORITHM_DIRECT, true, GPURING_DIRECT_AT_ONCE + 1, 64},
+             {GPURING_ALGORITHM_DIRECT, true, GPURING_DIRECT_AT_ONCE + 1, GPURING_STEP_REFS},
+             {GPURING_ALGORITHM_DIRECT, true, GPURING_STEP_REFS + 1, 3 * GPURING_STEP_REFS},
              {GPURING_ALGORITHM_TREE, true, 2, 64},
              {GPURING_ALGORITHM_TREE, false, 2, 64}};
 #define NBASES (sizeof bases / sizeof *bases)
@@ -64,8 +65,8 @@ static void test_proven(void **state)
         enum gpuring_collective collective = (enum gpuring_collective) c;
 
         for (size_t a = 0; a < NBASES; a++) {
-            bool by_peer = bases[a].least > 2;
-            int step = by_peer ? 1 : 47;
+            bool by_peer = bases[a].least > 2 && bases[a].most <= GPURING_STEP_REFS;
+            int step = by_peer ? 1 : bases[a].most <= GPURING_STEP_REFS ? 47 : 127;
 
             for (int n = bases[a].least; n <= bases[a].most && base_has(collective, &bases[a]);
                  n += n < 17 ? 1 : step) {
@@ -90,6 +91,21 @@ static void test_proven(void **state)
         }
     }
     assert_true(proven > 1000);
+}
+
+/* As many ranks as direct connects. */
+static void test_most(void **state)
+{
+    struct test_plans plans;
+    char text[256] = "";
+
+    (void) state;
+    test_plans_build_on(&plans, GPURING_COLLECTIVE_ALLGATHER, GPURING_ALGORITHM_DIRECT,
+                        GPURING_DIRECT_MOST, 1, 0, true);
+    if (test_plans_check(&plans, 1, text, sizeof text) != GPURING_OK) {
+        fail_msg("allgather of %d ranks: %s", GPURING_DIRECT_MOST, text);
+    }
+    test_plans_free(&plans);
 }
 
 /* Trees that are chains, direct and two-shot fold in rank order, and say so. */
@@ -288,9 +304,8 @@ static void test_execution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_proven),
-        cmocka_unit_test(test_in_order),
-        cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_proven),    cmocka_unit_test(test_most),
+        cmocka_unit_test(test_in_order),  cmocka_unit_test(test_changed),
         cmocka_unit_test(test_execution),
     };
 

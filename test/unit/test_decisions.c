@@ -268,8 +268,8 @@ static void many_ranks_exchange_directly(void **state)
     static const int nodes[] = {1, 4, 32};
 
     (void) state;
-    assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, 64, 8, 0));
-    assert_false(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, 65, 8, 0));
+    assert_true(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MOST, 8, 0));
+    assert_false(gpuring_select_eligible(GPURING_ALGORITHM_DIRECT, GPURING_DIRECT_MOST + 1, 8, 0));
     assert_false(gpuring_select_eligible(GPURING_ALGORITHM_TWO_SHOT, 17, 1, UINT32_MAX));
     for (int c = 0; c < 3 * GPURING_COLLECTIVE_COUNT; c++) {
         enum gpuring_collective collective = (enum gpuring_collective)(c / 3);

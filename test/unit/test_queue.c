@@ -27,6 +27,8 @@ static enum gpuring_decision decide(enum gpuring_form form, enum gpuring_state s
         .must_agree = strchr(flags, 'a') != NULL,
         .tuned = strchr(flags, 't') != NULL,
         .busy = strchr(flags, 'b') != NULL,
+        .unconnected = strchr(flags, 'u') != NULL,
+        .unconnectable = strchr(flags, 'U') != NULL,
     };
     enum gpuring_reason found = reason;
     enum gpuring_decision decision = gpuring_decide(&known, &found);
@@ -48,6 +50,11 @@ static void calls_run_wait_or_are_delegated(void **state)
     assert_int_equal(DECIDE(CALL, READY, NONE, "at", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(CALL, READY, NONE, "bt", TUNED), GPURING_DELEGATE);
     assert_int_equal(DECIDE(CALL, READY, MIXED, "", MIXED), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "u", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "uU", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "uaU", DEAD), GPURING_DELEGATE);
+    assert_int_equal(DECIDE(CALL, READY, NONE, "ubU", NONE), GPURING_WAIT);
+    assert_int_equal(DECIDE(MAKE, READY, NONE, "u", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(CALL, UNWIRED, NONE, "", NONE), GPURING_WAIT);
     assert_int_equal(DECIDE(CALL, UNWIRED, MEMORY, "", MEMORY), GPURING_DELEGATE);
     assert_int_equal(DECIDE(CALL, WIRING, NONE, "", NONE), GPURING_WAIT);

@@ -26,9 +26,11 @@
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
 {
+    bool later = (config->later & 1u << algorithm) != 0;
+
     *plan = NULL;
-    return gpuring_select_eligible(algorithm, config->select.nranks, config->select.nnodes,
-                                   config->wanted)
+    return later == config->second && gpuring_select_eligible(algorithm, config->select.nranks,
+                                                              config->select.nnodes, config->wanted)
                ? gpuring_plan_build(algorithm, &config->input, plan)
                : GPURING_OK;
 }
@@ -83,10 +85,14 @@ static bool runs_ahead(const struct gpuring_select_config *config)
  * lanes have, for they share the links: rings what coll_gpuring_buffer_size says, trees with their
  * four connections a half of that, exchanges with all ranks a quarter, which is still twice what a
  * connection has under way (450 GB/s among 7 peers of 8 lanes, 4 us). LL128 has none where it is
- * not to be used. Between many ranks all connections of an exchange together have what
- * GPURING_DIRECT_AT_ONCE / 2 have between few, however many the ranks are.
+ * not to be used. Between many ranks all connections of an exchange together have what a few have
+ * between few ranks, however many the ranks are: more of it where the program needs the exchange.
  */
-static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm)
+#define SHARED_ROOM        (GPURING_DIRECT_AT_ONCE / 2)
+#define SHARED_ROOM_SECOND 64  /* 64 MiB: of 1024 ranks each has slots of 8 KiB */
+#define LEAST_SLOT_BYTES   512 /* eight fill a page; lines of less hold no chunk of 128 bytes */
+
+static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm, bool second)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
     uint64_t *slots = engine->choice_config.slot_bytes[algorithm];
@@ -113,8 +119,11 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     for (int p = 0; algorithm == GPURING_ALGORITHM_DIRECT &&
                     config->nranks > GPURING_DIRECT_AT_ONCE && p < GPURING_PROTOCOL_COUNT;
          p++) {
-        bytes = slots[p] * (GPURING_DIRECT_AT_ONCE / 2) / (uint64_t) (config->nranks - 1);
-        slots[p] = bytes >= 128 || slots[p] == 0 ? bytes / 128 * 128 : 128;
+        uint64_t room = second && p == GPURING_PROTOCOL_SIMPLE ? SHARED_ROOM_SECOND : SHARED_ROOM;
+
+        bytes = slots[p] * room / (uint64_t) (config->nranks - 1) / 128 * 128;
+        bytes = bytes > LEAST_SLOT_BYTES ? bytes : LEAST_SLOT_BYTES;
+        slots[p] = bytes < slots[p] ? bytes : slots[p];
     }
 }
 
@@ -151,11 +160,12 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     created->choice_config = config->select;
     created->choice_config.host = device_ops->kind == GPURING_DEVICE_HOST;
     created->buffer_bytes = config->buffer_bytes;
+    created->later = config->second ? 0 : config->later;
     for (int i = 0; i < GPURING_ALGORITHM_COUNT; i++) {
         const struct gpuring_plan *plan = created->base[i].plan;
 
         created->choice_config.channels[i] = plan != NULL ? gpuring_plan_channels(plan) : 0;
-        size_slots(created, (enum gpuring_algorithm) i);
+        size_slots(created, (enum gpuring_algorithm) i, config->second);
         for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
             created->choice_config.plans[c] |=
                 gpuring_programs_offer(created, (enum gpuring_collective) c,

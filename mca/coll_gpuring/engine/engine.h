@@ -3,6 +3,10 @@
 /*
  * The engine of one communicator at one rank: plans, connections and the state of the operation
  * that runs. Knows nothing of MPI. One operation at a time; one thread at a time.
+ *
+ * Between many ranks direct takes long to connect, and few programs need it. It is then `later`:
+ * the communicator's engine chooses it, but has no connections for it; a second engine, which is
+ * made when a call first needs it, has these and nothing else.
  */
 #ifndef GPURING_ENGINE_ENGINE_H
 #define GPURING_ENGINE_ENGINE_H
@@ -34,7 +38,8 @@ struct gpuring_engine {
     uint64_t patience;     /* of works, see kernels/work.h */
     uint64_t buffer_bytes; /* of a connection, at most */
 
-    struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the allreduce by each algorithm */
+    uint32_t later; /* bits 1 << algorithm, of those that a second engine has */
+    struct gpuring_program base[GPURING_ALGORITHM_COUNT]; /* the other algorithms' base plans */
     struct gpuring_programs *others;                      /* of the other collectives */
     struct gpuring_transport *transport;
     struct gpuring_select_config choice_config;
@@ -60,6 +65,8 @@ struct gpuring_engine_config {
     struct gpuring_plan_input input;
     struct gpuring_select_config select; /* but for what follows from the plans and the device */
     uint32_t wanted;                     /* of algorithms, see gpuring_select_eligible */
+    uint32_t later;                      /* of those that a second engine is to have */
+    bool second;                         /* this is that engine: it has no others */
     bool oversubscribed;
     bool shared_gpu; /* other ranks work with it, too */
     bool mps;        /* at the same time */
@@ -74,7 +81,7 @@ struct gpuring_engine_config {
 /* How long a lane waits before it gives way: looks on the host, nanoseconds on a GPU. */
 uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, bool host);
 
-/* The plan of an algorithm: NULL where the algorithm is not eligible. */
+/* The base plan of an algorithm: NULL where the algorithm is not eligible, or another engine's. */
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan);
 

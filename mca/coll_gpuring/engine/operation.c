@@ -87,7 +87,7 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
 
     gpuring_select(&engine->choice_config, call->collective, call->count, call->element_size,
                    choice);
-    if (call->collective == GPURING_COLLECTIVE_ALLREDUCE) {
+    if (call->collective == engine->base[choice->algorithm].plan->collective) {
         engine->program = &engine->base[choice->algorithm];
         return GPURING_OK;
     }

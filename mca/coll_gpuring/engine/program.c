@@ -76,10 +76,13 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
                             enum gpuring_algorithm algorithm)
 {
     const struct gpuring_plan *base = engine->base[algorithm].plan;
+    const int nranks = engine->choice_config.nranks;
     bool any_order = !engine->choice_config.in_order || !gpuring_collective_reduces(collective);
 
-    return base != NULL &&
-           gpuring_plan_exists(collective, algorithm, base->in_order, base->nranks) &&
+    if ((engine->later & 1u << algorithm) != 0) { /* direct, which is in order */
+        return gpuring_plan_exists(collective, algorithm, true, nranks);
+    }
+    return base != NULL && gpuring_plan_exists(collective, algorithm, base->in_order, nranks) &&
            (base->in_order || any_order) &&
            (collective == GPURING_COLLECTIVE_ALLREDUCE || base->in_order ||
             engine->others->order != NULL);

@@ -40,14 +40,12 @@ static const struct limits *limits_of(const struct gpuring_select_config *config
     return config->nnodes > 1 ? &net_limits : config->host ? &host_limits : &gpu_limits;
 }
 
-_Static_assert(GPURING_SELECT_DIRECT_RANKS <= GPURING_STEP_REFS, "a step has all ranks");
-
 bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int nnodes,
                              uint32_t wanted)
 {
     switch (algorithm) {
     case GPURING_ALGORITHM_DIRECT:
-        return nranks <= GPURING_SELECT_DIRECT_RANKS;
+        return nranks <= GPURING_DIRECT_MOST;
     case GPURING_ALGORITHM_TWO_SHOT:
         /* It has two connections and lanes for each other rank and stripe: only on request. */
         return (wanted & 1u << algorithm) != 0 && nnodes == 1 && nranks <= GPURING_DIRECT_AT_ONCE;
@@ -291,15 +289,32 @@ static bool has_slices(const struct gpuring_select_config *config,
            (config->nranks == 2 && config->nnodes == 1 && (one_way[collective] || bytes > slot));
 }
 
+/* A call's request, with what the cost model says. */
+static struct request ask(const struct gpuring_select_config *config,
+                          enum gpuring_collective collective, uint64_t bytes)
+{
+    struct request request = request_of(config, collective, bytes);
+
+    ask_model(config, &request);
+    return request;
+}
+
+enum gpuring_algorithm gpuring_select_algorithm(const struct gpuring_select_config *config,
+                                                enum gpuring_collective collective, uint64_t bytes)
+{
+    struct request request = ask(config, collective, bytes);
+
+    return choose_algorithm(config, &request);
+}
+
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice)
 {
-    uint64_t bytes = count != GPURING_COUNT_UNKNOWN ? count * type_size : UINT64_MAX;
-    struct request request = request_of(config, collective, bytes);
+    uint64_t bytes = count != GPURING_COUNT_UNKNOWN ? count * type_size : GPURING_COUNT_UNKNOWN;
+    struct request request = ask(config, collective, bytes);
     uint64_t align = gpuring_chunk_align(type_size);
     uint64_t limit;
 
-    ask_model(config, &request);
     choice->algorithm = choose_algorithm(config, &request);
     choice->protocol = choose_protocol(config, choice->algorithm, &request);
     choice->channels = choose_channels(config, choice, &request);

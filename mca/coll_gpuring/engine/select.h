@@ -53,8 +53,9 @@ struct gpuring_selection {
 void gpuring_select(const struct gpuring_select_config *config, enum gpuring_collective collective,
                     uint64_t count, uint32_t type_size, struct gpuring_selection *choice);
 
-/* Direct exchanges connect all with all: not beyond this. */
-#define GPURING_SELECT_DIRECT_RANKS 64
+/* The algorithm alone, for so many bytes. */
+enum gpuring_algorithm gpuring_select_algorithm(const struct gpuring_select_config *config,
+                                                enum gpuring_collective collective, uint64_t bytes);
 
 /* Is there to be a plan of an algorithm? wanted: bits 1 << enum gpuring_algorithm, of those that
  * the parameter, the tuning file or the cost model names. */

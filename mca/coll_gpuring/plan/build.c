@@ -96,9 +96,16 @@ static bool append_conn(struct gpuring_writer *writer, struct gpuring_plan_conn 
     return grown != NULL;
 }
 
+static void too_large(struct gpuring_writer *writer)
+{
+    gpuring_error("no plan of a %s by algorithm %s for %d ranks",
+                  gpuring_collective_text(writer->plan->collective),
+                  gpuring_algorithm_text(writer->plan->algorithm), writer->plan->nranks);
+    writer->status = GPURING_ERR_ARG;
+}
+
 /* A connection that is new to the lane: may it be? */
-static bool may_add(struct gpuring_writer *writer, uint32_t of_lane, uint32_t of_plan, int peer,
-                    uint32_t key)
+static bool may_add(struct gpuring_writer *writer, uint32_t of_plan, int peer, uint32_t key)
 {
     if (writer->base != NULL) {
         gpuring_error("the plan of a %s at rank %d needs a connection with rank %d (key %#x) that "
@@ -106,10 +113,8 @@ static bool may_add(struct gpuring_writer *writer, uint32_t of_lane, uint32_t of
                       gpuring_collective_text(writer->plan->collective), writer->plan->rank, peer,
                       key);
         writer->status = GPURING_ERR_ARG;
-    } else if (of_lane == GPURING_STEP_REFS || of_plan == GPURING_REF_INPUT) {
-        gpuring_error("no plan of algorithm %s for %d ranks",
-                      gpuring_algorithm_text(writer->plan->algorithm), writer->plan->nranks);
-        writer->status = GPURING_ERR_ARG;
+    } else if (of_plan == GPURING_REF_INPUT) {
+        too_large(writer);
     }
     return writer->status == GPURING_OK;
 }
@@ -145,7 +150,7 @@ static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, ui
     used = send ? &lane->nsends : &lane->nrecvs;
     at = find_conn(*list, *count, *first, writer->base != NULL ? *count : *used, peer, key);
     if (at == *count &&
-        (!may_add(writer, *used, *count, peer, key) ||
+        (!may_add(writer, *count, peer, key) ||
          !append_conn(writer, list, count, (struct gpuring_plan_conn){peer, key}))) {
         return 0;
     }
@@ -173,11 +178,15 @@ static void add_ref(struct gpuring_writer *writer, uint16_t ref, bool operand)
 {
     struct gpuring_plan *plan = writer->plan;
     uint16_t *refs = grow(writer, plan->refs, plan->nrefs, sizeof *refs);
+    struct gpuring_step *step;
 
     if (refs != NULL) {
-        struct gpuring_step *step = &plan->steps[plan->nsteps - 1];
-
         plan->refs = refs;
+        step = &plan->steps[plan->nsteps - 1];
+        if (step->noperands + step->nsends == GPURING_STEP_REFS) {
+            too_large(writer);
+            return;
+        }
         refs[plan->nrefs++] = ref;
         writer->lane->nrefs++;
         step->noperands += operand;
@@ -300,22 +309,33 @@ static gpuring_builder *const *const all[GPURING_ALGORITHM_COUNT] = {
     [GPURING_ALGORITHM_TWO_SHOT] = gpuring_two_shot_builders,
 };
 
-int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
-                       struct gpuring_plan **plan)
-{
-    return build(GPURING_COLLECTIVE_ALLREDUCE, algorithm,
-                 all[algorithm][GPURING_COLLECTIVE_ALLREDUCE], input, NULL, plan);
-}
-
 /* What runs on the connections of an algorithm; NULL: the collective does not. */
 static gpuring_builder *builder_on(enum gpuring_collective collective,
                                    enum gpuring_algorithm algorithm, bool in_order, int nranks)
 {
     if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
-        return gpuring_direct_many_builders[collective];
+        /* which folds all blocks in one step */
+        bool fits = collective != GPURING_COLLECTIVE_REDUCE_SCATTER || nranks <= GPURING_STEP_REFS;
+
+        return fits ? gpuring_direct_many_builders[collective] : NULL;
     }
     return algorithm == GPURING_ALGORITHM_TREE && in_order ? gpuring_chain_builders[collective]
                                                            : all[algorithm][collective];
+}
+
+static enum gpuring_collective base_of(enum gpuring_algorithm algorithm, int nranks)
+{
+    return algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE
+               ? GPURING_COLLECTIVE_ALLTOALL
+               : GPURING_COLLECTIVE_ALLREDUCE;
+}
+
+int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
+                       struct gpuring_plan **plan)
+{
+    enum gpuring_collective collective = base_of(algorithm, input->nranks);
+
+    return build(collective, algorithm, all[algorithm][collective], input, NULL, plan);
 }
 
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,

@@ -77,15 +77,24 @@ static int behind(const struct lane *lane, int i)
     return (lane->rank + i) % lane->nranks;
 }
 
-/* Step: the input's block goes to the ranks behind(1) .. behind(count); and to the output, with
- * flag STORE. */
+/* The input's block goes to the ranks behind(1) .. behind(count); and to the output, with flag
+ * STORE. Beside the input a step has room for so many destinations; the last one stores, since in
+ * place that overwrites the input. */
+#define MOST_SENDS (GPURING_STEP_REFS - 1)
+
 static void send_to_others(const struct lane *lane, int block, uint32_t flags, int count)
 {
-    gpuring_writer_step(lane->writer, (uint32_t) block, flags);
-    gpuring_writer_input(lane->writer);
-    for (int i = 1; i <= count; i++) {
-        gpuring_writer_to(lane->writer, behind(lane, i), lane->key);
-    }
+    int sent = 0;
+
+    do {
+        int end = count - sent > MOST_SENDS ? sent + MOST_SENDS : count;
+
+        gpuring_writer_step(lane->writer, (uint32_t) block, end == count ? flags : 0);
+        gpuring_writer_input(lane->writer);
+        while (sent < end) {
+            gpuring_writer_to(lane->writer, behind(lane, ++sent), lane->key);
+        }
+    } while (sent < count);
 }
 
 /* Step: the input's block goes to one rank. */

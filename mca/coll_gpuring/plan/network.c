@@ -21,7 +21,8 @@ static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring
     const uint16_t *refs = lane->refs + step->refs;
 
     if ((uint64_t) step->refs + step->noperands + step->nsends > lane->nrefs ||
-        step->noperands == 0 || step->chunk >= lane->nchunks) {
+        step->noperands + step->nsends > GPURING_STEP_REFS || step->noperands == 0 ||
+        step->chunk >= lane->nchunks) {
         return 0;
     }
     for (uint32_t i = 0; i < step->noperands; i++) {

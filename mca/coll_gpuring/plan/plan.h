@@ -8,10 +8,11 @@
  * {peer, key} among its sends, the receiver's plan among its receives; the transport creates one
  * FIFO for each such triple of each plan. A connection belongs to exactly one lane at each end.
  *
- * A communicator has the connections of its allreduce plans. The plans of the other collectives,
- * for each root, run on these, one operation after the other: such a plan is built upon the
- * allreduce plan whose connections it uses (its base), and lists the same connections, of which a
- * lane has those of the base's lanes for the same part.
+ * A communicator has the connections of its base plans, one for each algorithm: the allreduce, or
+ * the alltoall of direct between many ranks. The plans of the other collectives, for each root, run
+ * on these, one operation after the other: such a plan is built upon the base whose connections it
+ * uses, and lists the same connections, of which a lane has those of the base's lanes for the same
+ * part.
  *
  * Ownership: a plan owns everything it points to; gpuring_plan_free frees it. A built plan is
  * never changed, so it may be read from any number of threads.
@@ -136,7 +137,7 @@ struct gpuring_plan_input {
     bool in_order; /* trees are chains in the order of the ranks, whatever the channels say */
 
     /* Of the other collectives: */
-    const struct gpuring_plan *base; /* this rank's plan for the allreduce */
+    const struct gpuring_plan *base; /* this rank's plan that names the connections */
     const uint16_t *order; /* the ranks of ring c, by index: order[c * nranks + index]; behind all
                               rings each rank's parent in tree t (of 2 * ntrees):
                               order[(nrings + t) * nranks + rank], the top's is itself */
@@ -144,7 +145,8 @@ struct gpuring_plan_input {
 };
 
 /*
- * The allreduce plan of an algorithm. Returns 0 and a new plan in *plan, or GPURING_ERR_ARG /
+ * The base plan of an algorithm: the allreduce; of direct between more than GPURING_DIRECT_AT_ONCE
+ * ranks, which has none, the alltoall. Returns 0 and a new plan in *plan, or GPURING_ERR_ARG /
  * GPURING_ERR_NOMEM with a log line, *plan untouched. Time and memory are O(channels) per rank for
  * rings and trees, O(nranks) for exchanges.
  */
@@ -160,6 +162,9 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
  * rank to rank: what a rank sends to all others is short, or each of them has its own part of it.
  */
 #define GPURING_DIRECT_AT_ONCE 16
+
+/* Direct connects at most so many ranks: each has a connection to and from every other one. */
+#define GPURING_DIRECT_MOST 1024
 
 /* Can a collective of so many ranks run on the connections of an algorithm? in_order: trees are
  * chains. */

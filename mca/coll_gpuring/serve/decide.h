@@ -65,6 +65,8 @@ struct gpuring_circumstances {
     enum gpuring_reason reason; /* not NONE: the call is not eligible, or the ranks agreed so */
     bool must_agree;            /* the ranks have not agreed yet on where the buffers are */
     bool tuned;                 /* its size is delegated, which all ranks know */
+    bool unconnected;           /* READY: it goes by connections that are still to be made */
+    bool unconnectable;         /* .. which could not be made */
     bool busy;                  /* other calls come before it, or it is to be checked */
 };
 
@@ -82,10 +84,7 @@ static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumst
         *reason = GPURING_REASON_TUNED;
         return GPURING_DELEGATE;
     }
-    switch (known->state) {
-    case GPURING_STATE_READY:
-        return known->busy || known->must_agree ? GPURING_WAIT : GPURING_RUN;
-    case GPURING_STATE_DEAD:
+    if (known->state == GPURING_STATE_DEAD || known->unconnectable) {
         /* Other ranks may not have known it yet when they made the call: then it is queued there,
          * and has to be here if it needs its turn. */
         if (known->busy) {
@@ -93,6 +92,10 @@ static inline enum gpuring_decision gpuring_decide(const struct gpuring_circumst
         }
         *reason = GPURING_REASON_DEAD;
         return GPURING_DELEGATE;
+    }
+    switch (known->state) {
+    case GPURING_STATE_READY:
+        return known->busy || known->must_agree || known->unconnected ? GPURING_WAIT : GPURING_RUN;
     case GPURING_STATE_FAILED:
         return GPURING_REFUSE;
     default:

@@ -11,7 +11,8 @@
 /* The one line that says that the component is at work, at the first call of a communicator. */
 static void log_first(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    const struct gpuring_engine *engine = module->engine;
+    const struct gpuring_engine *engine = module->running;
+    uint32_t rings = engine->choice_config.channels[GPURING_ALGORITHM_RING];
     char text[256], transport[32];
 
     gpuring_module_text(module, text, sizeof text);
@@ -22,33 +23,33 @@ static void log_first(const mca_coll_gpuring_module_t *module, const struct gpur
         text, call->name, (unsigned long long) gpuring_call_moves(call),
         gpuring_algorithm_text(engine->choice.algorithm),
         gpuring_protocol_text(engine->choice.protocol), transport, engine->choice_config.nnodes,
-        engine->base[GPURING_ALGORITHM_RING].plan->nlanes,
+        rings > 0 ? rings : engine->choice_config.channels[engine->choice.algorithm],
         (double) gpuring_transport_memory(engine->transport) / (1 << 20));
 }
 
 static void account(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    const struct gpuring_selection *choice = &module->engine->choice;
+    const struct gpuring_engine *engine = module->running;
+    const struct gpuring_selection *choice = &engine->choice;
 
     gpuring_pvar_add(GPURING_PVAR_calls, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_ring + (int) choice->algorithm, 1);
     gpuring_pvar_add(GPURING_PVAR_calls_simple + (int) choice->protocol, 1);
     gpuring_pvar_add(GPURING_PVAR_bytes, gpuring_call_moves(call));
-    gpuring_pvar_add(GPURING_PVAR_resumed, module->engine->work->resumed);
-    if (OPAL_UNLIKELY(module->engine->operation == 1)) {
+    gpuring_pvar_add(GPURING_PVAR_resumed, engine->work->resumed);
+    if (OPAL_UNLIKELY(engine->operation == 1)) {
         log_first(module, call);
     }
-    gpuring_trace("operation %llu: %s of %llu bytes by %s, %s",
-                  (unsigned long long) module->engine->operation, call->name,
-                  (unsigned long long) gpuring_call_moves(call),
-                  gpuring_algorithm_text(choice->algorithm),
-                  gpuring_protocol_text(choice->protocol));
+    gpuring_trace(
+        "operation %llu: %s of %llu bytes by %s, %s", (unsigned long long) engine->operation,
+        call->name, (unsigned long long) gpuring_call_moves(call),
+        gpuring_algorithm_text(choice->algorithm), gpuring_protocol_text(choice->protocol));
 }
 
 /* After the first poll: keep MPI moving, look after the watchdog, let others have the core. */
 static int wait_operation(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    struct gpuring_engine *engine = module->engine;
+    struct gpuring_engine *engine = module->running;
     struct gpuring_backoff pause = {.vain = 0};
     bool crowded = engine->oversubscribed, yielded;
     unsigned looks = 0;
@@ -83,15 +84,24 @@ void gpuring_execute_fail(mca_coll_gpuring_module_t *module, int status)
     bool running = module->state == GPURING_STATE_READY;
 
     if (running && status == GPURING_ERR_ABORTED) {
-        uint32_t why = *gpuring_transport_abort_word(module->engine->transport);
+        uint32_t why = *gpuring_transport_abort_word(module->running->transport);
 
         status = why != 0 ? -(int) why : status; /* what the other rank stopped for */
     }
     gpuring_module_fail(module, status);
     if (running) {
-        gpuring_operation_stop(module->engine);
-        gpuring_operation_finish(module->engine, status);
+        gpuring_operation_stop(module->running);
+        gpuring_operation_finish(module->running, status);
     }
+}
+
+int gpuring_execute_health(const mca_coll_gpuring_module_t *module, char *text, size_t size)
+{
+    int status = gpuring_transport_health(module->engine->transport, text, size);
+
+    return status == GPURING_OK && module->second != NULL
+               ? gpuring_transport_health(module->second->transport, text, size)
+               : status;
 }
 
 /* An operation has ended: account for it, or fail. */
@@ -99,7 +109,7 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
                          int status)
 {
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        gpuring_operation_finish(module->engine, status);
+        gpuring_operation_finish(module->running, status);
         account(module, call);
         return GPURING_OK;
     }
@@ -108,13 +118,19 @@ static int end_operation(mca_coll_gpuring_module_t *module, const struct gpuring
     return module->failure;
 }
 
+/* Start a call on the engine that has its connections. */
+static int start(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
+{
+    module->running = gpuring_serve_second(module->engine, call) ? module->second : module->engine;
+    return gpuring_operation_start(module->running, call);
+}
+
 int gpuring_execute_blocking(mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
-    struct gpuring_engine *engine = module->engine;
-    int status = gpuring_operation_start(engine, call);
+    int status = start(module, call);
 
     if (OPAL_LIKELY(status == GPURING_OK)) {
-        status = gpuring_operation_poll(engine, call);
+        status = gpuring_operation_poll(module->running, call);
     }
     if (status == GPURING_AGAIN) {
         status = wait_operation(module, call);
@@ -135,7 +151,7 @@ static int item_start(mca_coll_gpuring_module_t *module, struct gpuring_item *it
             return status;
         }
     }
-    return gpuring_operation_start(module->engine, &item->call);
+    return start(module, &item->call);
 }
 
 int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
@@ -152,7 +168,7 @@ int gpuring_execute_item(mca_coll_gpuring_module_t *module, struct gpuring_item 
         }
     }
     if (status == GPURING_OK) {
-        status = gpuring_operation_poll(module->engine, &item->call);
+        status = gpuring_operation_poll(module->running, &item->call);
     }
     if (status == GPURING_AGAIN) {
         return GPURING_AGAIN;

@@ -32,7 +32,8 @@ bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
 {
     return module->serve->all_ready &&
            (has_pages(module) ||
-            (gpuring_params.agree_size > 0 && module->state == GPURING_STATE_READY));
+            (gpuring_params.agree_size > 0 &&
+             (module->state == GPURING_STATE_READY || module->state == GPURING_STATE_WIRING)));
 }
 
 /* Is a call worth messages? By the bytes that pass through its root: all ranks know them, or none
@@ -127,7 +128,7 @@ int gpuring_mixed_memory_look(const mca_coll_gpuring_module_t *module)
 {
     const struct gpuring_queue *queue = &module->serve->queue;
     const struct gpuring_item *next = gpuring_queue_next(queue);
-    uint64_t number = !queue->gathering ? module->engine->call
+    uint64_t number = !queue->gathering ? module->running->call
                       : next != NULL    ? next->call.number
                                         : 0;
     char text[256];

@@ -117,8 +117,8 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
     if (item->call.agree && item->phase < GPURING_PHASE_AGREED) {
         return agree_progress(module, item);
     }
-    if (module->state == GPURING_STATE_UNWIRED) {
-        gpuring_wireup_start(module, &item->call);
+    if (module->state != GPURING_STATE_WIRING) {
+        gpuring_wireup_start(module, &item->call); /* UNWIRED, or it needs the second engine */
     }
     return gpuring_wireup_progress(module);
 }

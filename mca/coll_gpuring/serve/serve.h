@@ -50,6 +50,9 @@ void gpuring_serve_close(struct mca_coll_gpuring_module_t *module);
 int gpuring_execute_blocking(struct mca_coll_gpuring_module_t *module,
                              const struct gpuring_call *call);
 
+/* Are the peers alive and the links whole? As gpuring_transport_health, of all connections. */
+int gpuring_execute_health(const struct mca_coll_gpuring_module_t *module, char *text, size_t size);
+
 /* Move the next item of the queue on, with the queue's lock held: its outcome, or GPURING_AGAIN. */
 int gpuring_execute_item(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
@@ -177,6 +180,16 @@ static inline void gpuring_serve_delegated(struct mca_coll_gpuring_module_t *mod
     }
 }
 
+/* Does a call go by the second engine (engine.h)? Of a connected module. */
+static inline bool gpuring_serve_second(const struct gpuring_engine *engine,
+                                        const struct gpuring_call *call)
+{
+    return OPAL_UNLIKELY(engine->later != 0) &&
+           (engine->choice_config.plans[call->collective] & engine->later) != 0 &&
+           (engine->later & 1u << gpuring_select_algorithm(&engine->choice_config, call->collective,
+                                                           gpuring_call_bytes(call))) != 0;
+}
+
 /* Is a call known to be delegated by its size? Once the ranks are wired up they know: they have
  * compared their rules, and know the number of nodes. Calls wait for that in the queue. */
 static inline bool gpuring_serve_size_delegated(const struct mca_coll_gpuring_module_t *module,
@@ -195,6 +208,10 @@ static inline struct gpuring_circumstances gpuring_serve_look(
     const struct mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     const struct gpuring_serve *serve = module->serve;
+    /* Partner: complete in wireup.c. */
+    bool unconnected = module->state == GPURING_STATE_READY &&
+                       __atomic_load_n(&module->second, __ATOMIC_ACQUIRE) == NULL &&
+                       gpuring_serve_second(module->engine, call);
 
     return (struct gpuring_circumstances){
         .form = GPURING_FORM_CALL,
@@ -202,6 +219,8 @@ static inline struct gpuring_circumstances gpuring_serve_look(
         .reason = GPURING_REASON_NONE,
         .must_agree = call->agree || call->vote != 0,
         .tuned = gpuring_serve_size_delegated(module, call),
+        .unconnected = unconnected,
+        .unconnectable = unconnected && module->unconnectable,
         .busy = !gpuring_queue_empty(&serve->queue) || gpuring_persistent_exist(&serve->queue) ||
                 gpuring_params.check == GPURING_PARAM_CHECK_DATA,
     };

@@ -92,7 +92,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
         snprintf(report->wait, sizeof report->wait, "%s: a message from or to rank %d", messages,
                  gpuring_oob_awaits(module->oob));
     } else if (module->state == GPURING_STATE_READY) {
-        describe_operation(module->engine, report);
+        describe_operation(module->running, report);
     } else {
         gpuring_wireup_text(module, report->wait, sizeof report->wait);
     }
@@ -140,7 +140,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
 static int look_at_peers(mca_coll_gpuring_module_t *module)
 {
     char why[512];
-    int status = gpuring_transport_health(module->engine->transport, why, sizeof why);
+    int status = gpuring_execute_health(module, why, sizeof why);
 
     if (status != GPURING_OK) {
         report_failure(module, status, why);
@@ -181,7 +181,7 @@ uint64_t gpuring_watchdog_progress(const mca_coll_gpuring_module_t *module)
     uint64_t finished = module->serve->queue.finished << 16;
 
     return finished + (module->state == GPURING_STATE_READY
-                           ? gpuring_operation_progress(module->engine)
+                           ? gpuring_operation_progress(module->running)
                            : (uint64_t) module->state + 8 * module->oob->steps);
 }
 
@@ -216,7 +216,7 @@ void gpuring_watchdog_report(mca_coll_gpuring_module_t *module, int status)
         return;
     }
     if (status != GPURING_ERR_ABORTED ||
-        gpuring_transport_health(module->engine->transport, why, sizeof why) == GPURING_OK) {
+        gpuring_execute_health(module, why, sizeof why) == GPURING_OK) {
         snprintf(why, sizeof why, "the executor reports: %s", gpuring_status_text(status));
     }
     report_failure(module, status, why);

@@ -275,9 +275,10 @@ static void pair_ends(const struct gpuring_transport *transport, const struct gp
     const struct gpuring_conn *conns = transport->conns;
 
     for (uint32_t s = 0; s < transport->nconns; s++) {
-        for (uint32_t r = 0; r < transport->nconns; r++) {
-            if (conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND &&
-                conns[r].peer == peer->rank && conns[r].direction == GPURING_NET_RECV &&
+        bool sends = conns[s].peer == peer->rank && conns[s].direction == GPURING_NET_SEND;
+
+        for (uint32_t r = 0; sends && r < transport->nconns; r++) {
+            if (conns[r].peer == peer->rank && conns[r].direction == GPURING_NET_RECV &&
                 conns[s].plan == conns[r].plan &&
                 turn_of(transport, &conns[s]) == turn_of(transport, &conns[r])) {
                 gpuring_proxy_pair(conns[s].link, conns[r].link);

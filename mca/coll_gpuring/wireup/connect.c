@@ -21,7 +21,7 @@ static void log_not_offered(const mca_coll_gpuring_module_t *module,
         (engine->choice_config.plans[GPURING_COLLECTIVE_ALLREDUCE] & 1u << asked) == 0) {
         gpuring_info(
             "[not-offered] coll_gpuring_algorithm=%s is not offered to a communicator of %d ranks "
-            "(direct and two-shot: at most %d ranks; two-shot: on one node; "
+            "(allreduce by direct and two-shot: at most %d ranks; two-shot: on one node; "
             "coll_gpuring_deterministic: no ring): another one is chosen by size",
             gpuring_algorithm_text((enum gpuring_algorithm) asked), module->nranks,
             GPURING_DIRECT_AT_ONCE);
@@ -131,12 +131,14 @@ int gpuring_wireup_engine(mca_coll_gpuring_module_t *module, struct gpuring_wire
     if (status != GPURING_OK) {
         return status;
     }
-    log_not_offered(module, wireup->engine);
     status = find_tuning(wireup->engine);
     if (status != GPURING_OK) {
         return status;
     }
-    log_tuning(module, wireup->engine);
+    if (!wireup->second) {
+        log_not_offered(module, wireup->engine);
+        log_tuning(module, wireup->engine);
+    }
     for (int i = 0; status == GPURING_OK && i < GPURING_ALGORITHM_COUNT; i++) {
         if (gpuring_params.check == GPURING_PARAM_CHECK_PLANS) {
             status = check_algorithm((enum gpuring_algorithm) i, &wireup->channels, &wireup->facts);
@@ -225,7 +227,7 @@ int gpuring_wireup_transport(mca_coll_gpuring_module_t *module, struct gpuring_w
         .nranks = module->nranks,
         .node = wireup->map.node,
         .hostname = gpuring_hello_of(&wireup->hellos, module->rank)->hostname,
-        .unique_id = {wireup->id[0], wireup->id[1]},
+        .unique_id = {wireup->id[0], wireup->id[1] + wireup->second},
         .may_map = may_map,
         .may_map_context = &wireup->local,
     };

@@ -19,6 +19,7 @@
 
 struct gpuring_wireup {
     int stage;
+    bool second;        /* it is for the second engine, of a READY module */
     const void *buffer; /* of the first call, on this rank's GPU if it has one */
     uint64_t id[2];
     struct gpuring_gathered hellos;   /* AllGather 1, complete; later trimmed */

@@ -159,10 +159,12 @@ static int prepare_connections(mca_coll_gpuring_module_t *module, struct gpuring
     int status;
 
     module->oob->mark = MARK_CONNECTING;
-    gpuring_channels_init(&wireup->channels, &wireup->facts.gpus, &wireup->map, wireup->wires,
-                          wireup->same_model ? &wireup->local.model : NULL);
-    if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
-        gpuring_channels_dump(&wireup->channels);
+    if (!wireup->second) {
+        gpuring_channels_init(&wireup->channels, &wireup->facts.gpus, &wireup->map, wireup->wires,
+                              wireup->same_model ? &wireup->local.model : NULL);
+        if (writes_dumps(module) && gpuring_param_given(gpuring_params.graph_dump_file)) {
+            gpuring_channels_dump(&wireup->channels);
+        }
     }
     status = gpuring_wireup_engine(module, wireup);
     return status == GPURING_OK ? gpuring_wireup_transport(module, wireup) : status;
@@ -254,7 +256,9 @@ static enum travels under_way(const mca_coll_gpuring_module_t *module)
 static void complete(mca_coll_gpuring_module_t *module, struct gpuring_wireup *wireup)
 {
     gpuring_transport_wired(wireup->engine->transport);
-    __atomic_store_n(&module->engine, wireup->engine, __ATOMIC_RELEASE); /* see serve.h */
+    __atomic_store_n(wireup->second ? &module->second : &module->engine, wireup->engine,
+                     __ATOMIC_RELEASE); /* see serve.h */
+    module->running = wireup->engine;
     wireup->engine = NULL;
     module->state = GPURING_STATE_READY;
     gpuring_pvar_set(GPURING_PVAR_nodes,
@@ -306,21 +310,24 @@ void gpuring_wireup_start(mca_coll_gpuring_module_t *module, const struct gpurin
     struct gpuring_wireup *wireup = module->wireup;
     int status;
 
+    wireup->second = wireup->facts.second = module->state == GPURING_STATE_READY;
     wireup->buffer = gpuring_pointer_on_gpu(call->out.at.kind) ? call->out.sample : call->in.sample;
     status = gpuring_process_attach(wireup->buffer);
     if (status != GPURING_OK) {
         fail(module, status);
     }
     module->state = GPURING_STATE_WIRING;
-    status = stage_begin(module, wireup, STAGE_HELLO);
+    status = stage_begin(module, wireup, wireup->second ? STAGE_READY : STAGE_HELLO);
     if (status != GPURING_OK) {
         fail(module, status);
     }
 }
 
-/* All ranks know of the failure of one: the communicator is not served. */
+/* All ranks know of the failure of one: the communicator is not served, or not by the second
+ * engine. */
 static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_failure *failure)
 {
+    bool second = module->wireup->second;
     int status = failure->status;
     char text[256];
 
@@ -328,13 +335,16 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
         gpuring_module_text(module, text, sizeof text);
         gpuring_warn("%s: %s: rank %d reports: %s", text,
                      status == GPURING_ERR_DEVICE ? "calls on GPU memory return errors"
-                                                  : "not served, other components take over",
+                     : second ? "not all ranks connect directly: other components take over "
+                                "alltoall and what else needs that"
+                              : "not served, other components take over",
                      failure->rank, gpuring_status_text(status));
     }
     if (status == GPURING_ERR_DISAGREE || status == GPURING_ERR_DEVICE) {
         gpuring_module_fail(module, status);
     } else {
-        module->state = GPURING_STATE_DEAD;
+        module->unconnectable = true;
+        module->state = second ? GPURING_STATE_READY : GPURING_STATE_DEAD;
     }
 }
 
@@ -342,7 +352,8 @@ static void give_up(mca_coll_gpuring_module_t *module, const struct gpuring_fail
  * failed before it connected: it may not even know the others. */
 static bool has_spare(const struct gpuring_wireup *wireup, const struct gpuring_failure *failure)
 {
-    return (wireup->net.spare || wireup->whole.nranks > 0) && failure->mark == MARK_CONNECTING;
+    return !wireup->second && (wireup->net.spare || wireup->whole.nranks > 0) &&
+           failure->mark == MARK_CONNECTING;
 }
 
 /* Nodes are whole again: the stage from which their ranks connect. */
@@ -458,8 +469,10 @@ int gpuring_wireup_progress(mca_coll_gpuring_module_t *module)
     }
     if (module->state != GPURING_STATE_FAILED) {
         gpuring_letters_free(module->oob);
-        gpuring_wireup_free(wireup);
-        module->wireup = NULL;
+        if (module->engine == NULL || module->engine->later == 0 || wireup->second) {
+            gpuring_wireup_free(wireup); /* else it is needed again */
+            module->wireup = NULL;
+        }
     }
     return GPURING_OK;
 }

@@ -16,8 +16,9 @@ struct gpuring_wireup;
 struct gpuring_wireup *gpuring_wireup_create(void);
 
 /*
- * Begin, at the first eligible call: state WIRING. Never fails: a rank that cannot serve says so in
- * the next gathering (oob.h), so that all ranks learn it.
+ * Begin, at the first eligible call, or at the first one that needs the second engine: state
+ * WIRING. Never fails: a rank that cannot serve says so in the next gathering (oob.h), so that all
+ * ranks learn it.
  */
 void gpuring_wireup_start(struct mca_coll_gpuring_module_t *module,
                           const struct gpuring_call *call);
