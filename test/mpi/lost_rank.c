@@ -3,10 +3,12 @@
 /*
  * A rank that does not come: what the others get.
  *
- *   lost_rank late|killed|stopped   the last rank sleeps, kills itself, or stops itself, instead of
- *                                   entering an allreduce, after some that it took part in
- *   lost_rank vote                  the last rank sleeps before a broadcast, in which the others
- * wait for its vote; then it makes the call, too
+ *   lost_rank late|killed|stopped [COUNT THEN]
+ *         the last rank sleeps, kills itself, or stops itself, instead of entering an allreduce of
+ *         THEN elements, after some of COUNT elements that it took part in
+ *   lost_rank vote
+ *         the last rank sleeps before a broadcast, in which the others wait for its vote; then it
+ *         makes the call, too
  *
  * The others print "ok" lines if the call returns an error within the time that the driver grants,
  * if MPI is still usable, and if other communicators that do not contain that rank still work.
@@ -78,17 +80,19 @@ int main(int argc, char **argv)
     int *data;
     char text[MPI_MAX_ERROR_STRING] = "";
     MPI_Comm comm, others;
-    int code, class = MPI_SUCCESS, length, value = 1;
+    int code, class = MPI_SUCCESS, length, value = 1, count, then;
     double begin;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    count = argc > 3 ? atoi(argv[2]) : 1000;
+    then = argc > 3 ? atoi(argv[3]) : 100000;
     data = harness_alloc(100000 * sizeof *data);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_name(comm, "the tested one");
     MPI_Comm_split(MPI_COMM_WORLD, harness_rank == harness_size - 1, 0, &others);
     for (int i = 0; i < 5; i++) {
-        MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, comm);
-        MPI_Allreduce(MPI_IN_PLACE, data, 1000, MPI_INT, MPI_SUM, others);
+        MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, comm);
+        MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_INT, MPI_SUM, others);
     }
     if (argc > 1 && strcmp(argv[1], "vote") == 0) {
         return late_vote(comm, data);
@@ -97,7 +101,7 @@ int main(int argc, char **argv)
         vanish(argc > 1 ? argv[1] : "late");
     }
     begin = now();
-    code = MPI_Allreduce(MPI_IN_PLACE, data, 100000, MPI_INT, MPI_SUM, comm);
+    code = MPI_Allreduce(MPI_IN_PLACE, data, then, MPI_INT, MPI_SUM, comm);
     if (code != MPI_SUCCESS) {
         MPI_Error_class(code, &class);
         MPI_Error_string(code, text, &length);

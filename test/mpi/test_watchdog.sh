@@ -7,15 +7,16 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-lost_rank() { # HOW RANKS NODES
+lost_rank() { # HOW RANKS NODES [COUNT THEN]
     how=$1 ranks=$2 nodes=$3
+    shift 3
     recovery= # else mpirun ends the job when a process is killed
     [ "$how" != killed ] || recovery=--enable-recovery
     # shellcheck disable=SC2086
     run 60 "$MPIRUN" -n "$ranks" $recovery --mca coll_gpuring_priority 90 \
         --mca coll_gpuring_device host --mca coll_gpuring_timeout 3 \
-        "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" "$programs/lost_rank" "$how"
-    text="a $how rank, $ranks ranks on $nodes nodes"
+        "$top_srcdir/test/mpi/as_nodes.sh" "$nodes" "$ranks" "$programs/lost_rank" "$how" "$@"
+    text="a $how rank, $ranks ranks on $nodes nodes${1:+, $1 elements, then $2}"
     others=$((ranks - 1))
     others_go_on "$text" "$others"
     check "$text: the message names the communicator" says 'the tested one'
@@ -30,6 +31,12 @@ lost_rank late 4 2
 lost_rank killed 3 1
 lost_rank killed 3 3
 lost_rank stopped 3 1
+# While the connections of direct are made, which small vectors need.
+export OMPI_MCA_coll_gpuring_direct_ranks=2
+lost_rank late 4 1 100000 1000
+lost_rank killed 4 2 100000 1000
+check "a killed rank is found before the time is over" says '\[peer-died\]|\[peer-gone\]'
+unset OMPI_MCA_coll_gpuring_direct_ranks
 
 # Without a timeout a late rank is no error.
 cat >"$work/slow.sh" <<'END'

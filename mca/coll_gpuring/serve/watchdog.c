@@ -136,7 +136,7 @@ static void hint_at_memory(mca_coll_gpuring_module_t *module)
     }
 }
 
-/* Of the peers of a READY module: 0 or the error. */
+/* Of the peers of a connected module: 0 or the error. */
 static int look_at_peers(mca_coll_gpuring_module_t *module)
 {
     char why[512];
@@ -146,8 +146,10 @@ static int look_at_peers(mca_coll_gpuring_module_t *module)
         report_failure(module, status, why);
         return status;
     }
-    status = gpuring_mixed_memory_look(module);
-    module->serve->watchdog.reported |= status != GPURING_OK;
+    if (module->state == GPURING_STATE_READY) {
+        status = gpuring_mixed_memory_look(module);
+        module->serve->watchdog.reported |= status != GPURING_OK;
+    }
     return status;
 }
 
@@ -157,7 +159,7 @@ static int look(mca_coll_gpuring_module_t *module, uint64_t now)
     struct gpuring_watchdog *watchdog = &module->serve->watchdog;
     uint64_t waited = now - watchdog->since;
     uint64_t limit = (uint64_t) gpuring_params.timeout * GPURING_SECOND;
-    int status = module->state == GPURING_STATE_READY ? look_at_peers(module) : GPURING_OK;
+    int status = module->engine != NULL ? look_at_peers(module) : GPURING_OK;
 
     if (status != GPURING_OK) {
         return status;

@@ -14,7 +14,7 @@
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/state.h"
 
-#define MARK_CONNECTING 1 /* of failures from STAGE_READY on */
+#define MARK_CONNECTING 1 /* of failures after all ranks knew each other: another net may do */
 
 struct gpuring_wireup *gpuring_wireup_create(void)
 {
@@ -213,25 +213,24 @@ enum travels { GATHERING, AGREEMENT, LETTERS, FIRST_CHUNKS };
  * The stages in their order: what travels, where it is needed (NULL: always), what each rank does
  * before (of a gathering: begins it) and after, and the text for messages.
  */
-#define STAGES(X)                                                                          \
-    X(HELLO, GATHERING, NULL, gpuring_hello_send, take_hellos,                             \
-      "wire-up, AllGather 1 (who is where; have all ranks the same "                       \
-      "coll_gpuring_priority and coll_gpuring_device?)")                                   \
-    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                   \
-      "wire-up, agreement before views of nodes")                                          \
-    X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")       \
-    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                \
-      "wire-up, AllGather 2 (channels)")                                                   \
-    X(READY, AGREEMENT, NULL, prepare_connections, NULL,                                   \
-      "wire-up, AllGather 2 (agreement on channels)")                                      \
-    X(HANDLES, LETTERS, NULL, NULL, gpuring_wireup_connect,                                \
-      "wire-up, AllGather 2 (handles of connections)")                                     \
-    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                         \
-      "wire-up, probe of peer memory (written)")                                           \
-    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                         \
-      "wire-up, probe of peer memory (arrived)")                                           \
-    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")       \
-    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes") \
+#define STAGES(X)                                                                                \
+    X(HELLO, GATHERING, NULL, gpuring_hello_send, take_hellos,                                   \
+      "wire-up, AllGather 1 (who is where; have all ranks the same "                             \
+      "coll_gpuring_priority and coll_gpuring_device?)")                                         \
+    X(VIEWS_READY, AGREEMENT, views_differ, gpuring_views_prepare, NULL,                         \
+      "wire-up, agreement before views of nodes")                                                \
+    X(VIEWS, LETTERS, views_differ, NULL, take_views, "wire-up, views of this node")             \
+    X(CHANNELS, GATHERING, all_have_topology, send_channels, take_channels,                      \
+      "wire-up, AllGather 2 (channels)")                                                         \
+    X(READY, AGREEMENT, NULL, prepare_connections, NULL, "wire-up, agreement before connecting") \
+    X(HANDLES, LETTERS, NULL, NULL, gpuring_wireup_connect,                                      \
+      "wire-up, handles to and from neighbours")                                                 \
+    X(WRITTEN, GATHERING, probes_peers, send_report, take_written,                               \
+      "wire-up, probe of peer memory (written)")                                                 \
+    X(ARRIVED, GATHERING, probes_peers, send_report, take_arrived,                               \
+      "wire-up, probe of peer memory (arrived)")                                                 \
+    X(AGREE, AGREEMENT, NULL, bind_plans, NULL, "wire-up, agreement on connections")             \
+    X(TRY, FIRST_CHUNKS, several_nodes, NULL, NULL, "wire-up, first chunks between nodes")       \
     X(TRIED, AGREEMENT, several_nodes, NULL, NULL, "wire-up, agreement on first chunks")
 
 #define STAGE_NAME(name, ...) STAGE_##name,
