@@ -90,7 +90,7 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Use at least this many channels (rings or trees); 0: decided by the topology")            \
     INT(max_channels, 0, 4, SHARED, 0, GPURING_MAX_CHANNELS,                                       \
         "Use at most this many channels (rings or trees); 0: decided by the topology")             \
-    INT(direct_ranks, 64, 4, SHARED, 2, 1024,                                                      \
+    INT(direct_ranks, 16, 4, SHARED, 2, 1024,                                                      \
         "Up to so many ranks are connected with all others from the start; more of them when a "   \
         "call first needs it, as alltoall, gather, scatter and small allgather do")                \
     SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \

@@ -86,13 +86,13 @@ static bool runs_ahead(const struct gpuring_select_config *config)
  * four connections a half of that, exchanges with all ranks a quarter, which is still twice what a
  * connection has under way (450 GB/s among 7 peers of 8 lanes, 4 us). LL128 has none where it is
  * not to be used. Between many ranks all connections of an exchange together have what a few have
- * between few ranks, however many the ranks are: more of it where the program needs the exchange.
+ * between few ranks, however many the ranks are.
  */
-#define SHARED_ROOM        (GPURING_DIRECT_AT_ONCE / 2)
-#define SHARED_ROOM_SECOND 64  /* 64 MiB: of 1024 ranks each has slots of 8 KiB */
-#define LEAST_SLOT_BYTES   512 /* eight fill a page; lines of less hold no chunk of 128 bytes */
+#define SHARED_ROOM      64 /* connections of Simple: 64 MiB, of 1024 ranks each has slots of 8 KiB */
+#define SHARED_LINES     8   /* connections of LL and LL128 */
+#define LEAST_SLOT_BYTES 512 /* eight fill a page; lines of less hold no chunk of 128 bytes */
 
-static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm, bool second)
+static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm algorithm)
 {
     const struct gpuring_select_config *config = &engine->choice_config;
     uint64_t *slots = engine->choice_config.slot_bytes[algorithm];
@@ -119,7 +119,7 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     for (int p = 0; algorithm == GPURING_ALGORITHM_DIRECT &&
                     config->nranks > GPURING_DIRECT_AT_ONCE && p < GPURING_PROTOCOL_COUNT;
          p++) {
-        uint64_t room = second && p == GPURING_PROTOCOL_SIMPLE ? SHARED_ROOM_SECOND : SHARED_ROOM;
+        uint64_t room = p == GPURING_PROTOCOL_SIMPLE ? SHARED_ROOM : SHARED_LINES;
 
         bytes = slots[p] * room / (uint64_t) (config->nranks - 1) / 128 * 128;
         bytes = bytes > LEAST_SLOT_BYTES ? bytes : LEAST_SLOT_BYTES;
@@ -165,7 +165,7 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
         const struct gpuring_plan *plan = created->base[i].plan;
 
         created->choice_config.channels[i] = plan != NULL ? gpuring_plan_channels(plan) : 0;
-        size_slots(created, (enum gpuring_algorithm) i, config->second);
+        size_slots(created, (enum gpuring_algorithm) i);
         for (int c = 0; c < GPURING_COLLECTIVE_COUNT; c++) {
             created->choice_config.plans[c] |=
                 gpuring_programs_offer(created, (enum gpuring_collective) c,
