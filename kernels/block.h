@@ -139,11 +139,12 @@ EXEC_FN struct exec_pack block_operand_pack(const EXEC *x, const struct exec_pie
                                             uint32_t index, uint64_t at)
 {
     const uint8_t *p = exec_operand(x, piece, index) + at;
-    /* In place, the neighbouring bytes are other threads' output. */
-    int interior = block_apart(x, piece) && at >= 4 && piece->bytes - at >= 20;
+    uint32_t ref = piece->operands[index];
+    /* In the output, and in place, the neighbouring bytes are what other threads store. */
+    int interior =
+        ref == GPURING_REF_INPUT && block_apart(x, piece) && at >= 4 && piece->bytes - at >= 20;
 
-    return piece->operands[index] != GPURING_REF_INPUT ? block_load_pack(p)
-                                                       : block_load(p, piece->bytes - at, interior);
+    return gpuring_ref_own(ref) ? block_load(p, piece->bytes - at, interior) : block_load_pack(p);
 }
 
 /* One pack at a time: misaligned buffers, and the rest of aligned ones. */
@@ -352,7 +353,7 @@ EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t 
         for (uint32_t k = 0; k < BLOCK_OPERANDS; k++) {
             uint32_t i = group + k;
 
-            if (i < piece->step->noperands && piece->operands[i] != GPURING_REF_INPUT) {
+            if (i < piece->step->noperands && !gpuring_ref_own(piece->operands[i])) {
                 block_unit_load(x, exec_operand(x, piece, i) + 2 * at, &units[k]);
             }
         }
@@ -364,7 +365,7 @@ EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t 
             if (i >= piece->step->noperands) {
                 continue;
             }
-            if (piece->operands[i] == GPURING_REF_INPUT) {
+            if (gpuring_ref_own(piece->operands[i])) {
                 value =
                     block_load(exec_operand(x, piece, i) + at,
                                left < 8 * block_unit_words(x) ? left : 8 * block_unit_words(x), 0);

@@ -90,7 +90,7 @@ EXEC_FN int block_lines_gather(EXEC *x, const struct exec_piece *piece, struct b
     for (uint32_t i = 0; i < piece->step->noperands; i++) {
         struct block_lines operand = {0};
 
-        if (piece->operands[i] == GPURING_REF_INPUT) {
+        if (gpuring_ref_own(piece->operands[i])) {
             block_lines_input(x, piece, exec_operand(x, piece, i), &operand);
         } else if (!block_lines_receive(x, piece, i, &operand)) {
             return 0;

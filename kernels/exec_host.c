@@ -235,7 +235,7 @@ static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_
     const uint8_t *lines;
     int result;
 
-    if (piece->operands[index] == GPURING_REF_INPUT) {
+    if (gpuring_ref_own(piece->operands[index])) {
         *value = exec_operand(x, piece, index) + x->bytes;
         return EXEC_OK;
     }

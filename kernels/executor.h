@@ -86,6 +86,9 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
     if (piece->operands[index] == GPURING_REF_INPUT) {
         return (const uint8_t *) x->work->input + piece->input;
     }
+    if (piece->operands[index] == GPURING_REF_OUTPUT) {
+        return (const uint8_t *) x->work->output + piece->output;
+    }
     if (exec_overlaps(x)) {
         return (const uint8_t *) exec_list(x, x->slices)->at[index];
     }
@@ -124,7 +127,7 @@ EXEC_FN uint32_t exec_own(const EXEC *x, const uint16_t *refs, uint32_t first, u
         return n;
     }
     from += (owner - first - from) % owners;
-    while (from < n && refs[from] == GPURING_REF_INPUT) {
+    while (from < n && gpuring_ref_own(refs[from])) {
         from += owners;
     }
     return from;

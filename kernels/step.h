@@ -21,7 +21,8 @@
  *   value = operand[0] op operand[1] op ... (folded left to right; one operand: a plain copy)
  *   if GPURING_STEP_STORE: output[chunk] = value
  *   for every destination: send value
- * An operand is a receive connection of the lane or GPURING_REF_INPUT (this rank's own input).
+ * An operand is a receive connection of the lane, GPURING_REF_INPUT (this rank's own input), or
+ * GPURING_REF_OUTPUT (what an earlier step of the lane has stored of the chunk).
  * Receiving frees one FIFO slot of the connection, sending takes one; a chunk always fits a slot.
  * A chunk that is empty in a window is skipped: nobody receives, folds, stores or sends it.
  * Both ends of a connection agree on that, because the same data is sent and received (the
@@ -45,13 +46,21 @@
 /* Operands and destinations of a step, at most: what a block keeps the addresses of. */
 #define GPURING_STEP_REFS 64
 
-#define GPURING_REF_INPUT 0xffffu /* operand: this rank's input buffer */
+#define GPURING_REF_INPUT  0xffffu /* operand: this rank's input buffer */
+#define GPURING_REF_OUTPUT 0xfffeu /* operand: its output buffer, of a step that stores there */
+
+/* Is an operand in this rank's buffers? */
+GPURING_INLINE int gpuring_ref_own(uint32_t ref)
+{
+    return ref >= GPURING_REF_OUTPUT;
+}
 
 enum {
-    GPURING_STEP_STORE = 1, /* write the value to the output buffer */
-    GPURING_STEP_RING = 2,  /* of a lane's first step: the lane goes round a ring, see below */
-    GPURING_STEP_INPUT = 4, /* one of the operands is the input, or its block is as long as the
-                               input's */
+    GPURING_STEP_STORE = 1,  /* write the value to the output buffer */
+    GPURING_STEP_RING = 2,   /* of a lane's first step: the lane goes round a ring, see below */
+    GPURING_STEP_INPUT = 4,  /* one of the operands is the input, or its block is as long as the
+                                input's */
+    GPURING_STEP_PARTIAL = 8 /* what it stores is not yet the result; executors need not know */
 };
 
 /*

@@ -254,12 +254,8 @@ static void check_all(enum what what)
     staged = harness_pvar("coll_gpuring_staged") - staged;
     fallbacks = harness_pvar("coll_gpuring_fallbacks") - fallbacks;
     harness_check(good, "%s", names[what]);
-    /* Between more ranks than a step has operands there are rings for these, which are slow for few
-     * bytes. */
-    if (!folds_blocks(what) || harness_size <= 64) {
-        harness_check(!harness_have_component() || (staged == 0 && fallbacks == 0),
-                      "%s: %lld staged, %lld delegated", names[what], staged, fallbacks);
-    }
+    harness_check(!harness_have_component() || (staged == 0 && fallbacks == 0),
+                  "%s: %lld staged, %lld delegated", names[what], staged, fallbacks);
 }
 
 int main(int argc, char **argv)

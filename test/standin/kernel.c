@@ -157,7 +157,7 @@ static bool reaches_lane(const struct gpuring_work *work, const struct gpuring_l
 
             ok = i >= step->noperands
                      ? reaches(&lane->sends[ref], sizeof *lane->sends)
-                     : ref == GPURING_REF_INPUT || reaches(&lane->recvs[ref], sizeof *lane->recvs);
+                     : gpuring_ref_own(ref) || reaches(&lane->recvs[ref], sizeof *lane->recvs);
         }
     }
     return ok;

@@ -147,7 +147,7 @@ static int actor_ready(const struct simulation *s, uint32_t index, double *time)
     for (uint32_t i = 0; i < (uint32_t) step->noperands + step->nsends; i++) {
         double other;
 
-        if (i < step->noperands && refs[i] == GPURING_REF_INPUT) {
+        if (i < step->noperands && gpuring_ref_own(refs[i])) {
             continue;
         }
         if (i < step->noperands) {
@@ -214,7 +214,7 @@ static void actor_run(struct simulation *s, struct event event)
         chunk_send(s, process->sends[refs[step->noperands + i]], bytes, event.time, done);
     }
     for (uint32_t i = 0; i < step->noperands; i++) {
-        if (refs[i] != GPURING_REF_INPUT) {
+        if (!gpuring_ref_own(refs[i])) {
             uint32_t wire = process->recvs[refs[i]];
             struct line *line = &s->lines[wire];
 
@@ -226,7 +226,7 @@ static void actor_run(struct simulation *s, struct event event)
         actor_queue(s, s->lines[process->sends[refs[step->noperands + i]]].receiver);
     }
     for (uint32_t i = 0; i < step->noperands; i++) {
-        if (refs[i] != GPURING_REF_INPUT) {
+        if (!gpuring_ref_own(refs[i])) {
             actor_queue(s, s->lines[process->recvs[refs[i]]].sender);
         }
     }

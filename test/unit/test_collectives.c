@@ -21,15 +21,16 @@
 #include "test/unit/fabric.h"
 #include "test/unit/plans.h"
 
-/* What plans are built on: trees are chains in rank order, or any trees; and for how many ranks. */
+/* What plans are built on: reductions in rank order, for which trees are chains, or in any order;
+ * and for how many ranks. */
 static const struct base {
     enum gpuring_algorithm algorithm;
     bool in_order;
     int least, most;
 } bases[] = {{GPURING_ALGORITHM_RING, false, 2, 64},
              {GPURING_ALGORITHM_DIRECT, true, 2, GPURING_DIRECT_AT_ONCE},
-             {GPURING_ALGORITHM_DIRECT, true, GPURING_DIRECT_AT_ONCE + 1, GPURING_STEP_REFS},
-             {GPURING_ALGORITHM_DIRECT, true, GPURING_STEP_REFS + 1, 3 * GPURING_STEP_REFS},
+             {GPURING_ALGORITHM_DIRECT, false, GPURING_DIRECT_AT_ONCE + 1, GPURING_STEP_REFS},
+             {GPURING_ALGORITHM_DIRECT, false, GPURING_STEP_REFS + 1, 3 * GPURING_STEP_REFS},
              {GPURING_ALGORITHM_TREE, true, 2, 64},
              {GPURING_ALGORITHM_TREE, false, 2, 64}};
 #define NBASES (sizeof bases / sizeof *bases)
@@ -43,6 +44,14 @@ static void quiet(enum gpuring_log_level level, const char *text)
 static bool base_has(enum gpuring_collective collective, const struct base *base)
 {
     return gpuring_plan_exists(collective, base->algorithm, base->in_order, base->least);
+}
+
+/* Direct between few ranks folds in order, asked for or not. */
+static bool is_in_order(enum gpuring_collective collective, const struct base *base, int nranks)
+{
+    return base->algorithm != GPURING_ALGORITHM_DIRECT
+               ? base->in_order
+               : gpuring_plan_exists(collective, base->algorithm, true, nranks);
 }
 
 static int roots_of(enum gpuring_collective collective, int nranks)
@@ -77,13 +86,17 @@ static void test_proven(void **state)
 
                     test_plans_build_on(&plans, collective, bases[a].algorithm, n,
                                         1 + (uint32_t) n % 3, root, bases[a].in_order);
-                    if (test_plans_check(&plans, bases[a].in_order ? 1 : 2, text, sizeof text) !=
-                        GPURING_OK) {
+                    if (test_plans_check(
+                            &plans,
+                            bases[a].in_order || bases[a].algorithm == GPURING_ALGORITHM_DIRECT ? 1
+                                                                                                : 2,
+                            text, sizeof text) != GPURING_OK) {
                         fail_msg("%s by %s, %d ranks, root %d: %s",
                                  gpuring_collective_text(collective),
                                  gpuring_algorithm_text(bases[a].algorithm), n, root, text);
                     }
-                    assert_int_equal(plans.plans[0]->in_order, bases[a].in_order);
+                    assert_int_equal(plans.plans[0]->in_order,
+                                     is_in_order(collective, &bases[a], n));
                     test_plans_free(&plans);
                     proven++;
                 }
@@ -141,7 +154,7 @@ static void test_in_order(void **state)
 }
 
 /* One change in one step. */
-enum change { DROP, NO_STORE, STORE, OTHER_CHUNK, CHANGES };
+enum change { DROP, NO_STORE, STORE, PARTIAL, OTHER_CHUNK, CHANGES };
 
 /* Returns 0 if this change changes nothing. */
 static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change change)
@@ -164,6 +177,12 @@ static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change c
             return 0;
         }
         step->flags |= GPURING_STEP_STORE;
+        return 1;
+    case PARTIAL:
+        if ((step->flags & GPURING_STEP_STORE) == 0 || lane->nsteps == 0) {
+            return 0;
+        }
+        step->flags ^= GPURING_STEP_PARTIAL;
         return 1;
     default:
         if (lane->nchunks == 1) {
@@ -260,8 +279,10 @@ static void run_many(enum gpuring_collective collective, const struct base *base
 
     call.root = (int) draw((uint32_t) nranks);
     test_plans_build_on(&plans, collective, base->algorithm, nranks, 2, call.root, base->in_order);
-    /* Three ranks are blocks of threads, as on a GPU; their chunks have slices. */
-    blocks = nranks == 3;
+    /* Three ranks are blocks of threads, as on a GPU, and those of whose output is an operand;
+     * their chunks have slices. */
+    blocks = nranks == 3 ||
+             (base->least == nranks && !gpuring_plan_exists(collective, base->algorithm, true, 17));
     fabric_create(&fabric, &plans, protocol, 2048, blocks ? FABRIC_SLICED : 4);
     for (int i = 0; i < 10; i++) {
         call.uneven = gpuring_collective_has_blocks(collective) && i % 2 == 1;

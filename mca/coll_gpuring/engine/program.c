@@ -77,12 +77,13 @@ bool gpuring_programs_offer(const struct gpuring_engine *engine, enum gpuring_co
 {
     const struct gpuring_plan *base = engine->base[algorithm].plan;
     const int nranks = engine->choice_config.nranks;
-    bool any_order = !engine->choice_config.in_order || !gpuring_collective_reduces(collective);
+    bool in_order = engine->choice_config.in_order;
+    bool any_order = !in_order || !gpuring_collective_reduces(collective);
 
-    if ((engine->later & 1u << algorithm) != 0) { /* direct, which is in order */
-        return gpuring_plan_exists(collective, algorithm, true, nranks);
+    if ((engine->later & 1u << algorithm) != 0) {
+        return gpuring_plan_exists(collective, algorithm, in_order, nranks);
     }
-    return base != NULL && gpuring_plan_exists(collective, algorithm, base->in_order, nranks) &&
+    return base != NULL && gpuring_plan_exists(collective, algorithm, in_order, nranks) &&
            (base->in_order || any_order) &&
            (collective == GPURING_COLLECTIVE_ALLREDUCE || base->in_order ||
             engine->others->order != NULL);

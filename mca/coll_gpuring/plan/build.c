@@ -49,7 +49,7 @@ static void close_lane(struct gpuring_writer *writer)
     refs = plan->refs + plan->nrefs - lane->nrefs;
     for (uint32_t k = 0; k < lane->nsteps; k++) {
         for (uint32_t i = 0; i < steps[k].noperands; i++, refs++) {
-            *refs -= *refs != GPURING_REF_INPUT ? (uint16_t) lane->first_recv : 0;
+            *refs -= !gpuring_ref_own(*refs) ? (uint16_t) lane->first_recv : 0;
         }
         for (uint32_t i = 0; i < steps[k].nsends; i++, refs++) {
             *refs -= (uint16_t) lane->first_send;
@@ -113,7 +113,7 @@ static bool may_add(struct gpuring_writer *writer, uint32_t of_plan, int peer, u
                       gpuring_collective_text(writer->plan->collective), writer->plan->rank, peer,
                       key);
         writer->status = GPURING_ERR_ARG;
-    } else if (of_plan == GPURING_REF_INPUT) {
+    } else if (of_plan == GPURING_REF_OUTPUT) {
         too_large(writer);
     }
     return writer->status == GPURING_OK;
@@ -200,6 +200,11 @@ void gpuring_writer_input(struct gpuring_writer *writer)
     add_ref(writer, GPURING_REF_INPUT, true);
 }
 
+void gpuring_writer_output(struct gpuring_writer *writer)
+{
+    add_ref(writer, GPURING_REF_OUTPUT, true);
+}
+
 void gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key)
 {
     (void) take_conn(writer, false, peer, key);
@@ -230,6 +235,19 @@ static uint64_t weight_of(enum gpuring_algorithm algorithm, const struct gpuring
     }
 }
 
+static bool is_in_order(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
+                        const struct gpuring_plan_input *input)
+{
+    switch (algorithm) {
+    case GPURING_ALGORITHM_TREE:
+        return input->in_order;
+    case GPURING_ALGORITHM_DIRECT:
+        return gpuring_direct_in_order(collective, input->nranks);
+    default:
+        return algorithm != GPURING_ALGORITHM_RING;
+    }
+}
+
 /* A plan with no lanes yet, and with the connections of the base. */
 static void open_plan(struct gpuring_writer *writer, enum gpuring_collective collective,
                       enum gpuring_algorithm algorithm)
@@ -257,9 +275,7 @@ static void open_plan(struct gpuring_writer *writer, enum gpuring_collective col
                                   .nranks = input->nranks,
                                   .root = base != NULL ? input->root : 0,
                                   .weight = weight,
-                                  .in_order = algorithm == GPURING_ALGORITHM_TREE
-                                                  ? input->in_order
-                                                  : algorithm != GPURING_ALGORITHM_RING};
+                                  .in_order = is_in_order(collective, algorithm, input)};
     for (uint32_t i = 0; base != NULL && i < base->nrecvs; i++) {
         append_conn(writer, &plan->recvs, &plan->nrecvs, base->recvs[i]);
     }
@@ -314,10 +330,10 @@ static gpuring_builder *builder_on(enum gpuring_collective collective,
                                    enum gpuring_algorithm algorithm, bool in_order, int nranks)
 {
     if (algorithm == GPURING_ALGORITHM_DIRECT && nranks > GPURING_DIRECT_AT_ONCE) {
-        /* which folds all blocks in one step */
-        bool fits = collective != GPURING_COLLECTIVE_REDUCE_SCATTER || nranks <= GPURING_STEP_REFS;
+        bool ordered =
+            !gpuring_collective_reduces(collective) || gpuring_direct_in_order(collective, nranks);
 
-        return fits ? gpuring_direct_many_builders[collective] : NULL;
+        return ordered || !in_order ? gpuring_direct_many_builders[collective] : NULL;
     }
     return algorithm == GPURING_ALGORITHM_TREE && in_order ? gpuring_chain_builders[collective]
                                                            : all[algorithm][collective];
@@ -349,7 +365,7 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
 {
     const struct gpuring_plan *base = input->base;
     gpuring_builder *builder =
-        builder_on(collective, base->algorithm, base->in_order, base->nranks);
+        builder_on(collective, base->algorithm, input->in_order, base->nranks);
 
     return builder != NULL && collective != GPURING_COLLECTIVE_ALLREDUCE
                ? build(collective, base->algorithm, builder, input, base, plan)

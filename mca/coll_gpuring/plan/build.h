@@ -31,9 +31,11 @@ extern gpuring_builder *const gpuring_two_shot_builders[GPURING_COLLECTIVE_COUNT
 /* Of direct between more than GPURING_DIRECT_AT_ONCE ranks. */
 extern gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_COUNT];
 
-/* Those of several tables: of trees and chains; and a scan that goes from rank to rank, by
- * connections that do not go down. */
-gpuring_builder gpuring_tree_allreduce, gpuring_scan_by_rank;
+/* That of two tables, of trees and chains. */
+gpuring_builder gpuring_tree_allreduce;
+
+/* Are reductions directly between so many ranks folded in the order of the ranks? */
+bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
 
 /* The key of a connection, unique among those from one rank to another: the algorithm, the part,
  * and whether data goes up or down in it. */
@@ -46,6 +48,8 @@ void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uin
 /* A step on one chunk. Its operands follow, then its destinations. */
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags);
 void gpuring_writer_input(struct gpuring_writer *writer);
+/* What an earlier step has stored; this one stores, too. */
+void gpuring_writer_output(struct gpuring_writer *writer);
 /* What comes from a rank, goes to a rank. With a base it must have the connection; else a name that
  * is new to the lane is a new connection. */
 void gpuring_writer_from(struct gpuring_writer *writer, int peer, uint32_t key);

@@ -90,12 +90,12 @@ static void add_reduce(struct gpuring_writer *writer, uint32_t tree)
     }
 }
 
-void gpuring_scan_by_rank(struct gpuring_writer *writer, uint32_t part)
+static void add_scan(struct gpuring_writer *writer, uint32_t tree)
 {
-    gpuring_writer_lane(writer, part, part + 1, 1);
-    fold_step(writer, part, 0, GPURING_STEP_STORE);
+    gpuring_writer_lane(writer, tree, tree + 1, 1);
+    fold_step(writer, tree, 0, GPURING_STEP_STORE);
     if (!is_last(writer)) {
-        send_up(writer, part);
+        send_up(writer, tree);
     }
 }
 
@@ -125,6 +125,6 @@ gpuring_builder *const gpuring_chain_builders[GPURING_COLLECTIVE_COUNT] = {
     [GPURING_COLLECTIVE_ALLREDUCE] = gpuring_tree_allreduce,
     [GPURING_COLLECTIVE_REDUCE] = add_reduce,
     [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce,
-    [GPURING_COLLECTIVE_SCAN] = gpuring_scan_by_rank,
+    [GPURING_COLLECTIVE_SCAN] = add_scan,
     [GPURING_COLLECTIVE_EXSCAN] = add_exscan,
 };

@@ -23,10 +23,16 @@
  * has read before it sent its window w - slots + 1, or does not send at all.
  *
  * Between more than GPURING_DIRECT_AT_ONCE ranks, vectors go by trees (build_tree.c), but for
- * scans, which go from rank to rank (build_chain.c); of an exscan
+ * scans, which double: with distance d = 1, 2, 4 .. a rank has the sum of itself and the d - 1
+ * ranks before it, which it sends to rank + d. Its output keeps the sum meanwhile. Of an exscan
+ * each rank but the last one sums so, and sends the scan to the next one:
  *
- *   before + input > send to the next rank, which folds it, and to the one behind that; it comes
- *   back from there, to be stored: a chunk that has come is used once
+ *   input > send to rank + 1
+ *   recv rank - 1 + input > output, send to rank + 2
+ *   recv rank - 2 + output > output, send to rank + 4 ..
+ *   exscan: recv rank - 1 > output
+ *
+ * A reduce-scatter between more ranks than a step has operands has several such steps.
  *
  * two-shot: a reduce-scatter, then an allgather. Each stripe of the vector has a part for every
  * rank, which that rank, the part's owner, folds for all:
@@ -202,28 +208,50 @@ static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
-static void add_exscan_by_rank(struct gpuring_writer *writer, uint32_t stripe)
+/* The sum of so many ranks goes to the rank at this distance; a scan, to which no rank is left to
+ * be added, to all that follow at the doubles of it. */
+static void send_sum(const struct lane *lane, int distance, int nranks)
+{
+    bool scan = distance > lane->rank;
+
+    while (lane->rank + distance < nranks) {
+        gpuring_writer_to(lane->writer, lane->rank + distance, lane->key);
+        distance = scan ? 2 * distance : nranks;
+    }
+}
+
+static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
 {
     struct lane lane = begin(writer, stripe, 0, 1);
-    int rank = lane.rank, last = lane.nranks - 1;
+    bool before = writer->plan->collective == GPURING_COLLECTIVE_EXSCAN;
+    int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* that sum */
 
-    if (rank < last) {
-        gpuring_writer_step(writer, 0, 0);
-        if (rank > 0) {
-            gpuring_writer_from(writer, rank - 1, lane.key);
-        }
+    if (rank + 1 < nranks) {
+        gpuring_writer_step(writer, 0, rank == 0 && !before ? GPURING_STEP_STORE : 0);
         gpuring_writer_input(writer);
-        for (int to = rank + 1; to <= rank + 2 && to <= last; to++) {
-            gpuring_writer_to(writer, to, lane.key);
+        send_sum(&lane, 1, nranks);
+    }
+    for (int distance = 1; distance <= rank && rank < nranks; distance *= 2) {
+        bool scan = 2 * distance > rank;
+        /* rank 1 has but one sum, which an exscan only sends on */
+        uint32_t partial = rank > 1 ? GPURING_STEP_STORE | GPURING_STEP_PARTIAL : 0;
+
+        gpuring_writer_step(writer, 0, scan && !before ? GPURING_STEP_STORE : partial);
+        gpuring_writer_from(writer, rank - distance, lane.key);
+        if (distance == 1) {
+            gpuring_writer_input(writer);
+        } else {
+            gpuring_writer_output(writer);
+        }
+        send_sum(&lane, 2 * distance, nranks);
+        if (scan && before) {
+            gpuring_writer_to(writer, rank + 1, lane.key);
         }
     }
-    if (rank >= 2) { /* the rank before has its part from here */
-        gpuring_writer_step(writer, 0, GPURING_STEP_INPUT);
-        gpuring_writer_from(writer, rank - 2, lane.key);
-        gpuring_writer_to(writer, rank - 1, lane.key);
-    }
-    if (rank > 0) {
-        receive_block(&lane, 0, rank < last ? rank + 1 : rank - 1);
+    if (before && rank == 0) {
+        send_block(&lane, 0, 1);
+    } else if (before) {
+        receive_block(&lane, 0, rank - 1);
     }
 }
 
@@ -241,12 +269,36 @@ static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
+/* The own block, with so many operands that it takes several steps. */
+static void fold_block_in_steps(const struct lane *lane)
+{
+    for (int i = lane->nranks - 1, room = 0; i > 0; i--, room--) {
+        if (room == 0) {
+            bool last = i < GPURING_STEP_REFS;
+
+            gpuring_writer_step(lane->writer, (uint32_t) lane->rank,
+                                GPURING_STEP_STORE | (last ? 0 : GPURING_STEP_PARTIAL));
+            if (i == lane->nranks - 1) {
+                gpuring_writer_input(lane->writer);
+            } else {
+                gpuring_writer_output(lane->writer);
+            }
+            room = GPURING_STEP_REFS - 1;
+        }
+        gpuring_writer_from(lane->writer, behind(lane, i), lane->key);
+    }
+}
+
 static void add_reduce_scatter(struct gpuring_writer *writer, uint32_t stripe)
 {
     struct lane lane = begin(writer, stripe, 0, 1);
 
     send_blocks(&lane);
-    fold_block(&lane, lane.rank, lane.nranks);
+    if (lane.nranks <= GPURING_STEP_REFS) {
+        fold_block(&lane, lane.rank, lane.nranks);
+    } else {
+        fold_block_in_steps(&lane);
+    }
 }
 
 static void add_alltoall(struct gpuring_writer *writer, uint32_t stripe)
@@ -310,14 +362,27 @@ gpuring_builder *const gpuring_direct_builders[GPURING_COLLECTIVE_COUNT] = {
 };
 
 gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_COUNT] = {
-    [GPURING_COLLECTIVE_SCAN] = gpuring_scan_by_rank,
-    [GPURING_COLLECTIVE_EXSCAN] = add_exscan_by_rank,
+    [GPURING_COLLECTIVE_SCAN] = add_scan_by_doubling,
+    [GPURING_COLLECTIVE_EXSCAN] = add_scan_by_doubling,
     [GPURING_COLLECTIVE_ALLGATHER] = add_allgather,
     [GPURING_COLLECTIVE_REDUCE_SCATTER] = add_reduce_scatter,
     [GPURING_COLLECTIVE_ALLTOALL] = add_alltoall,
     [GPURING_COLLECTIVE_GATHER] = add_gather,
     [GPURING_COLLECTIVE_SCATTER] = add_scatter,
 };
+
+bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks)
+{
+    switch (collective) {
+    case GPURING_COLLECTIVE_SCAN:
+    case GPURING_COLLECTIVE_EXSCAN:
+        return nranks <= GPURING_DIRECT_AT_ONCE;
+    case GPURING_COLLECTIVE_REDUCE_SCATTER:
+        return nranks <= GPURING_STEP_REFS;
+    default:
+        return true;
+    }
+}
 
 /* This rank's lanes for one part of a stripe: up to its owner, and down from it. */
 static void add_part(struct gpuring_writer *writer, uint32_t number)

@@ -80,6 +80,8 @@ struct cell {
     uint32_t overwritten; /* as input */
     uint32_t stored;      /* as output */
     uint64_t hash;        /* of the expression that was stored */
+    uint64_t *partial;    /* the value that was stored, if it is not yet the result; or NULL */
+    uint32_t keeper;      /* process that stored it */
 };
 
 /* Values are `words` 64-bit words: the set, then the hash, then the chunk and the part. */
@@ -240,7 +242,7 @@ static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
     const uint16_t *refs = process->plan->refs + step->refs;
 
     for (uint32_t i = 0; i < step->noperands; i++) {
-        if (refs[i] != GPURING_REF_INPUT) {
+        if (!gpuring_ref_own(refs[i])) {
             *wire = process->recvs[refs[i]];
             if (check->queues[*wire].head == check->queues[*wire].tail) {
                 return 1;
@@ -289,6 +291,18 @@ static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint6
     return GPURING_OK;
 }
 
+/* What an earlier step of this process has stored. */
+static int output_read(struct check *check, uint32_t index, uint64_t chunk, uint64_t *value)
+{
+    const struct cell *cell = cell_of(check, index, chunk);
+
+    if (cell->partial == NULL || cell->keeper != index) {
+        return step_violation(check, index, "reads output that it has not stored");
+    }
+    memcpy(value, cell->partial, check->words * sizeof *value);
+    return GPURING_OK;
+}
+
 /* A wire is used once in a step, at most. */
 static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
 {
@@ -309,6 +323,9 @@ static int operand_fetch(struct check *check, uint32_t index, uint16_t ref, uint
 
     if (ref == GPURING_REF_INPUT) {
         return input_read(check, index, chunk, value);
+    }
+    if (ref == GPURING_REF_OUTPUT) {
+        return output_read(check, index, chunk, value);
     }
     wire = process->recvs[ref];
     status = wire_touch(check, index, wire);
@@ -393,16 +410,30 @@ static bool was_read(const struct check *check, uint32_t index, const struct cel
            own->reader == input->reader && input->last_read <= own->last_read;
 }
 
-static int value_store(struct check *check, uint32_t index, uint64_t chunk)
+/* The value is kept in the output until a later step of the process stores the result there. */
+static int partial_keep(struct check *check, uint32_t index, struct cell *output)
+{
+    if (output->partial == NULL) {
+        output->partial = malloc(check->words * sizeof *output->partial);
+        output->keeper = index;
+    }
+    if (output->partial == NULL) {
+        return no_memory(check);
+    }
+    memcpy(output->partial, check->value, check->words * sizeof *output->partial);
+    return GPURING_OK;
+}
+
+static int value_store(struct check *check, uint32_t index, uint64_t chunk, bool partial)
 {
     struct cell *output = cell_of(check, index, chunk);
     struct cell *input = cell_of(check, index, overwrites(check->plan, chunk));
-    int status = value_check(check, index, chunk);
+    int status = partial ? GPURING_OK : value_check(check, index, chunk);
 
     if (status != GPURING_OK) {
         return status;
     }
-    if (output->stored) {
+    if (output->stored || (output->partial != NULL && output->keeper != index)) {
         return step_violation(check, index, "stores a chunk twice, or of another rank");
     }
     if (input->readers > 1 ||
@@ -410,6 +441,9 @@ static int value_store(struct check *check, uint32_t index, uint64_t chunk)
         return step_violation(check, index, "other lanes may read the input later");
     }
     input->overwritten = 1;
+    if (partial) {
+        return partial_keep(check, index, output);
+    }
     output->stored = 1;
     output->hash = check->value[check->set_words];
     return GPURING_OK;
@@ -432,7 +466,7 @@ static int step_run(struct check *check, uint32_t index)
         }
     }
     if (status == GPURING_OK && (step->flags & GPURING_STEP_STORE)) {
-        status = value_store(check, index, chunk);
+        status = value_store(check, index, chunk, (step->flags & GPURING_STEP_PARTIAL) != 0);
     }
     for (uint32_t i = 0; status == GPURING_OK && i < step->nsends; i++) {
         uint32_t wire = process->sends[refs[step->noperands + i]];
@@ -532,6 +566,10 @@ static int end_check(struct check *check)
 
 static void check_free(struct check *check)
 {
+    for (uint64_t i = 0; check->cells != NULL && i < check->ncells * (uint64_t) check->nranks;
+         i++) {
+        free(check->cells[i].partial);
+    }
     gpuring_network_destroy(&check->network);
     free(check->parts);
     free(check->at);

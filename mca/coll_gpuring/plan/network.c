@@ -26,7 +26,10 @@ static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring
         return 0;
     }
     for (uint32_t i = 0; i < step->noperands; i++) {
-        if (refs[i] != GPURING_REF_INPUT && refs[i] >= lane->nrecvs) {
+        bool stores = (step->flags & GPURING_STEP_STORE) != 0;
+
+        if (gpuring_ref_own(refs[i]) ? refs[i] == GPURING_REF_OUTPUT && !stores
+                                     : refs[i] >= lane->nrecvs) {
             return 0;
         }
     }

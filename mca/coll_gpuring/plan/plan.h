@@ -134,7 +134,8 @@ struct gpuring_plan_input {
                                    two-shot each with a part for every rank */
     uint32_t direct_lanes; /* of a stripe of direct, where there are steps for each peer; 0: one */
 
-    bool in_order; /* trees are chains in the order of the ranks, whatever the channels say */
+    bool in_order; /* reductions fold in the order of the ranks: trees are chains, whatever the
+                      channels say */
 
     /* Of the other collectives: */
     const struct gpuring_plan *base; /* this rank's plan that names the connections */
@@ -166,8 +167,8 @@ int gpuring_plan_build_on(enum gpuring_collective collective,
 /* Direct connects at most so many ranks: each has a connection to and from every other one. */
 #define GPURING_DIRECT_MOST 1024
 
-/* Can a collective of so many ranks run on the connections of an algorithm? in_order: trees are
- * chains. */
+/* Can a collective of so many ranks run on the connections of an algorithm? in_order: reductions
+ * fold in the order of the ranks, and trees are chains; but on rings, which have no such order. */
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
                          bool in_order, int nranks);
 
