@@ -197,6 +197,7 @@ static void end_context(struct CUctx_st *context)
     standin_end_memory(owner);
     pthread_mutex_lock(&context_lock);
     context->generation++;
+    atomic_store(&context->flags, 0);
     for (int i = 0; i < STANDIN_OBJECTS; i++) {
         atomic_store(&context->held[i], 0);
     }
@@ -404,8 +405,28 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 CUresult cuCtxGetDevice(CUdevice *device)
 {
     STANDIN_ENTER(ctx_device);
-    STANDIN_NEED_CONTEXT();
+    if (standin_current() == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT; /* which answers the question */
+    }
     *device = standin_current()->gpu;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+    STANDIN_ENTER(ctx_flags);
+    STANDIN_NEED_CONTEXT();
+    *flags = atomic_load(&standin_current()->flags);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+    STANDIN_ENTER(ctx_set_flags);
+    STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF((atomic_load(&standin_current()->flags) & ~flags) != 0,
+                      CUDA_ERROR_INVALID_VALUE, "it takes back flags of the application");
+    atomic_store(&standin_current()->flags, flags);
     return CUDA_SUCCESS;
 }
 

@@ -216,6 +216,43 @@ static CUresult copy_between(CUdeviceptr to, CUcontext to_context, CUdeviceptr f
                                                       .rows = 1});
 }
 
+CUresult standin_copy_late(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    enum standin_kind kind;
+    void *staged = NULL;
+    int gpu;
+
+    STANDIN_REFUSE_IF(!standin_memory_copied((void *) (uintptr_t) to, bytes, standin_current()),
+                      CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    if (!standin_memory_kind((void *) (uintptr_t) from, &kind, &gpu)) {
+        staged = malloc(bytes);
+        if (staged == NULL) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        memcpy(staged, (void *) (uintptr_t) from, bytes);
+        from = (CUdeviceptr) (uintptr_t) staged;
+    }
+    return standin_stream_queue(stream,
+                                (struct standin_task){.kind = TASK_COPY,
+                                                      .to = (uint8_t *) (uintptr_t) to,
+                                                      .from = (const uint8_t *) (uintptr_t) from,
+                                                      .staged = staged,
+                                                      .late = true,
+                                                      .bytes = bytes,
+                                                      .rows = 1});
+}
+
+CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
+{
+    STANDIN_REFUSE_IF(!standin_memory_reached((void *) (uintptr_t) to, bytes, standin_current()),
+                      CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    return standin_stream_queue(stream, (struct standin_task){.kind = TASK_SET,
+                                                              .to = (uint8_t *) (uintptr_t) to,
+                                                              .late = true,
+                                                              .bytes = bytes,
+                                                              .value = value});
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     STANDIN_ENTER(copy_async);

@@ -13,6 +13,8 @@ struct standin_task {
     enum standin_task_kind kind;
     uint8_t *to;
     const uint8_t *from;
+    void *staged; /* memory that is freed after it; NULL: none */
+    bool late;    /* see standin_copy_late */
     size_t bytes;
     size_t rows, to_pitch, from_pitch; /* of a copy */
     unsigned char value;
