@@ -312,6 +312,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = setting("GPURING_STANDIN_SMS", 12);
         break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+        *value = setting("GPURING_STANDIN_CONCURRENT", 1);
+        break;
     case ATTRIBUTE_MPS:
         *value = setting("GPURING_STANDIN_MPS", 0);
         break;

@@ -11,6 +11,8 @@
  *                                 their own and do not reach each other (default 1: not divided)
  *   GPURING_STANDIN_SMS=N         each has N multiprocessors (default 12)
  *   GPURING_STANDIN_CAPABILITY=N  each has compute capability N / 10 . N % 10 (default 90)
+ *   GPURING_STANDIN_CONCURRENT=0  none lets the host touch managed memory before it has told that
+ *                                 all kernels ended (default 1)
  *   GPURING_STANDIN_MPS=1         and runs kernels of several processes side by side
  *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
  *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:

@@ -21,6 +21,7 @@ struct gpuring_device {
     CUcontext context;
     CUdevice gpu;
     int ordinal;     /* of the GPU, as the driver numbers it */
+    bool told;       /* a kernel has ended when the driver says so, not before: see launch.c */
     bool destroyed;  /* atomic: the driver has said that the context is */
     bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
