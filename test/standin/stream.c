@@ -26,6 +26,7 @@ struct CUstream_st {
     int waiters; /* for its end */
     bool late;   /* it had such tasks */
     bool closing;
+    atomic_int waiting;       /* kernels that have not begun */
     struct CUstream_st *next; /* guarded by streams_lock */
 };
 
@@ -70,7 +71,7 @@ static void *stream_main(void *argument)
                 delay(stream);
             }
             pthread_mutex_unlock(&stream->lock);
-            standin_task_run(task, &stream->machine, stream->owner.context);
+            standin_task_run(task, &stream->machine, stream->owner.context, &stream->waiting);
             free(task->staged);
             free(task);
             pthread_mutex_lock(&stream->lock);
@@ -104,6 +105,7 @@ CUresult standin_stream_queue(CUstream stream, struct standin_task description)
     *stream->last = task;
     stream->last = &task->next;
     stream->queued++;
+    atomic_fetch_add(&stream->waiting, task->kind == TASK_KERNEL);
     stream->late = stream->late || task->late;
     pthread_cond_broadcast(&stream->change);
     pthread_mutex_unlock(&stream->lock);
@@ -168,6 +170,10 @@ static CUresult destroy_stream(CUstream stream)
     struct CUstream_st **link = &all_streams;
 
     STANDIN_NEED_OWNER(stream->owner);
+    if (atomic_load(&stream->waiting) > 0) { /* a driver waits for none; its memory may go next */
+        standin_report("pid %d misuses cuStreamDestroy_v2: a kernel has not begun\n",
+                       (int) getpid());
+    }
     pthread_mutex_lock(&streams_lock);
     while (*link != stream) {
         link = &(*link)->next;

@@ -106,7 +106,7 @@ static void run_on_host(const struct gpuring_work *work)
 }
 
 static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
-                       struct CUctx_st *context)
+                       struct CUctx_st *context, atomic_int *waiting)
 {
     const struct gpuring_work *work = &task->launch->work;
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
@@ -116,6 +116,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     if (nap.tv_nsec > 0) {
         nanosleep(&nap, NULL);
     }
+    atomic_fetch_sub(waiting, 1);
     if (standin_ptx()) {
         standin_ptx_run(machine, context, task->kernel, task->launch);
     } else {
@@ -143,7 +144,7 @@ static void run_copy(const struct standin_task *task)
 }
 
 void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
-                      struct CUctx_st *context)
+                      struct CUctx_st *context, atomic_int *waiting)
 {
     standin_memory_open();
     switch (task->kind) {
@@ -154,7 +155,7 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
         memset(task->to, task->value, task->bytes);
         break;
     case TASK_KERNEL:
-        run_kernel(task, machine, context);
+        run_kernel(task, machine, context, waiting);
         break;
     }
     standin_memory_close();
