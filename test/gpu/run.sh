@@ -161,6 +161,11 @@ if [ -z "$dry" ]; then
 fi
 capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
     sed -n '1s/\.//p')
+if [ "${capability:-90}" -lt 75 ]; then
+    echo "1..0 # SKIP compute capability ${capability%?}.${capability#"${capability%?}"} is not supported," \
+        "7.5 and later are"
+    exit 0
+fi
 commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) ||
     commit=$(sed -n 's/^AC_INIT(\[[^]]*\], *\[\([^]]*\)\].*/version \1/p' "$top/configure.ac")
 

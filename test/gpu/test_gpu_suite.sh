@@ -43,6 +43,15 @@ sh "$top_srcdir/test/gpu/run.sh" --dry-run --build "$top_builddir" --work "$work
     >"$work/first.out" 2>&1 && grep -q '^ok .* 2 ranks on one GPU by IPC' "$work/first.out" &&
     ! grep -q '[48] ranks on one GPU' "$work/first.out" && [ -s "$work/report-logs.tar.gz" ]
 verdict $? "the first command runs with two ranks, and packs its logs"
+mkdir "$work/old"
+cat >"$work/old/nvidia-smi" <<'END'
+#!/bin/sh
+case $1 in -L) echo 'GPU 0: Tesla V100 (UUID: GPU-0)' ;; *compute_cap*) echo 7.0 ;; esac
+END
+chmod +x "$work/old/nvidia-smi"
+PATH="$work/old:$PATH" sh "$top_srcdir/test/gpu/run.sh" --only bench --work "$work/old" >"$work/old/out" 2>&1 &&
+    grep -q '^1\.\.0 # SKIP .*7\.0 is not supported' "$work/old/out"
+verdict $? "a GPU that the kernels do not support is a reason to skip"
 sh "$top_srcdir/test/gpu/run.sh" --frobnicate 2>"$work/usage"
 [ $? -eq 2 ] && grep -q -- '--debs' "$work/usage"
 verdict $? "an unknown option is answered with what there is"

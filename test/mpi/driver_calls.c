@@ -3,9 +3,10 @@
 /*
  * How often the driver is called: to ask where a buffer lies once for each buffer of a call at
  * most, for nothing else in a call on host memory, and for each call on a GPU so often as the list
- * below says, besides looking whether it is done. How often memory is allocated for copies of
- * buffers on another GPU than the process works with: once, but for large ones. Counted by the
- * stand-in driver.
+ * below says, besides looking whether it is done; where the host may touch managed memory only then
+ * (GPURING_STANDIN_CONCURRENT=0), it is asked for that at least once. How often memory is allocated
+ * for copies of buffers on another GPU than the process works with: once, but for large ones.
+ * Counted by the stand-in driver.
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -198,16 +199,21 @@ int main(int argc, char **argv)
     harness_check(made <= TABLES, "the wire-up allocates GPU memory %ld times", made);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         float *from = cases[i].on_gpu ? gpu : host, *to = cases[i].on_gpu ? gpu_too : host_too;
-        long asked, all, polls;
+        long asked, all, polls, waits;
 
         cases[i].call(from, to); /* what the first call makes */
         asked = calls("cuPointerGetAttributes");
         polls = calls("cuStreamQuery");
+        waits = calls("cuStreamSynchronize");
         all = calls(NULL);
         cases[i].call(from, to);
         asked = calls("cuPointerGetAttributes") - asked;
         all = calls(NULL) - all;
         polls = calls("cuStreamQuery") - polls;
+        waits = calls("cuStreamSynchronize") - waits;
+        if (cases[i].on_gpu && getenv("GPURING_STANDIN_CONCURRENT") != NULL) {
+            harness_check(polls + waits > 0, "%s: the driver has told the end", cases[i].name);
+        }
         harness_check(asked <= cases[i].buffers, "%s: asks for %ld buffers", cases[i].name, asked);
         harness_check((cases[i].on_gpu ? all > asked : all == asked) &&
                           all - polls * POLL <= cases[i].most,

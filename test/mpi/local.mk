@@ -197,6 +197,12 @@ test_mpi_driver_calls_SOURCES = \
 test_mpi_driver_calls_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_driver_calls_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/memops
+test_mpi_memops_SOURCES = \
+    test/mpi/memops.c test/mpi/standin_find.c test/mpi/standin_find.h
+test_mpi_memops_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_memops_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/contexts
 test_mpi_contexts_SOURCES = \
     test/mpi/contexts.c test/mpi/standin_find.c test/mpi/standin_find.h
@@ -217,6 +223,7 @@ mpi_test_scripts += \
     test/mpi/test_hosts.sh \
     test/mpi/test_input.sh \
     test/mpi/test_matrix.sh \
+    test/mpi/test_memops.sh \
     test/mpi/test_mpi4py.sh \
     test/mpi/test_native.sh \
     test/mpi/test_numba.sh \

@@ -249,6 +249,7 @@ def run(call, make, way):
 def from_another_process():
     """CUDA IPC: what the next rank has allocated."""
     mine = device(data(rank))
+    cuda.synchronize()  # nobody else knows of the copy, also not MPI
     theirs = comm.sendrecv(mine.get_ipc_handle(), dest=(rank - 1) % size, source=(rank + 1) % size)
     source, target = theirs.open(), device(np.zeros(COUNT, np.float32))
     comm.Allreduce(source, target)

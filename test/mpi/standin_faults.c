@@ -115,6 +115,10 @@ static const struct {
     {"cuEventRecord", "only applications call it"},
     {"cuEventQuery", "only applications call it"},
     {"cuMemcpyPeerAsync", "needs several contexts: test_device_cuda"},
+    {"cuPointerSetAttribute", "at the first sight of a buffer: test_device_cuda, test_memops"},
+    {"cuCtxGetFlags", "of memory without a context: test_device_contexts"},
+    {"cuCtxSetFlags", "of memory without a context: test_device_contexts, test_memops"},
+    {"cuLaunchHostFunc", "of memory without a context: test_device_contexts"},
     {"cuMemGetHandleForAddressRange", "needs a network device: test_transport_direct"},
 };
 

@@ -180,6 +180,9 @@ adopt_as_one "2 ranks: registered memory of the host"
 unset GPURING_TEST_SORT
 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m mpi 120 2 driver_calls
 adopt "2 ranks: questions to the driver"
+GPURING_STANDIN_CONCURRENT=0 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_buffer_size=1m \
+    mpi 120 2 driver_calls
+adopt "2 ranks, the host must know that kernels have ended: questions to the driver"
 
 # A driver that is too old for the kernels: found at wire-up, also with one rank a node.
 for layout in "2 1" "2 2"; do

@@ -197,6 +197,7 @@ static void end_context(struct CUctx_st *context)
     standin_end_memory(owner);
     pthread_mutex_lock(&context_lock);
     context->generation++;
+    atomic_store(&context->flags, 0);
     for (int i = 0; i < STANDIN_OBJECTS; i++) {
         atomic_store(&context->held[i], 0);
     }
@@ -300,16 +301,19 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     }
     switch ((int) attribute) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-        *value = 9;
+        *value = setting("GPURING_STANDIN_CAPABILITY", 90) / 10;
         break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-        *value = 0;
+        *value = setting("GPURING_STANDIN_CAPABILITY", 90) % 10;
         break;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
         *value = !standin_moves_host_memory();
         break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = setting("GPURING_STANDIN_SMS", 12);
+        break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+        *value = setting("GPURING_STANDIN_CONCURRENT", 1);
         break;
     case ATTRIBUTE_MPS:
         *value = setting("GPURING_STANDIN_MPS", 0);
@@ -404,8 +408,28 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 CUresult cuCtxGetDevice(CUdevice *device)
 {
     STANDIN_ENTER(ctx_device);
-    STANDIN_NEED_CONTEXT();
+    if (standin_current() == NULL) {
+        return CUDA_ERROR_INVALID_CONTEXT; /* which answers the question */
+    }
     *device = standin_current()->gpu;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned int *flags)
+{
+    STANDIN_ENTER(ctx_flags);
+    STANDIN_NEED_CONTEXT();
+    *flags = atomic_load(&standin_current()->flags);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags)
+{
+    STANDIN_ENTER(ctx_set_flags);
+    STANDIN_NEED_CONTEXT();
+    STANDIN_REFUSE_IF((atomic_load(&standin_current()->flags) & ~flags) != 0,
+                      CUDA_ERROR_INVALID_VALUE, "it takes back flags of the application");
+    atomic_store(&standin_current()->flags, flags);
     return CUDA_SUCCESS;
 }
 

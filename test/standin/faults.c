@@ -25,7 +25,7 @@ static const char *const symbols[] = {
 static struct fault faults[STANDIN_CALLS];
 static unsigned long sticky_at, corrupt_at;
 static unsigned int slow;
-static bool no_peers, moved;
+static bool no_peers, moved, no_memops;
 static pthread_once_t parsed = PTHREAD_ONCE_INIT;
 
 static atomic_ulong counts[STANDIN_CALLS], writes;
@@ -58,6 +58,8 @@ static void parse_one(char *text)
         no_peers = strtoul(value, NULL, 10) != 0;
     } else if (strcmp(text, "moved") == 0) {
         moved = strtoul(value, NULL, 10) != 0;
+    } else if (strcmp(text, "nomemops") == 0) {
+        no_memops = strtoul(value, NULL, 10) != 0;
     } else {
         int call = 0;
 
@@ -103,7 +105,7 @@ void gpuring_standin_arm(const char *list)
     memset(faults, 0, sizeof faults);
     sticky_at = corrupt_at = 0;
     slow = 0;
-    no_peers = moved = false;
+    no_peers = moved = no_memops = false;
     for (int call = 0; call < STANDIN_CALLS; call++) {
         atomic_store(&counts[call], 0);
     }
@@ -178,6 +180,8 @@ static bool disturbs_capture(enum standin_call call)
     case STANDIN_module_unload:
     case STANDIN_ipc_open:
     case STANDIN_ipc_close:
+    case STANDIN_pointer_set:
+    case STANDIN_ctx_set_flags:
         return true;
     default:
         return false;
@@ -208,6 +212,9 @@ CUresult standin_enter(enum standin_call call)
     STANDIN_REFUSE_IF(atomic_load(&capturing) && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
                           disturbs_capture(call),
                       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, symbols[call]);
+    if (no_memops && (call == STANDIN_pointer_set || call == STANDIN_ctx_set_flags)) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (faults[call].at != count) {
         return CUDA_SUCCESS;
     }

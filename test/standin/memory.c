@@ -99,6 +99,26 @@ bool standin_block_find(const void *address, struct block *found)
     return block != NULL;
 }
 
+void standin_block_synchronous(const void *address, bool synchronous)
+{
+    struct block *block;
+
+    pthread_mutex_lock(&memory_lock);
+    block = *find(address);
+    if (block != NULL) {
+        block->synchronous = synchronous;
+    }
+    pthread_mutex_unlock(&memory_lock);
+}
+
+bool standin_memory_synchronous(const void *address)
+{
+    struct block block;
+
+    return (atomic_load(&standin_current()->flags) & GPURING_CUDA_SYNC_MEMOPS) != 0 ||
+           (standin_block_find(address, &block) && block.synchronous);
+}
+
 bool standin_block_any(bool (*is)(const struct block *block, const void *context),
                        const void *context)
 {

@@ -18,6 +18,7 @@ struct block {
     int gpu;
     struct standin_owner owner; /* of no context: those of its GPU reach it; the host's: all do */
     bool portable;              /* of the host: registered in one context for all */
+    bool synchronous;           /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
     unsigned long long id;      /* of no other block, before or after */
     int fd;                     /* -1: none */
     struct block *next;
@@ -31,6 +32,8 @@ static inline bool standin_is_device(enum standin_kind kind)
 
 /* The block that holds the address, as it is now; false: none. */
 bool standin_block_find(const void *address, struct block *found);
+/* Marks the block that holds the address: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. */
+void standin_block_synchronous(const void *address, bool synchronous);
 /* Is any block so? Asked while the list is locked. */
 bool standin_block_any(bool (*is)(const struct block *block, const void *context),
                        const void *context);

@@ -53,10 +53,32 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, 
             *(CUmemoryPool *) values[i] =
                 known && kind == STANDIN_POOL ? (CUmemoryPool) (void *) &pool : NULL;
             break;
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+            *(unsigned int *) values[i] = known && block.synchronous;
+            break;
         default:
             return CUDA_ERROR_NOT_SUPPORTED;
         }
     }
+    return CUDA_SUCCESS;
+}
+
+/* As drivers do, it refuses memory of pools and of the virtual memory calls. */
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr pointer)
+{
+    struct block block;
+
+    STANDIN_ENTER(pointer_set);
+    STANDIN_NEED_CONTEXT();
+    if (name != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+        !standin_block_find((void *) (uintptr_t) pointer, &block)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (block.kind != STANDIN_DEVICE && block.kind != STANDIN_MANAGED) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    standin_wait_for_late();
+    standin_block_synchronous((void *) (uintptr_t) pointer, *(const unsigned int *) value != 0);
     return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,9 @@
  *   GPURING_STANDIN_MIG=N         each of them is divided into N instances, which are devices of
  *                                 their own and do not reach each other (default 1: not divided)
  *   GPURING_STANDIN_SMS=N         each has N multiprocessors (default 12)
+ *   GPURING_STANDIN_CAPABILITY=N  each has compute capability N / 10 . N % 10 (default 90)
+ *   GPURING_STANDIN_CONCURRENT=0  none lets the host touch managed memory before it has told that
+ *                                 all kernels ended (default 1)
  *   GPURING_STANDIN_MPS=1         and runs kernels of several processes side by side
  *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
  *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:
@@ -23,6 +26,8 @@
  *       corrupt=N        from the N-th on, every copy or kernel slice that writes into another
  *                        process's memory, or copies from there, flips one bit of what it wrote
  *       nopeer=1         GPUs do not reach each other's memory
+ *       nomemops=1       synchronous operations are never made to wait (CU_POINTER_ATTRIBUTE_SYNC_
+ *                        MEMOPS, CU_CTX_SYNC_MEMOPS)
  *       moved=1          the GPU has host memory at other addresses than the host has
  *   GPURING_STANDIN_GDR=BITS      GPUDirect RDMA: 1 supported, 2 by descriptors (dma-buf), 4 writes
  *                                 are seen in order by the GPU, 8 by all of them (default 0)
@@ -52,6 +57,8 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/device/cuda/driver.h"
+
+CUresult CUDAAPI cuCtxSetFlags(unsigned int flags); /* not in cuda.h before CUDA 12.1 */
 
 /* What applications call of it, and the component does not. */
 #define STANDIN_EVENT_CALLS(X)                                 \
@@ -83,6 +90,7 @@ struct CUctx_st {
     int references;      /* 0: it does not exist; guarded by the lock of context.c */
     unsigned generation; /* counts the contexts that had this handle; guarded, too */
     atomic_int held[STANDIN_OBJECTS];
+    atomic_uint flags; /* CU_CTX_SYNC_MEMOPS is the only one that means something */
 };
 
 /* The context that something was made in; another one may have its handle now. */
@@ -140,6 +148,12 @@ long standin_held_objects(void);
 
 /* stream.c: all that was queued before has run. */
 void standin_wait_for_streams(void);
+/* The same for what was queued late in the current context. */
+void standin_wait_for_late(void);
+/* task.c: copies and fills whose caller does not wait. The stream begins them late: when somebody
+ * waits for it, or after LATE_MS. The source is read at once where it is the host's. */
+CUresult standin_copy_late(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
 /* A context has ended, whose name is `owner`; what runs there is waited for. */
 void standin_end_streams(struct standin_owner owner);
 void standin_end_memory(struct standin_owner owner);
@@ -183,6 +197,9 @@ enum standin_kind {
     STANDIN_POOL,    /* these two belong to no context, and no other process can map them */
     STANDIN_VMM,
 };
+/* Must a synchronous operation on the address wait for its end (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+ * CU_CTX_SYNC_MEMOPS)? */
+bool standin_memory_synchronous(const void *address);
 /* Kind and GPU of an address; false: ordinary host memory, which a GPU does not reach. */
 bool standin_memory_kind(const void *address, enum standin_kind *kind, int *gpu);
 /* The same for so many bytes that a kernel in this context uses: all within one block that it

@@ -8,8 +8,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "test/standin/ptx.h"
+
+#define LATE_MS 200
 
 struct CUstream_st {
     struct standin_owner owner;
@@ -20,7 +23,10 @@ struct CUstream_st {
     pthread_cond_t change;
     struct standin_task *first, **last;
     uint64_t queued, finished;
+    int waiters; /* for its end */
+    bool late;   /* it had such tasks */
     bool closing;
+    atomic_int waiting;       /* kernels that have not begun */
     struct CUstream_st *next; /* guarded by streams_lock */
 };
 
@@ -32,6 +38,21 @@ struct CUevent_st {
 
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUstream_st *all_streams;
+
+/* Called with the lock held. */
+static void delay(struct CUstream_st *stream)
+{
+    struct timespec end;
+    int result = 0;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += LATE_MS * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    while (stream->waiters == 0 && !stream->closing && result == 0) {
+        result = pthread_cond_timedwait(&stream->change, &stream->lock, &end);
+    }
+}
 
 static void *stream_main(void *argument)
 {
@@ -46,8 +67,12 @@ static void *stream_main(void *argument)
             if (stream->first == NULL) {
                 stream->last = &stream->first;
             }
+            if (task->late) {
+                delay(stream);
+            }
             pthread_mutex_unlock(&stream->lock);
-            standin_task_run(task, &stream->machine, stream->owner.context);
+            standin_task_run(task, &stream->machine, stream->owner.context, &stream->waiting);
+            free(task->staged);
             free(task);
             pthread_mutex_lock(&stream->lock);
             stream->finished++;
@@ -80,6 +105,8 @@ CUresult standin_stream_queue(CUstream stream, struct standin_task description)
     *stream->last = task;
     stream->last = &task->next;
     stream->queued++;
+    atomic_fetch_add(&stream->waiting, task->kind == TASK_KERNEL);
+    stream->late = stream->late || task->late;
     pthread_cond_broadcast(&stream->change);
     pthread_mutex_unlock(&stream->lock);
     return CUDA_SUCCESS;
@@ -143,6 +170,10 @@ static CUresult destroy_stream(CUstream stream)
     struct CUstream_st **link = &all_streams;
 
     STANDIN_NEED_OWNER(stream->owner);
+    if (atomic_load(&stream->waiting) > 0) { /* a driver waits for none; its memory may go next */
+        standin_report("pid %d misuses cuStreamDestroy_v2: a kernel has not begun\n",
+                       (int) getpid());
+    }
     pthread_mutex_lock(&streams_lock);
     while (*link != stream) {
         link = &(*link)->next;
@@ -191,9 +222,12 @@ static void wait_for_stream(struct CUstream_st *stream)
 
     pthread_mutex_lock(&stream->lock);
     position = stream->queued;
+    stream->waiters++;
+    pthread_cond_broadcast(&stream->change);
     while (stream->finished < position) {
         pthread_cond_wait(&stream->change, &stream->lock);
     }
+    stream->waiters--;
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -206,9 +240,40 @@ void standin_wait_for_streams(void)
     pthread_mutex_unlock(&streams_lock);
 }
 
+void standin_wait_for_late(void)
+{
+    struct standin_owner owner = standin_own();
+
+    pthread_mutex_lock(&streams_lock);
+    for (struct CUstream_st *stream = all_streams; stream != NULL; stream = stream->next) {
+        if (stream->late && standin_same(stream->owner, owner)) {
+            wait_for_stream(stream);
+        }
+    }
+    pthread_mutex_unlock(&streams_lock);
+}
+
+/* The thread's own default stream has nothing to do but this: it waits for the legacy one, which is
+ * where tasks come late. */
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
+{
+    STANDIN_ENTER(host_function);
+    STANDIN_NEED_CONTEXT();
+    if (stream != CU_STREAM_PER_THREAD) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    standin_wait_for_late();
+    function(argument);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuStreamSynchronize(CUstream stream)
 {
     STANDIN_ENTER(stream_sync);
+    if (stream == CU_STREAM_PER_THREAD) {
+        STANDIN_NEED_CONTEXT();
+        return CUDA_SUCCESS; /* see cuLaunchHostFunc */
+    }
     STANDIN_NEED_OWNER(stream->owner);
     wait_for_stream(stream);
     return CUDA_SUCCESS;

@@ -106,7 +106,7 @@ static void run_on_host(const struct gpuring_work *work)
 }
 
 static void run_kernel(const struct standin_task *task, struct ptx_machine **machine,
-                       struct CUctx_st *context)
+                       struct CUctx_st *context, atomic_int *waiting)
 {
     const struct gpuring_work *work = &task->launch->work;
     struct timespec nap = {.tv_nsec = (long) standin_slow_us() % 1000000 * 1000};
@@ -116,6 +116,7 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     if (nap.tv_nsec > 0) {
         nanosleep(&nap, NULL);
     }
+    atomic_fetch_sub(waiting, 1);
     if (standin_ptx()) {
         standin_ptx_run(machine, context, task->kernel, task->launch);
     } else {
@@ -143,7 +144,7 @@ static void run_copy(const struct standin_task *task)
 }
 
 void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
-                      struct CUctx_st *context)
+                      struct CUctx_st *context, atomic_int *waiting)
 {
     standin_memory_open();
     switch (task->kind) {
@@ -154,7 +155,7 @@ void standin_task_run(const struct standin_task *task, struct ptx_machine **mach
         memset(task->to, task->value, task->bytes);
         break;
     case TASK_KERNEL:
-        run_kernel(task, machine, context);
+        run_kernel(task, machine, context, waiting);
         break;
     }
     standin_memory_close();
@@ -214,6 +215,43 @@ static CUresult copy_between(CUdeviceptr to, CUcontext to_context, CUdeviceptr f
                                                       .from = (const uint8_t *) (uintptr_t) from,
                                                       .bytes = bytes,
                                                       .rows = 1});
+}
+
+CUresult standin_copy_late(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    enum standin_kind kind;
+    void *staged = NULL;
+    int gpu;
+
+    STANDIN_REFUSE_IF(!standin_memory_copied((void *) (uintptr_t) to, bytes, standin_current()),
+                      CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    if (!standin_memory_kind((void *) (uintptr_t) from, &kind, &gpu)) {
+        staged = malloc(bytes);
+        if (staged == NULL) {
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        memcpy(staged, (void *) (uintptr_t) from, bytes);
+        from = (CUdeviceptr) (uintptr_t) staged;
+    }
+    return standin_stream_queue(stream,
+                                (struct standin_task){.kind = TASK_COPY,
+                                                      .to = (uint8_t *) (uintptr_t) to,
+                                                      .from = (const uint8_t *) (uintptr_t) from,
+                                                      .staged = staged,
+                                                      .late = true,
+                                                      .bytes = bytes,
+                                                      .rows = 1});
+}
+
+CUresult standin_set_late(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
+{
+    STANDIN_REFUSE_IF(!standin_memory_reached((void *) (uintptr_t) to, bytes, standin_current()),
+                      CUDA_ERROR_INVALID_VALUE, OUT_OF_REACH);
+    return standin_stream_queue(stream, (struct standin_task){.kind = TASK_SET,
+                                                              .to = (uint8_t *) (uintptr_t) to,
+                                                              .late = true,
+                                                              .bytes = bytes,
+                                                              .value = value});
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)

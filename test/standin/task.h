@@ -13,6 +13,8 @@ struct standin_task {
     enum standin_task_kind kind;
     uint8_t *to;
     const uint8_t *from;
+    void *staged; /* memory that is freed after it; NULL: none */
+    bool late;    /* see standin_copy_late */
     size_t bytes;
     size_t rows, to_pitch, from_pitch; /* of a copy */
     unsigned char value;
@@ -21,9 +23,10 @@ struct standin_task {
     struct standin_task *next;
 };
 
-/* task.c: on the stream's thread. *machine: the interpreter's, made when it is needed. */
+/* task.c: on the stream's thread. *machine: the interpreter's, made when it is needed. *waiting:
+ * the kernels that have not begun. */
 void standin_task_run(const struct standin_task *task, struct ptx_machine **machine,
-                      struct CUctx_st *context);
+                      struct CUctx_st *context, atomic_int *waiting);
 
 /* stream.c: behind what the stream has to do already. */
 CUresult standin_stream_queue(CUstream stream, struct standin_task description);

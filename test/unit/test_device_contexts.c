@@ -131,8 +131,117 @@ static void failing_copies_between_contexts_are_survived(void **state)
     cuda_in_process("cuMemcpyPeerAsync=1:700", failing_copies_body);
     cuda_in_process("cuMemcpyPeerAsync=3:700", failing_copies_body);
     cuda_in_process("cuStreamSynchronize=1:700", failing_copies_body);
-    cuda_in_process("cuCtxPushCurrent_v2=5:201", failing_copies_body);
-    cuda_in_process("cuCtxPushCurrent_v2=6:201", failing_copies_body);
+    cuda_in_process("cuCtxPushCurrent_v2=5:201", failing_copies_body); /* at the first sight */
+    cuda_in_process("cuCtxPushCurrent_v2=7:201", failing_copies_body);
+    cuda_in_process("cuCtxPushCurrent_v2=8:201", failing_copies_body);
+}
+
+static long (*calls)(const char *symbol);
+
+/* The driver's calls, and the waits among them, to classify memory. */
+static long calls_to_classify(struct gpuring_device *device, void *memory, long *waits)
+{
+    long all = calls(NULL);
+
+    *waits = calls("cuLaunchHostFunc");
+    CUDA_REQUIRE(gpuring_pointer_on_gpu(ops->classify(device, memory).kind));
+    *waits = calls("cuLaunchHostFunc") - *waits;
+    return calls(NULL) - all;
+}
+
+static unsigned int flags_of(const struct gpuring_cuda_driver *driver, CUcontext context)
+{
+    unsigned int flags;
+
+    CUDA_REQUIRE(driver->ctx_push(context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_flags(&flags) == CUDA_SUCCESS);
+    CUDA_REQUIRE(driver->ctx_pop(&context) == CUDA_SUCCESS);
+    return flags;
+}
+
+/* While another thread captures a stream, which the report would tell if it were disturbed. */
+static void first_sight_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    void *(*alloc)(const char *, int, size_t), (*release)(void *), (*capture)(int);
+    CUdeviceptr buffer, memory;
+    CUcontext primary;
+    long waits;
+    void *pool;
+
+    driver = cuda_application_start(0, &buffer, 64);
+    CUDA_REQUIRE(driver->ctx_current(&primary) == CUDA_SUCCESS);
+    memory = alloc_in_another(driver, 64);
+    cuda_find("gpuring_standin_alloc", &alloc);
+    cuda_find("gpuring_standin_free", &release);
+    cuda_find("gpuring_standin_calls", &calls);
+    cuda_find("gpuring_standin_capture", &capture);
+    pool = alloc("pool", 0, 64);
+    CUDA_REQUIRE(driver->ctx_set_flags(CU_CTX_SCHED_YIELD) == CUDA_SUCCESS);
+    capture(1);
+    CUDA_REQUIRE(calls_to_classify(NULL, (void *) (uintptr_t) memory, &waits) > 1 && waits == 0);
+    CUDA_REQUIRE(calls_to_classify(NULL, (void *) (uintptr_t) memory, &waits) == 1);
+    CUDA_REQUIRE(flags_of(driver, primary) == CU_CTX_SCHED_YIELD);
+    (void) calls_to_classify(NULL, pool, &waits);
+    CUDA_REQUIRE(waits == 1); /* for what was begun before the flag was set */
+    CUDA_REQUIRE(flags_of(driver, primary) == (CU_CTX_SCHED_YIELD | GPURING_CUDA_SYNC_MEMOPS));
+    CUDA_REQUIRE(calls_to_classify(NULL, pool, &waits) == 4 && waits == 0);
+    /* It may also be used in another context, or in none. */
+    CUDA_REQUIRE(driver->ctx_push(other_context) == CUDA_SUCCESS);
+    (void) calls_to_classify(NULL, pool, &waits);
+    CUDA_REQUIRE(waits == 1);
+    CUDA_REQUIRE(driver->ctx_pop(&other_context) == CUDA_SUCCESS);
+    CUDA_REQUIRE(flags_of(driver, other_context) == GPURING_CUDA_SYNC_MEMOPS);
+    CUDA_REQUIRE(driver->ctx_pop(&primary) == CUDA_SUCCESS);
+    (void) calls_to_classify(NULL, pool, &waits);
+    CUDA_REQUIRE(waits == 0);
+    CUDA_REQUIRE(driver->ctx_push(primary) == CUDA_SUCCESS);
+    capture(0);
+    release(pool);
+    end_context(other_context);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static const char *lacking;
+
+static void without_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    void *(*alloc)(const char *, int, size_t), (*release)(void *);
+    CUdeviceptr buffer;
+    long waits;
+    void *pool;
+
+    (void) cuda_load_driver_without(lacking);
+    driver = cuda_application_start(0, &buffer, 64);
+    cuda_find("gpuring_standin_alloc", &alloc);
+    cuda_find("gpuring_standin_free", &release);
+    cuda_find("gpuring_standin_calls", &calls);
+    pool = alloc("pool", 0, 64);
+    for (int i = 0; i < 2; i++) {
+        long syncs = calls("cuStreamSynchronize");
+
+        (void) calls_to_classify(NULL, pool, &waits);
+        syncs = calls("cuStreamSynchronize") - syncs;
+        CUDA_REQUIRE(syncs == (i == 0 || strstr(lacking, "CtxSet") != NULL ||
+                               strstr(lacking, "CtxGet") != NULL));
+        (void) calls_to_classify(NULL, (void *) (uintptr_t) buffer, &waits);
+    }
+    release(pool);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void synchronous_operations_end_before_their_return(void **state)
+{
+    static const char *const optional[] = {"cuPointerSetAttribute", "cuCtxGetFlags",
+                                           "cuCtxSetFlags", "cuLaunchHostFunc"};
+
+    (void) state;
+    cuda_in_process("", first_sight_body);
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        lacking = optional[i];
+        cuda_in_process("", without_body);
+    }
 }
 
 static void destroyed_body(void)
@@ -263,6 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_of_other_contexts_is_copied),
         cmocka_unit_test(failing_copies_between_contexts_are_survived),
+        cmocka_unit_test(synchronous_operations_end_before_their_return),
         cmocka_unit_test(a_destroyed_context_is_an_error),
         cmocka_unit_test(memory_registered_elsewhere_is_copied),
         cmocka_unit_test(handles_of_memory_are_unique),

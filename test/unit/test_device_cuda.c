@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "mca/coll_gpuring/util/log.h"
@@ -25,6 +26,21 @@
 
 static const struct gpuring_device_ops *const ops = &gpuring_device_cuda;
 static int logged;
+static bool hurried; /* seconds pass at every look at the clock */
+
+/* In place of the C library's. */
+time_t time(time_t *seconds)
+{
+    static time_t passed;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    passed += hurried ? 1000 : 0;
+    if (seconds != NULL) {
+        *seconds = now.tv_sec + passed;
+    }
+    return now.tv_sec + passed;
+}
 
 static void kinds_body(void)
 {
@@ -366,6 +382,23 @@ static void slow_kernels_are_waited_for(void **state)
     assert_clean(&scenario, &outcome);
 }
 
+/* The probe's kernel waits behind the application's for too long: it writes to peers when it runs
+ * at last, so nothing is unmapped or freed before. */
+static void late_probes_are_waited_for(void **state)
+{
+    struct cuda_scenario scenario = {
+        .nranks = 2, .gpus = 2, .faults = {"slow=300000", "slow=300000"}};
+    struct cuda_outcome outcome;
+
+    (void) state;
+    hurried = true;
+    cuda_run(&scenario, &outcome);
+    hurried = false;
+    assert_int_equal(outcome.wired[0], GPURING_ERR_TIMEOUT);
+    assert_int_equal(outcome.wired[1], GPURING_ERR_TIMEOUT);
+    assert_string_equal(outcome.report, "");
+}
+
 /* Every entry point fails at its n-th call, at one rank: the ranks agree on whether they are wired,
  * results are right or an error is reported, and nothing is left behind. */
 static void every_failing_call_is_survived(void **state)
@@ -438,6 +471,7 @@ int main(void)
         cmocka_unit_test(peers_out_of_reach_are_staged),
         cmocka_unit_test(refused_peer_access_is_staged),
         cmocka_unit_test(slow_kernels_are_waited_for),
+        cmocka_unit_test(late_probes_are_waited_for),
         cmocka_unit_test(every_failing_call_is_survived),
         cmocka_unit_test(broken_contexts_are_reported),
     };

@@ -173,6 +173,7 @@ static void reduce(struct rank *ranks, enum gpuring_protocol protocol)
 struct expected {
     int gdr;                  /* GPURING_STANDIN_GDR */
     const char *fault;        /* of the stand-in driver, or NULL */
+    const char *capability;   /* of the GPU; NULL: 9.0 */
     bool peer_memory, dmabuf; /* what the network device takes */
     unsigned ways;            /* which directions are near, bits */
     uint32_t direct;          /* ends with slots in the GPU's memory */
@@ -192,9 +193,11 @@ static void check(const struct expected *expected)
     clear_log(NULL);
     snprintf(text, sizeof text, "%d", expected->gdr);
     setenv("GPURING_STANDIN_GDR", text, 1);
+    setenv("GPURING_STANDIN_CAPABILITY", expected->capability != NULL ? expected->capability : "90",
+           1);
     fake_verbs_reset(&world_roce, 1, &world_no_faults);
     fake_verbs_gpu(expected->peer_memory, expected->dmabuf,
-                   !(expected->gdr & (ORDERED | ORDERED_ALL)));
+                   expected->capability != NULL || !(expected->gdr & (ORDERED | ORDERED_ALL)));
     fake_verbs_gpu_memory(on_gpu, copy);
     arm(expected->fault);
     for (int r = 0; r < RANKS; r++) {
@@ -269,24 +272,44 @@ static void test_no_flush_where_writes_are_in_order(void **state)
                              .logged = "peer memory, in order"});
 }
 
+/* Before Hopper that order holds for kernels that are launched afterwards, and ours are running. */
+static void test_flush_on_older_gpus(void **state)
+{
+    (void) state;
+    check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED_ALL,
+                             .capability = "80",
+                             .dmabuf = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .by_dmabuf = true,
+                             .flushed = true,
+                             .logged = "dma-buf, flushed"});
+    check(&(struct expected){.gdr = SUPPORTED | ORDERED,
+                             .capability = "89",
+                             .peer_memory = true,
+                             .ways = BOTH,
+                             .direct = 2,
+                             .flushed = true,
+                             .logged = "peer memory, flushed"});
+}
+
 /* A driver that does not answer has promised nothing. */
 static void test_flush_where_the_order_is_not_known(void **state)
 {
     (void) state;
-    for (int n = 3; n <= 4; n++) { /* the question for descriptors, and that for the order */
+    for (int n = 4; n <= 6; n++) { /* for descriptors, for the order, for the capability */
         char fault[64];
 
         snprintf(fault, sizeof fault, "cuDeviceGetAttribute=%d:1", n);
-        check(
-            &(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
-                               .fault = fault,
-                               .peer_memory = true,
-                               .dmabuf = true,
-                               .ways = BOTH,
-                               .direct = 2,
-                               .by_dmabuf = true, /* of one rank at least */
-                               .flushed = n == 4,
-                               .logged = n == 4 ? "flushed by reading" : "peer memory, in order"});
+        check(&(struct expected){.gdr = SUPPORTED | DMABUF | ORDERED,
+                                 .fault = fault,
+                                 .peer_memory = true,
+                                 .dmabuf = true,
+                                 .ways = BOTH,
+                                 .direct = 2,
+                                 .by_dmabuf = true, /* of one rank at least */
+                                 .flushed = n > 4,
+                                 .logged = n > 4 ? "flushed by reading" : "peer memory, in order"});
     }
 }
 
@@ -396,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_dmabuf),
         cmocka_unit_test(test_peer_memory),
         cmocka_unit_test(test_no_flush_where_writes_are_in_order),
+        cmocka_unit_test(test_flush_on_older_gpus),
         cmocka_unit_test(test_flush_where_the_order_is_not_known),
         cmocka_unit_test(test_one_way),
         cmocka_unit_test(test_second_choice),

@@ -97,8 +97,10 @@ struct gpuring_device_ops {
      * cheap, and of neither the system nor the driver. */
     bool (*possible)(void);
 
-    /* Optional. Classify a user's pointer; at most one driver call, none while the application has
-     * not loaded the driver. Never fails. device may be NULL. */
+    /* Optional. Classify a user's pointer; one driver call, a few at the first sight of a buffer
+     * and for memory without a context, none while the application has not loaded the driver. What
+     * the application did to the memory before, and takes for done, is done when it returns. Never
+     * fails. device may be NULL. */
     struct gpuring_pointer (*classify)(struct gpuring_device *device, const void *pointer);
 
     /* Zeroed memory that can be exported and that executors and peers reach. Page aligned. */
@@ -153,7 +155,8 @@ struct gpuring_device_ops {
      */
     int (*launch)(struct gpuring_stream *stream, struct gpuring_work *work);
     int (*poll)(struct gpuring_stream *stream, struct gpuring_work *work);
-    int (*synchronize)(struct gpuring_stream *stream); /* copies only; bounded by the driver */
+    /* For copies, and for a work that was given up; bounded by the driver. */
+    int (*synchronize)(struct gpuring_stream *stream);
 };
 
 extern const struct gpuring_device_ops gpuring_device_host;

@@ -164,15 +164,12 @@ static void fill_job(struct gpuring_transport *transport, struct job *job, uint3
 }
 
 /* The kernel waits for nobody, but the GPU may be busy with the application's. */
-static int run_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
-                   struct gpuring_work *work)
+static int poll_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
+                    struct gpuring_work *work)
 {
     time_t end = time(NULL) + LIMIT_SECONDS;
-    int status = ops->launch(stream, work);
+    int status;
 
-    if (status != GPURING_OK) {
-        return status;
-    }
     while ((status = ops->poll(stream, work)) == GPURING_AGAIN) {
         if (time(NULL) > end) {
             gpuring_error("a kernel has not run for %d seconds: is the GPU busy with one that "
@@ -181,6 +178,21 @@ static int run_job(const struct gpuring_device_ops *ops, struct gpuring_stream *
             return GPURING_ERR_TIMEOUT;
         }
         sched_yield();
+    }
+    return status;
+}
+
+/* However it ends, the kernel has left when this returns: what it writes to is unmapped next. */
+static int run_job(const struct gpuring_device_ops *ops, struct gpuring_stream *stream,
+                   struct gpuring_work *work)
+{
+    int status = ops->launch(stream, work);
+
+    if (status == GPURING_OK) {
+        status = poll_job(ops, stream, work);
+        if (status != GPURING_OK) {
+            (void) ops->synchronize(stream);
+        }
     }
     return status;
 }
@@ -210,9 +222,7 @@ int gpuring_probe_write(struct gpuring_transport *transport)
         status = run_job(ops, stream, memory);
     }
     ops->stream_destroy(stream);
-    if (status != GPURING_ERR_TIMEOUT) { /* then the kernel may still read it */
-        ops->free_pinned(config->device, memory);
-    }
+    ops->free_pinned(config->device, memory);
     return status;
 }
 

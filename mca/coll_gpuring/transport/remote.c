@@ -152,7 +152,7 @@ static int create_slots(struct gpuring_transport *transport)
             transport->ndirect, transport->nremote,
             transport->direct_nic.dmabuf >= 0 ? "dma-buf" : "peer memory",
             transport->direct_nic.flush
-                ? "flushed by reading, for the driver promises no order of writes"
+                ? "flushed by reading, for no order of writes is promised to a running kernel"
                 : "in order, as the driver says: not flushed");
     }
     return GPURING_OK;

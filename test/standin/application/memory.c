@@ -101,9 +101,29 @@ static bool pageable(const void *host)
     return !standin_memory_kind(host, &kind, &gpu);
 }
 
+/*
+ * A "synchronous" operation whose caller goes on before its end, as the driver's documentation has
+ * it ("API synchronization behavior"): from pageable memory and between GPU memory. Unless the
+ * memory or the context says otherwise.
+ */
+static CUresult copy_late(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    CUstream stream = NULL;
+    CUresult result;
+
+    STANDIN_NEED_CONTEXT();
+    if (standin_memory_synchronous((void *) (uintptr_t) to) ||
+        standin_memory_synchronous((void *) (uintptr_t) from)) {
+        return copy(to, from, bytes, NULL, true);
+    }
+    result = application_stream(&stream);
+    return result == CUDA_SUCCESS ? standin_copy_late(to, from, bytes, stream) : result;
+}
+
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
-    return copy(to, (CUdeviceptr) (uintptr_t) from, bytes, NULL, true);
+    return pageable(from) ? copy_late(to, (CUdeviceptr) (uintptr_t) from, bytes)
+                          : copy(to, (CUdeviceptr) (uintptr_t) from, bytes, NULL, true);
 }
 
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
@@ -111,10 +131,28 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
     return copy((CUdeviceptr) (uintptr_t) to, from, bytes, NULL, true);
 }
 
-/* The host does not wait for these. */
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    return copy(to, from, bytes, NULL, false);
+    return copy_late(to, from, bytes);
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr pointer, unsigned char value, size_t bytes)
+{
+    const void *memory = (const void *) (uintptr_t) pointer;
+    CUstream stream = NULL;
+    enum standin_kind kind;
+    CUresult result = application_stream(&stream);
+    int gpu;
+
+    if (result == CUDA_SUCCESS) {
+        result = standin_set_late(pointer, value, bytes, stream);
+    }
+    if (result == CUDA_SUCCESS &&
+        (standin_memory_synchronous(memory) ||
+         (standin_memory_kind(memory, &kind, &gpu) && kind == STANDIN_MANAGED))) {
+        result = application_driver()->stream_sync(stream);
+    }
+    return result;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)

@@ -39,18 +39,6 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute name, CUdevicept
     return application_driver()->pointer_attributes(1, &name, &value, pointer);
 }
 
-/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: what is synchronous here always waits. */
-CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute name, CUdeviceptr pointer)
-{
-    struct block block;
-
-    (void) value;
-    return name == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS &&
-                   standin_block_find((void *) (uintptr_t) pointer, &block)
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
-}
-
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     CUresult result = application_stream(&stream);

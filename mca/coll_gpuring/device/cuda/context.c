@@ -69,22 +69,35 @@ uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_at
 
 static _Thread_local CUstreamCaptureMode capture_mode; /* of the application, between the two */
 
-static CUresult push(const struct gpuring_device *device, CUcontext context)
+CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context)
 {
-    CUresult result = device->driver->ctx_push(context);
+    CUresult result = driver->ctx_push(context);
 
     if (result == CUDA_SUCCESS) {
         capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        if (device->driver->capture_mode(&capture_mode) != CUDA_SUCCESS) {
+        if (driver->capture_mode(&capture_mode) != CUDA_SUCCESS) {
             capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* unchanged: leave sets no other */
         }
     }
     return result;
 }
 
+static void pop(const struct gpuring_cuda_driver *driver)
+{
+    CUcontext popped;
+
+    (void) driver->ctx_pop(&popped);
+}
+
+void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver)
+{
+    (void) driver->capture_mode(&capture_mode);
+    pop(driver);
+}
+
 int gpuring_cuda_enter_other(struct gpuring_device *device, CUcontext context)
 {
-    CUresult result = push(device, context);
+    CUresult result = gpuring_cuda_push(device->driver, context);
     char text[256];
 
     if (result != CUDA_SUCCESS) {
@@ -104,8 +117,8 @@ static int enter(struct gpuring_device *device, bool launch_only)
         return GPURING_ERR_ARG;
     }
     if (!is_destroyed(device)) {
-        result =
-            launch_only ? device->driver->ctx_push(device->context) : push(device, device->context);
+        result = launch_only ? device->driver->ctx_push(device->context)
+                             : gpuring_cuda_push(device->driver, device->context);
     }
     return result == CUDA_ERROR_INVALID_CONTEXT
                ? context_destroyed(device, false)
@@ -125,21 +138,18 @@ int gpuring_cuda_enter_launch(struct gpuring_device *device)
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
 {
     return device->driver != NULL && !is_destroyed(device) &&
-           (push(device, device->context) == CUDA_SUCCESS ||
-            push(device, device->context) == CUDA_SUCCESS);
+           (gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS ||
+            gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS);
 }
 
 void gpuring_cuda_leave_launch(const struct gpuring_device *device)
 {
-    CUcontext popped;
-
-    (void) device->driver->ctx_pop(&popped);
+    pop(device->driver);
 }
 
 void gpuring_cuda_leave(const struct gpuring_device *device)
 {
-    (void) device->driver->capture_mode(&capture_mode);
-    gpuring_cuda_leave_launch(device);
+    gpuring_cuda_pop(device->driver);
 }
 
 bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice gpu,

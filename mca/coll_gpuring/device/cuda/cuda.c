@@ -87,6 +87,8 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
         status = check_addresses(device);
     }
     if (status == GPURING_OK) {
+        device->told =
+            gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0;
         status = find_context(device, pointer);
     }
     if (status == GPURING_OK) {

@@ -12,14 +12,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define GPURING_CUDA_SYNC_MEMOPS 0x80u /* CU_CTX_SYNC_MEMOPS, in cuda.h from CUDA 12.1 on */
+
 /*
  * X(member, exported symbol, arguments). The symbol is the version that cuda.h's macros name for
  * CUDA 11 and later; every driver since CUDA 11.4 has those that are required. Optional ones may be
  * NULL: who calls them asks first.
  */
 #define GPURING_CUDA_CALLS(X) GPURING_CUDA_REQUIRED(X) GPURING_CUDA_OPTIONAL(X)
-#define GPURING_CUDA_OPTIONAL(X)                                   \
-    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */ \
+#define GPURING_CUDA_OPTIONAL(X)                                                            \
+    X(pointer_set, cuPointerSetAttribute, (const void *, CUpointer_attribute, CUdeviceptr)) \
+    X(ctx_flags, cuCtxGetFlags, (unsigned int *) )                                          \
+    X(ctx_set_flags, cuCtxSetFlags, (unsigned int) ) /* CUDA 12.1 */                        \
+    X(host_function, cuLaunchHostFunc, (CUstream, CUhostFn, void *) )                       \
+    X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                          \
       (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )
 #define GPURING_CUDA_REQUIRED(X)                                                         \
     X(init, cuInit, (unsigned int) )                                                     \

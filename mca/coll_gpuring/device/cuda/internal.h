@@ -21,6 +21,7 @@ struct gpuring_device {
     CUcontext context;
     CUdevice gpu;
     int ordinal;     /* of the GPU, as the driver numbers it */
+    bool told;       /* a kernel has ended when the driver says so, not before: see launch.c */
     bool destroyed;  /* atomic: the driver has said that the context is */
     bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
@@ -55,6 +56,10 @@ void gpuring_cuda_leave(const struct gpuring_device *device);
 int gpuring_cuda_enter_launch(struct gpuring_device *device);
 void gpuring_cuda_leave_launch(const struct gpuring_device *device);
 
+/* Both without a device. */
+CUresult gpuring_cuda_push(const struct gpuring_cuda_driver *driver, CUcontext context);
+void gpuring_cuda_pop(const struct gpuring_cuda_driver *driver);
+
 /* A context in which this memory of a GPU can be used: its own, or for memory that has none one of
  * its GPU: the calling thread's, or the primary one if that is active. false: there is none. */
 bool gpuring_cuda_context_of(const struct gpuring_cuda_driver *driver, CUdevice gpu,
@@ -78,6 +83,11 @@ int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t 
 struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, const void *pointer);
 bool gpuring_cuda_reaches(const struct gpuring_device *device,
                           const struct gpuring_pointer *pointer);
+
+/* device/cuda/order.c: synchronous operations on this memory of a GPU end before they return, from
+ * now on, and those that were begun have ended. For memory whose attributes do not say so yet. */
+void gpuring_cuda_order(const struct gpuring_cuda_driver *driver,
+                        const struct gpuring_pointer *pointer, CUdeviceptr address);
 
 /* device/cuda/ipc.c */
 int gpuring_cuda_export(struct gpuring_device *device, void *pointer,

@@ -5,7 +5,9 @@
  * their first use. A kernel returns when its lanes are done or have waited for the work's
  * patience; poll then launches it again, so that ranks which share a GPU take turns and no kernel
  * waits for one that cannot be resident beside it. The end of a kernel shows in the lanes, in
- * pinned memory: the driver is asked only where that takes long, for errors.
+ * pinned memory: the driver is asked only where that takes long, for errors. And at the end, where
+ * a host must not touch any managed memory before the driver knows that all kernels have ended
+ * (WSL, Tegra, some virtual GPUs).
  */
 #include <string.h>
 
@@ -194,6 +196,9 @@ int gpuring_cuda_poll(struct gpuring_stream *stream, struct gpuring_work *work)
             work->resumed++;
             launched = gpuring_cuda_launch(stream, work);
             return launched == GPURING_OK ? GPURING_AGAIN : launched;
+        }
+        if (status == GPURING_OK && stream->device->told) {
+            status = ask(stream, work);
         }
     }
     return status; /* GPURING_AGAIN while it runs */

@@ -32,24 +32,34 @@ static int export_range(const struct gpuring_device *device, CUdeviceptr address
     return fd;
 }
 
+/* On Grace the host reaches the GPU past the PCI bus (C2C): counters may overtake the data, which
+ * come by a PCI switch. This layer does not know the links, so the processor stands for them. */
+#if defined(__aarch64__)
+#define PAST_PCI true
+#else
+#define PAST_PCI false
+#endif
+
 /*
- * Must what a network device wrote be flushed before a kernel of this GPU may read it? Not if the
- * driver says that the GPU sees it in order, "owner" or more; not knowing is no. The driver's own
- * flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread, see
- * doc/hacking/net.md.
+ * Must what a network device wrote be flushed before a kernel of this GPU may read it? The driver's
+ * "owner" or more is an order for work that is submitted afterwards; our kernel runs already, and
+ * polls a counter. Only GPUs from Hopper on have that order, too. Not knowing is no order. The
+ * driver's own flush, cuFlushGPUDirectRDMAWrites, is not used: it would block the progress thread,
+ * see doc/hacking/net.md.
  */
 static bool needs_flush(const struct gpuring_device *device)
 {
     bool ordered =
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
         CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    bool hopper = gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9;
     uint32_t offered =
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS);
 
     gpuring_debug("the driver %s network devices' writes in order, and offers %s flush by the host",
                   ordered ? "sees" : "does not promise to see",
                   (offered & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST) != 0 ? "a" : "no");
-    return !ordered;
+    return !ordered || !hopper || PAST_PCI;
 }
 
 int gpuring_cuda_nic_access(struct gpuring_device *device, void *memory, size_t bytes,

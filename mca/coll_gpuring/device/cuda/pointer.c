@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What kind of memory a user's pointer is: one driver call that asks for all properties at once.
+ * What kind of memory a user's pointer is: one driver call that asks for all properties at once,
+ * and a few at the first sight of a buffer, or for memory that has no context (order.c).
  * While the application has not loaded the driver no pointer can be a device pointer and nothing
  * is asked. The driver answers for ordinary host memory with zeros and success.
  *
@@ -27,6 +28,7 @@ struct attributes {
     CUcontext context;
     unsigned int ipc_capable;
     CUmemoryPool pool;
+    unsigned int synchronous; /* its synchronous operations are */
 };
 
 static enum gpuring_pointer_kind kind_of(const struct attributes *a)
@@ -125,8 +127,10 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
         CU_POINTER_ATTRIBUTE_CONTEXT,
         CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
         CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
     };
-    void *values[] = {&a.memory_type, &a.managed, &a.ordinal, &a.context, &a.ipc_capable, &a.pool};
+    void *values[] = {&a.memory_type, &a.managed, &a.ordinal,    &a.context,
+                      &a.ipc_capable, &a.pool,    &a.synchronous};
 
     if (driver == NULL && !gpuring_cuda_loaded()) {
         return found;
@@ -149,6 +153,9 @@ struct gpuring_pointer gpuring_cuda_classify(struct gpuring_device *device, cons
     }
     if (found.kind != GPURING_POINTER_HOST && found.kind != GPURING_POINTER_REGISTERED) {
         note(device, &found);
+        if (!a.synchronous) {
+            gpuring_cuda_order(driver, &found, (CUdeviceptr) (uintptr_t) pointer);
+        }
     }
     return found;
 }
