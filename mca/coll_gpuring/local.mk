@@ -20,6 +20,8 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/plan/check.c \
     mca/coll_gpuring/plan/network.c \
     mca/coll_gpuring/plan/network.h \
+    mca/coll_gpuring/plan/postcondition.c \
+    mca/coll_gpuring/plan/postcondition.h \
     mca/coll_gpuring/plan/plan.c \
     mca/coll_gpuring/plan/plan.h
 

@@ -12,57 +12,9 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/plan/network.h"
+#include "mca/coll_gpuring/plan/postcondition.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-
-/*
- * The postconditions. What a rank's output has in a chunk (or block) in the end: the contributions
- * of the ranks first .. end - 1, each the chunk `from` of its input; first == end: nothing is
- * stored there.
- */
-struct expected {
-    int first, end;
-    uint64_t from;
-};
-
-static struct expected expect(const struct gpuring_plan *plan, int rank, uint64_t chunk)
-{
-    const struct expected all = {0, plan->nranks, chunk}, nothing = {0, 0, 0};
-    const struct expected of_chunk = {(int) chunk, (int) chunk + 1, chunk};
-    const struct expected of_root = {plan->root, plan->root + 1, chunk};
-
-    switch (plan->collective) {
-    case GPURING_COLLECTIVE_ALLREDUCE:
-        return all;
-    case GPURING_COLLECTIVE_BCAST: /* the root has it */
-        return rank != plan->root ? of_root : nothing;
-    case GPURING_COLLECTIVE_REDUCE:
-        return rank == plan->root ? all : nothing;
-    case GPURING_COLLECTIVE_SCAN:
-        return (struct expected){0, rank + 1, chunk};
-    case GPURING_COLLECTIVE_EXSCAN:
-        return (struct expected){0, rank, chunk};
-    case GPURING_COLLECTIVE_ALLGATHER:
-        return of_chunk;
-    case GPURING_COLLECTIVE_REDUCE_SCATTER:
-        return chunk == (uint64_t) rank ? all : nothing;
-    case GPURING_COLLECTIVE_ALLTOALL:
-        return (struct expected){(int) chunk, (int) chunk + 1, (uint64_t) rank};
-    case GPURING_COLLECTIVE_GATHER:
-        return rank == plan->root ? of_chunk : nothing;
-    case GPURING_COLLECTIVE_SCATTER:
-        return chunk == (uint64_t) rank ? of_root : nothing;
-    case GPURING_COLLECTIVE_COUNT:
-        break;
-    }
-    return nothing;
-}
-
-/* In place: the chunk of the input that storing this one overwrites. */
-static uint64_t overwrites(const struct gpuring_plan *plan, uint64_t chunk)
-{
-    return plan->collective == GPURING_COLLECTIVE_REDUCE_SCATTER ? 0 : chunk;
-}
 
 /* A part of the vector; lanes of the same part work on the same chunks. */
 struct part {
@@ -376,7 +328,8 @@ static uint64_t hash_in_order(int first, int end)
 /* The value is to be what its place expects. */
 static int value_check(struct check *check, uint32_t index, uint64_t chunk)
 {
-    struct expected expected = expect(check->plan, check->network.processes[index].rank, chunk);
+    struct gpuring_expected expected =
+        gpuring_plan_expected(check->plan, check->network.processes[index].rank, chunk);
 
     if (expected.first == expected.end) {
         return step_violation(check, index, "stores a chunk twice, or of another rank");
@@ -427,7 +380,7 @@ static int partial_keep(struct check *check, uint32_t index, struct cell *output
 static int value_store(struct check *check, uint32_t index, uint64_t chunk, bool partial)
 {
     struct cell *output = cell_of(check, index, chunk);
-    struct cell *input = cell_of(check, index, overwrites(check->plan, chunk));
+    struct cell *input = cell_of(check, index, gpuring_plan_overwrites(check->plan, chunk));
     int status = partial ? GPURING_OK : value_check(check, index, chunk);
 
     if (status != GPURING_OK) {
@@ -505,12 +458,12 @@ static int all_run(struct check *check)
  * the same at all that hold the same? */
 static int outputs_check(struct check *check, uint64_t cell, uint64_t chunk)
 {
-    struct expected first = {.end = 0};
+    struct gpuring_expected first = {.end = 0};
     uint64_t hash = 0;
 
     for (int rank = 0; rank < check->nranks; rank++) {
         const struct cell *output = &check->cells[(uint64_t) rank * check->ncells + cell + chunk];
-        struct expected expected = expect(check->plan, rank, chunk);
+        struct gpuring_expected expected = gpuring_plan_expected(check->plan, rank, chunk);
 
         if (expected.first == expected.end) {
             continue;

@@ -51,7 +51,7 @@ struct gpuring_channel {
  * The collectives that plans perform: X(NAME, text, blocks). blocks: input or output have a
  * block for each rank; else both are one vector. Calls whose blocks differ in size
  * (MPI_Allgatherv) are the same collective with other extents. What a rank holds in the end is
- * stated in check.c, which proves it.
+ * stated in postcondition.c; check.c proves it.
  */
 #define GPURING_PLAN_COLLECTIVES(X)               \
     X(ALLREDUCE, "MPI_Allreduce", false)          \

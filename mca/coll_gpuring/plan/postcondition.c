@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+#include "mca/coll_gpuring/plan/postcondition.h"
+
+struct gpuring_expected gpuring_plan_expected(const struct gpuring_plan *plan, int rank,
+                                              uint64_t chunk)
+{
+    const struct gpuring_expected all = {0, plan->nranks, chunk}, nothing = {0, 0, 0};
+    const struct gpuring_expected of_chunk = {(int) chunk, (int) chunk + 1, chunk};
+    const struct gpuring_expected of_root = {plan->root, plan->root + 1, chunk};
+
+    switch (plan->collective) {
+    case GPURING_COLLECTIVE_ALLREDUCE:
+        return all;
+    case GPURING_COLLECTIVE_BCAST: /* the root has it */
+        return rank != plan->root ? of_root : nothing;
+    case GPURING_COLLECTIVE_REDUCE:
+        return rank == plan->root ? all : nothing;
+    case GPURING_COLLECTIVE_SCAN:
+        return (struct gpuring_expected){0, rank + 1, chunk};
+    case GPURING_COLLECTIVE_EXSCAN:
+        return (struct gpuring_expected){0, rank, chunk};
+    case GPURING_COLLECTIVE_ALLGATHER:
+        return of_chunk;
+    case GPURING_COLLECTIVE_REDUCE_SCATTER:
+        return chunk == (uint64_t) rank ? all : nothing;
+    case GPURING_COLLECTIVE_ALLTOALL:
+        return (struct gpuring_expected){(int) chunk, (int) chunk + 1, (uint64_t) rank};
+    case GPURING_COLLECTIVE_GATHER:
+        return rank == plan->root ? of_chunk : nothing;
+    case GPURING_COLLECTIVE_SCATTER:
+        return chunk == (uint64_t) rank ? of_root : nothing;
+    case GPURING_COLLECTIVE_COUNT:
+        break;
+    }
+    return nothing;
+}
+
+uint64_t gpuring_plan_overwrites(const struct gpuring_plan *plan, uint64_t chunk)
+{
+    return plan->collective == GPURING_COLLECTIVE_REDUCE_SCATTER ? 0 : chunk;
+}
