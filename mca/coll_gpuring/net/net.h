@@ -129,7 +129,8 @@ struct gpuring_net_ops {
      * Gate. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
      * more: the next step's post follows at once, so that `sent` may wait for that one's.
      * head: of the same protocol of the link's pair, a credit if the post succeeds; not less than
-     * one given before, by whichever way. Without a pair it is ignored.
+     * one given before, by whichever way, also when the pair is gone, since the peer may still have
+     * its own. For a link that never had one it is 0, and the peer ignores it.
      */
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);

@@ -205,14 +205,23 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     return GPURING_OK;
 }
 
+/* The peer may still have its pair: what the link sends has to say the truth about this end. */
+static void unpair(struct gpuring_net_base_link *link)
+{
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        link->count[p].returned = gpuring_net_base_returned(link, p);
+    }
+    link->pair = NULL;
+}
+
 /* Under the gate, or when there is no thread. */
 static void forget(struct gpuring_net_base_link *link)
 {
     gpuring_list_remove(&link->node);
     if (link->pair != NULL) {
-        link->pair->pair = NULL;
+        unpair(link->pair);
+        unpair(link);
     }
-    link->pair = NULL;
     link->proxy = NULL;
     link->failed = NULL;
 }

@@ -282,16 +282,15 @@ static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *los
     lost->repeating = true;
     for (; lost->sq_done < lost->sq_posted; lost->sq_done++) {
         const struct gpuring_verbs_sent *sent = &lost->sent[lost->sq_done % link->send_room];
-        const struct gpuring_net_base_link *pair = link->base.pair;
         const struct gpuring_net_ring *ring = &link->base.count[sent->protocol].memory;
 
         if (sent->data && (link->peer_closed || sent->arrived)) {
             gpuring_net_base_done(&link->base, sent->protocol, sent->step);
         } else if (sent->data &&
-                   gpuring_verbs_post_slot(link, (enum gpuring_protocol) sent->protocol, sent->step,
-                                           ring->tail->size[sent->step % ring->nslots], false,
-                                           pair != NULL ? pair->count[sent->protocol].credit : 0) !=
-                       GPURING_OK) {
+                   gpuring_verbs_post_slot(
+                       link, (enum gpuring_protocol) sent->protocol, sent->step,
+                       ring->tail->size[sent->step % ring->nslots], false,
+                       gpuring_net_base_returned(&link->base, sent->protocol)) != GPURING_OK) {
             return false;
         }
     }
