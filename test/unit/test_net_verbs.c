@@ -17,6 +17,7 @@
 
 #include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"
@@ -167,6 +168,64 @@ static void test_pulled_cable(void **state)
     assert_non_null(
         strstr(gpuring_proxy_error(world.recv[0].link), "transport retry counter exceeded"));
     world_close(&world);
+}
+
+/* As the net looks after its links, so many seconds later. */
+static void look_after(struct gpuring_net *net, uint64_t *now, int seconds)
+{
+    *now += (uint64_t) seconds * 1000000000;
+    gpuring_gate_enter(net->base.gate);
+    gpuring_verbs_probe_idle(net, *now, false);
+    gpuring_net_verbs.poll(net);
+    gpuring_gate_leave(net->base.gate);
+}
+
+/* A peer that has not connected yet answers nothing: it is tried only when all have connected. */
+static void test_late_peer(void **state)
+{
+    uint8_t handle[GPURING_NET_HANDLE_BYTES];
+    uint64_t now = gpuring_now_ns();
+    const struct gpuring_proxy_config waits = {.gate = world_defaults.gate};
+    unsigned before, reported, inlined;
+    struct gpuring_proxy *proxy;
+    struct lane_end ends[2];
+    struct gpuring_net *net;
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+    assert_int_equal(gpuring_proxy_create(&waits, &proxy), GPURING_OK);
+    until_sleeping(proxy); /* and never sees the net */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lane_end_create(&ends[i], &gpuring_net_verbs, net, 0, proxy,
+                                         i == 0 ? GPURING_NET_SEND : GPURING_NET_RECV, WORLD_NSLOTS,
+                                         WORLD_SLOT_BYTES),
+                         GPURING_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = gpuring_net_verbs.link_handle(ends[1 - i].link, handle);
+
+        assert_int_equal(lane_end_connect(&ends[i], NULL, 0, handle, bytes, "peer"), GPURING_OK);
+        look_after(net, &now, 5);
+        assert_int_equal(ends[i].link->base.status, GPURING_OK);
+        assert_int_equal(fake_verbs_sends(&reported, &inlined), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        gpuring_net_verbs.link_ready(ends[i].link);
+    }
+    before = fake_verbs_sends(&reported, &inlined);
+    now = gpuring_now_ns();
+    look_after(net, &now, 0); /* the silence until then means nothing */
+    assert_int_equal(fake_verbs_sends(&reported, &inlined), before);
+    look_after(net, &now, 5);
+    assert_int_equal(fake_verbs_sends(&reported, &inlined), before + 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ends[i].link->base.status, GPURING_OK);
+        lane_end_destroy(&ends[i], 0);
+    }
+    assert_int_equal(gpuring_proxy_destroy(proxy, 0), GPURING_OK);
+    gpuring_net_verbs.close(net);
+    assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* One process only: an event reaches whoever opened the device last. */
@@ -390,6 +449,7 @@ int main(void)
         cmocka_unit_test_setup(test_transfer, clear_log),
         cmocka_unit_test_setup(test_completion_errors, clear_log),
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
+        cmocka_unit_test_setup(test_late_peer, clear_log),
         cmocka_unit_test_setup(test_events, clear_log),
         cmocka_unit_test_setup(test_each_event, clear_log),
         cmocka_unit_test_setup(test_partition_and_mtu, clear_log),

@@ -190,7 +190,13 @@ static void fail_refused(struct gpuring_net_link *link)
 
 void gpuring_verbs_ready(struct gpuring_net_link *link)
 {
+    uint64_t now = gpuring_now_ns();
+
     gpuring_gate_enter(link->base.net->gate);
+    link->ready = true;
+    for (unsigned r = 0; r < link->nrails; r++) {
+        link->rail[r].active_ns = now;
+    }
     fail_refused(link);
     gpuring_gate_leave(link->base.net->gate);
 }

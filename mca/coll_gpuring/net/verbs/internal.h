@@ -23,8 +23,8 @@
  * while no completion is awaited, and every so often. If slots were posted after the last signaled
  * send when that completes, an empty write follows, so that no slot waits for a further post.
  *
- * Of a rail on which nothing happens, an empty write every second finds out whether it still works,
- * while the proxy is awake: a receiver learns that its sender's host is gone.
+ * Of a ready rail on which nothing happens, an empty write every second finds out whether it still
+ * works, while the proxy is awake: a receiver learns that its sender's host is gone.
  *
  * Failover (net/verbs/failover.c): the end that finds a failed rail puts its queue pair into the
  * error state and takes what had arrived; nothing on its way can reach its memory any more. Then it
@@ -185,7 +185,7 @@ struct gpuring_verbs_rail {
     uint64_t sq_asked;               /* sends before this one will be reported */
     uint64_t sq_data;                /* this one and later ones carry no slots */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
-    uint64_t active_ns;              /* when something last happened */
+    uint64_t active_ns;              /* when something last happened, link_ready first */
     int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* After it has failed: */
     uint64_t failed_ns;
@@ -209,6 +209,7 @@ struct gpuring_net_link {
     unsigned cq_room;                 /* both, and a flush */
     unsigned turn;                    /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
+    bool ready;       /* the peer is connected, too */
     bool peer_closed; /* BYE has come */
     bool recovering;  /* a rail's failure is not dealt with yet */
 };

@@ -195,7 +195,6 @@ int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_ver
 
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;
-        rail->active_ns = gpuring_now_ns();
     }
     return error;
 }
