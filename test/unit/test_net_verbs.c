@@ -158,13 +158,13 @@ static void test_pulled_cable(void **state)
     world_open(&world, &world_roce, 1, 1, NULL);
     world_transfer_well(&world, 0, 10);
     fake_verbs_pull(0);
-    gpuring_proxy_begin(world.proxy[1]);
+    gpuring_proxy_begin(&world.recv[0].group);
     while (__atomic_load_n(&world.recv[0].failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
         fake_verbs_expire();
     }
-    gpuring_proxy_end(world.proxy[1]);
+    gpuring_proxy_end(&world.recv[0].group);
     assert_non_null(
         strstr(gpuring_proxy_error(world.recv[0].link), "transport retry counter exceeded"));
     world_close(&world);
@@ -332,14 +332,80 @@ static void test_closed_peer(void **state)
     world_transfer_well(&world, 0, 20);
     assert_int_equal(lane_end_destroy(&world.recv[0], 10), GPURING_OK);
     world.nlinks = 0;
-    gpuring_proxy_begin(world.proxy[0]);
-    gpuring_proxy_end(world.proxy[0]);
+    gpuring_proxy_begin(&world.send[0].group);
+    gpuring_proxy_end(&world.send[0].group);
     assert_int_equal(world.send[0].failed, GPURING_OK);
     assert_int_equal(lane_send(&world.send[0], GPURING_PROTOCOL_SIMPLE, 0), GPURING_OK);
     until_failed(&world.send[0]);
     assert_int_equal(world.send[0].failed, GPURING_ERR_PEER);
     assert_int_equal(lane_end_destroy(&world.send[0], 10), GPURING_ERR_PEER);
     world_close(&world);
+}
+
+/* Has the good-bye of each of these links been sent? */
+static bool all_said(struct gpuring_net *net, const struct lane_end *ends, int count)
+{
+    bool all = true;
+
+    gpuring_gate_enter(net->base.gate);
+    for (int i = 0; i < count; i++) {
+        all = all && ends[i].link->bye != NULL;
+    }
+    gpuring_gate_leave(net->base.gate);
+    return all;
+}
+
+static void *leave_main(void *group)
+{
+    gpuring_proxy_remove(group, 2 * LANE_DEADLINE_SECONDS);
+    return NULL;
+}
+
+/* Links that close together wait for their peers together; and, in the second round, not at all. */
+static void test_leave_together(void **state)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    (void) state;
+    for (int round = 0; round < 2; round++) {
+        struct lane_end send[WORLD_LINKS], recv[WORLD_LINKS];
+        struct gpuring_proxy_group group;
+        struct world world;
+        pthread_t thread;
+
+        world_open(&world, &world_roce, 1, 0, NULL);
+        gpuring_proxy_group_init(world.proxy[0], &group);
+        for (int i = 0; i < WORLD_LINKS; i++) {
+            assert_int_equal(lane_end_create(&send[i], &gpuring_net_verbs, world.net[0], 0, NULL,
+                                             GPURING_NET_SEND, WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                             GPURING_OK);
+            assert_int_equal(lane_end_create(&recv[i], &gpuring_net_verbs, world.net[1], 0, NULL,
+                                             GPURING_NET_RECV, WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                             GPURING_OK);
+            assert_int_equal(lane_connect(&send[i], world.net[0], "0", &recv[i], world.net[1], "1"),
+                             GPURING_OK);
+            gpuring_proxy_add(&group, send[i].link, &send[i].failed);
+        }
+        fake_verbs_pull(0); /* nothing gets through, and nothing says so */
+        if (round == 0) {
+            assert_int_equal(pthread_create(&thread, NULL, leave_main, &group), 0);
+            while (!all_said(world.net[0], send, WORLD_LINKS)) {
+                assert_true(time(NULL) < deadline);
+                nanosleep(&nap, NULL);
+            }
+            fake_verbs_expire();
+            pthread_join(thread, NULL);
+        } else {
+            assert_int_equal(gpuring_proxy_remove(&group, 0), GPURING_OK);
+            assert_true(all_said(world.net[0], send, WORLD_LINKS));
+        }
+        for (int i = 0; i < WORLD_LINKS; i++) {
+            lane_end_destroy(&send[i], 0);
+            lane_end_destroy(&recv[i], 0);
+        }
+        world_close(&world);
+    }
 }
 
 /* One end gives up and says why; the other's operation ends with that. */
@@ -454,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup(test_each_event, clear_log),
         cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
         cmocka_unit_test_setup(test_closed_peer, clear_log),
+        cmocka_unit_test_setup(test_leave_together, clear_log),
         cmocka_unit_test_setup(test_abort, clear_log),
         cmocka_unit_test_setup(test_failing_calls, clear_log),
         cmocka_unit_test_setup(test_refused_sends, clear_log),

@@ -115,13 +115,13 @@ static void *lane_main(void *argument)
     struct lane *lane = argument;
 
     for (int round = 0; round < lane->rounds && lane->status == GPURING_OK; round++) {
-        gpuring_proxy_begin(lane->end->proxy);
+        gpuring_proxy_begin(&lane->end->group);
         for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
             lane->status = lane->end->direction == GPURING_NET_SEND
                                ? lane_send(lane->end, lane->protocol, lane->seed)
                                : lane_recv(lane->end, lane->protocol, lane->seed);
         }
-        gpuring_proxy_end(lane->end->proxy);
+        gpuring_proxy_end(&lane->end->group);
     }
     return NULL;
 }
@@ -464,6 +464,39 @@ static void test_corrupt_counters(void **state)
     both_stop(&a, &b);
 }
 
+/* Counters that would end a link are not even seen while only others are at work. */
+static void test_idle_links(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair busy, idle;
+    struct lane lanes[2];
+
+    (void) state;
+    both_start(&a, &b, &none);
+    pair_open(&busy, &a, &b);
+    pair_open(&idle, &a, &b);
+    for (int round = 0; round < 2; round++) {
+        struct pair *work = round == 0 ? &idle : &busy;
+
+        lane_start(&lanes[0], &work->sender, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 2);
+        lane_start(&lanes[1], &work->receiver, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 2);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(lane_join(&lanes[i]), GPURING_OK);
+        }
+        until_sleeping(a.proxy);
+        until_sleeping(b.proxy);
+        __atomic_store_n(&idle.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+        __atomic_store_n(&idle.receiver.head[0]->head, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    }
+    assert_int_equal(__atomic_load_n(&idle.sender.failed, __ATOMIC_ACQUIRE), GPURING_OK);
+    assert_int_equal(__atomic_load_n(&idle.receiver.failed, __ATOMIC_ACQUIRE), GPURING_OK);
+    pair_close(&busy);
+    assert_int_equal(lane_end_destroy(&idle.sender, 1), GPURING_ERR_DATA);
+    assert_int_equal(lane_end_destroy(&idle.receiver, 1), GPURING_ERR_DATA);
+    both_stop(&a, &b);
+}
+
 /* Connections come and go while others carry traffic. */
 static void test_add_and_remove_under_load(void **state)
 {
@@ -529,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_hung_peer),
         cmocka_unit_test(test_stalled_peer_recovers),
         cmocka_unit_test(test_corrupt_counters),
+        cmocka_unit_test(test_idle_links),
         cmocka_unit_test(test_add_and_remove_under_load),
         cmocka_unit_test(test_fork),
     };

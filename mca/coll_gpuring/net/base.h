@@ -34,7 +34,7 @@ struct gpuring_net_base_link {
     char text[640];
     /* From gpuring_proxy_add to _remove: */
     struct gpuring_list node;
-    struct gpuring_proxy *proxy;        /* NULL: it has no link of this */
+    struct gpuring_proxy_group *group;  /* NULL: the proxy does not have the link */
     struct gpuring_net_base_link *pair; /* see gpuring_proxy_pair; NULL: none */
     int *failed; /* the owner's copy of status, stored with release after `text` */
 };

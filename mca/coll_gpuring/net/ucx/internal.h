@@ -132,6 +132,7 @@ size_t gpuring_ucx_link_handle(const struct gpuring_net_link *link, void *handle
 int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_handle,
                              size_t process_bytes, const void *handle, size_t bytes,
                              const char *peer_name);
+int gpuring_ucx_link_leave(struct gpuring_net_link *link);
 void gpuring_ucx_link_close(struct gpuring_net_link *link);
 void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char *why);
 

@@ -249,19 +249,10 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
     return status;
 }
 
-/* UCX may still read the header and the slot of what is in flight: wait for it, or end it. */
-static void finish_transfers(struct gpuring_net_link *link)
+/* UCX may still read the header and the slot of what is in flight. */
+int gpuring_ucx_link_leave(struct gpuring_net_link *link)
 {
-    uint64_t deadline = gpuring_now_ns() + CLOSE_NS;
-
-    while (link->busy > 0 && gpuring_now_ns() < deadline) {
-        gpuring_ucx.ucp_worker_progress(gpuring_ucx_net(link)->worker);
-    }
-    if (link->busy > 0) {
-        gpuring_info("a connection to %s is dropped with transfers in flight",
-                     link->base.peer_name);
-        peer_drop(link->peer);
-    }
+    return link->busy > 0 ? GPURING_AGAIN : GPURING_OK;
 }
 
 void gpuring_ucx_link_close(struct gpuring_net_link *link)
@@ -273,8 +264,10 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
     }
     net = gpuring_ucx_net(link);
     gpuring_gate_enter(net->base.gate);
-    if (link->peer != NULL) {
-        finish_transfers(link);
+    if (link->busy > 0) {
+        gpuring_info("a connection to %s is dropped with transfers in flight",
+                     link->base.peer_name);
+        peer_drop(link->peer);
     }
     gpuring_net_base_remove(&link->base);
     gpuring_gate_leave(net->base.gate);

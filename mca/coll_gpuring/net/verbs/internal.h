@@ -209,9 +209,10 @@ struct gpuring_net_link {
     unsigned cq_room;                 /* both, and a flush */
     unsigned turn;                    /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
-    bool ready;       /* the peer is connected, too */
-    bool peer_closed; /* BYE has come */
-    bool recovering;  /* a rail's failure is not dealt with yet */
+    struct gpuring_verbs_rail *bye; /* by which our BYE went; NULL: not yet */
+    bool ready;                     /* the peer is connected, too */
+    bool peer_closed;               /* BYE has come */
+    bool recovering;                /* a rail's failure is not dealt with yet */
 };
 
 struct gpuring_net {
@@ -278,6 +279,7 @@ size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *hand
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
                                size_t process_bytes, const void *handle, size_t bytes,
                                const char *peer_name);
+int gpuring_verbs_link_leave(struct gpuring_net_link *link);
 void gpuring_verbs_link_close(struct gpuring_net_link *link);
 
 /* net/verbs/memory.c: registration, completion queues */
