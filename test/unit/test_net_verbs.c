@@ -109,6 +109,28 @@ static void test_transfer(void **state)
     world_close(&world);
 }
 
+/* Ports of InfiniBand that take no address without a global route header, also within a subnet. */
+static void test_global_routes(void **state)
+{
+    struct fake_device device = world_infiniband;
+    struct gpuring_net *net;
+    struct world world;
+
+    (void) state;
+    device.grh = true;
+    world_open(&world, &device, 1, 1, NULL);
+    world_transfer_well(&world, 0, 20);
+    world_close(&world);
+    memset(device.gid, 0, sizeof device.gid);
+    fake_verbs_reset(&device, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("ib0:1 has no GID, which its subnet demands"));
+    device.grh = false;
+    world_open(&world, &device, 1, 1, NULL);
+    world_transfer_well(&world, 0, 20);
+    world_close(&world);
+}
+
 /* Every status: both hosts, device, port, status and a remedy in the text; the other link lives. */
 static void test_completion_errors(void **state)
 {
@@ -513,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup(test_discovery, clear_log),
         cmocka_unit_test_setup(test_only_old_roce, clear_log),
         cmocka_unit_test_setup(test_transfer, clear_log),
+        cmocka_unit_test_setup(test_global_routes, clear_log),
         cmocka_unit_test_setup(test_completion_errors, clear_log),
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
         cmocka_unit_test_setup(test_late_peer, clear_log),

@@ -140,6 +140,7 @@ struct gpuring_verbs_port {
     enum ibv_mtu mtu;
     uint8_t gid_index;
     uint16_t pkey_index;
+    bool global; /* it takes no address without a global route header */
     union ibv_gid gid;
 };
 

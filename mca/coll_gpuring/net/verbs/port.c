@@ -105,15 +105,19 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
     port.link_layer = attr.link_layer;
     port.lid = attr.lid;
     port.mtu = attr.active_mtu;
+    port.global =
+        attr.link_layer == IBV_LINK_LAYER_ETHERNET || (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
     if (net->config.verbs_mtu > 0 && port.mtu > (enum ibv_mtu) net->config.verbs_mtu) {
         port.mtu = (enum ibv_mtu) net->config.verbs_mtu;
     }
     if (!choose_pkey(net, &port, attr.pkey_tbl_len)) {
         *why = "has no partition key coll_gpuring_verbs_pkey";
     } else if (!choose_gid(net, &port, attr.gid_tbl_len) &&
-               (net->config.verbs_gid_index > 0 || attr.link_layer == IBV_LINK_LAYER_ETHERNET)) {
+               (net->config.verbs_gid_index > 0 || port.global)) {
         *why = net->config.verbs_gid_index > 0 ? "has no GID number coll_gpuring_verbs_gid_index"
-                                               : "has no GID for RoCE v2";
+               : attr.link_layer == IBV_LINK_LAYER_ETHERNET
+                   ? "has no GID for RoCE v2"
+                   : "has no GID, which its subnet demands";
     }
     return *why != NULL ? GPURING_OK : add_port(net, &port);
 }

@@ -63,9 +63,8 @@ static void fill_address(const struct gpuring_net_link *link, const struct gpuri
     address->dlid = peer->lid;
     address->sl = (uint8_t) config->verbs_service_level;
     address->port_num = rail->port->number;
-    /* Ethernet always routes by GID; InfiniBand only when the subnets differ. */
-    if (peer->link_layer == IBV_LINK_LAYER_ETHERNET ||
-        memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
+    /* Ethernet always routes by GID; InfiniBand where the port demands it or the subnets differ. */
+    if (rail->port->global || memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
         address->is_global = 1;
         memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
         address->grh.sgid_index = rail->port->gid_index;
