@@ -125,7 +125,10 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
 static void adapter_close(struct gpuring_verbs_adapter *adapter)
 {
     if (adapter->discard != NULL) {
+        void *page = adapter->discard->addr;
+
         gpuring_verbs.dereg_mr(adapter->discard);
+        free(page);
     }
     if (adapter->channel != NULL) {
         gpuring_verbs.destroy_comp_channel(adapter->channel);
