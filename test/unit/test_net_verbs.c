@@ -30,12 +30,16 @@ static void test_pure_functions(void **state)
     const uint8_t v4[16] = V4_GID(1), v6[16] = V6_GID, local[16] = LL_GID, zero[16] = {0};
 
     (void) state;
-    assert_int_equal(gpuring_nic_gid_rank(true, false, v4), 0);
-    assert_int_equal(gpuring_nic_gid_rank(true, true, zero), 0);
-    assert_true(gpuring_nic_gid_rank(true, true, v4) > gpuring_nic_gid_rank(true, true, v6));
-    assert_true(gpuring_nic_gid_rank(true, true, v6) > gpuring_nic_gid_rank(true, true, local));
-    assert_true(gpuring_nic_gid_rank(true, true, local) > 0);
-    assert_true(gpuring_nic_gid_rank(false, false, local) > 0);
+    assert_int_equal(gpuring_nic_gid_rank(false, true, false, v4), 0);
+    assert_int_equal(gpuring_nic_gid_rank(false, true, true, zero), 0);
+    assert_int_equal(gpuring_nic_gid_rank(true, true, true, zero), 0);
+    assert_int_equal(gpuring_nic_gid_rank(true, true, false, local), 1);
+    assert_true(gpuring_nic_gid_rank(false, true, true, v4) >
+                gpuring_nic_gid_rank(false, true, true, v6));
+    assert_true(gpuring_nic_gid_rank(false, true, true, v6) >
+                gpuring_nic_gid_rank(false, true, true, local));
+    assert_true(gpuring_nic_gid_rank(false, true, true, local) > 0);
+    assert_true(gpuring_nic_gid_rank(false, false, false, local) > 0);
     for (int status = IBV_WC_SUCCESS; status <= IBV_WC_TM_RNDV_INCOMPLETE; status++) {
         assert_non_null(gpuring_verbs_remedy((enum ibv_wc_status) status));
     }

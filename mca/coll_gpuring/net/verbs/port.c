@@ -18,7 +18,6 @@
 /* The best GID of a port, the first one of equals. */
 static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
-    static const union ibv_gid none;
     int best = 0;
 
     for (int i = 0; i < count && i < 256; i++) {
@@ -30,10 +29,9 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
                                        0, sizeof entry) != 0) {
             continue;
         }
-        rank = net->config.verbs_gid_index > 0
-                   ? memcmp(&entry.gid, &none, sizeof none) != 0 /* asked for: of any kind */
-                   : gpuring_nic_gid_rank(port->link_layer == IBV_LINK_LAYER_ETHERNET,
-                                          entry.gid_type == IBV_GID_TYPE_ROCE_V2, entry.gid.raw);
+        rank = gpuring_nic_gid_rank(net->config.verbs_gid_index > 0,
+                                    port->link_layer == IBV_LINK_LAYER_ETHERNET,
+                                    entry.gid_type == IBV_GID_TYPE_ROCE_V2, entry.gid.raw);
         if (rank > best) {
             best = rank;
             port->gid = entry.gid;
