@@ -90,6 +90,10 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
         gpuring_error("out of memory for a UCX endpoint");
         return GPURING_ERR_NOMEM;
     }
+    if (gpuring_ucx_check_descriptors(net, 1) != GPURING_OK) {
+        free(peer);
+        return GPURING_ERR_NOMEM;
+    }
     peer->net = net;
     peer->bytes = bytes;
     memcpy(peer->address, address, bytes);
@@ -101,6 +105,7 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
         return GPURING_ERR_NET;
     }
     gpuring_list_prepend(&net->peers, &peer->node);
+    net->npeers++;
     *result = peer;
     return GPURING_OK;
 }
