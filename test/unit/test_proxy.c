@@ -525,6 +525,40 @@ static void test_add_and_remove_under_load(void **state)
     assert_int_equal(gpuring_mock_violations(), 0);
 }
 
+/* All nets that a process can have: verbs, UCX, and UCX without RDMA devices. */
+static void test_three_nets(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct gpuring_net *more[2];
+    struct process a, b;
+
+    (void) state;
+    both_start(&a, &b, &none);
+    for (int i = 0; i < 3; i++) {
+        struct process third = a;
+        struct lane lanes[2];
+        struct pair pair;
+
+        if (i > 0) {
+            struct gpuring_net_config config = {.gate = &a.gate, .local_host = a.host};
+
+            assert_int_equal(gpuring_net_mock.open(&config, &more[i - 1]), GPURING_OK);
+            gpuring_proxy_add_net(a.proxy, more[i - 1]);
+            third.net = more[i - 1];
+        }
+        pair_open(&pair, &b, &third);
+        lane_start(&lanes[0], &pair.sender, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 1);
+        lane_start(&lanes[1], &pair.receiver, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 1);
+        assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+        assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+        pair_close(&pair);
+    }
+    both_stop(&a, &b);
+    for (int i = 0; i < 2; i++) {
+        gpuring_net_mock.close(more[i]);
+    }
+}
+
 /* A forked child has no progress thread; giving the proxy back there must not wait for it. */
 static void test_fork(void **state)
 {
@@ -564,6 +598,7 @@ int main(void)
         cmocka_unit_test(test_corrupt_counters),
         cmocka_unit_test(test_idle_links),
         cmocka_unit_test(test_add_and_remove_under_load),
+        cmocka_unit_test(test_three_nets),
         cmocka_unit_test(test_fork),
     };
 
