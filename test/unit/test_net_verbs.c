@@ -487,6 +487,14 @@ static void test_failing_calls(void **state)
         gpuring_net_verbs.close(net);
         assert_int_equal(fake_verbs_objects(), 0);
     }
+    /* Which slots have come out of turn is said by as many bits. */
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+    assert_int_equal(lane_end_create(&end, &gpuring_net_verbs, net, 0, NULL, GPURING_NET_SEND,
+                                     2 * WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                     GPURING_ERR_ARG);
+    lane_end_destroy(&end, 0);
+    gpuring_net_verbs.close(net);
 }
 
 /*

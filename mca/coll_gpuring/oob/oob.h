@@ -33,7 +33,7 @@ struct ompi_communicator_t;
 struct ompi_request_t;
 
 /* Raised whenever what travels between ranks, or lies in a FIFO, changes. */
-#define GPURING_WIRE_VERSION 13
+#define GPURING_WIRE_VERSION 14
 
 /* What a gathering brings: rank r's block is at blocks + r * bytes, from malloc. */
 struct gpuring_gathered {

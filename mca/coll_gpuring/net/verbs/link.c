@@ -82,6 +82,13 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
     struct gpuring_net_link *link;
     int status;
 
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        if (memory->ring[p].nslots > GPURING_VERBS_MAX_SLOTS) {
+            gpuring_error("the network verbs has at most %d slots in a ring",
+                          GPURING_VERBS_MAX_SLOTS);
+            return GPURING_ERR_ARG;
+        }
+    }
     if (device < 0 || device >= net->devices.count) {
         gpuring_error("the network verbs has no device number %d", device);
         return GPURING_ERR_ARG;
