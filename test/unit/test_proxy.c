@@ -140,6 +140,17 @@ static int lane_join(struct lane *lane)
     return lane->status;
 }
 
+/* Both ends of a connection at work, which must end well. */
+static void carry(struct pair *pair, enum gpuring_protocol protocol, int count, int rounds)
+{
+    struct lane lanes[2];
+
+    lane_start(&lanes[0], &pair->sender, protocol, 3, count, rounds);
+    lane_start(&lanes[1], &pair->receiver, protocol, 3, count, rounds);
+    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+}
+
 /* Wait for something that is certain to come, so that no time is asserted. */
 static void until_sleeping(const struct gpuring_proxy *proxy)
 {
@@ -329,10 +340,7 @@ static void test_lost_chunk(void **state)
                         "mock connection from host1 to host0, device mock0: a chunk was lost");
 
     /* The other connection goes on. */
-    lane_start(&lanes[0], &fine.sender, GPURING_PROTOCOL_LL, 2, 50, 2);
-    lane_start(&lanes[1], &fine.receiver, GPURING_PROTOCOL_LL, 2, 50, 2);
-    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
-    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    carry(&fine, GPURING_PROTOCOL_LL, 50, 2);
     assert_string_equal(gpuring_proxy_error(fine.sender.link), "");
     pair_close(&fine);
     assert_int_equal(lane_end_destroy(&hurt.sender, 10), GPURING_ERR_NET);
@@ -384,10 +392,7 @@ static void test_abort(void **state)
         assert_int_equal(lane_end_destroy(other, 1), GPURING_ERR_ABORTED);
         lane_end_destroy(gives_up, 0);
     }
-    lane_start(&lanes[0], &fine.sender, GPURING_PROTOCOL_LL, 2, 50, 2);
-    lane_start(&lanes[1], &fine.receiver, GPURING_PROTOCOL_LL, 2, 50, 2);
-    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
-    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    carry(&fine, GPURING_PROTOCOL_LL, 50, 2);
     pair_close(&fine);
     both_stop(&a, &b);
 }
@@ -470,25 +475,19 @@ static void test_idle_links(void **state)
     const struct gpuring_mock_faults none = {.seed = 1};
     struct process a, b;
     struct pair busy, idle;
-    struct lane lanes[2];
 
     (void) state;
     both_start(&a, &b, &none);
     pair_open(&busy, &a, &b);
     pair_open(&idle, &a, &b);
-    for (int round = 0; round < 2; round++) {
-        struct pair *work = round == 0 ? &idle : &busy;
-
-        lane_start(&lanes[0], &work->sender, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 2);
-        lane_start(&lanes[1], &work->receiver, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 2);
-        for (int i = 0; i < 2; i++) {
-            assert_int_equal(lane_join(&lanes[i]), GPURING_OK);
-        }
-        until_sleeping(a.proxy);
-        until_sleeping(b.proxy);
-        __atomic_store_n(&idle.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
-        __atomic_store_n(&idle.receiver.head[0]->head, UINT64_C(1) << 40, __ATOMIC_RELEASE);
-    }
+    carry(&idle, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS, 2);
+    carry(&busy, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS,
+          2); /* a pass at least after the other ended */
+    until_sleeping(a.proxy);
+    until_sleeping(b.proxy);
+    __atomic_store_n(&idle.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    __atomic_store_n(&idle.receiver.head[0]->head, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    carry(&busy, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS, 2);
     assert_int_equal(__atomic_load_n(&idle.sender.failed, __ATOMIC_ACQUIRE), GPURING_OK);
     assert_int_equal(__atomic_load_n(&idle.receiver.failed, __ATOMIC_ACQUIRE), GPURING_OK);
     pair_close(&busy);
@@ -503,7 +502,7 @@ static void test_add_and_remove_under_load(void **state)
     const struct gpuring_mock_faults faults = {.seed = 5, .delay_polls = 3};
     struct process a, b;
     struct pair load, passing;
-    struct lane lanes[2], guest[2];
+    struct lane lanes[2];
 
     (void) state;
     both_start(&a, &b, &faults);
@@ -512,10 +511,7 @@ static void test_add_and_remove_under_load(void **state)
     lane_start(&lanes[1], &load.receiver, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
     for (int i = 0; i < 20; i++) {
         pair_open(&passing, &b, &a);
-        lane_start(&guest[0], &passing.sender, GPURING_PROTOCOL_LL, 3, 2 * NSLOTS, 1);
-        lane_start(&guest[1], &passing.receiver, GPURING_PROTOCOL_LL, 3, 2 * NSLOTS, 1);
-        assert_int_equal(lane_join(&guest[0]), GPURING_OK);
-        assert_int_equal(lane_join(&guest[1]), GPURING_OK);
+        carry(&passing, GPURING_PROTOCOL_LL, 2 * NSLOTS, 1);
         pair_close(&passing);
     }
     assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
@@ -536,7 +532,6 @@ static void test_three_nets(void **state)
     both_start(&a, &b, &none);
     for (int i = 0; i < 3; i++) {
         struct process third = a;
-        struct lane lanes[2];
         struct pair pair;
 
         if (i > 0) {
@@ -547,10 +542,7 @@ static void test_three_nets(void **state)
             third.net = more[i - 1];
         }
         pair_open(&pair, &b, &third);
-        lane_start(&lanes[0], &pair.sender, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 1);
-        lane_start(&lanes[1], &pair.receiver, GPURING_PROTOCOL_SIMPLE, 1, 4 * NSLOTS, 1);
-        assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
-        assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+        carry(&pair, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS, 1);
         pair_close(&pair);
     }
     both_stop(&a, &b);
