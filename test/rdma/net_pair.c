@@ -227,7 +227,15 @@ static int session_open(struct session *s)
             status = connect_link(s, ends[s->first ? d : 1 - d], &theirs);
         }
     }
-    return status != GPURING_OK ? fail(s, "connect", status) : GPURING_OK;
+    if (status != GPURING_OK) {
+        return fail(s, "connect", status);
+    }
+    pair_barrier(s->fd);
+    for (int i = 0; i < o->links && o->ops->link_ready != NULL; i++) {
+        o->ops->link_ready(s->send[i].link);
+        o->ops->link_ready(s->recv[i].link);
+    }
+    return GPURING_OK;
 }
 
 static int session_close(struct session *s)
@@ -260,13 +268,13 @@ static void *check_main(void *argument)
 {
     struct check_lane *lane = argument;
 
-    gpuring_proxy_begin(lane->session->proxy);
+    gpuring_proxy_begin(&lane->end->group);
     for (uint64_t i = 0; i < lane->session->options->count && lane->status == GPURING_OK; i++) {
         lane->status = lane->end->direction == GPURING_NET_SEND
                            ? lane_send(lane->end, lane->protocol, lane->seed)
                            : lane_recv(lane->end, lane->protocol, lane->seed);
     }
-    gpuring_proxy_end(lane->session->proxy);
+    gpuring_proxy_end(&lane->end->group);
     return NULL;
 }
 
@@ -339,6 +347,22 @@ static bool any_failed(const struct session *s)
     return false;
 }
 
+static void session_begin(struct session *s)
+{
+    for (int i = 0; i < s->options->links; i++) {
+        gpuring_proxy_begin(&s->send[i].group);
+        gpuring_proxy_begin(&s->recv[i].group);
+    }
+}
+
+static void session_end(struct session *s)
+{
+    for (int i = 0; i < s->options->links; i++) {
+        gpuring_proxy_end(&s->send[i].group);
+        gpuring_proxy_end(&s->recv[i].group);
+    }
+}
+
 static int run_bandwidth(struct session *s, bool both)
 {
     const struct options *o = s->options;
@@ -348,7 +372,7 @@ static int run_bandwidth(struct session *s, bool both)
 
     pair_barrier(s->fd);
     begin = gpuring_now_ns();
-    gpuring_proxy_begin(s->proxy);
+    session_begin(s);
     while (!done) {
         done = true;
         for (int i = 0; i < o->links; i++) {
@@ -364,7 +388,7 @@ static int run_bandwidth(struct session *s, bool both)
         }
         sched_yield();
     }
-    gpuring_proxy_end(s->proxy);
+    session_end(s);
     pair_barrier(s->fd);
     last = gpuring_now_ns();
     if (s->first) {
@@ -391,7 +415,7 @@ static int run_latency(struct session *s)
     int status = ns == NULL ? GPURING_ERR_NOMEM : GPURING_OK;
 
     pair_barrier(s->fd);
-    gpuring_proxy_begin(s->proxy);
+    session_begin(s);
     for (uint64_t i = 0; i < count && status == GPURING_OK; i++) {
         uint64_t begin = gpuring_now_ns();
 
@@ -410,7 +434,7 @@ static int run_latency(struct session *s)
         }
         ns[i] = gpuring_now_ns() - begin;
     }
-    gpuring_proxy_end(s->proxy);
+    session_end(s);
     if (status == GPURING_OK && s->first) {
         qsort(ns, count, sizeof *ns, compare);
         printf("latency: %llu round trips of 8 bytes, half of one: typical %.2f us, 99%% %.2f us\n",

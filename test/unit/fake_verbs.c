@@ -98,6 +98,7 @@ static int query_port(struct ibv_context *context, uint8_t number,
     attr->lid = (uint16_t) (number_of(context->device) + 1);
     attr->active_speed = 32;
     attr->active_width = 2;
+    attr->flags = device->grh ? IBV_QPF_GRH_REQUIRED : 0;
     return 0;
 }
 
@@ -344,9 +345,12 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
     return qp != NULL ? &qp->qp : NULL;
 }
 
-/* The device that an address means. */
-static int device_at(const struct ibv_ah_attr *address)
+/* The device that an address means; -1: none. */
+static int device_at(const struct ibv_qp *qp, const struct ibv_ah_attr *address)
 {
+    if (fake_device_of(qp->context)->grh && !address->is_global) {
+        return -1;
+    }
     for (int i = 0; i < fake.ndevices && address->is_global; i++) {
         for (int g = 0; g < FAKE_GIDS; g++) {
             if (memcmp(fake.device[i].gid[g], address->grh.dgid.raw, 16) == 0 &&
@@ -372,7 +376,8 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
             fake_enter_error(mine);
         }
         mine->peer = (mask & IBV_QP_DEST_QPN) != 0 ? attr->dest_qp_num : mine->peer;
-        mine->peer_device = (mask & IBV_QP_AV) != 0 ? device_at(&attr->ah_attr) : mine->peer_device;
+        mine->peer_device =
+            (mask & IBV_QP_AV) != 0 ? device_at(qp, &attr->ah_attr) : mine->peer_device;
     }
     UNLOCK;
     return error;

@@ -26,6 +26,7 @@ struct fake_device {
     uint32_t gid_type[FAKE_GIDS];
     uint8_t gid[FAKE_GIDS][16];
     unsigned max_inline;
+    bool grh; /* addresses need a global route header */
 };
 
 /* Which call fails, counted over all devices from fake_verbs_reset on; 0: none. */

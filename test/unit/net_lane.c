@@ -64,6 +64,9 @@ int lane_end_create_in(struct lane_end *end, const struct gpuring_net_ops *ops,
                                                    .tail = end->tail[p],
                                                    .head = end->head[p]};
     }
+    if (proxy != NULL) {
+        gpuring_proxy_group_init(proxy, &end->group);
+    }
     return ops->link_create(net, device, direction, &memory, &end->link);
 }
 
@@ -74,7 +77,7 @@ int lane_end_connect(struct lane_end *end, const void *process_handle, size_t pr
         end->ops->link_connect(end->link, process_handle, process_bytes, handle, bytes, peer_name);
 
     if (status == GPURING_OK && end->proxy != NULL) {
-        gpuring_proxy_add(end->proxy, end->link, &end->failed);
+        gpuring_proxy_add(&end->group, end->link, &end->failed);
     }
     return status;
 }
@@ -116,7 +119,7 @@ int lane_connect(struct lane_end *sender, struct gpuring_net *sender_net, const 
 
 int lane_end_destroy(struct lane_end *end, double seconds)
 {
-    int status = end->link != NULL ? gpuring_proxy_remove(end->link, seconds) : GPURING_OK;
+    int status = gpuring_proxy_remove(&end->group, seconds);
 
     end->ops->link_close(end->link);
     free(end->memory);
@@ -221,13 +224,15 @@ static void *exchange_main(void *argument)
 {
     struct lane_exchange *exchange = argument;
 
-    gpuring_proxy_begin(exchange->send->proxy);
+    gpuring_proxy_begin(&exchange->send->group);
+    gpuring_proxy_begin(&exchange->receive->group);
     for (int turn = 0; turn < 2 * exchange->count && exchange->status == GPURING_OK; turn++) {
         exchange->status = (turn % 2 == 0) == exchange->first
                                ? lane_send(exchange->send, exchange->protocol, exchange->seed)
                                : lane_recv(exchange->receive, exchange->protocol, exchange->seed);
     }
-    gpuring_proxy_end(exchange->send->proxy);
+    gpuring_proxy_end(&exchange->receive->group);
+    gpuring_proxy_end(&exchange->send->group);
     return NULL;
 }
 

@@ -19,6 +19,7 @@
 struct lane_end {
     const struct gpuring_net_ops *ops;
     struct gpuring_proxy *proxy;
+    struct gpuring_proxy_group group; /* of this end alone */
     struct gpuring_net_link *link;
     enum gpuring_net_direction direction;
     int failed;

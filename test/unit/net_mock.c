@@ -455,7 +455,7 @@ static int mock_poll(struct gpuring_net *net)
 
     pthread_mutex_lock(&fabric.mutex);
     for (struct gpuring_net_link *link = net->links; link != NULL; link = link->next) {
-        if (net->dead || net->stalled || link->base.proxy == NULL) {
+        if (net->dead || net->stalled || link->base.group == NULL) {
             continue;
         }
         if (link->connected && link->status == GPURING_OK && !cut_off(link)) {

@@ -213,7 +213,7 @@ static void test_nics(void **state)
     struct gpuring_nic nics[GPURING_NICS_MAX];
 
     (void) state;
-    assert_int_equal(gpuring_nics_find(root, NULL, nics), 2);
+    assert_int_equal(gpuring_nics_find(root, NULL, 0, nics), 2);
     assert_string_equal(nics[0].name, "mlx5_0");
     assert_memory_equal(nics[0].gid, infiniband, sizeof infiniband);
     assert_int_equal(nics[0].link, GPURING_NIC_INFINIBAND);
@@ -221,9 +221,16 @@ static void test_nics(void **state)
     assert_string_equal(nics[1].name, "rxe0");
     assert_int_equal(nics[1].link, GPURING_NIC_ETHERNET);
     assert_memory_equal(nics[1].gid, loopback, sizeof loopback);
-    assert_int_equal(gpuring_nics_find(root, "rxe0", nics), 1);
+    assert_int_equal(gpuring_nics_find(root, "rxe0", 0, nics), 1);
     assert_string_equal(nics[0].name, "rxe0");
-    assert_int_equal(gpuring_nics_find("/nowhere", NULL, nics), 0);
+    /* As the net takes it: also one of RoCE version 1; none is not announced. */
+    assert_int_equal(gpuring_nics_find(root, "rxe0", 1 + 0, nics), 1);
+    assert_int_equal(nics[0].gid[0], 0xfe);
+    assert_int_equal(gpuring_nics_find(root, "rxe0", 1 + 1, nics), 1);
+    assert_memory_equal(nics[0].gid, loopback, sizeof loopback);
+    assert_int_equal(gpuring_nics_find(root, "rxe0", 1 + 3, nics), 0);
+    assert_int_equal(gpuring_nics_find(root, "mlx5_0", 1 + 200, nics), 0);
+    assert_int_equal(gpuring_nics_find("/nowhere", NULL, 0, nics), 0);
 }
 
 /* More ports than are announced: the first ones. */
@@ -240,7 +247,7 @@ static void test_many_nics(void **state)
         put_file(path, "InfiniBand");
     }
     snprintf(path, sizeof path, "%s/many", root);
-    assert_int_equal(gpuring_nics_find(path, NULL, nics), GPURING_NICS_MAX);
+    assert_int_equal(gpuring_nics_find(path, NULL, 0, nics), GPURING_NICS_MAX);
     assert_string_equal(nics[0].name, "ib10");
     assert_string_equal(nics[GPURING_NICS_MAX - 1].name, "ib25");
 }

@@ -17,6 +17,7 @@
 
 #include "mca/coll_gpuring/net/list.h"
 #include "mca/coll_gpuring/net/verbs/internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "test/unit/verbs_world.h"
@@ -29,12 +30,16 @@ static void test_pure_functions(void **state)
     const uint8_t v4[16] = V4_GID(1), v6[16] = V6_GID, local[16] = LL_GID, zero[16] = {0};
 
     (void) state;
-    assert_int_equal(gpuring_nic_gid_rank(true, false, v4), 0);
-    assert_int_equal(gpuring_nic_gid_rank(true, true, zero), 0);
-    assert_true(gpuring_nic_gid_rank(true, true, v4) > gpuring_nic_gid_rank(true, true, v6));
-    assert_true(gpuring_nic_gid_rank(true, true, v6) > gpuring_nic_gid_rank(true, true, local));
-    assert_true(gpuring_nic_gid_rank(true, true, local) > 0);
-    assert_true(gpuring_nic_gid_rank(false, false, local) > 0);
+    assert_int_equal(gpuring_nic_gid_rank(false, true, false, v4), 0);
+    assert_int_equal(gpuring_nic_gid_rank(false, true, true, zero), 0);
+    assert_int_equal(gpuring_nic_gid_rank(true, true, true, zero), 0);
+    assert_int_equal(gpuring_nic_gid_rank(true, true, false, local), 1);
+    assert_true(gpuring_nic_gid_rank(false, true, true, v4) >
+                gpuring_nic_gid_rank(false, true, true, v6));
+    assert_true(gpuring_nic_gid_rank(false, true, true, v6) >
+                gpuring_nic_gid_rank(false, true, true, local));
+    assert_true(gpuring_nic_gid_rank(false, true, true, local) > 0);
+    assert_true(gpuring_nic_gid_rank(false, false, false, local) > 0);
     for (int status = IBV_WC_SUCCESS; status <= IBV_WC_TM_RNDV_INCOMPLETE; status++) {
         assert_non_null(gpuring_verbs_remedy((enum ibv_wc_status) status));
     }
@@ -108,6 +113,28 @@ static void test_transfer(void **state)
     world_close(&world);
 }
 
+/* Ports of InfiniBand that take no address without a global route header, also within a subnet. */
+static void test_global_routes(void **state)
+{
+    struct fake_device device = world_infiniband;
+    struct gpuring_net *net;
+    struct world world;
+
+    (void) state;
+    device.grh = true;
+    world_open(&world, &device, 1, 1, NULL);
+    world_transfer_well(&world, 0, 20);
+    world_close(&world);
+    memset(device.gid, 0, sizeof device.gid);
+    fake_verbs_reset(&device, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_ERR_UNSUPPORTED);
+    assert_true(log_has("ib0:1 has no GID, which its subnet demands"));
+    device.grh = false;
+    world_open(&world, &device, 1, 1, NULL);
+    world_transfer_well(&world, 0, 20);
+    world_close(&world);
+}
+
 /* Every status: both hosts, device, port, status and a remedy in the text; the other link lives. */
 static void test_completion_errors(void **state)
 {
@@ -157,16 +184,74 @@ static void test_pulled_cable(void **state)
     world_open(&world, &world_roce, 1, 1, NULL);
     world_transfer_well(&world, 0, 10);
     fake_verbs_pull(0);
-    gpuring_proxy_begin(world.proxy[1]);
+    gpuring_proxy_begin(&world.recv[0].group);
     while (__atomic_load_n(&world.recv[0].failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
         fake_verbs_expire();
     }
-    gpuring_proxy_end(world.proxy[1]);
+    gpuring_proxy_end(&world.recv[0].group);
     assert_non_null(
         strstr(gpuring_proxy_error(world.recv[0].link), "transport retry counter exceeded"));
     world_close(&world);
+}
+
+/* As the net looks after its links, so many seconds later. */
+static void look_after(struct gpuring_net *net, uint64_t *now, int seconds)
+{
+    *now += (uint64_t) seconds * 1000000000;
+    gpuring_gate_enter(net->base.gate);
+    gpuring_verbs_probe_idle(net, *now, false);
+    gpuring_net_verbs.poll(net);
+    gpuring_gate_leave(net->base.gate);
+}
+
+/* A peer that has not connected yet answers nothing: it is tried only when all have connected. */
+static void test_late_peer(void **state)
+{
+    uint8_t handle[GPURING_NET_HANDLE_BYTES];
+    uint64_t now = gpuring_now_ns();
+    const struct gpuring_proxy_config waits = {.gate = world_defaults.gate};
+    unsigned before, reported, inlined;
+    struct gpuring_proxy *proxy;
+    struct lane_end ends[2];
+    struct gpuring_net *net;
+
+    (void) state;
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+    assert_int_equal(gpuring_proxy_create(&waits, &proxy), GPURING_OK);
+    until_sleeping(proxy); /* and never sees the net */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lane_end_create(&ends[i], &gpuring_net_verbs, net, 0, proxy,
+                                         i == 0 ? GPURING_NET_SEND : GPURING_NET_RECV, WORLD_NSLOTS,
+                                         WORLD_SLOT_BYTES),
+                         GPURING_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = gpuring_net_verbs.link_handle(ends[1 - i].link, handle);
+
+        assert_int_equal(lane_end_connect(&ends[i], NULL, 0, handle, bytes, "peer"), GPURING_OK);
+        look_after(net, &now, 5);
+        assert_int_equal(ends[i].link->base.status, GPURING_OK);
+        assert_int_equal(fake_verbs_sends(&reported, &inlined), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        gpuring_net_verbs.link_ready(ends[i].link);
+    }
+    before = fake_verbs_sends(&reported, &inlined);
+    now = gpuring_now_ns();
+    look_after(net, &now, 0); /* the silence until then means nothing */
+    assert_int_equal(fake_verbs_sends(&reported, &inlined), before);
+    look_after(net, &now, 5);
+    assert_int_equal(fake_verbs_sends(&reported, &inlined), before + 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ends[i].link->base.status, GPURING_OK);
+        lane_end_destroy(&ends[i], 0);
+    }
+    assert_int_equal(gpuring_proxy_destroy(proxy, 0), GPURING_OK);
+    gpuring_net_verbs.close(net);
+    assert_int_equal(fake_verbs_objects(), 0);
 }
 
 /* One process only: an event reaches whoever opened the device last. */
@@ -273,14 +358,80 @@ static void test_closed_peer(void **state)
     world_transfer_well(&world, 0, 20);
     assert_int_equal(lane_end_destroy(&world.recv[0], 10), GPURING_OK);
     world.nlinks = 0;
-    gpuring_proxy_begin(world.proxy[0]);
-    gpuring_proxy_end(world.proxy[0]);
+    gpuring_proxy_begin(&world.send[0].group);
+    gpuring_proxy_end(&world.send[0].group);
     assert_int_equal(world.send[0].failed, GPURING_OK);
     assert_int_equal(lane_send(&world.send[0], GPURING_PROTOCOL_SIMPLE, 0), GPURING_OK);
     until_failed(&world.send[0]);
     assert_int_equal(world.send[0].failed, GPURING_ERR_PEER);
     assert_int_equal(lane_end_destroy(&world.send[0], 10), GPURING_ERR_PEER);
     world_close(&world);
+}
+
+/* Has the good-bye of each of these links been sent? */
+static bool all_said(struct gpuring_net *net, const struct lane_end *ends, int count)
+{
+    bool all = true;
+
+    gpuring_gate_enter(net->base.gate);
+    for (int i = 0; i < count; i++) {
+        all = all && ends[i].link->bye != NULL;
+    }
+    gpuring_gate_leave(net->base.gate);
+    return all;
+}
+
+static void *leave_main(void *group)
+{
+    gpuring_proxy_remove(group, 2 * LANE_DEADLINE_SECONDS);
+    return NULL;
+}
+
+/* Links that close together wait for their peers together; and, in the second round, not at all. */
+static void test_leave_together(void **state)
+{
+    const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
+    const struct timespec nap = {.tv_nsec = 1000000};
+
+    (void) state;
+    for (int round = 0; round < 2; round++) {
+        struct lane_end send[WORLD_LINKS], recv[WORLD_LINKS];
+        struct gpuring_proxy_group group;
+        struct world world;
+        pthread_t thread;
+
+        world_open(&world, &world_roce, 1, 0, NULL);
+        gpuring_proxy_group_init(world.proxy[0], &group);
+        for (int i = 0; i < WORLD_LINKS; i++) {
+            assert_int_equal(lane_end_create(&send[i], &gpuring_net_verbs, world.net[0], 0, NULL,
+                                             GPURING_NET_SEND, WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                             GPURING_OK);
+            assert_int_equal(lane_end_create(&recv[i], &gpuring_net_verbs, world.net[1], 0, NULL,
+                                             GPURING_NET_RECV, WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                             GPURING_OK);
+            assert_int_equal(lane_connect(&send[i], world.net[0], "0", &recv[i], world.net[1], "1"),
+                             GPURING_OK);
+            gpuring_proxy_add(&group, send[i].link, &send[i].failed);
+        }
+        fake_verbs_pull(0); /* nothing gets through, and nothing says so */
+        if (round == 0) {
+            assert_int_equal(pthread_create(&thread, NULL, leave_main, &group), 0);
+            while (!all_said(world.net[0], send, WORLD_LINKS)) {
+                assert_true(time(NULL) < deadline);
+                nanosleep(&nap, NULL);
+            }
+            fake_verbs_expire();
+            pthread_join(thread, NULL);
+        } else {
+            assert_int_equal(gpuring_proxy_remove(&group, 0), GPURING_OK);
+            assert_true(all_said(world.net[0], send, WORLD_LINKS));
+        }
+        for (int i = 0; i < WORLD_LINKS; i++) {
+            lane_end_destroy(&send[i], 0);
+            lane_end_destroy(&recv[i], 0);
+        }
+        world_close(&world);
+    }
 }
 
 /* One end gives up and says why; the other's operation ends with that. */
@@ -336,6 +487,14 @@ static void test_failing_calls(void **state)
         gpuring_net_verbs.close(net);
         assert_int_equal(fake_verbs_objects(), 0);
     }
+    /* Which slots have come out of turn is said by as many bits. */
+    fake_verbs_reset(&world_roce, 1, &world_no_faults);
+    assert_int_equal(gpuring_net_verbs.open(&world_defaults, &net), GPURING_OK);
+    assert_int_equal(lane_end_create(&end, &gpuring_net_verbs, net, 0, NULL, GPURING_NET_SEND,
+                                     2 * WORLD_NSLOTS, WORLD_SLOT_BYTES),
+                     GPURING_ERR_ARG);
+    lane_end_destroy(&end, 0);
+    gpuring_net_verbs.close(net);
 }
 
 /*
@@ -388,12 +547,15 @@ int main(void)
         cmocka_unit_test_setup(test_discovery, clear_log),
         cmocka_unit_test_setup(test_only_old_roce, clear_log),
         cmocka_unit_test_setup(test_transfer, clear_log),
+        cmocka_unit_test_setup(test_global_routes, clear_log),
         cmocka_unit_test_setup(test_completion_errors, clear_log),
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
+        cmocka_unit_test_setup(test_late_peer, clear_log),
         cmocka_unit_test_setup(test_events, clear_log),
         cmocka_unit_test_setup(test_each_event, clear_log),
         cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
         cmocka_unit_test_setup(test_closed_peer, clear_log),
+        cmocka_unit_test_setup(test_leave_together, clear_log),
         cmocka_unit_test_setup(test_abort, clear_log),
         cmocka_unit_test_setup(test_failing_calls, clear_log),
         cmocka_unit_test_setup(test_refused_sends, clear_log),

@@ -115,13 +115,13 @@ static void *lane_main(void *argument)
     struct lane *lane = argument;
 
     for (int round = 0; round < lane->rounds && lane->status == GPURING_OK; round++) {
-        gpuring_proxy_begin(lane->end->proxy);
+        gpuring_proxy_begin(&lane->end->group);
         for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
             lane->status = lane->end->direction == GPURING_NET_SEND
                                ? lane_send(lane->end, lane->protocol, lane->seed)
                                : lane_recv(lane->end, lane->protocol, lane->seed);
         }
-        gpuring_proxy_end(lane->end->proxy);
+        gpuring_proxy_end(&lane->end->group);
     }
     return NULL;
 }
@@ -138,6 +138,17 @@ static int lane_join(struct lane *lane)
 {
     assert_int_equal(pthread_join(lane->thread, NULL), 0);
     return lane->status;
+}
+
+/* Both ends of a connection at work, which must end well. */
+static void carry(struct pair *pair, enum gpuring_protocol protocol, int count, int rounds)
+{
+    struct lane lanes[2];
+
+    lane_start(&lanes[0], &pair->sender, protocol, 3, count, rounds);
+    lane_start(&lanes[1], &pair->receiver, protocol, 3, count, rounds);
+    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
+    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
 }
 
 /* Wait for something that is certain to come, so that no time is asserted. */
@@ -329,10 +340,7 @@ static void test_lost_chunk(void **state)
                         "mock connection from host1 to host0, device mock0: a chunk was lost");
 
     /* The other connection goes on. */
-    lane_start(&lanes[0], &fine.sender, GPURING_PROTOCOL_LL, 2, 50, 2);
-    lane_start(&lanes[1], &fine.receiver, GPURING_PROTOCOL_LL, 2, 50, 2);
-    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
-    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    carry(&fine, GPURING_PROTOCOL_LL, 50, 2);
     assert_string_equal(gpuring_proxy_error(fine.sender.link), "");
     pair_close(&fine);
     assert_int_equal(lane_end_destroy(&hurt.sender, 10), GPURING_ERR_NET);
@@ -384,10 +392,7 @@ static void test_abort(void **state)
         assert_int_equal(lane_end_destroy(other, 1), GPURING_ERR_ABORTED);
         lane_end_destroy(gives_up, 0);
     }
-    lane_start(&lanes[0], &fine.sender, GPURING_PROTOCOL_LL, 2, 50, 2);
-    lane_start(&lanes[1], &fine.receiver, GPURING_PROTOCOL_LL, 2, 50, 2);
-    assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
-    assert_int_equal(lane_join(&lanes[1]), GPURING_OK);
+    carry(&fine, GPURING_PROTOCOL_LL, 50, 2);
     pair_close(&fine);
     both_stop(&a, &b);
 }
@@ -464,13 +469,40 @@ static void test_corrupt_counters(void **state)
     both_stop(&a, &b);
 }
 
+/* Counters that would end a link are not even seen while only others are at work. */
+static void test_idle_links(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct process a, b;
+    struct pair busy, idle;
+
+    (void) state;
+    both_start(&a, &b, &none);
+    pair_open(&busy, &a, &b);
+    pair_open(&idle, &a, &b);
+    carry(&idle, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS, 2);
+    carry(&busy, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS,
+          2); /* a pass at least after the other ended */
+    until_sleeping(a.proxy);
+    until_sleeping(b.proxy);
+    __atomic_store_n(&idle.sender.tail[0]->tail, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    __atomic_store_n(&idle.receiver.head[0]->head, UINT64_C(1) << 40, __ATOMIC_RELEASE);
+    carry(&busy, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS, 2);
+    assert_int_equal(__atomic_load_n(&idle.sender.failed, __ATOMIC_ACQUIRE), GPURING_OK);
+    assert_int_equal(__atomic_load_n(&idle.receiver.failed, __ATOMIC_ACQUIRE), GPURING_OK);
+    pair_close(&busy);
+    assert_int_equal(lane_end_destroy(&idle.sender, 1), GPURING_ERR_DATA);
+    assert_int_equal(lane_end_destroy(&idle.receiver, 1), GPURING_ERR_DATA);
+    both_stop(&a, &b);
+}
+
 /* Connections come and go while others carry traffic. */
 static void test_add_and_remove_under_load(void **state)
 {
     const struct gpuring_mock_faults faults = {.seed = 5, .delay_polls = 3};
     struct process a, b;
     struct pair load, passing;
-    struct lane lanes[2], guest[2];
+    struct lane lanes[2];
 
     (void) state;
     both_start(&a, &b, &faults);
@@ -479,10 +511,7 @@ static void test_add_and_remove_under_load(void **state)
     lane_start(&lanes[1], &load.receiver, GPURING_PROTOCOL_SIMPLE, 1, 200, 10);
     for (int i = 0; i < 20; i++) {
         pair_open(&passing, &b, &a);
-        lane_start(&guest[0], &passing.sender, GPURING_PROTOCOL_LL, 3, 2 * NSLOTS, 1);
-        lane_start(&guest[1], &passing.receiver, GPURING_PROTOCOL_LL, 3, 2 * NSLOTS, 1);
-        assert_int_equal(lane_join(&guest[0]), GPURING_OK);
-        assert_int_equal(lane_join(&guest[1]), GPURING_OK);
+        carry(&passing, GPURING_PROTOCOL_LL, 2 * NSLOTS, 1);
         pair_close(&passing);
     }
     assert_int_equal(lane_join(&lanes[0]), GPURING_OK);
@@ -490,6 +519,36 @@ static void test_add_and_remove_under_load(void **state)
     pair_close(&load);
     both_stop(&a, &b);
     assert_int_equal(gpuring_mock_violations(), 0);
+}
+
+/* All nets that a process can have: verbs, UCX, and UCX without RDMA devices. */
+static void test_three_nets(void **state)
+{
+    const struct gpuring_mock_faults none = {.seed = 1};
+    struct gpuring_net *more[2];
+    struct process a, b;
+
+    (void) state;
+    both_start(&a, &b, &none);
+    for (int i = 0; i < 3; i++) {
+        struct process third = a;
+        struct pair pair;
+
+        if (i > 0) {
+            struct gpuring_net_config config = {.gate = &a.gate, .local_host = a.host};
+
+            assert_int_equal(gpuring_net_mock.open(&config, &more[i - 1]), GPURING_OK);
+            gpuring_proxy_add_net(a.proxy, more[i - 1]);
+            third.net = more[i - 1];
+        }
+        pair_open(&pair, &b, &third);
+        carry(&pair, GPURING_PROTOCOL_SIMPLE, 4 * NSLOTS, 1);
+        pair_close(&pair);
+    }
+    both_stop(&a, &b);
+    for (int i = 0; i < 2; i++) {
+        gpuring_net_mock.close(more[i]);
+    }
 }
 
 /* A forked child has no progress thread; giving the proxy back there must not wait for it. */
@@ -529,7 +588,9 @@ int main(void)
         cmocka_unit_test(test_hung_peer),
         cmocka_unit_test(test_stalled_peer_recovers),
         cmocka_unit_test(test_corrupt_counters),
+        cmocka_unit_test(test_idle_links),
         cmocka_unit_test(test_add_and_remove_under_load),
+        cmocka_unit_test(test_three_nets),
         cmocka_unit_test(test_fork),
     };
 

@@ -130,13 +130,13 @@ static void *lane_main(void *argument)
 {
     struct lane *lane = argument;
 
-    gpuring_proxy_begin(lane->end->proxy);
+    gpuring_proxy_begin(&lane->end->group);
     for (int i = 0; i < lane->count && lane->status == GPURING_OK; i++) {
         lane->status = lane->end->direction == GPURING_NET_SEND
                            ? lane_send(lane->end, lane->protocol, lane->protocol)
                            : lane_recv(lane->end, lane->protocol, lane->protocol);
     }
-    gpuring_proxy_end(lane->end->proxy);
+    gpuring_proxy_end(&lane->end->group);
     return NULL;
 }
 
@@ -281,17 +281,17 @@ struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail)
     return copy;
 }
 
-void until_failed(const struct lane_end *end)
+void until_failed(struct lane_end *end)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
     const struct timespec nap = {.tv_nsec = 1000000};
 
-    gpuring_proxy_begin(end->proxy);
+    gpuring_proxy_begin(&end->group);
     while (__atomic_load_n(&end->failed, __ATOMIC_ACQUIRE) == GPURING_OK) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
     }
-    gpuring_proxy_end(end->proxy);
+    gpuring_proxy_end(&end->group);
 }
 
 /* The proxy's posts are out, and nothing is asked of the net any more. */
@@ -306,19 +306,17 @@ void until_sleeping(const struct gpuring_proxy *proxy)
     }
 }
 
-void until_logged(const struct world *world, const char *text)
+void until_logged(struct world *world, const char *text)
 {
     const time_t deadline = time(NULL) + LANE_DEADLINE_SECONDS;
     const struct timespec nap = {.tv_nsec = 1000000};
 
-    for (int i = 0; i < 2; i++) {
-        gpuring_proxy_begin(world->proxy[i]);
-    }
+    gpuring_proxy_begin(&world->send[0].group);
+    gpuring_proxy_begin(&world->recv[0].group);
     while (!log_has(text)) {
         assert_true(time(NULL) < deadline);
         nanosleep(&nap, NULL);
     }
-    for (int i = 0; i < 2; i++) {
-        gpuring_proxy_end(world->proxy[i]);
-    }
+    gpuring_proxy_end(&world->send[0].group);
+    gpuring_proxy_end(&world->recv[0].group);
 }

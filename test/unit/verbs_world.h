@@ -77,10 +77,10 @@ bool world_exchange(struct world *world, struct world_back *back, int count);
 struct gpuring_verbs_rail world_rail(const struct lane_end *end, unsigned rail);
 
 /* Waits with a deadline. */
-void until_failed(const struct lane_end *end);
+void until_failed(struct lane_end *end);
 void until_sleeping(const struct gpuring_proxy *proxy);
 /* Both are kept awake meanwhile. */
-void until_logged(const struct world *world, const char *text);
+void until_logged(struct world *world, const char *text);
 
 bool log_has(const char *text);
 /* For cmocka's setup of a test. */

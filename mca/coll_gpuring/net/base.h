@@ -17,10 +17,11 @@
  * tail. */
 struct gpuring_net_count {
     struct gpuring_net_ring memory;
-    uint64_t posted; /* sending: given to the net by the proxy */
-    uint64_t done;   /* sending: before it, slots are no longer read; receiving: have arrived */
-    uint64_t credit; /* sending: the peer's head; receiving: what was returned of ours */
-    uint64_t early;  /* bits step % 64: done before one that comes earlier */
+    uint64_t posted;   /* sending: given to the net by the proxy */
+    uint64_t done;     /* sending: before it, slots are no longer read; receiving: have arrived */
+    uint64_t credit;   /* sending: the peer's head; receiving: what was returned of ours */
+    uint64_t returned; /* sending: credit of the pair that the link had; see below */
+    uint64_t early;    /* bits step % 64: done before one that comes earlier */
 };
 
 struct gpuring_net_base_link {
@@ -33,7 +34,7 @@ struct gpuring_net_base_link {
     char text[640];
     /* From gpuring_proxy_add to _remove: */
     struct gpuring_list node;
-    struct gpuring_proxy *proxy;        /* NULL: it has no link of this */
+    struct gpuring_proxy_group *group;  /* NULL: the proxy does not have the link */
     struct gpuring_net_base_link *pair; /* see gpuring_proxy_pair; NULL: none */
     int *failed; /* the owner's copy of status, stored with release after `text` */
 };
@@ -72,6 +73,14 @@ struct gpuring_net_base_link *gpuring_net_base_at(const struct gpuring_net_base 
 
 /* The peer of a sending link has consumed all before `head`; nothing if more is known. */
 void gpuring_net_base_credit(struct gpuring_net_base_link *link, unsigned protocol, uint64_t head);
+
+/* How far what comes on the link's pair is known to be given back: by the pair, or when that was
+ * removed; 0 if there was none. */
+static inline uint64_t gpuring_net_base_returned(const struct gpuring_net_base_link *link,
+                                                 unsigned protocol)
+{
+    return link->pair != NULL ? link->pair->count[protocol].credit : link->count[protocol].returned;
+}
 
 /* The slot of this step has left, or has arrived and can be seen, with its size in the tail. Steps
  * may come out of turn; fewer than 64 are under way. */

@@ -72,16 +72,17 @@ _Static_assert(sizeof(struct gpuring_nic) == 32, "travels between ranks");
 
 /*
  * Which GID of a port links should use: the greater the better, 0 not at all. RoCE version 2 with
- * an IPv4 address comes first, then a global IPv6 address, then a link-local one.
+ * an IPv4 address comes first, then a global IPv6 address, then a link-local one. given: it was
+ * asked for, and may be of any kind.
  */
-int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16]);
+int gpuring_nic_gid_rank(bool given, bool ethernet, bool version_2, const uint8_t gid[16]);
 
 /*
  * Fill `nics` with the active ports below ROOT/class/infiniband that the list (net/list.h) selects;
- * root is "/sys" outside of tests. Returns their number, at most GPURING_NICS_MAX, or
- * GPURING_ERR_NOMEM. Ports beyond that are not used, with a log line.
+ * root is "/sys" outside of tests. gid: 0: choose; n + 1: GID n of each port. Returns their number,
+ * at most GPURING_NICS_MAX, or GPURING_ERR_NOMEM. Ports beyond that are not used, with a log line.
  */
-int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *nics);
+int gpuring_nics_find(const char *root, const char *list, int gid, struct gpuring_nic *nics);
 
 /* Can the two ports reach each other, as far as their addresses say? */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b);

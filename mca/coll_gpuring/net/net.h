@@ -19,7 +19,7 @@
  * - A link of which the peer's end was closed in good order is not in error; a post on it is.
  *
  * Threads: what is marked "gate" is called under config.gate; the rest takes it where it needs it.
- * No function blocks, but for link_close (1 s) and close (1 s).
+ * No function blocks, but for close (1 s), and for link_close where posts do not end (1 s).
  */
 #ifndef GPURING_NET_NET_H
 #define GPURING_NET_NET_H
@@ -117,7 +117,13 @@ struct gpuring_net_ops {
      * either end, from any thread. NULL: the net need not know.
      */
     void (*link_ready)(struct gpuring_net_link *link);
-    /* Give back a link in any state; posts that are not out yet may be lost. NULL is allowed. */
+    /*
+     * Nothing more is to be posted: let the peer's end know that this one is to be closed in good
+     * order, and finish. 0 when that is done or will never be, GPURING_AGAIN: call again when the
+     * net has been polled. Gate. NULL: there is nothing to do.
+     */
+    int (*link_leave)(struct gpuring_net_link *link);
+    /* Give back a link in any state; what has not left may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*
      * This end gives the connection up, for the reason `status`: let the peer's end know, if it can
@@ -129,7 +135,8 @@ struct gpuring_net_ops {
      * Gate. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
      * more: the next step's post follows at once, so that `sent` may wait for that one's.
      * head: of the same protocol of the link's pair, a credit if the post succeeds; not less than
-     * one given before, by whichever way. Without a pair it is ignored.
+     * one given before, by whichever way, also when the pair is gone, since the peer may still have
+     * its own. For a link that never had one it is 0, and the peer ignores it.
      */
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);

@@ -24,15 +24,15 @@ static bool is_link_local(const uint8_t gid[16])
     return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16])
+int gpuring_nic_gid_rank(bool given, bool ethernet, bool version_2, const uint8_t gid[16])
 {
     static const uint8_t zero[16];
 
     if (memcmp(gid, zero, sizeof zero) == 0) {
         return 0;
     }
-    if (!ethernet) {
-        return 1; /* InfiniBand: the first one; it is used between subnets only */
+    if (given || !ethernet) {
+        return 1; /* InfiniBand: the first one */
     }
     if (!version_2) {
         return 0; /* version 1 is not routed, and many switches drop it */
@@ -44,14 +44,14 @@ int gpuring_nic_gid_rank(bool ethernet, bool version_2, const uint8_t gid[16])
 }
 
 /* The best GID of the port, the first one of equals; false if it has none that can be used. */
-static bool choose_gid(const char *root, const struct gpuring_net_device *device,
+static bool choose_gid(const char *root, const struct gpuring_net_device *device, int given,
                        struct gpuring_nic *nic)
 {
     bool ethernet = nic->link == GPURING_NIC_ETHERNET;
     char line[64];
     int best = 0;
 
-    for (int i = 0; i < GIDS_MAX; i++) {
+    for (int i = given > 0 ? given - 1 : 0; i < (given > 0 ? given : GIDS_MAX); i++) {
         uint8_t gid[16];
         int rank;
 
@@ -65,16 +65,16 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
         }
         gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/gid_attrs/types/%d",
                          root, device->name, device->port, i);
-        rank = gpuring_nic_gid_rank(ethernet, strcmp(line, "RoCE v2") == 0, gid);
+        rank = gpuring_nic_gid_rank(given > 0, ethernet, strcmp(line, "RoCE v2") == 0, gid);
         if (rank > best) {
             best = rank;
             memcpy(nic->gid, gid, sizeof nic->gid);
         }
     }
-    return best > 0 || !ethernet; /* InfiniBand goes by LID within a subnet */
+    return best > 0 || (!ethernet && given == 0); /* InfiniBand goes by LID within a subnet */
 }
 
-static bool describe(const char *root, const struct gpuring_net_device *device,
+static bool describe(const char *root, const struct gpuring_net_device *device, int gid,
                      struct gpuring_nic *nic)
 {
     char line[64];
@@ -84,10 +84,10 @@ static bool describe(const char *root, const struct gpuring_net_device *device,
     gpuring_net_line(line, sizeof line, "%s/class/infiniband/%s/ports/%d/link_layer", root,
                      device->name, device->port);
     nic->link = strcmp(line, "Ethernet") == 0 ? GPURING_NIC_ETHERNET : GPURING_NIC_INFINIBAND;
-    return choose_gid(root, device, nic);
+    return choose_gid(root, device, gid, nic);
 }
 
-int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *nics)
+int gpuring_nics_find(const char *root, const char *list, int gid, struct gpuring_nic *nics)
 {
     struct gpuring_net_devices devices = {.count = 0};
     int status = gpuring_net_devices_rdma(root, list, &devices), found = 0, beyond = 0;
@@ -95,7 +95,7 @@ int gpuring_nics_find(const char *root, const char *list, struct gpuring_nic *ni
     for (int i = 0; status == GPURING_OK && i < devices.count; i++) {
         struct gpuring_nic nic;
 
-        if (!describe(root, &devices.device[i], &nic)) {
+        if (!describe(root, &devices.device[i], gid, &nic)) {
             continue;
         }
         if (found == GPURING_NICS_MAX) {

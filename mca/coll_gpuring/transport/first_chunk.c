@@ -108,6 +108,10 @@ static int look(struct gpuring_transport *transport, const struct gpuring_conn *
                    : GPURING_AGAIN;
     }
     recv = fifo_of(transport, conn);
+    if (__atomic_load_n(&recv->head->head, __ATOMIC_RELAXED) >
+        0) { /* our own store: it was right */
+        return GPURING_OK;
+    }
     if (__atomic_load_n(&recv->tail->tail, __ATOMIC_ACQUIRE) == 0) {
         return GPURING_AGAIN;
     }

@@ -132,6 +132,7 @@ struct gpuring_transport {
     struct gpuring_conn *conns; /* all receiving ends, then all sending ends */
     uint32_t nconns;
     uint32_t nremote;
+    struct gpuring_proxy_group group;    /* of their links; zeroed if there are none */
     struct gpuring_fifo_end *fifos;      /* [protocol][nconns], as connected */
     struct gpuring_fifo_end *exec_fifos; /* the same, uploaded */
     void *tables; /* these, and the plans' steps, on the device; NULL: executors need no copy */

@@ -16,11 +16,10 @@
 #include <unistd.h>
 
 #include "mca/coll_gpuring/transport/internal.h"
-#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define REMOVE_SECONDS 2.0 /* what destroy grants posts and credits in flight, in all */
+#define REMOVE_SECONDS 2.0 /* what destroy grants what is in flight, and good-byes, in all */
 
 /* Allocations of so much begin with a page of the GPU, which drivers pin as a whole. */
 #define DIRECT_UNIT ((size_t) 2 << 20)
@@ -208,6 +207,7 @@ int gpuring_remote_create(struct gpuring_transport *transport)
                       "coll_gpuring_net is none, or no network was found");
         return GPURING_ERR_UNSUPPORTED;
     }
+    gpuring_proxy_group_init(config->proxy, &transport->group);
     status = create_slots(transport);
     if (status != GPURING_OK) {
         return status;
@@ -248,7 +248,7 @@ static int connect_end(struct gpuring_transport *transport, const struct gpuring
         return status;
     }
     gpuring_conn_bind(transport, conn, block, block);
-    gpuring_proxy_add(transport->config.proxy, conn->link, &conn->failed);
+    gpuring_proxy_add(&transport->group, conn->link, &conn->failed);
     return GPURING_OK;
 }
 
@@ -329,16 +329,10 @@ void gpuring_remote_abort(struct gpuring_transport *transport, int status)
 
 void gpuring_remote_destroy(struct gpuring_transport *transport)
 {
-    double until = gpuring_now() + REMOVE_SECONDS;
-
+    gpuring_proxy_remove(&transport->group, REMOVE_SECONDS);
     for (uint32_t i = 0; i < transport->nconns; i++) {
-        struct gpuring_conn *conn = &transport->conns[i];
-
-        if (conn->link != NULL) {
-            double left = until - gpuring_now();
-
-            gpuring_proxy_remove(conn->link, left > 0 ? left : 0);
-            transport->config.net_ops->link_close(conn->link);
+        if (transport->conns[i].link != NULL) {
+            transport->config.net_ops->link_close(transport->conns[i].link);
         }
     }
     free_direct(transport);

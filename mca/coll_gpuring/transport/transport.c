@@ -356,7 +356,7 @@ void gpuring_transport_remove(struct gpuring_transport *transport, int plan)
 void gpuring_transport_begin(struct gpuring_transport *transport)
 {
     if (transport->nremote > 0) {
-        gpuring_proxy_begin(transport->config.proxy);
+        gpuring_proxy_begin(&transport->group);
     }
 }
 
@@ -370,7 +370,7 @@ void gpuring_transport_help(struct gpuring_transport *transport)
 void gpuring_transport_end(struct gpuring_transport *transport)
 {
     if (transport->nremote > 0) {
-        gpuring_proxy_end(transport->config.proxy);
+        gpuring_proxy_end(&transport->group);
     }
 }
 

@@ -213,8 +213,9 @@ uint64_t gpuring_transport_memory(const struct gpuring_transport *transport);
 /* One word for logs: "shm", "peer", "ucx", "shm+verbs"... */
 void gpuring_transport_name(const struct gpuring_transport *transport, char *text, size_t size);
 
-/* Local; bounded in time (pending network posts are given up after 2 s). NULL is allowed. Device
- * memory that peers have not unmapped yet is given back later. */
+/* Local; bounded in time (2 s for what is in flight and for good-byes, on all connections
+ * together). NULL is allowed. Device memory that peers have not unmapped yet is given back later.
+ */
 void gpuring_transport_destroy(struct gpuring_transport *transport);
 
 /* Before the device is closed: wait, so long at most, until peers have unmapped the memory of

@@ -14,7 +14,8 @@
 static int fill_nics(struct gpuring_hello *hello)
 {
     struct gpuring_nic found[GPURING_NICS_MAX];
-    int count = gpuring_nics_find("/sys", gpuring_params.verbs_hca, found);
+    int count = gpuring_nics_find("/sys", gpuring_params.verbs_hca,
+                                  gpuring_params.verbs_gid_index + 1, found);
 
     for (int i = 0; i < count && hello->nnics < GPURING_HELLO_NICS; i++) {
         uint32_t known = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The process's networks: each kind is opened when the first communicator chooses it, and stays
+ * The process's networks: each one is opened when the first communicator chooses it, and stays
  * open; all share one progress thread, which starts with the first of them.
  */
 #include <dlfcn.h>
@@ -20,9 +20,9 @@
 #include "gpuring_config.h"
 
 #define CLOSE_SECONDS 2.0 /* for transfers under way when the process ends */
-#define KINDS         (GPURING_NET_KIND_UCX + 1)
+#define NETWORKS      (GPURING_NET_KIND_UCX + 2)
 
-static struct gpuring_net_base *networks[KINDS]; /* by kind; under gpuring_process.lock */
+static struct gpuring_net_base *networks[NETWORKS]; /* see place_of; under gpuring_process.lock */
 static struct gpuring_gate gate = GPURING_GATE_INIT;
 
 /* RDMA that is computed by the hosts' processors is often slower than TCP. */
@@ -129,6 +129,12 @@ static int start_proxy(const struct gpuring_wireup *wireup, int rank,
     return gpuring_proxy_create(&config, &gpuring_process.proxy);
 }
 
+/* By kind; last, UCX without RDMA devices: another communicator may have it with them. */
+static struct gpuring_net_base **place_of(const struct gpuring_net_choice *choice)
+{
+    return &networks[choice->kind + (choice->no_rdma ? 1 : 0)];
+}
+
 /* Under the lock. */
 static int open_net(const struct gpuring_wireup *wireup, int rank)
 {
@@ -159,7 +165,7 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
     }
     if (status == GPURING_OK) {
         gpuring_proxy_add_net(gpuring_process.proxy, net);
-        networks[wireup->net.kind] = (struct gpuring_net_base *) net;
+        *place_of(&wireup->net) = (struct gpuring_net_base *) net;
     }
     return status;
 }
@@ -167,13 +173,14 @@ static int open_net(const struct gpuring_wireup *wireup, int rank)
 int gpuring_network_open(const struct gpuring_wireup *wireup, int rank,
                          struct gpuring_net_base **net)
 {
+    struct gpuring_net_base *const *place = place_of(&wireup->net);
     int status = GPURING_OK;
 
     pthread_mutex_lock(&gpuring_process.lock);
-    if (networks[wireup->net.kind] == NULL) {
+    if (*place == NULL) {
         status = open_net(wireup, rank);
     }
-    *net = networks[wireup->net.kind];
+    *net = *place;
     pthread_mutex_unlock(&gpuring_process.lock);
     return status;
 }
@@ -195,10 +202,10 @@ void gpuring_network_close(void)
         return;
     }
     gpuring_process.proxy = NULL;
-    for (int kind = 0; kind < KINDS; kind++) {
-        if (networks[kind] != NULL) {
-            networks[kind]->ops->close((struct gpuring_net *) networks[kind]);
-            networks[kind] = NULL;
+    for (int i = 0; i < NETWORKS; i++) {
+        if (networks[i] != NULL) {
+            networks[i]->ops->close((struct gpuring_net *) networks[i]);
+            networks[i] = NULL;
         }
     }
 }

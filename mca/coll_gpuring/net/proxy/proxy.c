@@ -28,7 +28,7 @@ struct proxy_net {
 struct gpuring_proxy {
     struct proxy_net nets[GPURING_PROXY_NETS];
     int nnets;
-    struct gpuring_list links;
+    struct gpuring_list groups;
     struct gpuring_proxy_config config;
     pthread_t thread;
     pid_t pid; /* of the process that has the thread: a forked child has not */
@@ -38,19 +38,58 @@ struct gpuring_proxy {
     uint64_t helped; /* passes made by other threads */
 };
 
+/* Under the gate: may there be something to do for the group? */
+static bool at_work(const struct gpuring_proxy_group *group)
+{
+    /* No partner, relaxed: who counts on it has seen the bell's count, which is raised after it. */
+    return __atomic_load_n(&group->begun, __ATOMIC_RELAXED) != group->idle;
+}
+
+/* Under the gate: are slots or credits of the group not out yet? posted: as for a link. */
+static bool group_pending(const struct gpuring_proxy_group *group, bool posted)
+{
+    const struct gpuring_net_base_link *link;
+
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        if (gpuring_proxy_pending(link, posted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int pump_group(struct gpuring_proxy_group *group, uint64_t *bytes, uint64_t *again)
+{
+    uint64_t begun = __atomic_load_n(&group->begun, __ATOMIC_RELAXED);
+    /* Partner: the release in gpuring_proxy_end: counters of what has ended are visible. */
+    bool ended = __atomic_load_n(&group->ended, __ATOMIC_ACQUIRE) == begun;
+    struct gpuring_net_base_link *link;
+    int done = 0;
+
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        done += gpuring_proxy_pump(link, bytes, again);
+    }
+    if (ended && !group_pending(group, false)) {
+        group->idle = begun;
+    }
+    return done;
+}
+
 /* Under the gate: everything that can be done now. Returns how much was. */
 static int proxy_pass(struct gpuring_proxy *proxy)
 {
-    struct gpuring_net_base_link *link;
+    struct gpuring_proxy_group *group;
     uint64_t bytes = 0, again = 0;
     int done = 0;
 
     for (int i = 0; i < proxy->nnets; i++) {
         done += proxy->nets[i].ops->poll(proxy->nets[i].net);
     }
-    GPURING_LIST_EACH(link, &proxy->links, struct gpuring_net_base_link, node)
+    GPURING_LIST_EACH(group, &proxy->groups, struct gpuring_proxy_group, node)
     {
-        done += gpuring_proxy_pump(link, &bytes, &again);
+        done += at_work(group) ? pump_group(group, &bytes, &again) : 0;
     }
     /* Counters for display only: no partner, relaxed. */
     __atomic_fetch_add(&proxy->bytes, bytes, __ATOMIC_RELAXED);
@@ -61,11 +100,11 @@ static int proxy_pass(struct gpuring_proxy *proxy)
 /* Under the gate: is there something of ours that is not out yet? posted: as for a link. */
 static bool proxy_pending(const struct gpuring_proxy *proxy, bool posted)
 {
-    const struct gpuring_net_base_link *link;
+    const struct gpuring_proxy_group *group;
 
-    GPURING_LIST_EACH(link, &proxy->links, struct gpuring_net_base_link, node)
+    GPURING_LIST_EACH(group, &proxy->groups, struct gpuring_proxy_group, node)
     {
-        if (gpuring_proxy_pending(link, posted)) {
+        if (at_work(group) && group_pending(group, posted)) {
             return true;
         }
     }
@@ -164,7 +203,7 @@ int gpuring_proxy_create(const struct gpuring_proxy_config *config, struct gpuri
         gpuring_error("out of memory for the progress thread");
         return GPURING_ERR_NOMEM;
     }
-    gpuring_list_init(&proxy->links);
+    gpuring_list_init(&proxy->groups);
     proxy->config = *config;
     proxy->pid = getpid();
     proxy->bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -205,28 +244,49 @@ static int proxy_join(struct gpuring_proxy *proxy, double seconds)
     return GPURING_OK;
 }
 
+/* The peer may still have its pair: what the link sends has to say the truth about this end. */
+static void unpair(struct gpuring_net_base_link *link)
+{
+    for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        link->count[p].returned = gpuring_net_base_returned(link, p);
+    }
+    link->pair = NULL;
+}
+
 /* Under the gate, or when there is no thread. */
 static void forget(struct gpuring_net_base_link *link)
 {
     gpuring_list_remove(&link->node);
     if (link->pair != NULL) {
-        link->pair->pair = NULL;
+        unpair(link->pair);
+        unpair(link);
     }
-    link->pair = NULL;
-    link->proxy = NULL;
+    link->group = NULL;
     link->failed = NULL;
+}
+
+/* The same. */
+static void forget_group(struct gpuring_proxy_group *group)
+{
+    struct gpuring_net_base_link *link;
+
+    while ((link = GPURING_LIST_FIRST(&group->links, struct gpuring_net_base_link, node)) != NULL) {
+        forget(link);
+    }
+    gpuring_list_remove(&group->node);
+    group->proxy = NULL;
 }
 
 int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds)
 {
     int status = proxy != NULL ? proxy_join(proxy, seconds) : GPURING_OK;
-    struct gpuring_net_base_link *link;
+    struct gpuring_proxy_group *group;
 
     if (proxy == NULL || status != GPURING_OK) {
         return status;
     }
-    while ((link = GPURING_LIST_FIRST(&proxy->links, struct gpuring_net_base_link, node)) != NULL) {
-        forget(link);
+    while ((group = GPURING_LIST_FIRST(&proxy->groups, struct gpuring_proxy_group, node)) != NULL) {
+        forget_group(group);
     }
     close(proxy->bell.fd);
     free(proxy);
@@ -241,16 +301,26 @@ void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net)
     gpuring_gate_leave(proxy->config.gate);
 }
 
-void gpuring_proxy_add(struct gpuring_proxy *proxy, struct gpuring_net_link *added, int *failed)
+void gpuring_proxy_group_init(struct gpuring_proxy *proxy, struct gpuring_proxy_group *group)
+{
+    *group = (struct gpuring_proxy_group){.proxy = proxy};
+    gpuring_list_init(&group->links);
+    gpuring_gate_enter(proxy->config.gate);
+    gpuring_list_prepend(&proxy->groups, &group->node);
+    gpuring_gate_leave(proxy->config.gate);
+}
+
+void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_link *added,
+                       int *failed)
 {
     struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) added;
 
-    gpuring_gate_enter(proxy->config.gate);
-    link->proxy = proxy;
+    gpuring_gate_enter(link->net->gate);
+    link->group = group;
     link->failed = failed;
     __atomic_store_n(failed, link->status, __ATOMIC_RELEASE); /* partner: gpuring_proxy_error */
-    gpuring_list_prepend(&proxy->links, &link->node);
-    gpuring_gate_leave(proxy->config.gate);
+    gpuring_list_prepend(&group->links, &link->node);
+    gpuring_gate_leave(link->net->gate);
 }
 
 void gpuring_proxy_pair(struct gpuring_net_link *send_link, struct gpuring_net_link *receive_link)
@@ -264,48 +334,22 @@ void gpuring_proxy_pair(struct gpuring_net_link *send_link, struct gpuring_net_l
     gpuring_gate_leave(send->net->gate);
 }
 
-int gpuring_proxy_remove(struct gpuring_net_link *removed, double seconds)
-{
-    struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) removed;
-    struct gpuring_proxy *proxy = link->proxy;
-    uint64_t deadline = gpuring_now_ns() + (uint64_t) (seconds * 1e9);
-    const struct timespec nap = {.tv_nsec = 50000};
-    bool alive, pending;
-    int status;
-
-    if (proxy == NULL) {
-        return GPURING_OK;
-    }
-    alive = proxy->pid == getpid();
-    gpuring_proxy_begin(proxy);
-    gpuring_gate_enter(proxy->config.gate);
-    while ((pending = gpuring_proxy_pending(link, false)) && alive && gpuring_now_ns() < deadline) {
-        gpuring_gate_leave(proxy->config.gate);
-        nanosleep(&nap, NULL);
-        gpuring_gate_enter(proxy->config.gate);
-    }
-    status = link->status;
-    forget(link);
-    gpuring_gate_leave(proxy->config.gate);
-    gpuring_proxy_end(proxy);
-    return status != GPURING_OK ? status : pending ? GPURING_ERR_TIMEOUT : GPURING_OK;
-}
-
 void gpuring_proxy_abort(struct gpuring_net_link *aborted, int status)
 {
     struct gpuring_net_base_link *link = (struct gpuring_net_base_link *) aborted;
-    struct gpuring_proxy *proxy = link->proxy;
+    struct gpuring_proxy_group *group = link->group;
+    struct gpuring_gate *gate = link->net->gate;
 
-    if (proxy == NULL || proxy->pid != getpid()) {
+    if (group == NULL || group->proxy->pid != getpid()) {
         return; /* a forked child: the connection is its parent's */
     }
-    gpuring_proxy_begin(proxy); /* what is sent needs progress */
-    gpuring_gate_enter(proxy->config.gate);
+    gpuring_proxy_begin(group); /* what is sent needs progress */
+    gpuring_gate_enter(gate);
     if (link->status == GPURING_OK) {
         link->net->ops->link_abort(aborted, status);
     }
-    gpuring_gate_leave(proxy->config.gate);
-    gpuring_proxy_end(proxy);
+    gpuring_gate_leave(gate);
+    gpuring_proxy_end(group);
 }
 
 const char *gpuring_proxy_error(const struct gpuring_net_link *link)
@@ -316,8 +360,12 @@ const char *gpuring_proxy_error(const struct gpuring_net_link *link)
     return __atomic_load_n(base->failed, __ATOMIC_ACQUIRE) != GPURING_OK ? base->text : "";
 }
 
-void gpuring_proxy_begin(struct gpuring_proxy *proxy)
+void gpuring_proxy_begin(struct gpuring_proxy_group *group)
 {
+    struct gpuring_proxy *proxy = group->proxy;
+
+    /* Before the bell's: who sees that one sees this. Its own partner: none, relaxed. */
+    __atomic_fetch_add(&group->begun, 1, __ATOMIC_RELAXED);
     /* Partners: the store and load in bell_says. */
     __atomic_fetch_add(&proxy->bell.begun, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) >= GPURING_PROXY_NAPPING) {
@@ -352,13 +400,83 @@ static void finish_help(struct gpuring_proxy *proxy)
     }
 }
 
-void gpuring_proxy_end(struct gpuring_proxy *proxy)
+static void bell_end(struct gpuring_proxy *proxy)
 {
     if (__atomic_load_n(&proxy->bell.sleeping, __ATOMIC_SEQ_CST) == GPURING_PROXY_STANDING_BACK) {
         finish_help(proxy);
     }
     /* Partner: the load of `ended` in proxy_main. */
     __atomic_fetch_add(&proxy->bell.ended, 1, __ATOMIC_RELEASE);
+}
+
+void gpuring_proxy_end(struct gpuring_proxy_group *group)
+{
+    /* Partner: the load in pump_group. */
+    __atomic_fetch_add(&group->ended, 1, __ATOMIC_RELEASE);
+    bell_end(group->proxy);
+}
+
+/*
+ * Under the gate: is nothing of the group to be waited for? Each link is asked, also when one
+ * before it is not ready, for they wait together. late: what is not out yet is given up.
+ */
+static bool all_left(const struct gpuring_proxy_group *group, bool late)
+{
+    struct gpuring_net_base_link *link;
+    bool all = true;
+
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        const struct gpuring_net_ops *ops = link->net->ops;
+
+        if ((!late && gpuring_proxy_pending(link, false)) ||
+            (ops->link_leave != NULL &&
+             ops->link_leave((struct gpuring_net_link *) link) == GPURING_AGAIN)) {
+            all = false;
+        }
+    }
+    return all;
+}
+
+/* The first error, or what has not got out in time. */
+static int group_status(const struct gpuring_proxy_group *group)
+{
+    const struct gpuring_net_base_link *link;
+
+    GPURING_LIST_EACH(link, &group->links, struct gpuring_net_base_link, node)
+    {
+        if (link->status != GPURING_OK) {
+            return link->status;
+        }
+    }
+    return group_pending(group, false) ? GPURING_ERR_TIMEOUT : GPURING_OK;
+}
+
+int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds)
+{
+    struct gpuring_proxy *proxy = group->proxy;
+    uint64_t now = gpuring_now_ns(), wait = (uint64_t) (seconds * 1e9);
+    uint64_t late = now + wait / 2, deadline = now + wait;
+    const struct timespec nap = {.tv_nsec = 50000};
+    int status;
+
+    if (proxy == NULL) {
+        return GPURING_OK;
+    }
+    gpuring_proxy_begin(group);
+    gpuring_gate_enter(proxy->config.gate);
+    /* A forked child leaves the connections to its parent. */
+    while (proxy->pid == getpid() && !all_left(group, now >= late) && now < deadline) {
+        gpuring_gate_leave(proxy->config.gate);
+        nanosleep(&nap, NULL);
+        gpuring_gate_enter(proxy->config.gate);
+        now = gpuring_now_ns();
+    }
+    status = group_status(group);
+    forget_group(group);
+    gpuring_gate_leave(proxy->config.gate);
+    bell_end(proxy);
+    return status;
 }
 
 uint64_t gpuring_proxy_bytes(const struct gpuring_proxy *proxy)

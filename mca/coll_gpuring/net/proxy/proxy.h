@@ -28,6 +28,7 @@
 
 #include "mca/coll_gpuring/net/cores.h"
 #include "mca/coll_gpuring/net/net.h"
+#include "mca/coll_gpuring/util/list.h"
 
 struct gpuring_proxy;
 
@@ -56,10 +57,25 @@ int gpuring_proxy_destroy(struct gpuring_proxy *proxy, double seconds);
 void gpuring_proxy_add_net(struct gpuring_proxy *proxy, struct gpuring_net *net);
 
 /*
+ * Links that are at work together, those of a communicator: they are looked at only from the begin
+ * of an operation that uses them until all that it left is out. What is at rest costs a pass the
+ * look at one counter. The owner's; no member is read or written by others.
+ */
+struct gpuring_proxy_group {
+    struct gpuring_list node;    /* among the proxy's */
+    struct gpuring_proxy *proxy; /* NULL: none, or it is gone */
+    struct gpuring_list links;
+    uint64_t begun, ended; /* operations */
+    uint64_t idle;         /* how many had begun when all had ended and nothing was left to do */
+};
+void gpuring_proxy_group_init(struct gpuring_proxy *proxy, struct gpuring_proxy_group *group);
+
+/*
  * Give a connected link of a net that was added to the proxy. `failed` is set (release) to a
  * negative gpuring_status when the link dies; the text is then in gpuring_proxy_error.
  */
-void gpuring_proxy_add(struct gpuring_proxy *proxy, struct gpuring_net_link *link, int *failed);
+void gpuring_proxy_add(struct gpuring_proxy_group *group, struct gpuring_net_link *link,
+                       int *failed);
 /*
  * The peer to which `send` goes is that from which `receive` comes, and it pairs its ends of these
  * two likewise: what is posted on the one brings the credits of the other along. Once, before
@@ -67,11 +83,12 @@ void gpuring_proxy_add(struct gpuring_proxy *proxy, struct gpuring_net_link *lin
  */
 void gpuring_proxy_pair(struct gpuring_net_link *send, struct gpuring_net_link *receive);
 /*
- * Waits until the link's posts and credits are out, `seconds` at most, then forgets it in any case.
- * Returns 0, also for a link that the proxy does not have, GPURING_ERR_TIMEOUT, or the status of
- * the failed link. The link stays the caller's.
+ * Waits until posts and credits of all links are out, for half of `seconds` at most, and their
+ * peers know that they close, `seconds` at most in all; then forgets group and links in any case.
+ * Returns 0, also for a group that no proxy has (zeroed), GPURING_ERR_TIMEOUT, or the status of a
+ * failed link. The links stay the caller's.
  */
-int gpuring_proxy_remove(struct gpuring_net_link *link, double seconds);
+int gpuring_proxy_remove(struct gpuring_proxy_group *group, double seconds);
 /* Give the link up and report that to the other end, if it works; remove is still to be called.
  * Nothing if the proxy does not have the link. */
 void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
@@ -79,8 +96,9 @@ void gpuring_proxy_abort(struct gpuring_net_link *link, int status);
  * closed. Empty if `failed` does not say that it has failed. */
 const char *gpuring_proxy_error(const struct gpuring_net_link *link);
 
-void gpuring_proxy_begin(struct gpuring_proxy *proxy);
-void gpuring_proxy_end(struct gpuring_proxy *proxy);
+/* An operation that uses these links. */
+void gpuring_proxy_begin(struct gpuring_proxy_group *group);
+void gpuring_proxy_end(struct gpuring_proxy_group *group);
 
 /*
  * For a thread that waits for an operation's end and has nothing better to do: one pass of the

@@ -8,19 +8,19 @@
 #include "mca/coll_gpuring/util/status.h"
 
 /* What the next slot can say to the peer that it sends to: how far its own slots are consumed. */
-static uint64_t head_of_pair(const struct gpuring_net_base_link *pair,
+static uint64_t head_of_pair(const struct gpuring_net_base_link *link,
                              enum gpuring_protocol protocol)
 {
+    uint64_t known = gpuring_net_base_returned(link, protocol), head;
     const struct gpuring_net_count *count;
-    uint64_t head;
 
-    if (pair == NULL || pair->count[protocol].memory.nslots == 0) {
-        return 0;
+    if (link->pair == NULL || link->pair->count[protocol].memory.nslots == 0) {
+        return known;
     }
-    count = &pair->count[protocol];
+    count = &link->pair->count[protocol];
     /* Partner as in pump_recv, which also finds a head that is impossible. */
     head = __atomic_load_n(&count->memory.head->head, __ATOMIC_ACQUIRE);
-    return head <= count->done && head > count->credit ? head : count->credit;
+    return head <= count->done && head > known ? head : known;
 }
 
 static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol protocol,
@@ -41,7 +41,7 @@ static int pump_send(struct gpuring_net_base_link *link, enum gpuring_protocol p
     while (count->posted < end) {
         uint64_t step = count->posted++; /* before the call, which may report that it is sent */
         uint32_t size = ring->tail->size[step % ring->nslots];
-        uint64_t head = head_of_pair(link->pair, protocol);
+        uint64_t head = head_of_pair(link, protocol);
         int status = link->net->ops->post((struct gpuring_net_link *) link, protocol, step, size,
                                           step + 1 < end, head);
 

@@ -79,7 +79,7 @@ int gpuring_ucx_post(struct gpuring_net_link *link, enum gpuring_protocol protoc
     }
     op->header = (struct gpuring_ucx_header){.link = link->peer_id,
                                              .step = step,
-                                             .head = link->base.pair != NULL ? head : 0,
+                                             .head = head,
                                              .bytes = bytes,
                                              .protocol = (uint16_t) protocol,
                                              .kind = GPURING_UCX_DATA};

@@ -109,7 +109,10 @@ struct gpuring_net {
     ucp_context_h context;
     ucp_worker_h worker;
     int efd;
-    bool no_rdma; /* it leaves RDMA devices alone */
+    bool no_rdma;    /* it leaves RDMA devices alone */
+    bool tcp;        /* slots go between nodes by nothing else */
+    unsigned opened; /* descriptors that were open when the net was */
+    unsigned npeers;
     struct gpuring_net_devices devices;
     struct gpuring_list peers;
     bool dirty;  /* something was sent since the last flush began */
@@ -120,6 +123,10 @@ static inline struct gpuring_net *gpuring_ucx_net(const struct gpuring_net_link 
 {
     return (struct gpuring_net *) link->base.net;
 }
+
+/* net/ucx/ucx.c. UCX aborts the process where it runs out of descriptors amid its work: are there
+ * enough for so many more peers? 0 or GPURING_ERR_NOMEM, with a log line. */
+int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more);
 
 /* net/ucx/link.c: endpoints and links */
 /* Close all endpoints: in good order, but by force those that failed or take longer than 1 s. */
@@ -132,6 +139,7 @@ size_t gpuring_ucx_link_handle(const struct gpuring_net_link *link, void *handle
 int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_handle,
                              size_t process_bytes, const void *handle, size_t bytes,
                              const char *peer_name);
+int gpuring_ucx_link_leave(struct gpuring_net_link *link);
 void gpuring_ucx_link_close(struct gpuring_net_link *link);
 void gpuring_ucx_link_fail(struct gpuring_net_link *link, int status, const char *why);
 

@@ -90,6 +90,10 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
         gpuring_error("out of memory for a UCX endpoint");
         return GPURING_ERR_NOMEM;
     }
+    if (gpuring_ucx_check_descriptors(net, 1) != GPURING_OK) {
+        free(peer);
+        return GPURING_ERR_NOMEM;
+    }
     peer->net = net;
     peer->bytes = bytes;
     memcpy(peer->address, address, bytes);
@@ -101,6 +105,7 @@ static int peer_create(struct gpuring_net *net, const void *address, size_t byte
         return GPURING_ERR_NET;
     }
     gpuring_list_prepend(&net->peers, &peer->node);
+    net->npeers++;
     *result = peer;
     return GPURING_OK;
 }
@@ -249,19 +254,10 @@ int gpuring_ucx_link_connect(struct gpuring_net_link *link, const void *process_
     return status;
 }
 
-/* UCX may still read the header and the slot of what is in flight: wait for it, or end it. */
-static void finish_transfers(struct gpuring_net_link *link)
+/* UCX may still read the header and the slot of what is in flight. */
+int gpuring_ucx_link_leave(struct gpuring_net_link *link)
 {
-    uint64_t deadline = gpuring_now_ns() + CLOSE_NS;
-
-    while (link->busy > 0 && gpuring_now_ns() < deadline) {
-        gpuring_ucx.ucp_worker_progress(gpuring_ucx_net(link)->worker);
-    }
-    if (link->busy > 0) {
-        gpuring_info("a connection to %s is dropped with transfers in flight",
-                     link->base.peer_name);
-        peer_drop(link->peer);
-    }
+    return link->busy > 0 ? GPURING_AGAIN : GPURING_OK;
 }
 
 void gpuring_ucx_link_close(struct gpuring_net_link *link)
@@ -273,8 +269,10 @@ void gpuring_ucx_link_close(struct gpuring_net_link *link)
     }
     net = gpuring_ucx_net(link);
     gpuring_gate_enter(net->base.gate);
-    if (link->peer != NULL) {
-        finish_transfers(link);
+    if (link->busy > 0) {
+        gpuring_info("a connection to %s is dropped with transfers in flight",
+                     link->base.peer_name);
+        peer_drop(link->peer);
     }
     gpuring_net_base_remove(&link->base);
     gpuring_gate_leave(net->base.gate);

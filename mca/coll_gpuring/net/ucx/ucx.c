@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,13 +156,14 @@ static bool goes_by_tcp(const struct gpuring_net *net)
  * Our own defaults. Some transports have no connection that breaks when the peer dies: UCX looks
  * after it now and then, by default so rarely that applications would seem to hang.
  */
-static void configure(const struct gpuring_net *net, ucp_config_t *config)
+static void configure(struct gpuring_net *net, ucp_config_t *config)
 {
     if (option_given("KEEPALIVE_INTERVAL") == NULL) {
         /* Without effect where this UCX has no such option. */
         gpuring_ucx.ucp_config_modify(config, "KEEPALIVE_INTERVAL", KEEPALIVE);
     }
-    if (option_given("RNDV_THRESH") == NULL && goes_by_tcp(net)) {
+    net->tcp = goes_by_tcp(net);
+    if (option_given("RNDV_THRESH") == NULL && net->tcp) {
         /* A slot by rendezvous was seen to take three times as long as eagerly, from 32 KiB to 4
          * MiB in slots of 128 KiB, and to use one device of several (1.13.1). */
         gpuring_ucx.ucp_config_modify(config, "RNDV_THRESH", "inf");
@@ -263,29 +263,43 @@ static void ucx_close(struct gpuring_net *net)
     free(net);
 }
 
-/* Of a worker with one device, about 20, and of connections. */
-#define DESCRIPTORS 32
+/* Of a worker with one device, about 20; later on, for others. */
+#define RESERVE 32
+/* Of a peer, with each device of the two at most that UCX uses: both ends may connect at once. */
+#define SOCKETS 2
 
-/* UCX aborts the process where it runs out of descriptors amid its work. */
-static int check_descriptors(const char *host)
+/* 0: not known. */
+static unsigned open_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
-    struct rlimit limit;
-    rlim_t open = 0;
+    unsigned open = 0;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-        limit.rlim_cur = INT_MAX;
-    }
     while (folder != NULL && readdir(folder) != NULL) {
         open++;
     }
     if (folder != NULL) {
         closedir(folder);
     }
-    if (folder == NULL || open + DESCRIPTORS > limit.rlim_cur) {
-        gpuring_error("[few-descriptors] no network ucx on %s: it needs %d free file descriptors, "
-                      "and of the limit of %llu too many are open; raise the limit (ulimit -n)",
-                      host, DESCRIPTORS, (unsigned long long) limit.rlim_cur);
+    return open;
+}
+
+int gpuring_ucx_check_descriptors(const struct gpuring_net *net, unsigned more)
+{
+    unsigned each = net->tcp ? SOCKETS * (net->devices.count > 1 ? 2 : 1) : 0;
+    unsigned open = open_descriptors(), npeers = net->npeers + more;
+    unsigned later = net->opened + net->npeers * each; /* when those of its peers are all there */
+    unsigned needed = (open > later ? open : later) + more * each + RESERVE;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        limit.rlim_cur = RLIM_INFINITY;
+    }
+    if (open == 0 || needed > limit.rlim_cur) {
+        gpuring_error(
+            "[few-descriptors] the network ucx on %s needs %u file descriptors, %u of them "
+            "for connections to %u processes by TCP; the limit is %llu: raise it (ulimit "
+            "-n)",
+            net->base.host, needed, npeers * each, npeers, (unsigned long long) limit.rlim_cur);
         return GPURING_ERR_NOMEM;
     }
     return GPURING_OK;
@@ -301,10 +315,6 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         gpuring_error("no network ucx on %s: %s", config->local_host, why);
         return status;
     }
-    status = check_descriptors(config->local_host);
-    if (status != GPURING_OK) {
-        return status;
-    }
     net = calloc(1, sizeof *net);
     if (net == NULL) {
         gpuring_error("out of memory for the network ucx");
@@ -313,7 +323,8 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
     gpuring_net_base_init(&net->base, &gpuring_net_ucx, config);
     net->efd = -1;
     gpuring_list_init(&net->peers);
-    status = open_context(net, config);
+    status = gpuring_ucx_check_descriptors(net, 0);
+    status = status == GPURING_OK ? open_context(net, config) : status;
     status = status == GPURING_OK ? open_worker(net) : status;
     status = status == GPURING_OK ? list_devices(net) : status;
     if (status != GPURING_OK) {
@@ -321,6 +332,7 @@ static int ucx_open(const struct gpuring_net_config *config, struct gpuring_net 
         return status;
     }
     report(net);
+    net->opened = open_descriptors();
     *result = net;
     return GPURING_OK;
 }
@@ -410,6 +422,7 @@ const struct gpuring_net_ops gpuring_net_ucx = {
     .link_create = gpuring_ucx_link_create,
     .link_handle = gpuring_ucx_link_handle,
     .link_connect = gpuring_ucx_link_connect,
+    .link_leave = gpuring_ucx_link_leave,
     .link_close = gpuring_ucx_link_close,
     .link_abort = gpuring_ucx_abort,
     .post = gpuring_ucx_post,

@@ -76,29 +76,21 @@ static void control_arrived(struct gpuring_net_link *link, struct gpuring_verbs_
     char why[160];
     unsigned number = imm >> VERBS_IMM_RAIL_AT & 7, protocol = imm >> VERBS_IMM_PROTOCOL_AT & 3;
     struct gpuring_verbs_rail *rail = &link->rail[number];
-    uint64_t done, step;
 
     if (number >= link->nrails || protocol >= GPURING_PROTOCOL_COUNT) {
         return;
     }
-    done = link->base.count[protocol].done;
     switch (imm >> VERBS_IMM_KIND_AT & 7) {
     case GPURING_VERBS_BYE:
         link->peer_closed = true;
         gpuring_verbs_give_up(link);
         break;
     case GPURING_VERBS_ARRIVED:
-        gpuring_verbs_peer_has(link, rail, protocol, 0, nearest(done, imm, VERBS_IMM_NUMBER_BITS));
-        break;
-    case GPURING_VERBS_EARLY:
-        step = GPURING_VERBS_EARLY_BITS * nearest(done / GPURING_VERBS_EARLY_BITS,
-                                                  imm >> GPURING_VERBS_EARLY_BITS,
-                                                  VERBS_IMM_NUMBER_BITS - GPURING_VERBS_EARLY_BITS);
-        for (unsigned bit = 0; bit < GPURING_VERBS_EARLY_BITS; bit++, step++) {
-            if ((imm >> bit & 1) != 0) {
-                gpuring_verbs_peer_has(link, rail, protocol, step, step + 1);
-            }
-        }
+        gpuring_verbs_peer_has(link, rail, protocol,
+                               nearest(link->base.count[protocol].done,
+                                       imm >> GPURING_VERBS_MAX_SLOTS,
+                                       VERBS_IMM_NUMBER_BITS - GPURING_VERBS_MAX_SLOTS),
+                               VERBS_LOW(imm, GPURING_VERBS_MAX_SLOTS));
         break;
     case GPURING_VERBS_ABORT:
         snprintf(why, sizeof why, "the peer has given up: %s",

@@ -190,7 +190,13 @@ static void fail_refused(struct gpuring_net_link *link)
 
 void gpuring_verbs_ready(struct gpuring_net_link *link)
 {
+    uint64_t now = gpuring_now_ns();
+
     gpuring_gate_enter(link->base.net->gate);
+    link->ready = true;
+    for (unsigned r = 0; r < link->nrails; r++) {
+        link->rail[r].active_ns = now;
+    }
     fail_refused(link);
     gpuring_gate_leave(link->base.net->gate);
 }
@@ -206,50 +212,28 @@ void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs
 }
 
 void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_verbs_rail *lost,
-                            unsigned protocol, uint64_t first, uint64_t end)
+                            unsigned protocol, uint64_t count, uint32_t early)
 {
     for (uint64_t n = lost->sq_done; n < lost->sq_posted; n++) {
         struct gpuring_verbs_sent *sent = &lost->sent[n % link->send_room];
 
-        if (sent->protocol == protocol && sent->step >= first && sent->step < end) {
+        if (sent->protocol == protocol &&
+            (sent->step < count || (sent->step - count < GPURING_VERBS_MAX_SLOTS &&
+                                    (early >> (sent->step - count) & 1) != 0))) {
             sent->arrived = true;
         }
     }
 }
 
-/* Which steps of this part have come out of turn? */
-static uint32_t early_bits(const struct gpuring_net_count *count, uint64_t part)
+/* The number of ARRIVED. */
+static uint64_t arrived(const struct gpuring_net_count *count)
 {
-    uint32_t bits = 0;
+    uint64_t number = count->done << GPURING_VERBS_MAX_SLOTS;
 
-    for (unsigned bit = 0; bit < GPURING_VERBS_EARLY_BITS; bit++) {
-        uint64_t step = part * GPURING_VERBS_EARLY_BITS + bit;
-
-        if (step - count->done < 64 && (count->early >> (step % 64) & 1) != 0) {
-            bits |= UINT32_C(1) << bit;
-        }
+    for (unsigned n = 0; n < GPURING_VERBS_MAX_SLOTS; n++) {
+        number |= (count->early >> ((count->done + n) % 64) & 1) << n;
     }
-    return bits;
-}
-
-/* What has arrived of a protocol: the count, and the steps beyond it. */
-static int report_arrived(struct gpuring_net_link *link, unsigned lost,
-                          struct gpuring_verbs_rail *on, unsigned protocol)
-{
-    const struct gpuring_net_count *count = &link->base.count[protocol];
-    uint64_t part = count->done / GPURING_VERBS_EARLY_BITS;
-    int status =
-        gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, protocol, count->done);
-
-    for (unsigned i = 0; i < GPURING_VERBS_EARLY_PARTS && status == GPURING_OK; i++, part++) {
-        uint32_t bits = early_bits(count, part);
-
-        if (bits != 0) {
-            status = gpuring_verbs_post_control(link, on, GPURING_VERBS_EARLY, lost, protocol,
-                                                part << GPURING_VERBS_EARLY_BITS | bits);
-        }
-    }
-    return status;
+    return number;
 }
 
 /* Report that a rail is lost, and, on the receiving end, what had arrived and was given back. */
@@ -263,7 +247,8 @@ static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpur
             continue;
         }
         if (status == GPURING_OK) {
-            status = report_arrived(link, lost, on, p);
+            status = gpuring_verbs_post_control(link, on, GPURING_VERBS_ARRIVED, lost, p,
+                                                arrived(&link->base.count[p]));
         }
         if (status == GPURING_OK && link->base.count[p].credit > 0) {
             status = gpuring_verbs_post_credit(link, on, (enum gpuring_protocol) p,
@@ -282,16 +267,15 @@ static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *los
     lost->repeating = true;
     for (; lost->sq_done < lost->sq_posted; lost->sq_done++) {
         const struct gpuring_verbs_sent *sent = &lost->sent[lost->sq_done % link->send_room];
-        const struct gpuring_net_base_link *pair = link->base.pair;
         const struct gpuring_net_ring *ring = &link->base.count[sent->protocol].memory;
 
         if (sent->data && (link->peer_closed || sent->arrived)) {
             gpuring_net_base_done(&link->base, sent->protocol, sent->step);
         } else if (sent->data &&
-                   gpuring_verbs_post_slot(link, (enum gpuring_protocol) sent->protocol, sent->step,
-                                           ring->tail->size[sent->step % ring->nslots], false,
-                                           pair != NULL ? pair->count[sent->protocol].credit : 0) !=
-                       GPURING_OK) {
+                   gpuring_verbs_post_slot(
+                       link, (enum gpuring_protocol) sent->protocol, sent->step,
+                       ring->tail->size[sent->step % ring->nslots], false,
+                       gpuring_net_base_returned(&link->base, sent->protocol)) != GPURING_OK) {
             return false;
         }
     }

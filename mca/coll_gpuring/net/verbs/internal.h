@@ -23,13 +23,13 @@
  * while no completion is awaited, and every so often. If slots were posted after the last signaled
  * send when that completes, an empty write follows, so that no slot waits for a further post.
  *
- * Of a rail on which nothing happens, an empty write every second finds out whether it still works,
- * while the proxy is awake: a receiver learns that its sender's host is gone.
+ * Of a ready rail on which nothing happens, an empty write every second finds out whether it still
+ * works, while the proxy is awake: a receiver learns that its sender's host is gone.
  *
  * Failover (net/verbs/failover.c): the end that finds a failed rail puts its queue pair into the
  * error state and takes what had arrived; nothing on its way can reach its memory any more. Then it
- * reports LOST on another rail, the receiving end after ARRIVED, its count for each protocol, and
- * EARLY, the steps beyond it that have come out of turn. The other end does likewise. The sender
+ * reports LOST on another rail, the receiving end after ARRIVED, its count for each protocol with
+ * the steps beyond it that have come out of turn. The other end does likewise. The sender
  * repeats exactly what it had posted on the rail and is not among these: a slot that has arrived
  * may be in use and must not be written again.
  *
@@ -98,11 +98,9 @@ extern struct gpuring_verbs gpuring_verbs;
 #define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
 /* Receives for other messages than slots: BYE, and after each rail's failure what it takes to agree
  * on what arrived, and all credits once more. */
-#define GPURING_VERBS_CONTROL(rails) \
-    (4 + (rails) * ((2 + GPURING_VERBS_EARLY_PARTS) * GPURING_PROTOCOL_COUNT + 1))
-/* EARLY: bits of so many steps; the low bits of the number of this part stand in the bits above. */
-#define GPURING_VERBS_EARLY_BITS  16
-#define GPURING_VERBS_EARLY_PARTS (GPURING_FIFO_MAX_SLOTS / GPURING_VERBS_EARLY_BITS + 1)
+#define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
+/* Of a ring: ARRIVED has a bit for each. */
+#define GPURING_VERBS_MAX_SLOTS 8
 
 struct gpuring_verbs_mr {
     struct gpuring_list node;
@@ -140,6 +138,7 @@ struct gpuring_verbs_port {
     enum ibv_mtu mtu;
     uint8_t gid_index;
     uint16_t pkey_index;
+    bool global; /* it takes no address without a global route header */
     union ibv_gid gid;
 };
 
@@ -185,7 +184,7 @@ struct gpuring_verbs_rail {
     uint64_t sq_asked;               /* sends before this one will be reported */
     uint64_t sq_data;                /* this one and later ones carry no slots */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
-    uint64_t active_ns;              /* when something last happened */
+    uint64_t active_ns;              /* when something last happened, link_ready first */
     int refused;                     /* errno of a lane that did not connect, until link_ready */
     /* After it has failed: */
     uint64_t failed_ns;
@@ -209,8 +208,10 @@ struct gpuring_net_link {
     unsigned cq_room;                 /* both, and a flush */
     unsigned turn;                    /* of the lanes */
     struct gpuring_verbs_handle mine, peer;
-    bool peer_closed; /* BYE has come */
-    bool recovering;  /* a rail's failure is not dealt with yet */
+    struct gpuring_verbs_rail *bye; /* by which our BYE went; NULL: not yet */
+    bool ready;                     /* the peer is connected, too */
+    bool peer_closed;               /* BYE has come */
+    bool recovering;                /* a rail's failure is not dealt with yet */
 };
 
 struct gpuring_net {
@@ -277,6 +278,7 @@ size_t gpuring_verbs_link_handle(const struct gpuring_net_link *link, void *hand
 int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *process_handle,
                                size_t process_bytes, const void *handle, size_t bytes,
                                const char *peer_name);
+int gpuring_verbs_link_leave(struct gpuring_net_link *link);
 void gpuring_verbs_link_close(struct gpuring_net_link *link);
 
 /* net/verbs/memory.c: registration, completion queues */
@@ -320,10 +322,9 @@ int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verb
                               enum gpuring_protocol protocol, uint64_t head);
 enum gpuring_verbs_control {
     GPURING_VERBS_BYE,
-    GPURING_VERBS_ARRIVED,
+    GPURING_VERBS_ARRIVED, /* the number: a count, then bits: which steps from there on have come */
     GPURING_VERBS_LOST,
     GPURING_VERBS_ABORT, /* the number is the status, positive */
-    GPURING_VERBS_EARLY,
 };
 int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_verbs_rail *on,
                                enum gpuring_verbs_control kind, unsigned rail, unsigned protocol,
@@ -361,10 +362,11 @@ void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring
                              int status, const char *what, const char *remedy);
 /* What a user can do about a completion's status. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
-/* ARRIVED and EARLY: of what rail `lost` was sent, the peer has the steps from `first` to before
- * `end`. What is said twice, by several rails, may come in any order, and all of it is true. */
+/* ARRIVED: of what rail `lost` was sent, the peer has all before `count` and the steps count + n
+ * for each bit n of `early`. What is said twice, by several rails, may come in any order, and all
+ * of it is true. */
 void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_verbs_rail *lost,
-                            unsigned protocol, uint64_t first, uint64_t end);
+                            unsigned protocol, uint64_t count, uint32_t early);
 /* LOST. */
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost);
 /* As the net's link_ready: lanes that did not connect have failed, and the peer can take the

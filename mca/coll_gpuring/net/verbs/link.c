@@ -8,11 +8,8 @@
 #include <string.h>
 
 #include "mca/coll_gpuring/net/verbs/internal.h"
-#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
-
-#define CLOSE_NS UINT64_C(1000000000)
 
 /* Room of the queues: everything that the contract allows to be under way. */
 static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
@@ -85,6 +82,13 @@ int gpuring_verbs_link_create(struct gpuring_net *net, int device,
     struct gpuring_net_link *link;
     int status;
 
+    for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        if (memory->ring[p].nslots > GPURING_VERBS_MAX_SLOTS) {
+            gpuring_error("the network verbs has at most %d slots in a ring",
+                          GPURING_VERBS_MAX_SLOTS);
+            return GPURING_ERR_ARG;
+        }
+    }
     if (device < 0 || device >= net->devices.count) {
         gpuring_error("the network verbs has no device number %d", device);
         return GPURING_ERR_ARG;
@@ -205,25 +209,20 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
 }
 
 /* Say good-bye, so that the peer does not take our silence for a failure. */
-static void part(struct gpuring_net_link *link)
+int gpuring_verbs_link_leave(struct gpuring_net_link *link)
 {
-    uint64_t now = gpuring_now_ns(), deadline = now + CLOSE_NS;
-    struct gpuring_verbs_rail *on = NULL, *up;
+    struct gpuring_verbs_rail *up = gpuring_verbs_first_up(link);
 
-    while (link->base.status == GPURING_OK && !link->peer_closed && now < deadline &&
-           (up = gpuring_verbs_first_up(link)) != NULL) { /* else it was never connected */
-        if (on == NULL || on->state != GPURING_VERBS_UP) {
-            on = up;
-            if (gpuring_verbs_post_control(link, on, GPURING_VERBS_BYE, 0, 0, 0) != GPURING_OK) {
-                on = NULL; /* no room yet, or it failed */
-            }
-        } else if (on->sq_done == on->sq_posted) {
-            return;
-        }
-        gpuring_verbs_completions(gpuring_verbs_net(link));
-        now = gpuring_now_ns();
-        gpuring_verbs_recover(gpuring_verbs_net(link));
+    if (!link->ready || link->base.status != GPURING_OK || link->peer_closed || up == NULL) {
+        return GPURING_OK;
     }
+    if (link->bye != NULL && link->bye->state == GPURING_VERBS_UP) {
+        return link->bye->sq_done == link->bye->sq_posted ? GPURING_OK : GPURING_AGAIN;
+    }
+    if (gpuring_verbs_post_control(link, up, GPURING_VERBS_BYE, 0, 0, 0) == GPURING_OK) {
+        link->bye = up; /* else there is no room yet, or it failed */
+    }
+    return GPURING_AGAIN;
 }
 
 void gpuring_verbs_link_close(struct gpuring_net_link *link)
@@ -235,7 +234,6 @@ void gpuring_verbs_link_close(struct gpuring_net_link *link)
     }
     net = gpuring_verbs_net(link);
     gpuring_gate_enter(net->base.gate);
-    part(link);
     release(link);
     gpuring_gate_leave(net->base.gate);
 }

@@ -18,7 +18,6 @@
 /* The best GID of a port, the first one of equals. */
 static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
-    static const union ibv_gid none;
     int best = 0;
 
     for (int i = 0; i < count && i < 256; i++) {
@@ -30,10 +29,9 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
                                        0, sizeof entry) != 0) {
             continue;
         }
-        rank = net->config.verbs_gid_index > 0
-                   ? memcmp(&entry.gid, &none, sizeof none) != 0 /* asked for: of any kind */
-                   : gpuring_nic_gid_rank(port->link_layer == IBV_LINK_LAYER_ETHERNET,
-                                          entry.gid_type == IBV_GID_TYPE_ROCE_V2, entry.gid.raw);
+        rank = gpuring_nic_gid_rank(net->config.verbs_gid_index > 0,
+                                    port->link_layer == IBV_LINK_LAYER_ETHERNET,
+                                    entry.gid_type == IBV_GID_TYPE_ROCE_V2, entry.gid.raw);
         if (rank > best) {
             best = rank;
             port->gid = entry.gid;
@@ -105,15 +103,19 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
     port.link_layer = attr.link_layer;
     port.lid = attr.lid;
     port.mtu = attr.active_mtu;
+    port.global =
+        attr.link_layer == IBV_LINK_LAYER_ETHERNET || (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
     if (net->config.verbs_mtu > 0 && port.mtu > (enum ibv_mtu) net->config.verbs_mtu) {
         port.mtu = (enum ibv_mtu) net->config.verbs_mtu;
     }
     if (!choose_pkey(net, &port, attr.pkey_tbl_len)) {
         *why = "has no partition key coll_gpuring_verbs_pkey";
     } else if (!choose_gid(net, &port, attr.gid_tbl_len) &&
-               (net->config.verbs_gid_index > 0 || attr.link_layer == IBV_LINK_LAYER_ETHERNET)) {
+               (net->config.verbs_gid_index > 0 || port.global)) {
         *why = net->config.verbs_gid_index > 0 ? "has no GID number coll_gpuring_verbs_gid_index"
-                                               : "has no GID for RoCE v2";
+               : attr.link_layer == IBV_LINK_LAYER_ETHERNET
+                   ? "has no GID for RoCE v2"
+                   : "has no GID, which its subnet demands";
     }
     return *why != NULL ? GPURING_OK : add_port(net, &port);
 }
@@ -121,7 +123,10 @@ static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapt
 static void adapter_close(struct gpuring_verbs_adapter *adapter)
 {
     if (adapter->discard != NULL) {
+        void *page = adapter->discard->addr;
+
         gpuring_verbs.dereg_mr(adapter->discard);
+        free(page);
     }
     if (adapter->channel != NULL) {
         gpuring_verbs.destroy_comp_channel(adapter->channel);

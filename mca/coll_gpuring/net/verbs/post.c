@@ -214,7 +214,7 @@ void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept)
 
     GPURING_NET_EACH_LINK(net, link)
     {
-        if (link->base.proxy != NULL && !link->peer_closed && link->base.status == GPURING_OK) {
+        if (link->ready && !link->peer_closed && link->base.status == GPURING_OK) {
             probe_rails(link, now, slept);
         }
     }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mca/coll_gpuring/net/verbs/internal.h"
 #include "mca/coll_gpuring/util/clock.h"
@@ -63,9 +64,8 @@ static void fill_address(const struct gpuring_net_link *link, const struct gpuri
     address->dlid = peer->lid;
     address->sl = (uint8_t) config->verbs_service_level;
     address->port_num = rail->port->number;
-    /* Ethernet always routes by GID; InfiniBand only when the subnets differ. */
-    if (peer->link_layer == IBV_LINK_LAYER_ETHERNET ||
-        memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
+    /* Ethernet always routes by GID; InfiniBand where the port demands it or the subnets differ. */
+    if (rail->port->global || memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
         address->is_global = 1;
         memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
         address->grh.sgid_index = rail->port->gid_index;
@@ -122,11 +122,26 @@ struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_ver
     return address;
 }
 
+/* Where reads go of which the result is of no interest. On a page of its own: a child that is
+ * forked may not have what is registered, and must have all else. */
+static struct ibv_mr *register_discard(const struct gpuring_verbs_adapter *adapter)
+{
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    void *memory = aligned_alloc(page, page);
+    struct ibv_mr *mr =
+        memory != NULL ? gpuring_verbs.reg_mr(adapter->pd, memory, page, IBV_ACCESS_LOCAL_WRITE)
+                       : NULL;
+
+    if (mr == NULL) {
+        free(memory);
+    }
+    return mr;
+}
+
 /* For flushing what NICs wrote to a GPU (net/verbs/flush.c): a queue pair that is connected with
  * itself, and a byte to read to. */
 static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
-    static uint64_t discard; /* of all adapters; what is read is of no interest */
     struct gpuring_verbs_adapter *adapter = rail->port->adapter;
     struct gpuring_verbs_address self;
     struct ibv_qp_init_attr attr = {
@@ -137,8 +152,7 @@ static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_r
     int error;
 
     if (adapter->discard == NULL) {
-        adapter->discard =
-            gpuring_verbs.reg_mr(adapter->pd, &discard, sizeof discard, IBV_ACCESS_LOCAL_WRITE);
+        adapter->discard = register_discard(adapter);
     }
     if (adapter->discard != NULL) {
         rail->flush_qp = gpuring_verbs.create_qp(adapter->pd, &attr);
@@ -195,7 +209,6 @@ int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_ver
 
     if (error == 0) {
         rail->state = GPURING_VERBS_UP;
-        rail->active_ns = gpuring_now_ns();
     }
     return error;
 }

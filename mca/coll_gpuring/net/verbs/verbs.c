@@ -176,6 +176,7 @@ const struct gpuring_net_ops gpuring_net_verbs = {
     .link_handle = gpuring_verbs_link_handle,
     .link_connect = gpuring_verbs_link_connect,
     .link_ready = gpuring_verbs_ready,
+    .link_leave = gpuring_verbs_link_leave,
     .link_close = gpuring_verbs_link_close,
     .link_abort = gpuring_verbs_abort,
     .post = gpuring_verbs_post,
