@@ -141,6 +141,7 @@ static void activate(p2p_request_t *self)
     self->phase = MOVING; /* or as begin finds */
 }
 
+/* An MPI error code; the request has ended with it then. */
 static int start(p2p_request_t *self)
 {
     int code;
@@ -148,22 +149,17 @@ static int start(p2p_request_t *self)
     activate(self);
     code = begin(self);
     if (code != MPI_SUCCESS) {
-        gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
-        gpuring_p2p_base(self)->req_state = OMPI_REQUEST_INACTIVE;
-        self->phase = IDLE;
+        self->status.MPI_ERROR = code;
+        end_or_enlist(self, true);
     }
     return code;
 }
 
-/* MPI_Start and MPI_Startall. */
+/* MPI_Start and MPI_Startall, which does not look at the result: errors are of the request. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
-        int code = start((p2p_request_t *) requests[i]);
-
-        if (code != MPI_SUCCESS) {
-            return code;
-        }
+        (void) start((p2p_request_t *) requests[i]);
     }
     return MPI_SUCCESS;
 }
