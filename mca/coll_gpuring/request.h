@@ -17,6 +17,5 @@ void gpuring_request_construct(struct gpuring_collective_request *self,
                                ompi_request_free_fn_t free_request, ompi_request_start_fn_t start);
 int gpuring_request_free(ompi_request_t **request);
 void gpuring_request_activate(ompi_request_t *request);
-bool gpuring_request_active(ompi_request_t *request);
 
 #endif

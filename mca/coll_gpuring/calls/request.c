@@ -71,11 +71,11 @@ static void start(queued_request_t *self)
     gpuring_progress_start(&self->item);
 }
 
-/* MPI_Start and MPI_Startall. */
+/* MPI_Start, which may give an active one in 4.1, and MPI_Startall. */
 static int request_restart(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
-        if (gpuring_request_active(requests[i])) {
+        if (!REQUEST_COMPLETE(requests[i])) {
             return MPI_ERR_REQUEST;
         }
         start((queued_request_t *) requests[i]);
