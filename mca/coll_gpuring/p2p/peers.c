@@ -8,6 +8,7 @@
 #include "mca/coll_gpuring/p2p/pml.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -68,7 +69,7 @@ bool gpuring_p2p_peer_consents(int peer)
     pthread_mutex_unlock(&lock);
     if (asked) {
         receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
-        return receive != NULL && REQUEST_COMPLETE(receive) && question->consents;
+        return receive != NULL && gpuring_request_done(receive) && question->consents;
     }
     /* Without the lock, for the PML may call others, who send. */
     if (question != NULL &&

@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/p2p/progress.h"
 
 #include "mca/coll_gpuring/p2p/peers.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/status.h"
 
 OBJ_CLASS_INSTANCE(p2p_request_t, ompi_request_t, NULL, NULL);
@@ -183,7 +184,7 @@ static bool advance(p2p_request_t *self)
     bool done;
 
     if (self->phase == MOVING) {
-        if (!REQUEST_COMPLETE(self->inner)) {
+        if (!gpuring_request_done(self->inner)) {
             return false;
         }
         if (gpuring_p2p_end_inner(self)) {

@@ -7,6 +7,7 @@
 
 #include "mca/coll_gpuring/p2p/probed.h"
 #include "mca/coll_gpuring/p2p/progress.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -118,7 +119,7 @@ static int begin(p2p_request_t *self)
 
     if (self->envelope.sends) {
         code = begin_send(self);
-        ends = code == MPI_SUCCESS && self->phase == MOVING && REQUEST_COMPLETE(self->inner) &&
+        ends = code == MPI_SUCCESS && self->phase == MOVING && gpuring_request_done(self->inner) &&
                gpuring_p2p_end_inner(self);
     } else {
         code = begin_receive(self, &ends);

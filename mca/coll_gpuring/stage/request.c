@@ -43,7 +43,7 @@ static bool advance(struct gpuring_stage *stage)
     int status = GPURING_OK;
 
     if (self->phase == GPURING_STAGE_CALLING) {
-        if (!REQUEST_COMPLETE(self->inner)) {
+        if (!gpuring_request_done(self->inner)) {
             return false;
         }
         status = end_inner(self);
