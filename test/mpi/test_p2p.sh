@@ -78,6 +78,10 @@ cases() {
     adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), by offers, $pml"
     mpi 60 2 p2p_offers direct
     adopt_as_one "offers: directly, $pml"
+    for what in probe mprobe threads; do
+        mpi 120 2 p2p_consent "$what"
+        adopt_as_one "consent: $what, $pml"
+    done
     mpi 60 4 n2 p2p_offers direct
     adopt_as_one "offers: 4 ranks on 2 nodes, $pml"
     mpi 60 2 n2 p2p_offers chunks
@@ -108,6 +112,8 @@ adopt_as_one "offers: none with coll_gpuring_p2p_rendezvous=0"
 GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 p2p_offers early
 adopt_as_one "offers: none to a process that has given receives to the PML before"
 check "which the log says" says '\[p2p-unseen\]'
+GPURING_TEST_MEMORY=host mpi 60 2 p2p_consent early
+adopt_as_one "consent: a blocking receive is there before the driver"
 for fault in cuMemcpyAsync=12 cuStreamQuery=9; do
     GPURING_STANDIN_FAULTS=$fault:700 mpi 60 2 p2p_offers fails
     adopt_as_one "offers: $fault"

@@ -89,12 +89,16 @@ static int begin_send(p2p_request_t *self)
 static int begin_receive(p2p_request_t *self, bool *ends)
 {
     struct gpuring_p2p_envelope *from = &self->envelope;
-    struct gpuring_p2p_probed *probed = gpuring_p2p_probed_take(from);
+    struct gpuring_p2p_probed *probed;
     struct gpuring_p2p_offer offer;
-    int code = MPI_SUCCESS;
+    int code;
 
+    gpuring_p2p_probed_lock();
+    probed = gpuring_p2p_probed_take(from);
+    code = probed == NULL ? gpuring_p2p_issue(self) : MPI_SUCCESS;
+    gpuring_p2p_probed_unlock();
     if (probed == NULL) {
-        return gpuring_p2p_issue(self);
+        return code;
     }
     if (probed->message == NULL) {
         self->status = probed->status;
