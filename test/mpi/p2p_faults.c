@@ -5,8 +5,9 @@
  *
  *   p2p_faults memory   one rank: one call for memory of the component fails, each in turn: a call
  *                       returns an error and can be made again. Needs memory_faults.la preloaded.
- *   p2p_faults killed   the last rank kills itself with messages under way: the others go on
- *   p2p_faults spawn    messages between parents and children
+ *   p2p_faults failed   the last rank kills itself while each other one waits for it in another
+ * call, with Open MPI's fault tolerance p2p_faults killed   the last rank kills itself with
+ * messages under way: the others go on p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
 
@@ -188,6 +189,56 @@ static void killed(void)
     _exit(1); /* under --enable-recovery, mpirun 4.1 leaves them alive */
 }
 
+#if defined(MPI_ERR_PROC_FAILED)
+static void failed(void)
+{
+    static const char *const calls[] = {"MPI_Wait", "MPI_Recv", "MPI_Recv from any", "MPI_Probe",
+                                        "MPI_Mprobe"};
+    int *buffer = harness_alloc(LARGE * sizeof *buffer), last = harness_size - 1;
+    int code = MPI_SUCCESS, class = MPI_SUCCESS;
+    MPI_Request request;
+    MPI_Message message;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (harness_rank == last) {
+        sleep(1); /* the others wait */
+        raise(SIGKILL);
+    }
+    switch (harness_rank) {
+    case 0:
+        MPI_Irecv(buffer, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, &request);
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        break;
+    case 1:
+        code = MPI_Recv(buffer, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    case 2:
+        code =
+            MPI_Recv(buffer, LARGE, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    case 3:
+        code = MPI_Probe(last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    default:
+        code = MPI_Mprobe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    }
+    MPI_Error_class(code, &class);
+    printf("%s - rank %d gets the error of a dead rank by %s\n",
+           class == MPI_ERR_PROC_FAILED ? "ok" : "not ok", harness_rank, calls[harness_rank]);
+    fflush(stdout);
+    for (int r = 1; r < last && harness_rank == 0; r++) {
+        MPI_Recv(NULL, 0, MPI_INT, r, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (harness_rank == 0) {
+        sleep(1); /* mpirun 5.0 shows nothing any more that it gets later */
+        MPI_Abort(MPI_COMM_WORLD, 42);
+    }
+    MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    sleep(5);
+    _exit(1);
+}
+#endif
+
 /* A child sends back what it gets. */
 static void child(MPI_Comm parents)
 {
@@ -241,6 +292,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "memory") == 0) {
         memory();
+#if defined(MPI_ERR_PROC_FAILED)
+    } else if (strcmp(what, "failed") == 0) {
+        failed();
+#endif
     } else if (strcmp(what, "killed") == 0) {
         killed();
     } else {

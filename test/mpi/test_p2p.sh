@@ -167,6 +167,17 @@ run 60 "$MPIRUN" -n 3 --enable-recovery --mca coll_gpuring_priority 90 \
     --mca coll_gpuring_device cuda "$top_srcdir/test/mpi/as_nodes.sh" 1 3 "$programs/p2p_faults" killed
 check "a killed rank: the 2 others go on" test "$(grep -c '^ok - rank [01] ' "$work/out")" -eq 4
 check "a killed rank: MPI_Abort ends the job in time" test "$status" -ne 124
+if "$OMPI_INFO" | grep -q 'FT MPI support: yes'; then
+    over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+    run 60 "$MPIRUN" -n 6 --with-ft ulfm --mca mpi_ft_enable 1 --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device cuda "$top_srcdir/test/mpi/as_nodes.sh" 1 6 \
+        "$programs/p2p_faults" failed
+    check "fault tolerance: 5 ranks that wait for a killed one get its error" \
+        test "$(grep -c '^ok - rank [0-4] ' "$work/out")" -eq 5
+    over
+else
+    skip "this Open MPI is without fault tolerance" "ranks that wait for a killed one"
+fi
 rm -f "$GPURING_STANDIN_REPORT" # the killed rank kept its memory
 
 # Without it a GPU buffer is what it always was to this Open MPI.

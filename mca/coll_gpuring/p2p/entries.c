@@ -254,7 +254,10 @@ static int probe_entry(FROM, ompi_status_public_t *status)
         return end_blind(gpuring_p2p_previous.pml_probe(peer, tag, comm, status));
     }
     while (code == MPI_SUCCESS && !matched) {
-        code = iprobe_entry(peer, tag, comm, &matched, status);
+        code = gpuring_compat_lost(comm, peer);
+        if (code == MPI_SUCCESS) {
+            code = iprobe_entry(peer, tag, comm, &matched, status);
+        }
     }
     return code;
 }
@@ -267,7 +270,10 @@ static int mprobe_entry(FROM, struct ompi_message_t **message, ompi_status_publi
         return end_blind(gpuring_p2p_previous.pml_mprobe(peer, tag, comm, message, status));
     }
     while (code == MPI_SUCCESS && !matched) {
-        code = improbe_entry(peer, tag, comm, &matched, message, status);
+        code = gpuring_compat_lost(comm, peer);
+        if (code == MPI_SUCCESS) {
+            code = improbe_entry(peer, tag, comm, &matched, message, status);
+        }
     }
     return code;
 }

@@ -214,9 +214,16 @@ static bool advance(p2p_request_t *self)
     return true;
 }
 
-/* With the lock: it is done, and in no list. */
+/* With the lock: it is done, and in no list. Open MPI's fault tolerance gives an active request an
+ * error and cancels it: that is not a cancellation of the program. */
 static void finish(p2p_request_t *self, struct gpuring_list *done)
 {
+    int code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
+
+    if (self->status._cancelled && gpuring_compat_failed(code)) {
+        self->status.MPI_ERROR = code;
+        self->status._cancelled = false;
+    }
     self->phase = IDLE;
     gpuring_p2p_base(self)->req_status = self->status;
     self->super.req_pml_complete = true;

@@ -275,11 +275,29 @@ int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
     return code;
 }
 
+/* Open MPI waits no longer for a message from any rank when one of them has died. A blocking
+ * receive ends with that error, if no message has come. */
+static void give_up(p2p_request_t *self)
+{
+    pthread_mutex_lock(&gpuring_p2p_lock);
+    if (!self->finishing) {
+        gpuring_p2p_base(self)->req_status.MPI_ERROR = gpuring_compat_error(GPURING_ERR_PEER);
+    }
+    pthread_mutex_unlock(&gpuring_p2p_lock);
+    (void) request_cancel(gpuring_p2p_base(self), true);
+    while (!gpuring_request_done(gpuring_p2p_base(self))) {
+        opal_progress();
+    }
+}
+
 static int wait_for(p2p_request_t *self, ompi_status_public_t *status)
 {
     int code;
 
     ompi_request_wait_completion(gpuring_p2p_base(self));
+    if (!gpuring_request_done(gpuring_p2p_base(self))) {
+        give_up(self);
+    }
     code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
     gpuring_p2p_tell(status, &gpuring_p2p_base(self)->req_status);
     gpuring_p2p_release(self);
