@@ -136,10 +136,7 @@ static int begin(p2p_request_t *self)
 
 static void activate(p2p_request_t *self)
 {
-    gpuring_p2p_base(self)->req_complete = REQUEST_PENDING;
-    gpuring_p2p_base(self)->req_state = OMPI_REQUEST_ACTIVE;
-    gpuring_p2p_base(self)->req_status = (ompi_status_public_t){
-        .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS};
+    gpuring_request_activate(gpuring_p2p_base(self));
     self->status = gpuring_p2p_base(self)->req_status;
     self->super.req_pml_complete = false;
     self->finishing = false;
