@@ -140,6 +140,32 @@ bool gpuring_compat_published(struct ompi_communicator_t *comm, int rank, uint32
  * send to. */
 int gpuring_compat_world_rank(struct ompi_communicator_t *comm, int rank);
 
+/* Fault tolerance, from 5.0 on. May a message come from this rank (or MPI_ANY_SOURCE)? MPI_SUCCESS,
+ * or why not. */
+static inline int gpuring_compat_lost(struct ompi_communicator_t *comm, int rank)
+{
+    int code = MPI_SUCCESS;
+
+#if OPAL_ENABLE_FT_MPI
+    (void) ompi_comm_iface_p2p_check_proc(comm, rank, &code);
+#else
+    (void) comm;
+    (void) rank;
+#endif
+    return code;
+}
+
+/* Has it given a request this error for good? Another one says that a receive from any rank may
+ * wait longer. */
+static inline bool gpuring_compat_failed(int code)
+{
+#if OPAL_ENABLE_FT_MPI
+    return code != MPI_SUCCESS && code != MPI_ERR_PROC_FAILED_PENDING;
+#else
+    return code != MPI_SUCCESS;
+#endif
+}
+
 /* The host of a rank of the communicator; never NULL. For messages. */
 const char *gpuring_compat_host(struct ompi_communicator_t *comm, int rank);
 

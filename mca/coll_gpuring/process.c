@@ -86,14 +86,9 @@ int gpuring_process_attach_first(const void *buffer)
     return status;
 }
 
-static bool on_gpu(const void *buffer)
-{
-    return gpuring_pointer_on_gpu(gpuring_memory_of(buffer).kind);
-}
-
 int gpuring_process_copy(void *to, const void *from, size_t bytes)
 {
-    const void *gpu = on_gpu(to) ? to : on_gpu(from) ? from : NULL;
+    const void *gpu = gpuring_memory_on_gpu(to) ? to : gpuring_memory_on_gpu(from) ? from : NULL;
     int status;
 
     if (gpu == NULL) {

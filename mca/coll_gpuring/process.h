@@ -58,7 +58,7 @@ bool gpuring_process_copies(const void *buffer);
 /*
  * Where do a user's buffers lie? Every entry asks, so the first question is the cheap one:
  *
- *     if (gpuring_memory_possible() && gpuring_pointer_on_gpu(gpuring_memory_of(buf).kind)) ...
+ *     if (gpuring_memory_possible() && gpuring_memory_on_gpu(buf)) ...
  *
  * Answers are not kept from call to call: freed memory comes back as memory of another kind. Ask
  * once for each buffer of a call. Threads: any.
@@ -85,6 +85,11 @@ static inline struct gpuring_pointer gpuring_memory_of(const void *address)
         return (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
     }
     return gpuring_process.device_ops->classify(gpuring_process.device, address);
+}
+
+static inline bool gpuring_memory_on_gpu(const void *address)
+{
+    return gpuring_pointer_on_gpu(gpuring_memory_of(address).kind);
 }
 
 /* Close all that was opened. No engine may exist any more, and no network. */

@@ -53,8 +53,3 @@ void gpuring_request_activate(ompi_request_t *request)
     request->req_status = (ompi_status_public_t){
         .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS};
 }
-
-bool gpuring_request_active(ompi_request_t *request)
-{
-    return request->req_state == OMPI_REQUEST_ACTIVE && !REQUEST_COMPLETE(request);
-}

@@ -17,6 +17,16 @@ void gpuring_request_construct(struct gpuring_collective_request *self,
                                ompi_request_free_fn_t free_request, ompi_request_start_fn_t start);
 int gpuring_request_free(ompi_request_t **request);
 void gpuring_request_activate(ompi_request_t *request);
-bool gpuring_request_active(ompi_request_t *request);
+
+/* Is a request of any component complete? Then all that was written for it can be read. */
+static inline bool gpuring_request_done(const ompi_request_t *request)
+{
+    bool done = REQUEST_COMPLETE(request);
+
+    if (done) {
+        opal_atomic_rmb(); /* partner: Open MPI's, which sets it complete behind its results */
+    }
+    return done;
+}
 
 #endif

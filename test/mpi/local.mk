@@ -153,6 +153,11 @@ test_mpi_p2p_offers_SOURCES = test/mpi/p2p_offers.c
 test_mpi_p2p_offers_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_p2p_offers_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/p2p_consent
+test_mpi_p2p_consent_SOURCES = test/mpi/p2p_consent.c
+test_mpi_p2p_consent_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_p2p_consent_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/p2p_cases
 test_mpi_p2p_cases_SOURCES = test/mpi/p2p_cases.c
 test_mpi_p2p_cases_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -5,8 +5,9 @@
  *
  *   p2p_faults memory   one rank: one call for memory of the component fails, each in turn: a call
  *                       returns an error and can be made again. Needs memory_faults.la preloaded.
- *   p2p_faults killed   the last rank kills itself with messages under way: the others go on
- *   p2p_faults spawn    messages between parents and children
+ *   p2p_faults failed   the last rank kills itself while each other one waits for it in another
+ * call, with Open MPI's fault tolerance p2p_faults killed   the last rank kills itself with
+ * messages under way: the others go on p2p_faults spawn    messages between parents and children
  */
 #include "harness.h"
 
@@ -26,7 +27,7 @@
                   */
 #define LIMIT 24 /* calls for memory: more than there are */
 
-static int errors;
+static int errors, start_errors;
 
 static bool holds(const int *from, int n, int step, int seed)
 {
@@ -65,15 +66,37 @@ static bool received(MPI_Request *request, const int *from, int n, int step, int
     return holds(from, n, step, seed);
 }
 
+/* The end of a persistent send. Open MPI frees one that ends with an error. */
+static bool sent_again(MPI_Request *request, const int *from, int n)
+{
+    if (MPI_Wait(request, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+        return true;
+    }
+    errors++;
+    start_errors++;
+    return *request == MPI_REQUEST_NULL &&
+           MPI_Send_init(from, n, MPI_INT, 0, 3, MPI_COMM_WORLD, request) == MPI_SUCCESS &&
+           MPI_Start(request) == MPI_SUCCESS && MPI_Wait(request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
 /* To itself, in several forms. */
 static bool messages(int *from, int *to, int large, MPI_Datatype gaps)
 {
     MPI_Request requests[2];
     MPI_Message matched;
-    bool good = true;
+    int less = large - STEP / 2;
+    bool good;
+
+    fill(from, less, 8);
+    good = AGAIN(MPI_Recv_init(to, less, MPI_INT, 0, 3, MPI_COMM_WORLD, &requests[0])) &&
+           AGAIN(MPI_Send_init(from, less, MPI_INT, 0, 3, MPI_COMM_WORLD, &requests[1])) &&
+           MPI_Startall(2, requests) == MPI_SUCCESS && sent_again(&requests[1], from, less) &&
+           received(&requests[0], to, less, 1, 8) &&
+           (requests[0] == MPI_REQUEST_NULL || MPI_Request_free(&requests[0]) == MPI_SUCCESS) &&
+           MPI_Request_free(&requests[1]) == MPI_SUCCESS;
 
     fill(from, large, large);
-    good = AGAIN(MPI_Irecv(to, large, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[0])) &&
+    good = good && AGAIN(MPI_Irecv(to, large, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[0])) &&
            AGAIN(MPI_Isend(from, large, MPI_INT, 0, 1, MPI_COMM_WORLD, &requests[1])) &&
            received(&requests[0], to, large, 1, large) &&
            MPI_Wait(&requests[1], MPI_STATUS_IGNORE) == MPI_SUCCESS;
@@ -82,15 +105,6 @@ static bool messages(int *from, int *to, int large, MPI_Datatype gaps)
     good = good && AGAIN(MPI_Irecv(to, COUNT / 2, gaps, 0, 2, MPI_COMM_WORLD, &requests[0])) &&
            AGAIN(MPI_Send(from, COUNT / 2, gaps, 0, 2, MPI_COMM_WORLD)) &&
            received(&requests[0], to, COUNT, 2, 7);
-
-    fill(from, COUNT, 8);
-    good = good && AGAIN(MPI_Recv_init(to, COUNT, MPI_INT, 0, 3, MPI_COMM_WORLD, &requests[0])) &&
-           AGAIN(MPI_Send_init(from, COUNT, MPI_INT, 0, 3, MPI_COMM_WORLD, &requests[1])) &&
-           AGAIN(MPI_Start(&requests[0])) && AGAIN(MPI_Start(&requests[1])) &&
-           received(&requests[0], to, COUNT, 1, 8) &&
-           MPI_Wait(&requests[1], MPI_STATUS_IGNORE) == MPI_SUCCESS &&
-           MPI_Request_free(&requests[0]) == MPI_SUCCESS &&
-           MPI_Request_free(&requests[1]) == MPI_SUCCESS;
 
     fill(from, COUNT, 9);
     good = good && AGAIN(MPI_Isend(from, COUNT, MPI_INT, 0, 4, MPI_COMM_WORLD, &requests[1])) &&
@@ -126,6 +140,7 @@ static void memory(void)
     harness_check(good && counted < rounds && errors >= rounds / 2,
                   "each of %d calls for memory fails: %d MPI errors, all else is right", rounds - 1,
                   errors);
+    harness_check(start_errors > 0, "also that of a persistent start: the request ends with it");
     MPI_Type_free(&gaps);
     harness_free(from);
     harness_free(to);
@@ -173,6 +188,56 @@ static void killed(void)
     sleep(5);
     _exit(1); /* under --enable-recovery, mpirun 4.1 leaves them alive */
 }
+
+#if defined(MPI_ERR_PROC_FAILED)
+static void failed(void)
+{
+    static const char *const calls[] = {"MPI_Wait", "MPI_Recv", "MPI_Recv from any", "MPI_Probe",
+                                        "MPI_Mprobe"};
+    int *buffer = harness_alloc(LARGE * sizeof *buffer), last = harness_size - 1;
+    int code = MPI_SUCCESS, class = MPI_SUCCESS;
+    MPI_Request request;
+    MPI_Message message;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (harness_rank == last) {
+        sleep(1); /* the others wait */
+        raise(SIGKILL);
+    }
+    switch (harness_rank) {
+    case 0:
+        MPI_Irecv(buffer, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, &request);
+        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        break;
+    case 1:
+        code = MPI_Recv(buffer, LARGE, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    case 2:
+        code =
+            MPI_Recv(buffer, LARGE, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    case 3:
+        code = MPI_Probe(last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        break;
+    default:
+        code = MPI_Mprobe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    }
+    MPI_Error_class(code, &class);
+    printf("%s - rank %d gets the error of a dead rank by %s\n",
+           class == MPI_ERR_PROC_FAILED ? "ok" : "not ok", harness_rank, calls[harness_rank]);
+    fflush(stdout);
+    for (int r = 1; r < last && harness_rank == 0; r++) {
+        MPI_Recv(NULL, 0, MPI_INT, r, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (harness_rank == 0) {
+        sleep(1); /* mpirun 5.0 shows nothing any more that it gets later */
+        MPI_Abort(MPI_COMM_WORLD, 42);
+    }
+    MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD);
+    sleep(5);
+    _exit(1);
+}
+#endif
 
 /* A child sends back what it gets. */
 static void child(MPI_Comm parents)
@@ -227,6 +292,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "memory") == 0) {
         memory();
+#if defined(MPI_ERR_PROC_FAILED)
+    } else if (strcmp(what, "failed") == 0) {
+        failed();
+#endif
     } else if (strcmp(what, "killed") == 0) {
         killed();
     } else {

@@ -78,6 +78,10 @@ cases() {
     adopt_as_one "a mixture of messages and collectives, 4 ranks, seed $((seed + 1)), by offers, $pml"
     mpi 60 2 p2p_offers direct
     adopt_as_one "offers: directly, $pml"
+    for what in probe mprobe threads; do
+        mpi 120 2 p2p_consent "$what"
+        adopt_as_one "consent: $what, $pml"
+    done
     mpi 60 4 n2 p2p_offers direct
     adopt_as_one "offers: 4 ranks on 2 nodes, $pml"
     mpi 60 2 n2 p2p_offers chunks
@@ -108,6 +112,8 @@ adopt_as_one "offers: none with coll_gpuring_p2p_rendezvous=0"
 GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=1 mpi 60 2 p2p_offers early
 adopt_as_one "offers: none to a process that has given receives to the PML before"
 check "which the log says" says '\[p2p-unseen\]'
+GPURING_TEST_MEMORY=host mpi 60 2 p2p_consent early
+adopt_as_one "consent: a blocking receive is there before the driver"
 for fault in cuMemcpyAsync=12 cuStreamQuery=9; do
     GPURING_STANDIN_FAULTS=$fault:700 mpi 60 2 p2p_offers fails
     adopt_as_one "offers: $fault"
@@ -161,6 +167,17 @@ run 60 "$MPIRUN" -n 3 --enable-recovery --mca coll_gpuring_priority 90 \
     --mca coll_gpuring_device cuda "$top_srcdir/test/mpi/as_nodes.sh" 1 3 "$programs/p2p_faults" killed
 check "a killed rank: the 2 others go on" test "$(grep -c '^ok - rank [01] ' "$work/out")" -eq 4
 check "a killed rank: MPI_Abort ends the job in time" test "$status" -ne 124
+if "$OMPI_INFO" | grep -q 'FT MPI support: yes'; then
+    over OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader
+    run 60 "$MPIRUN" -n 6 --with-ft ulfm --mca mpi_ft_enable 1 --mca coll_gpuring_priority 90 \
+        --mca coll_gpuring_device cuda "$top_srcdir/test/mpi/as_nodes.sh" 1 6 \
+        "$programs/p2p_faults" failed
+    check "fault tolerance: 5 ranks that wait for a killed one get its error" \
+        test "$(grep -c '^ok - rank [0-4] ' "$work/out")" -eq 5
+    over
+else
+    skip "this Open MPI is without fault tolerance" "ranks that wait for a killed one"
+fi
 rm -f "$GPURING_STANDIN_REPORT" # the killed rank kept its memory
 
 # Without it a GPU buffer is what it always was to this Open MPI.

@@ -148,8 +148,7 @@ static bool reached(const struct gpuring_pointer *at)
     const struct gpuring_device_ops *ops = gpuring_process.device_ops;
 
     return ops->kind == GPURING_DEVICE_HOST ||
-           (gpuring_process.gpu >= 0 &&
-            (ops->reaches == NULL || ops->reaches(gpuring_process.device, at)));
+           (gpuring_process.gpu >= 0 && gpuring_device_reaches(ops, gpuring_process.device, at));
 }
 
 /* A sample of a buffer's data; with MPI_BOTTOM it may be anywhere, and a part on a GPU counts. */
@@ -266,8 +265,9 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
     }
     sources->in.pack = must_pack(&sources->in, &call->in);
     sources->out.pack = must_pack(&sources->out, &call->out);
+    /* The root's own block is where it belongs; only a copy of the output has to be given it. */
     if (sources->keeps && !sources->out.pack && reached(&call->out.at)) {
-        sources->stage.receive.in.end = 0; /* a copy must have it, too */
+        sources->stage.receive.in.end = 0;
         sources->in.span = (struct gpuring_span){.bytes = 0};
     }
     if (sources->tables || sources->in.pack || sources->out.pack) {

@@ -9,7 +9,7 @@ struct queued_request {
     struct gpuring_item item;
     enum gpuring_staged what;
     struct gpuring_arguments arguments;
-    bool counted; /* as a delegated call */
+    bool already_counted; /* in pvar fallbacks, when it was made */
 };
 typedef struct queued_request queued_request_t;
 static OBJ_CLASS_INSTANCE(queued_request_t, ompi_request_t, NULL, NULL);
@@ -53,7 +53,7 @@ static int delegate(struct gpuring_item *item)
     int result;
 
     gpuring_call_release(&item->call);
-    if (!self->counted) {
+    if (!self->already_counted) {
         gpuring_call_delegated(item->module, self->what, item->reason);
     }
     result = gpuring_stage_later(&self->stage, item->module, self->what, &self->arguments);
@@ -71,11 +71,11 @@ static void start(queued_request_t *self)
     gpuring_progress_start(&self->item);
 }
 
-/* MPI_Start and MPI_Startall. */
+/* MPI_Start, which may give an active one in 4.1, and MPI_Startall. */
 static int request_restart(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
-        if (gpuring_request_active(requests[i])) {
+        if (!REQUEST_COMPLETE(requests[i])) {
             return MPI_ERR_REQUEST;
         }
         start((queued_request_t *) requests[i]);
@@ -122,7 +122,7 @@ static int queue_call(mca_coll_gpuring_module_t *module, enum gpuring_staged wha
         gpuring_call_release(call);
         return MPI_ERR_NO_MEM;
     }
-    self->counted = reason != GPURING_REASON_NONE;
+    self->already_counted = reason != GPURING_REASON_NONE;
     self->arguments = *arguments;
     self->item.form = GPURING_FORM_CALL;
     self->item.delegate = is_decided(module, call, reason) ? NULL : delegate;

@@ -162,6 +162,14 @@ struct gpuring_device_ops {
 extern const struct gpuring_device_ops gpuring_device_host;
 extern const struct gpuring_device_ops gpuring_device_cuda;
 
+/* Do its executors reach this memory? */
+static inline bool gpuring_device_reaches(const struct gpuring_device_ops *ops,
+                                          const struct gpuring_device *device,
+                                          const struct gpuring_pointer *pointer)
+{
+    return ops->reaches == NULL || ops->reaches(device, pointer);
+}
+
 /* One copy, to its end, by a stream of its own: for what is done once. */
 int gpuring_device_copy(const struct gpuring_device_ops *ops, struct gpuring_device *device,
                         void *to, const void *from, size_t bytes);

@@ -8,11 +8,6 @@
 
 #define SMALLEST ((size_t) 64 << 10) /* that is allocated to be kept; larger ones double */
 
-static bool reached(const struct gpuring_engine *engine, const struct gpuring_pointer *at)
-{
-    return engine->device_ops->reaches == NULL || engine->device_ops->reaches(engine->device, at);
-}
-
 /* Memory to be kept, of at least so many bytes; what it held is of no interest. */
 static int grow(const struct gpuring_engine *engine, struct gpuring_bounce *bounce, size_t bytes)
 {
@@ -51,7 +46,9 @@ static int take(const struct gpuring_engine *engine, struct gpuring_bounce *boun
 static bool needs_copy(const struct gpuring_engine *engine,
                        const struct gpuring_call_buffer *buffer)
 {
-    return buffer->bytes > 0 && (buffer->runs != NULL || !reached(engine, &buffer->at));
+    return buffer->bytes > 0 &&
+           (buffer->runs != NULL ||
+            !gpuring_device_reaches(engine->device_ops, engine->device, &buffer->at));
 }
 
 /* Start to copy between a user's buffer and its copy. */

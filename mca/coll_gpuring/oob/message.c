@@ -4,6 +4,7 @@
 
 #include "mca/coll_gpuring/compat.h"
 #include "mca/coll_gpuring/oob/oob.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -28,10 +29,9 @@ static int message_finish(struct gpuring_message *message)
     struct ompi_request_t *request = message->request;
     int code;
 
-    if (!REQUEST_COMPLETE(request)) {
+    if (!gpuring_request_done(request)) {
         return GPURING_AGAIN;
     }
-    opal_atomic_rmb();
     code = request->req_status.MPI_ERROR;
     if (!message->sent) {
         message->bytes = code == MPI_ERR_TRUNCATE ? SIZE_MAX : request->req_status._ucount;

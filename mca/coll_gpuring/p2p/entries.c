@@ -74,6 +74,13 @@ static SLOW isend_slow(SEND_ARGUMENTS, ompi_request_t **request)
     return gpuring_p2p_previous.pml_isend(SEND_VALUES, request);
 }
 
+/* Under threads all receives are requests of ours while offers may come: another thread's probe may
+ * be about to take the message out (probed.h). */
+static bool beside_probes(void)
+{
+    return gpuring_process.threads && gpuring_p2p_peers_watch();
+}
+
 /*
  * A receive that needs a request of ours: the buffer is on a GPU; a probe may have found the
  * message; or nobody would look whether it is an offer.
@@ -84,7 +91,8 @@ static bool is_ours(struct gpuring_p2p_message *message, void *buffer, BUFFER, b
            __atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) > 0;
 }
 
-/* Blocking: the PML's in host memory, but for an offer; then it ends with the data. */
+/* Blocking: the PML's in host memory, but for an offer; then it ends with the data. Under threads
+ * another may load the driver, and consent to offers, meanwhile. */
 static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
                          ompi_status_public_t *status)
 {
@@ -93,7 +101,7 @@ static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope
     ompi_status_public_t own;
     int code;
 
-    if (is_ours(&message, buffer, count, type, false)) {
+    if (is_ours(&message, buffer, count, type, gpuring_memory_possible() && beside_probes())) {
         return gpuring_p2p_request_run(&message, from, status);
     }
     status = status != MPI_STATUS_IGNORE ? status : &own;
@@ -101,7 +109,8 @@ static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope
                ? gpuring_p2p_previous.pml_mrecv(buffer, count, type, from->matched, status)
                : gpuring_p2p_previous.pml_recv(buffer, count, type, from->peer, from->tag,
                                                from->comm, status);
-    if (code != MPI_SUCCESS || !fits_offer(count, type) || !gpuring_p2p_peers_watch()) {
+    if (code != MPI_SUCCESS || !fits_offer(count, type) || !gpuring_memory_possible() ||
+        !gpuring_p2p_peers_watch()) {
         return code;
     }
     gpuring_p2p_peers_received(status->_ucount);
@@ -113,7 +122,7 @@ static SLOW receive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope
 static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelope *from,
                           ompi_request_t **request)
 {
-    bool watch = fits_offer(count, type) && gpuring_p2p_peers_watch();
+    bool watch = (fits_offer(count, type) && gpuring_p2p_peers_watch()) || beside_probes();
     struct gpuring_p2p_message message;
 
     return is_ours(&message, buffer, count, type, watch)
@@ -121,24 +130,24 @@ static SLOW ireceive_slow(void *buffer, BUFFER, const struct gpuring_p2p_envelop
                : gpuring_p2p_previous_receive(buffer, count, type, from, request);
 }
 
-/*
- * The functions in the table. A tag below 0 is another component's; of receives, MPI_ANY_TAG is -1.
- */
-#define ENTRY(name, list, lowest, slow, last_type, last)             \
+/* The functions in the table. Tags below 0 are other components'; but a receive with -1 is one with
+ * MPI_ANY_TAG, and a program's. */
+#define ENTRY(name, list, ours, slow, last_type, last)               \
     static int name##_entry(list##_ARGUMENTS, last_type last)        \
     {                                                                \
-        if (OPAL_UNLIKELY((lowest) && gpuring_memory_possible())) {  \
+        if (OPAL_UNLIKELY(ours)) {                                   \
             return slow;                                             \
         }                                                            \
         return gpuring_p2p_previous.pml_##name(list##_VALUES, last); \
     }
-ENTRY(isend, SEND, tag >= 0, isend_slow(SEND_VALUES, request), ompi_request_t **, request)
-ENTRY(recv, RECV, tag >= MPI_ANY_TAG, receive_slow(buffer, count, type, RECV_ENVELOPE, status),
-      ompi_status_public_t *, status)
-ENTRY(mrecv, MRECV, true, receive_slow(buffer, count, type, MRECV_ENVELOPE, status),
-      ompi_status_public_t *, status)
-ENTRY(imrecv, MRECV, true, ireceive_slow(buffer, count, type, MRECV_ENVELOPE, request),
+ENTRY(isend, SEND, tag >= 0 && gpuring_memory_possible(), isend_slow(SEND_VALUES, request),
       ompi_request_t **, request)
+ENTRY(recv, RECV, tag >= MPI_ANY_TAG && (gpuring_memory_possible() || gpuring_process.threads),
+      receive_slow(buffer, count, type, RECV_ENVELOPE, status), ompi_status_public_t *, status)
+ENTRY(mrecv, MRECV, gpuring_memory_possible(),
+      receive_slow(buffer, count, type, MRECV_ENVELOPE, status), ompi_status_public_t *, status)
+ENTRY(imrecv, MRECV, gpuring_memory_possible(),
+      ireceive_slow(buffer, count, type, MRECV_ENVELOPE, request), ompi_request_t **, request)
 
 static int send_entry(SEND_ARGUMENTS)
 {
@@ -198,8 +207,8 @@ static int isend_init_entry(SEND_ARGUMENTS, ompi_request_t **request)
 /* While no offer can come, probes are the PML's. */
 static bool plain_probe(int tag)
 {
-    return OPAL_LIKELY(tag < MPI_ANY_TAG ||
-                       !__atomic_load_n(&gpuring_p2p_peers_replied, __ATOMIC_ACQUIRE));
+    return OPAL_LIKELY(tag < MPI_ANY_TAG || !gpuring_memory_possible() ||
+                       !gpuring_p2p_peers_watch());
 }
 
 static int iprobe_entry(FROM, int *matched, ompi_status_public_t *status)
@@ -216,15 +225,39 @@ static int improbe_entry(FROM, int *matched, struct ompi_message_t **message,
                : gpuring_p2p_probed_improbe(RECV_ENVELOPE, matched, message, status);
 }
 
+/*
+ * Blocking ones are made of those, for an offer may come meanwhile: receives end in our progress
+ * callback, which consents. Without a driver they are the PML's; under threads another may load it,
+ * but nobody consents before they end.
+ */
+static bool begin_blind(int tag)
+{
+    gpuring_p2p_peers_blind(1);
+    if (tag < MPI_ANY_TAG || !gpuring_memory_possible()) {
+        return true;
+    }
+    gpuring_p2p_peers_blind(-1);
+    return false;
+}
+
+static int end_blind(int code)
+{
+    gpuring_p2p_peers_blind(-1);
+    return code;
+}
+
 static int probe_entry(FROM, ompi_status_public_t *status)
 {
     int matched = 0, code = MPI_SUCCESS;
 
-    if (plain_probe(tag)) {
-        return gpuring_p2p_previous.pml_probe(peer, tag, comm, status);
+    if (begin_blind(tag)) {
+        return end_blind(gpuring_p2p_previous.pml_probe(peer, tag, comm, status));
     }
     while (code == MPI_SUCCESS && !matched) {
-        code = gpuring_p2p_probed_iprobe(RECV_ENVELOPE, &matched, status);
+        code = gpuring_compat_lost(comm, peer);
+        if (code == MPI_SUCCESS) {
+            code = iprobe_entry(peer, tag, comm, &matched, status);
+        }
     }
     return code;
 }
@@ -233,11 +266,14 @@ static int mprobe_entry(FROM, struct ompi_message_t **message, ompi_status_publi
 {
     int matched = 0, code = MPI_SUCCESS;
 
-    if (plain_probe(tag)) {
-        return gpuring_p2p_previous.pml_mprobe(peer, tag, comm, message, status);
+    if (begin_blind(tag)) {
+        return end_blind(gpuring_p2p_previous.pml_mprobe(peer, tag, comm, message, status));
     }
     while (code == MPI_SUCCESS && !matched) {
-        code = gpuring_p2p_probed_improbe(RECV_ENVELOPE, &matched, message, status);
+        code = gpuring_compat_lost(comm, peer);
+        if (code == MPI_SUCCESS) {
+            code = improbe_entry(peer, tag, comm, &matched, message, status);
+        }
     }
     return code;
 }

@@ -10,6 +10,7 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/topology/identity.h"
 #include "mca/coll_gpuring/util/list.h"
@@ -207,7 +208,7 @@ static bool take_chunk(struct gpuring_p2p_fetch *self)
     size_t left = self->bytes - self->arrived, at = self->arrived;
     size_t bytes = left < GPURING_P2P_CHUNK ? left : GPURING_P2P_CHUNK;
 
-    if (!REQUEST_COMPLETE(*receive)) {
+    if (!gpuring_request_done(*receive)) {
         return false;
     }
     if ((*receive)->req_status._ucount != bytes && self->status == GPURING_OK) {

@@ -8,6 +8,7 @@
 #include "mca/coll_gpuring/p2p/pml.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -21,8 +22,8 @@ struct question {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static struct question *questions;                       /* by rank; NULL: none was ever asked */
 
-static bool unseen; /* atomic */
-bool gpuring_p2p_peers_replied;
+static bool unseen, replied; /* atomic; replied: this process has said yes to one */
+static int blind;            /* atomic */
 
 int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 {
@@ -34,8 +35,16 @@ int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank)
 void gpuring_p2p_peers_unseen_receive(void)
 {
     if (!__atomic_exchange_n(&unseen, true, __ATOMIC_RELAXED)) {
-        gpuring_info("[p2p-unseen] a non-blocking receive was begun before the CUDA driver was "
-                     "loaded: large messages to this process are staged as a whole");
+        gpuring_info("[p2p-unseen] a non-blocking or persistent receive was begun before the CUDA "
+                     "driver was loaded: large messages to this process are staged as a whole; "
+                     "initialise CUDA before the first receive");
+    }
+}
+
+void gpuring_p2p_peers_blind(int by)
+{
+    if (gpuring_process.threads) {
+        __atomic_add_fetch(&blind, by, __ATOMIC_SEQ_CST);
     }
 }
 
@@ -68,7 +77,7 @@ bool gpuring_p2p_peer_consents(int peer)
     pthread_mutex_unlock(&lock);
     if (asked) {
         receive = __atomic_load_n(&question->receive, __ATOMIC_ACQUIRE);
-        return receive != NULL && REQUEST_COMPLETE(receive) && question->consents;
+        return receive != NULL && gpuring_request_done(receive) && question->consents;
     }
     /* Without the lock, for the PML may call others, who send. */
     if (question != NULL &&
@@ -101,8 +110,8 @@ static int next_question(void)
 
 bool gpuring_p2p_peers_watch(void)
 {
-    return gpuring_params.p2p_rendezvous > 0 &&
-           (gpuring_p2p_peers_replied || !__atomic_load_n(&unseen, __ATOMIC_RELAXED));
+    return gpuring_params.p2p_rendezvous > 0 && (__atomic_load_n(&replied, __ATOMIC_RELAXED) ||
+                                                 !__atomic_load_n(&unseen, __ATOMIC_RELAXED));
 }
 
 void gpuring_p2p_peers_received(size_t bytes)
@@ -111,12 +120,14 @@ void gpuring_p2p_peers_received(size_t bytes)
     bool consent = gpuring_p2p_peers_watch();
     int peer;
 
-    if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0) {
+    /* Partner: gpuring_p2p_peers_blind, before which the driver was not seen. */
+    if (bytes < gpuring_params.p2p_rendezvous || gpuring_params.p2p_rendezvous == 0 ||
+        __atomic_load_n(&blind, __ATOMIC_SEQ_CST) > 0) {
         return;
     }
     while ((peer = next_question()) >= 0) {
-        if (consent) { /* before the reply: what may arrive then is looked at */
-            __atomic_store_n(&gpuring_p2p_peers_replied, true, __ATOMIC_RELEASE);
+        if (consent) {
+            __atomic_store_n(&replied, true, __ATOMIC_RELAXED);
         }
         send_word(&replies[consent], peer, GPURING_P2P_TAG_REPLY);
     }

@@ -18,18 +18,20 @@ int gpuring_p2p_peer_of(struct ompi_communicator_t *comm, int rank);
 /* May this process be sent offers? Asks it, if that has not been done. */
 bool gpuring_p2p_peer_consents(int peer);
 
-/* A non-blocking receive as long as an offer was given to the PML unseen: from now on no process
- * gets a yes. */
+/* A receive that an offer fits, non-blocking or persistent, was given to the PML unseen: from now
+ * on no process gets a yes. */
 void gpuring_p2p_peers_unseen_receive(void);
 
-/* A message of so many bytes has arrived: if it is large, answer those that ask. */
+/* A blocking probe is with the PML (1), or not any more (-1): no process gets a yes meanwhile.
+ * Nothing to do in single-threaded programs. */
+void gpuring_p2p_peers_blind(int by);
+
+/* A message of so many bytes has arrived: if it is large, answer those that ask, now or when the
+ * next one arrives. */
 void gpuring_p2p_peers_received(size_t bytes);
 
-/* Are receives in host memory to be looked at? */
+/* May offers arrive, now or later? Then receives in host memory are to be looked at. */
 bool gpuring_p2p_peers_watch(void);
-
-/* Has this process said yes to any? Only then an offer may arrive. */
-extern bool gpuring_p2p_peers_replied;
 
 /* Before the PML forgets MPI_COMM_WORLD: nothing of ours is under way there. */
 void gpuring_p2p_peers_close(void);

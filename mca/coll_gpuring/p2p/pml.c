@@ -2,6 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 #include "mca/coll_gpuring/p2p/pml.h"
 
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/status.h"
 
 mca_pml_base_module_t gpuring_p2p_previous;
@@ -52,7 +53,7 @@ void gpuring_p2p_tell(ompi_status_public_t *status, const ompi_status_public_t *
 
 bool gpuring_p2p_ended(ompi_request_t **request)
 {
-    if (*request != MPI_REQUEST_NULL && REQUEST_COMPLETE(*request)) {
+    if (*request != MPI_REQUEST_NULL && gpuring_request_done(*request)) {
         ompi_request_free(request);
     }
     return *request == MPI_REQUEST_NULL;

@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP */
+#endif
 #include "mca/coll_gpuring/p2p/probed.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "ompi/message/message.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static struct gpuring_list probed = GPURING_LIST_INIT(probed);
+/* Recursive, for the PML may call components that receive. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static struct gpuring_list probed = GPURING_LIST_INIT(probed); /* guarded by the lock */
 int gpuring_p2p_probed_count;
+
+void gpuring_p2p_probed_lock(void)
+{
+    if (gpuring_process.threads) {
+        pthread_mutex_lock(&lock);
+    }
+}
+
+void gpuring_p2p_probed_unlock(void)
+{
+    if (gpuring_process.threads) {
+        pthread_mutex_unlock(&lock);
+    }
+}
 
 void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
 {
@@ -18,12 +37,11 @@ void gpuring_p2p_probed_free(struct gpuring_p2p_probed *self)
     free(self);
 }
 
+/* With the lock. */
 static void put(struct gpuring_p2p_probed *self)
 {
-    pthread_mutex_lock(&lock);
     gpuring_list_append(&probed, &self->node);
     __atomic_add_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&lock);
 }
 
 static bool matches(const struct gpuring_p2p_probed *self, const struct gpuring_p2p_envelope *from)
@@ -36,8 +54,19 @@ static bool matches(const struct gpuring_p2p_probed *self, const struct gpuring_
            (from->tag == MPI_ANY_TAG || from->tag == self->status.MPI_TAG);
 }
 
-/* With the lock. */
-static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
+/* Then it is known what it is, and its length. */
+static bool has_arrived(struct gpuring_p2p_probed *self)
+{
+    struct gpuring_p2p_offer offer;
+
+    if (self->receive != MPI_REQUEST_NULL && gpuring_p2p_ended(&self->receive) &&
+        gpuring_p2p_offer_read(self->data, &offer)) {
+        self->status._ucount = offer.bytes;
+    }
+    return self->receive == MPI_REQUEST_NULL;
+}
+
+static struct gpuring_p2p_probed *first(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
@@ -50,20 +79,27 @@ static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
     return NULL;
 }
 
-struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from)
+/* With the lock, which it gives up while the data come. */
+static struct gpuring_p2p_probed *find(const struct gpuring_p2p_envelope *from)
 {
     struct gpuring_p2p_probed *self;
 
-    if (__atomic_load_n(&gpuring_p2p_probed_count, __ATOMIC_RELAXED) == 0) {
-        return NULL;
+    while ((self = first(from)) != NULL && !has_arrived(self)) {
+        gpuring_p2p_probed_unlock();
+        opal_progress();
+        gpuring_p2p_probed_lock();
     }
-    pthread_mutex_lock(&lock);
-    self = find(from);
+    return self;
+}
+
+struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_envelope *from)
+{
+    struct gpuring_p2p_probed *self = find(from);
+
     if (self != NULL) {
         gpuring_list_remove(&self->node);
         __atomic_sub_fetch(&gpuring_p2p_probed_count, 1, __ATOMIC_RELAXED);
     }
-    pthread_mutex_unlock(&lock);
     if (self != NULL && self->given != NULL) {
         ompi_message_return(self->given);
         *from->matched = MPI_MESSAGE_NULL;
@@ -71,53 +107,40 @@ struct gpuring_p2p_probed *gpuring_p2p_probed_take(const struct gpuring_p2p_enve
     return self;
 }
 
-/* The status of what the program gets. */
-static bool known(const struct gpuring_p2p_envelope *from, ompi_status_public_t *status)
-{
-    const struct gpuring_p2p_probed *self;
-
-    pthread_mutex_lock(&lock);
-    self = find(from);
-    if (self != NULL) {
-        gpuring_p2p_tell(status, &self->status);
-    }
-    pthread_mutex_unlock(&lock);
-    return self != NULL;
-}
-
-/* A message that the PML gives away: received, if it may be an offer. NULL: no memory. */
-static struct gpuring_p2p_probed *look(struct ompi_communicator_t *comm,
-                                       struct ompi_message_t *message,
-                                       const ompi_status_public_t *status)
+/* A message that the PML gives away: its receive is begun, if it may be an offer. An MPI error
+ * code. */
+static int look(struct ompi_communicator_t *comm, struct ompi_message_t *message,
+                const ompi_status_public_t *status, struct gpuring_p2p_probed **looked)
 {
     struct gpuring_p2p_probed *self = malloc(sizeof *self);
-    struct gpuring_p2p_offer offer;
+    int code = MPI_SUCCESS;
 
     if (self == NULL) {
         gpuring_error("[p2p-no-memory] a probe returns MPI_ERR_NO_MEM, and a message is lost");
-        return NULL;
+        return MPI_ERR_NO_MEM;
     }
     OBJ_RETAIN(comm);
     self->node.next = NULL;
     self->comm = comm;
     self->message = message;
+    self->receive = MPI_REQUEST_NULL;
     self->given = NULL;
     self->status = *status;
     if (status->_ucount == GPURING_P2P_OFFER_BYTES) {
-        ompi_status_public_t received;
-
-        (void) gpuring_p2p_previous.pml_mrecv(self->data, sizeof self->data, MPI_BYTE,
-                                              &self->message, &received);
+        code = gpuring_p2p_previous.pml_imrecv(self->data, sizeof self->data, MPI_BYTE,
+                                               &self->message, &self->receive);
         self->message = NULL;
-        if (gpuring_p2p_offer_read(self->data, &offer)) {
-            self->status._ucount = offer.bytes;
-        }
     }
-    return self;
+    if (code == MPI_SUCCESS) {
+        *looked = self;
+    } else {
+        gpuring_p2p_probed_free(self);
+    }
+    return code;
 }
 
-/* Take messages of a sender out of the PML's queue, up to the one of this tag that may be an offer.
- */
+/* With the lock: take messages of a sender out of the PML's queue, up to the one of this tag that
+ * may be an offer. */
 static int collect(struct ompi_communicator_t *comm, int peer, int tag)
 {
     struct gpuring_p2p_probed *self;
@@ -130,11 +153,11 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
         code =
             gpuring_p2p_previous.pml_improbe(peer, MPI_ANY_TAG, comm, &matched, &message, &status);
         if (code != MPI_SUCCESS || !matched) {
-            return code; /* another thread has them */
+            return code; /* another thread has received it */
         }
-        self = look(comm, message, &status);
-        if (self == NULL) {
-            return MPI_ERR_NO_MEM;
+        code = look(comm, message, &status, &self);
+        if (code != MPI_SUCCESS) {
+            return code;
         }
         last = status.MPI_TAG == tag && self->message == NULL;
         put(self);
@@ -142,27 +165,33 @@ static int collect(struct ompi_communicator_t *comm, int peer, int tag)
     return MPI_SUCCESS;
 }
 
+/* What is here came before what the PML finds. The PML, which may progress, is asked without the
+ * lock; what it has found may be here or gone by then. */
 int gpuring_p2p_probed_iprobe(const struct gpuring_p2p_envelope *from, int *matched,
                               ompi_status_public_t *status)
 {
+    const struct gpuring_p2p_probed *self;
     ompi_status_public_t found;
-    int code;
+    bool again = true;
+    int code = MPI_SUCCESS;
 
-    for (;;) {
-        *matched = known(from, status);
-        if (*matched) {
-            return MPI_SUCCESS;
-        }
+    while (again && code == MPI_SUCCESS) {
         code = gpuring_p2p_previous.pml_iprobe(from->peer, from->tag, from->comm, matched, &found);
-        if (code != MPI_SUCCESS || !*matched || found._ucount != GPURING_P2P_OFFER_BYTES) {
-            break;
-        }
-        code = collect(from->comm, found.MPI_SOURCE, found.MPI_TAG);
         if (code != MPI_SUCCESS) {
             return code;
         }
+        gpuring_p2p_probed_lock();
+        self = find(from);
+        again = self == NULL && *matched && found._ucount == GPURING_P2P_OFFER_BYTES;
+        if (self != NULL) {
+            *matched = 1;
+            found = self->status;
+        } else if (again) {
+            code = collect(from->comm, found.MPI_SOURCE, found.MPI_TAG);
+        }
+        gpuring_p2p_probed_unlock();
     }
-    if (*matched) {
+    if (code == MPI_SUCCESS && *matched) {
         gpuring_p2p_tell(status, &found);
     }
     return code;
@@ -188,28 +217,41 @@ static int give(struct gpuring_p2p_probed *self, struct ompi_message_t **message
     (*message)->peer = self->status.MPI_SOURCE;
     (*message)->count = self->status._ucount;
     self->given = *message;
+    gpuring_p2p_probed_lock();
     put(self);
+    gpuring_p2p_probed_unlock();
     return MPI_SUCCESS;
 }
 
+/* A probe first, so that the PML does not progress under the lock. */
 int gpuring_p2p_probed_improbe(const struct gpuring_p2p_envelope *from, int *matched,
                                struct ompi_message_t **message, ompi_status_public_t *status)
 {
-    struct gpuring_p2p_probed *self = gpuring_p2p_probed_take(from);
+    struct gpuring_p2p_probed *self;
     ompi_status_public_t found;
-    int code;
+    int code = gpuring_p2p_probed_iprobe(from, matched, MPI_STATUS_IGNORE);
 
+    *message = MPI_MESSAGE_NULL;
+    if (code != MPI_SUCCESS || !*matched) {
+        return code;
+    }
+    gpuring_p2p_probed_lock();
+    self = gpuring_p2p_probed_take(from);
     if (self == NULL) {
         code = gpuring_p2p_previous.pml_improbe(from->peer, from->tag, from->comm, matched, message,
                                                 &found);
-        if (code != MPI_SUCCESS || !*matched) {
-            return code;
-        }
-        self = look(from->comm, *message, &found);
-        if (self == NULL) {
-            return MPI_ERR_NO_MEM;
+        if (code == MPI_SUCCESS && *matched && found._ucount == GPURING_P2P_OFFER_BYTES) {
+            code = look(from->comm, *message, &found, &self);
+        } else if (code == MPI_SUCCESS && *matched) {
+            gpuring_p2p_tell(status, &found);
         }
     }
-    *matched = 1;
+    gpuring_p2p_probed_unlock();
+    if (self == NULL) {
+        return code;
+    }
+    while (!has_arrived(self)) {
+        opal_progress();
+    }
     return give(self, message, status);
 }

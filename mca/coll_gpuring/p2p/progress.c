@@ -3,6 +3,7 @@
 #include "mca/coll_gpuring/p2p/progress.h"
 
 #include "mca/coll_gpuring/p2p/peers.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/status.h"
 
 OBJ_CLASS_INSTANCE(p2p_request_t, ompi_request_t, NULL, NULL);
@@ -183,7 +184,7 @@ static bool advance(p2p_request_t *self)
     bool done;
 
     if (self->phase == MOVING) {
-        if (!REQUEST_COMPLETE(self->inner)) {
+        if (!gpuring_request_done(self->inner)) {
             return false;
         }
         if (gpuring_p2p_end_inner(self)) {
@@ -213,9 +214,16 @@ static bool advance(p2p_request_t *self)
     return true;
 }
 
-/* With the lock: it is done, and in no list. */
+/* With the lock: it is done, and in no list. Open MPI's fault tolerance gives an active request an
+ * error and cancels it: that is not a cancellation of the program. */
 static void finish(p2p_request_t *self, struct gpuring_list *done)
 {
+    int code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
+
+    if (self->status._cancelled && gpuring_compat_failed(code)) {
+        self->status.MPI_ERROR = code;
+        self->status._cancelled = false;
+    }
     self->phase = IDLE;
     gpuring_p2p_base(self)->req_status = self->status;
     self->super.req_pml_complete = true;

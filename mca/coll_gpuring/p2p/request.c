@@ -7,6 +7,7 @@
 
 #include "mca/coll_gpuring/p2p/probed.h"
 #include "mca/coll_gpuring/p2p/progress.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -88,12 +89,16 @@ static int begin_send(p2p_request_t *self)
 static int begin_receive(p2p_request_t *self, bool *ends)
 {
     struct gpuring_p2p_envelope *from = &self->envelope;
-    struct gpuring_p2p_probed *probed = gpuring_p2p_probed_take(from);
+    struct gpuring_p2p_probed *probed;
     struct gpuring_p2p_offer offer;
-    int code = MPI_SUCCESS;
+    int code;
 
+    gpuring_p2p_probed_lock();
+    probed = gpuring_p2p_probed_take(from);
+    code = probed == NULL ? gpuring_p2p_issue(self) : MPI_SUCCESS;
+    gpuring_p2p_probed_unlock();
     if (probed == NULL) {
-        return gpuring_p2p_issue(self);
+        return code;
     }
     if (probed->message == NULL) {
         self->status = probed->status;
@@ -118,7 +123,7 @@ static int begin(p2p_request_t *self)
 
     if (self->envelope.sends) {
         code = begin_send(self);
-        ends = code == MPI_SUCCESS && self->phase == MOVING && REQUEST_COMPLETE(self->inner) &&
+        ends = code == MPI_SUCCESS && self->phase == MOVING && gpuring_request_done(self->inner) &&
                gpuring_p2p_end_inner(self);
     } else {
         code = begin_receive(self, &ends);
@@ -131,16 +136,14 @@ static int begin(p2p_request_t *self)
 
 static void activate(p2p_request_t *self)
 {
-    gpuring_p2p_base(self)->req_complete = REQUEST_PENDING;
-    gpuring_p2p_base(self)->req_state = OMPI_REQUEST_ACTIVE;
-    gpuring_p2p_base(self)->req_status = (ompi_status_public_t){
-        .MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG, .MPI_ERROR = MPI_SUCCESS};
+    gpuring_request_activate(gpuring_p2p_base(self));
     self->status = gpuring_p2p_base(self)->req_status;
     self->super.req_pml_complete = false;
     self->finishing = false;
     self->phase = MOVING; /* or as begin finds */
 }
 
+/* An MPI error code; the request has ended with it then. */
 static int start(p2p_request_t *self)
 {
     int code;
@@ -148,22 +151,17 @@ static int start(p2p_request_t *self)
     activate(self);
     code = begin(self);
     if (code != MPI_SUCCESS) {
-        gpuring_p2p_base(self)->req_complete = REQUEST_COMPLETED;
-        gpuring_p2p_base(self)->req_state = OMPI_REQUEST_INACTIVE;
-        self->phase = IDLE;
+        self->status.MPI_ERROR = code;
+        end_or_enlist(self, true);
     }
     return code;
 }
 
-/* MPI_Start and MPI_Startall. */
+/* MPI_Start and MPI_Startall, which does not look at the result: errors are of the request. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
-        int code = start((p2p_request_t *) requests[i]);
-
-        if (code != MPI_SUCCESS) {
-            return code;
-        }
+        (void) start((p2p_request_t *) requests[i]);
     }
     return MPI_SUCCESS;
 }
@@ -274,11 +272,29 @@ int gpuring_p2p_request_new(const struct gpuring_p2p_message *message,
     return code;
 }
 
+/* Open MPI waits no longer for a message from any rank when one of them has died. A blocking
+ * receive ends with that error, if no message has come. */
+static void give_up(p2p_request_t *self)
+{
+    pthread_mutex_lock(&gpuring_p2p_lock);
+    if (!self->finishing) {
+        gpuring_p2p_base(self)->req_status.MPI_ERROR = gpuring_compat_error(GPURING_ERR_PEER);
+    }
+    pthread_mutex_unlock(&gpuring_p2p_lock);
+    (void) request_cancel(gpuring_p2p_base(self), true);
+    while (!gpuring_request_done(gpuring_p2p_base(self))) {
+        opal_progress();
+    }
+}
+
 static int wait_for(p2p_request_t *self, ompi_status_public_t *status)
 {
     int code;
 
     ompi_request_wait_completion(gpuring_p2p_base(self));
+    if (!gpuring_request_done(gpuring_p2p_base(self))) {
+        give_up(self);
+    }
     code = gpuring_p2p_base(self)->req_status.MPI_ERROR;
     gpuring_p2p_tell(status, &gpuring_p2p_base(self)->req_status);
     gpuring_p2p_release(self);

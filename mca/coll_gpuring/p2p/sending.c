@@ -8,6 +8,7 @@
 #include "mca/coll_gpuring/p2p/request.h"
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
+#include "mca/coll_gpuring/request.h"
 #include "mca/coll_gpuring/stage/buffers.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -112,7 +113,7 @@ static void deliver(struct gpuring_p2p_sending *self)
 /* Has this been answered? Or will it never be, as the receiver has failed. */
 static bool answered(struct gpuring_p2p_sending *self)
 {
-    while (self->awaited != NULL && REQUEST_COMPLETE(self->awaited->request)) {
+    while (self->awaited != NULL && gpuring_request_done(self->awaited->request)) {
         bool failed = self->awaited->request->req_status.MPI_ERROR != MPI_SUCCESS;
 
         ompi_request_free(&self->awaited->request);

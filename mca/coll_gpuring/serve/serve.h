@@ -31,7 +31,8 @@ struct gpuring_serve {
     uint64_t progress;            /* of the module when a thread last left it; atomic, for pauses */
     struct gpuring_watchdog watchdog;
     uint64_t on_gpu; /* the number of the last call on a GPU, see mixed_memory.c */
-    bool all_ready;  /* a blocking call has passed after which all ranks are READY */
+    bool all_ready;  /* a call has ended here that no rank can end before it is READY: from the next
+                        call on, every rank may count on all */
     uint64_t votes;  /* calls so far in which the ranks vote, see mixed_memory.c */
     int missing;     /* a rank whose vote the next item waits for */
 };

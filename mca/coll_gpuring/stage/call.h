@@ -93,7 +93,8 @@ struct gpuring_stage {
     struct gpuring_list node;
     uint64_t since;
     bool reported; /* that it waits long */
-    /* Of a call with a request: move it on (true: it is done), and complete it. NULL: blocking. */
+    /* Both NULL for a blocking call. advance: one step, true when the result is with the user;
+     * complete: tell Open MPI, without the lock. */
     bool (*advance)(struct gpuring_stage *stage);
     void (*complete)(struct gpuring_stage *stage);
 };

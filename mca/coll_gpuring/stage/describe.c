@@ -372,11 +372,6 @@ int gpuring_part_runs(const struct gpuring_part *part, struct gpuring_runs *runs
     return status;
 }
 
-static bool on_gpu(const void *address)
-{
-    return gpuring_pointer_on_gpu(gpuring_memory_of(address).kind);
-}
-
 /* Without memory for the runs nobody knows: the first byte stands for all, and the call fails when
  * it needs the runs. */
 static const void *find_any(const struct gpuring_part *part, ptrdiff_t first)
@@ -391,7 +386,7 @@ static const void *find_any(const struct gpuring_part *part, ptrdiff_t first)
             const void *address =
                 gpuring_stage_address(MPI_BOTTOM, gpuring_runs_at(&runs, i - 1)->offset);
 
-            found = on_gpu(address) ? address : found;
+            found = gpuring_memory_on_gpu(address) ? address : found;
         }
     }
     gpuring_runs_free(&runs);
@@ -412,5 +407,5 @@ const void *gpuring_stage_find_on_gpu(const void *user, const struct gpuring_par
         return find_any(part, offset);
     }
     address = gpuring_stage_address(user, offset);
-    return on_gpu(address) ? address : NULL;
+    return gpuring_memory_on_gpu(address) ? address : NULL;
 }

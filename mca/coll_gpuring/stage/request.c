@@ -43,7 +43,7 @@ static bool advance(struct gpuring_stage *stage)
     int status = GPURING_OK;
 
     if (self->phase == GPURING_STAGE_CALLING) {
-        if (!REQUEST_COMPLETE(self->inner)) {
+        if (!gpuring_request_done(self->inner)) {
             return false;
         }
         status = end_inner(self);
@@ -91,7 +91,9 @@ static void activate(stage_request_t *self)
     called(self);
 }
 
-static int restart(stage_request_t *self)
+/* What the previous module's start returns is an error of the request: MPI_Startall does not look
+ * at what starts return. */
+static void restart(stage_request_t *self)
 {
     int result = MPI_SUCCESS;
 
@@ -104,20 +106,20 @@ static int restart(stage_request_t *self)
         activate(self);
     } else {
         gpuring_stage_rest(&self->stage);
+        gpuring_request_activate(base(self));
+        base(self)->req_status.MPI_ERROR = result;
+        base(self)->req_complete = REQUEST_COMPLETED;
     }
-    return result;
 }
 
-/* MPI_Start and MPI_Startall. */
+/* MPI_Start, which may give an active one in 4.1, and MPI_Startall. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; i++) {
-        int result = gpuring_request_active(requests[i]) ? MPI_ERR_REQUEST
-                                                         : restart((stage_request_t *) requests[i]);
-
-        if (result != MPI_SUCCESS) {
-            return result;
+        if (!REQUEST_COMPLETE(requests[i])) {
+            return MPI_ERR_REQUEST;
         }
+        restart((stage_request_t *) requests[i]);
     }
     return OMPI_SUCCESS;
 }
@@ -126,7 +128,7 @@ static int request_free(ompi_request_t **request)
 {
     stage_request_t *self = (stage_request_t *) *request;
 
-    if ((*request)->req_persistent && !gpuring_request_active(*request)) {
+    if ((*request)->req_persistent && REQUEST_COMPLETE(*request)) {
         ompi_request_free(&self->inner);
         gpuring_stage_release(&self->stage);
     }
