@@ -281,6 +281,20 @@ static void test_events(void **state)
     world_close(&world);
 }
 
+/* What a device reports last is not lost. */
+static void test_last_event(void **state)
+{
+    const struct fake_device devices[] = {world_roce};
+    struct world world;
+
+    (void) state;
+    world_open(&world, devices, 1, 1, NULL);
+    world_transfer_well(&world, 0, 20); /* it has been looked at, and is not again so soon */
+    fake_verbs_event(0, IBV_EVENT_PORT_ERR);
+    world_close(&world);
+    assert_true(log_has("[port-down] host1: device roce0 port 1"));
+}
+
 /* Every event that there is: those of a queue pair or a device end links, no other does. */
 static void test_each_event(void **state)
 {
@@ -552,6 +566,7 @@ int main(void)
         cmocka_unit_test_setup(test_pulled_cable, clear_log),
         cmocka_unit_test_setup(test_late_peer, clear_log),
         cmocka_unit_test_setup(test_events, clear_log),
+        cmocka_unit_test_setup(test_last_event, clear_log),
         cmocka_unit_test_setup(test_each_event, clear_log),
         cmocka_unit_test_setup(test_partition_and_mtu, clear_log),
         cmocka_unit_test_setup(test_closed_peer, clear_log),

@@ -61,6 +61,7 @@ static void load(void)
 
 static void verbs_close(struct gpuring_net *net)
 {
+    gpuring_verbs_events(net); /* what has failed just now may be why the process ends */
     gpuring_verbs_forget(net);
     if (net->epoll >= 0) {
         close(net->epoll);
