@@ -61,7 +61,7 @@ exec unshare --mount sh -c '
         { mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"; } &&
         mount --rbind /sys "$root/sys" && mount -t tmpfs tmpfs "$root/tmp" &&
         mount -t tmpfs tmpfs "$root/run" &&
-        mount --bind "$top" "$root$top" || exit 77
+        mkdir -p "$root$top" && mount --bind "$top" "$root$top" || exit 77
     [ ! -d /usr/local/cuda ] || mount --bind "$(readlink -f /usr/local/cuda)" "$root/usr/local/cuda"
     if [ -d "$top/../shared" ]; then
         mkdir -p "$root$top/../shared" && mount --bind "$top/../shared" "$root$top/../shared"
