@@ -138,6 +138,7 @@ adopt_as_one() {
         ok "$adopt_text ($lines checks)"
     else
         grep -v '^ok ' "$work/out" >"$work/out.bad"
+        grep '^not ok ' "$work/out" | head -n 20 >>"$work/out.bad" # again, where they are shown
         mv "$work/out.bad" "$work/out"
         echo "status $status" >>"$work/out"
         not_ok "$adopt_text"

@@ -196,13 +196,20 @@ static bool outlives_errors(enum standin_call call)
            call == STANDIN_error_string;
 }
 
+/* From now on nothing that a broken context had to do writes memory any more. */
+static void break_context(void)
+{
+    atomic_store(&broken, true);
+    standin_wait_for_streams();
+}
+
 CUresult standin_enter(enum standin_call call)
 {
     unsigned long count = atomic_fetch_add(&counts[call], 1) + 1;
 
     pthread_once(&parsed, parse);
     if (call == STANDIN_launch && sticky_at != 0 && count >= sticky_at) {
-        atomic_store(&broken, true);
+        break_context();
     }
     if (atomic_load(&broken) && !outlives_errors(call)) {
         int code = atomic_load(&broken_by);
@@ -218,7 +225,9 @@ CUresult standin_enter(enum standin_call call)
     if (faults[call].at != count) {
         return CUDA_SUCCESS;
     }
-    atomic_store(&broken, faults[call].breaks);
+    if (faults[call].breaks) {
+        break_context();
+    }
     return faults[call].code;
 }
 
