@@ -387,20 +387,32 @@ EXEC_FN int block_unit_gather(EXEC *x, const struct exec_piece *piece, uint64_t 
     return 1;
 }
 
+/* Pairs of lines from this one on. */
+EXEC_FN void block_clean_lines(const EXEC *x, uint8_t *slot, uint64_t from, uint64_t to,
+                               uint64_t step)
+{
+    uint64_t *lines = (uint64_t *) (void *) slot;
+    uint64_t stale = (uint64_t) (uint32_t) (step + 1) << 32, pair[2] = {stale, stale};
+
+    for (uint64_t i = from + exec_thread(x); i < to; i += exec_nthreads(x)) {
+        block_store_lines(lines + 2 * i, pair);
+    }
+}
+
 /* See fifo.h: lines that were not written for 2^32 steps would seem to be new. */
 EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 {
+    uint64_t used = (piece->bytes + 7) / 8;
+
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-        uint64_t *lines = (uint64_t *) (void *) exec_send_slot(x, piece, i);
-        uint64_t stale = (uint64_t) (uint32_t) (send->step + 1) << 32, pair[2] = {stale, stale};
+        int is_short = gpuring_fifo_is_short(send, piece->bytes);
 
-        if (send->step >= GPURING_LL_CLEAN_PERIOD &&
-            send->step % GPURING_LL_CLEAN_PERIOD < send->nslots) {
-            for (uint64_t l = (piece->bytes + 7) / 8 + exec_thread(x); l < send->slot_bytes / 16;
-                 l += exec_nthreads(x)) {
-                block_store_lines(lines + 2 * l, pair);
-            }
+        if (gpuring_fifo_cleans(send)) {
+            block_clean_lines(x, gpuring_fifo_slot(send), is_short ? 0 : used,
+                              send->slot_bytes / 16, send->step);
+            block_clean_lines(x, gpuring_fifo_short(send), is_short ? used : 0,
+                              GPURING_FIFO_SHORT / 16, send->step);
         }
     }
 }

@@ -78,11 +78,17 @@ EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
     }
 }
 
+/* The end's slot for a piece of so many bytes, see fifo.h. */
+EXEC_FN uint8_t *exec_slot(const EXEC *x, const struct gpuring_fifo_end *end, uint64_t bytes)
+{
+    return exec_protocol(x) == GPURING_PROTOCOL_LL && gpuring_fifo_is_short(end, bytes)
+               ? gpuring_fifo_short(end)
+               : gpuring_fifo_slot(end);
+}
+
 /* Where operand `index` lies, with its lines if the protocol has such. */
 EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
-    const struct gpuring_fifo_end *recv;
-
     if (piece->operands[index] == GPURING_REF_INPUT) {
         return (const uint8_t *) x->work->input + piece->input;
     }
@@ -92,19 +98,15 @@ EXEC_FN const uint8_t *exec_operand(const EXEC *x, const struct exec_piece *piec
     if (exec_overlaps(x)) {
         return (const uint8_t *) exec_list(x, x->slices)->at[index];
     }
-    recv = &x->lane->recvs[piece->operands[index]];
-    return recv->slots + (recv->step & (recv->nslots - 1)) * recv->slot_bytes;
+    return exec_slot(x, &x->lane->recvs[piece->operands[index]], piece->bytes);
 }
 
 EXEC_FN uint8_t *exec_send_slot(const EXEC *x, const struct exec_piece *piece, uint32_t index)
 {
-    const struct gpuring_fifo_end *send;
-
     if (exec_overlaps(x)) {
         return (uint8_t *) (uintptr_t) exec_list(x, x->slices)->at[piece->step->noperands + index];
     }
-    send = &x->lane->sends[piece->sends[index]];
-    return send->slots + (send->step & (send->nslots - 1)) * send->slot_bytes;
+    return exec_slot(x, &x->lane->sends[piece->sends[index]], piece->bytes);
 }
 
 /* Of a step that stores; else NULL. */
@@ -412,11 +414,12 @@ EXEC_FN uint32_t exec_lane(EXEC *x)
     status = exec_windows(x);
     exec_end(x);
     if (exec_thread(x) == 0) {
-        x->home->done = x->done;
-        x->home->bytes = x->bytes;
-        x->home->step = x->step;
         if (status == GPURING_LANE_DONE) {
             exec_note(&x->home->wait, GPURING_WAIT_NONE);
+        } else {
+            x->home->done = x->done;
+            x->home->bytes = x->bytes;
+            x->home->step = x->step;
         }
         exec_note(&x->home->status, status);
     }

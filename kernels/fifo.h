@@ -21,9 +21,11 @@
  * With LL the payload validates itself: 8-byte lines {data32, flag32}, flag = low 32 bits of s+1;
  * fresh memory is zero, and flag 0 is cleaned like any stale one. Within a node no tail and no size
  * are published for flagged lines.
+ * Up to 8 bytes of LL within a node lie in a short slot of 16 bytes instead, in front of the others:
+ * four such chunks share a cache line on its way.
  * LL flags repeat after 2^32 steps: in the first `slots` steps after each multiple of
  * GPURING_LL_CLEAN_PERIOD (but 0: fresh memory needs no cleaning) the sender writes every line of
- * the slot.
+ * the slot, and of the short one.
  * With LL128 a line is 120 bytes of data and a 64-bit flag, s+1, which never repeats. Where a
  * 128-byte store is not whole (hosts), the flag is written last (release) and read first (acquire).
  * size[] counts what lies in the slot, lines with their flags: what a proxy has to move.
@@ -45,6 +47,7 @@
 
 #define GPURING_CACHE_LINE      128 /* two x86 lines (adjacent-line prefetch), one GPU line */
 #define GPURING_FIFO_MAX_SLOTS  64
+#define GPURING_FIFO_SHORT      16 /* bytes of a short slot: LL lines of half as much data */
 #define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
 
 /*
@@ -77,6 +80,38 @@ struct gpuring_fifo_end {
     uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS */
     uint32_t local; /* 1: a proxy carries the slots; who receives waits for the tail with LL, too */
 };
+
+/* Short slots lie in front of the slots of LL: in memory, so many bytes. */
+GPURING_INLINE uint64_t gpuring_fifo_short_bytes(uint32_t nslots)
+{
+    uint64_t bytes = (uint64_t) nslots * GPURING_FIFO_SHORT;
+
+    return (bytes + GPURING_CACHE_LINE - 1) / GPURING_CACHE_LINE * GPURING_CACHE_LINE;
+}
+
+/* Does LL put so many bytes into a short slot? */
+GPURING_INLINE int gpuring_fifo_is_short(const struct gpuring_fifo_end *end, uint64_t bytes)
+{
+    return bytes <= GPURING_FIFO_SHORT / 2 && !end->local;
+}
+
+/* The slots of the end's step. */
+GPURING_INLINE uint8_t *gpuring_fifo_slot(const struct gpuring_fifo_end *end)
+{
+    return end->slots + (end->step & (end->nslots - 1)) * end->slot_bytes;
+}
+
+GPURING_INLINE uint8_t *gpuring_fifo_short(const struct gpuring_fifo_end *end)
+{
+    return end->slots - (end->nslots - (end->step & (end->nslots - 1))) * GPURING_FIFO_SHORT;
+}
+
+/* Is it time to write the lines of LL that the step does not use? */
+GPURING_INLINE int gpuring_fifo_cleans(const struct gpuring_fifo_end *end)
+{
+    return end->step >= GPURING_LL_CLEAN_PERIOD &&
+           end->step % GPURING_LL_CLEAN_PERIOD < end->nslots;
+}
 
 /* Payload bytes that fit a slot of slot_bytes in each protocol. */
 GPURING_INLINE uint64_t gpuring_fifo_payload(enum gpuring_protocol protocol, uint64_t slot_bytes)

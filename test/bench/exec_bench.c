@@ -104,7 +104,8 @@ static void *rank_main(void *argument)
 
 static void connect_ranks(struct bench *bench)
 {
-    size_t counters = sizeof(struct gpuring_fifo_tail) + sizeof(struct gpuring_fifo_head);
+    size_t counters = sizeof(struct gpuring_fifo_tail) + sizeof(struct gpuring_fifo_head) +
+                      gpuring_fifo_short_bytes(NSLOTS);
 
     for (int rank = 0; rank < NRANKS; rank++) {
         uint8_t *base;

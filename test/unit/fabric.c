@@ -9,17 +9,22 @@
 
 #include <cmocka.h>
 
-/* One connection: counters, then slots. */
+/* One connection: counters, short slots, slots. */
 struct wire {
     struct gpuring_fifo_tail *tail;
     struct gpuring_fifo_head *head;
     uint8_t *slots;
 };
 
-static size_t wire_bytes(const struct fabric *fabric)
+static size_t slots_at(const struct fabric *fabric)
 {
     return sizeof(struct gpuring_fifo_tail) + sizeof(struct gpuring_fifo_head) +
-           fabric->slot_bytes * fabric->nslots;
+           gpuring_fifo_short_bytes(fabric->nslots);
+}
+
+static size_t wire_bytes(const struct fabric *fabric)
+{
+    return slots_at(fabric) + fabric->slot_bytes * fabric->nslots;
 }
 
 static struct wire wire_at(const struct fabric *fabric, size_t index)
@@ -28,8 +33,7 @@ static struct wire wire_at(const struct fabric *fabric, size_t index)
 
     return (struct wire){.tail = (void *) base,
                          .head = (void *) (base + sizeof(struct gpuring_fifo_tail)),
-                         .slots = base + sizeof(struct gpuring_fifo_tail) +
-                                  sizeof(struct gpuring_fifo_head)};
+                         .slots = base + slots_at(fabric)};
 }
 
 /* The receiver's number for the connection {from, to, key}. */

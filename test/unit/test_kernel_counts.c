@@ -23,13 +23,16 @@
 #define FEW_PEERS  7                       /* those of a node of eight GPUs */
 #define SLOT_BYTES (256 << 10)
 #define SLOTS      2
+#define SHORTS     GPURING_CACHE_LINE /* bytes of short slots, see fifo.h */
 #define VECTOR     (256 << 10)
 #define TURN       77
 
 /* What the GPU reaches. */
 static struct memory {
     float input[VECTOR / 4], output[VECTOR / 4];
-    uint8_t received[PEERS][SLOTS * SLOT_BYTES], sent[PEERS][SLOTS * SLOT_BYTES];
+    struct {
+        uint8_t short_slots[SHORTS], slots[SLOTS * SLOT_BYTES];
+    } received[PEERS], sent[PEERS];
     struct gpuring_fifo_tail recv_tails[PEERS], send_tails[PEERS];
     struct gpuring_fifo_head recv_heads[PEERS], send_heads[PEERS];
     struct gpuring_fifo_end recvs[PEERS];
@@ -84,12 +87,12 @@ static void connect_peers(uint32_t protocol, uint32_t bytes)
 
     memset(&memory, 0, sizeof memory);
     for (int p = 0; p < npeers; p++) {
-        memory.recvs[p] = (struct gpuring_fifo_end){.slots = memory.received[p],
+        memory.recvs[p] = (struct gpuring_fifo_end){.slots = memory.received[p].slots,
                                                     .tail = &memory.recv_tails[p],
                                                     .head = &memory.recv_heads[p],
                                                     .slot_bytes = SLOT_BYTES,
                                                     .nslots = SLOTS};
-        memory.sends[p] = (struct gpuring_fifo_end){.slots = memory.sent[p],
+        memory.sends[p] = (struct gpuring_fifo_end){.slots = memory.sent[p].slots,
                                                     .tail = &memory.send_tails[p],
                                                     .head = &memory.send_heads[p],
                                                     .slot_bytes = SLOT_BYTES,
@@ -130,18 +133,23 @@ static void exchange(uint32_t protocol, uint32_t bytes)
     connect_peers(protocol, bytes);
     memcpy(&word, &one, sizeof word);
     for (int p = 0; p < npeers; p++) {
+        uint8_t *slot = memory.received[p].slots;
+
         memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE;
+        if (protocol == GPURING_PROTOCOL_LL && gpuring_fifo_is_short(&memory.recvs[p], bytes)) {
+            slot = gpuring_fifo_short(&memory.recvs[p]);
+        }
         for (uint32_t i = 0; i < bytes / 4; i++) {
             if (protocol == GPURING_PROTOCOL_LL) {
-                ((uint32_t *) (void *) memory.received[p])[2 * i] = word;
-                ((uint32_t *) (void *) memory.received[p])[2 * i + 1] = 1;
+                ((uint32_t *) (void *) slot)[2 * i] = word;
+                ((uint32_t *) (void *) slot)[2 * i + 1] = 1;
             } else if (protocol == GPURING_PROTOCOL_LL128) {
-                uint8_t *line = memory.received[p] + i / 30 * 128;
+                uint8_t *line = slot + i / 30 * 128;
 
                 memcpy(line + i % 30 * 4, &word, 4);
                 line[120] = 1;
             } else {
-                memcpy(memory.received[p] + 4 * i, &word, 4);
+                memcpy(slot + 4 * i, &word, 4);
             }
         }
         memory.refs[1 + p] = memory.refs[npeers + 1 + p] = (uint16_t) p;

@@ -205,18 +205,18 @@ static bool on_hosts(void)
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST;
 }
 
+static const struct gpuring_pointer host_pointer = {.kind = GPURING_POINTER_HOST, .ordinal = -1};
+
 /* Without data there is nothing to look at. */
 static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer)
 {
-    return buffer->bytes > 0
-               ? gpuring_memory_of(buffer->sample)
-               : (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
+    return buffer->bytes > 0 ? gpuring_memory_of(buffer->sample) : host_pointer;
 }
 
 enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
 {
-    call->in.at = call->out.at =
-        (struct gpuring_pointer){.kind = GPURING_POINTER_HOST, .ordinal = -1};
+    call->in.at = host_pointer;
+    call->out.at = host_pointer;
     call->agree = false;
     if (on_hosts()) {
         return GPURING_REASON_NONE;

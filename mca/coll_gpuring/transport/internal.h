@@ -15,6 +15,7 @@
  *
  *   block: | head[protocol] 128 B each | tail[protocol] 384 B each | pad to page
  *          | slots[protocol 0] | slots[protocol 1] | ...
+ *          and in front of those of LL, on the page before, its short slots
  *
  * In the peer region a sending end has the heads alone, and those of a receiving end are not used.
  * Every part starts on a multiple of 128 bytes, slots on a page.

@@ -130,6 +130,9 @@ static struct gpuring_block make_block(const struct gpuring_fifo_config *fifo)
         .bytes = GPURING_HEADS_BYTES + GPURING_PROTOCOL_COUNT * sizeof(struct gpuring_fifo_tail)};
 
     for (unsigned p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
+        if (p == GPURING_PROTOCOL_LL) {
+            block.bytes += gpuring_fifo_short_bytes(fifo->nslots[p]);
+        }
         block.slots[p] = round_up(block.bytes, GPURING_TRANSPORT_PAGE);
         block.bytes = block.slots[p] + fifo->nslots[p] * fifo->slot_bytes[p];
     }
