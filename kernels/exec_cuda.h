@@ -122,6 +122,8 @@ EXEC_FN void exec_posted(const EXEC *)
     __syncwarp();
 }
 
+#define exec_gives_back(x, from) 1
+
 EXEC_FN int exec_agree(const EXEC *x, int ok)
 {
     return exec_overlaps(x) ? __all_sync(BLOCK_WARP, ok) : __syncthreads_and(ok);

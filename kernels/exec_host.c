@@ -67,6 +67,15 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 #define exec_begin(x)    ((void) (x))
 #define exec_end(x)      ((void) (x))
 
+/* Many slots are given back by the cache line of short ones: the sender, a ring ahead, would else
+ * write into the line that is read next. */
+EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
+{
+    (void) x;
+    return from->local || from->nslots < GPURING_FIFO_MAX_SLOTS ||
+           from->posted % (64 / GPURING_FIFO_SHORT) == 0;
+}
+
 #include "kernels/exec_memory.h"
 
 EXEC_FN int exec_poll(struct exec *x)

@@ -17,6 +17,7 @@
  *                                   threads with greater numbers do neither
  *   exec_agree(x, ok)               nonzero if ok on all that wait, or on all threads
  *   exec_posted(x)                  orders what owners did before what they do next
+ *   exec_gives_back(x, from)        nonzero: the slots that were read are given back now, not later
  *   exec_overlaps(x)                nonzero: they are not those that move data, see overlap.h
  *   exec_begin(x), exec_end(x)      of a lane
  *   exec_run(x, piece)              exec_in_turn, or what overlap.h has; declared before
@@ -251,8 +252,11 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
     for (uint32_t i = recv; i < noperands; i = exec_own_recv(x, piece, i + 1)) {
         struct gpuring_fifo_end *from = &x->lane->recvs[piece->operands[i]];
 
-        /* Our reads of the slot come first; pairs with exec_wait_send. */
-        exec_store_counter(&from->head->head, ++from->posted);
+        from->posted++;
+        if (exec_gives_back(x, from)) {
+            /* Our reads of the slot come first; pairs with exec_wait_send. */
+            exec_store_counter(&from->head->head, from->posted);
+        }
         if (!exec_overlaps(x)) {
             from->step = from->posted;
         }

@@ -197,7 +197,7 @@ int main(int argc, char **argv)
                 struct gpuring_channel channel = {
                     .ring = {.prev = 1 - rank, .next = 1 - rank, .index = rank}};
                 struct gpuring_plan_input input = {
-                    .rank = rank, .nranks = NRANKS, .channels = &channel, .nrings = 1};
+                    .rank = rank, .nranks = NRANKS, .channels = &channel, .nrings = 1, .ndirect = 1};
                 int status =
                     gpuring_plan_build(direct ? GPURING_ALGORITHM_DIRECT : GPURING_ALGORITHM_RING,
                                        &input, &bench.plans[rank]);
