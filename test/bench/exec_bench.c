@@ -196,8 +196,11 @@ int main(int argc, char **argv)
             for (int rank = 0; rank < NRANKS; rank++) {
                 struct gpuring_channel channel = {
                     .ring = {.prev = 1 - rank, .next = 1 - rank, .index = rank}};
-                struct gpuring_plan_input input = {
-                    .rank = rank, .nranks = NRANKS, .channels = &channel, .nrings = 1, .ndirect = 1};
+                struct gpuring_plan_input input = {.rank = rank,
+                                                   .nranks = NRANKS,
+                                                   .channels = &channel,
+                                                   .nrings = 1,
+                                                   .ndirect = 1};
                 int status =
                     gpuring_plan_build(direct ? GPURING_ALGORITHM_DIRECT : GPURING_ALGORITHM_RING,
                                        &input, &bench.plans[rank]);
