@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * overhead [COLLECTIVE]: what an installed but idle component costs a call: times MPI_Allreduce, or
- * another collective or MPI_Sendrecv, of one int on MPI_COMM_WORLD many times and prints the best
- * mean of several blocks, in nanoseconds. Run by overhead.sh with and without the component.
+ * overhead [COLLECTIVE [multiple]]: what an installed but idle component costs a call: times
+ * MPI_Allreduce, or another collective or MPI_Sendrecv, of one int on MPI_COMM_WORLD many times and
+ * prints the best mean of several blocks, in nanoseconds. multiple: under MPI_THREAD_MULTIPLE. Run
+ * by overhead.sh with and without the component.
  */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +66,10 @@ int main(int argc, char **argv)
 {
     void (*call)(void) = find(argc > 1 ? argv[1] : "allreduce");
     double best = 1e9;
-    int rank, size;
+    bool multiple = argc > 2 && strcmp(argv[2], "multiple") == 0;
+    int rank, size, provided;
 
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (call == NULL || size > (int) (sizeof out / sizeof *out)) {
