@@ -406,7 +406,7 @@ EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
 
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-        int is_short = gpuring_fifo_is_short(send, piece->bytes);
+        int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
 
         if (gpuring_fifo_cleans(send)) {
             block_clean_lines(x, gpuring_fifo_slot(send), is_short ? 0 : used,

@@ -68,7 +68,7 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 #define exec_end(x)      ((void) (x))
 
 /* Many slots are given back by the cache line of short ones: the sender, a ring ahead, would else
- * write into the line that is read next. */
+ * write into the line that is read next. It may have three slots fewer so. */
 EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
 {
     (void) x;
@@ -253,7 +253,7 @@ static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_
     }
     recv = &x->lane->recvs[piece->operands[index]];
     lines = exec_operand(x, piece, index) + exec_slot_used(x, x->bytes);
-    if (piece->bytes > GPURING_FIFO_SHORT / 2) {
+    if (!gpuring_fifo_is_short((enum gpuring_protocol) x->work->protocol, recv, piece->bytes)) {
         __builtin_prefetch(recv->slots +
                            ((recv->step + 1) & (recv->nslots - 1)) * recv->slot_bytes);
     }
@@ -299,7 +299,7 @@ static void ll_clean(const struct exec *x, const struct exec_piece *piece)
 
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-        int is_short = gpuring_fifo_is_short(send, piece->bytes);
+        int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
 
         if (gpuring_fifo_cleans(send)) {
             clean_lines(gpuring_fifo_slot(send), is_short ? 0 : used, send->slot_bytes / 8,
@@ -361,9 +361,9 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
 
 /*
  * A lane that sends nothing, as of a bcast's last ranks, looks less often: each look takes the
- * cache line from the sender, who may be about to write more into it. Bcasts of 8 bytes between two
- * ranks, near cores, one after the other: 133 ns each with 1 pause, 92 ns with 3 or 5; with 5 a
- * single one takes longer.
+ * cache line from the sender, who may be about to write more into it. Of 1, 3, 5 and 9 pauses 3
+ * were the fewest with which small bcasts one after the other were faster; with 9 a single one took
+ * longer.
  */
 #define PAUSES_ALONE 3
 

@@ -82,7 +82,7 @@ EXEC_FN uint64_t exec_slot_used(const EXEC *x, uint64_t bytes)
 /* The end's slot for a piece of so many bytes, see fifo.h. */
 EXEC_FN uint8_t *exec_slot(const EXEC *x, const struct gpuring_fifo_end *end, uint64_t bytes)
 {
-    return exec_protocol(x) == GPURING_PROTOCOL_LL && gpuring_fifo_is_short(end, bytes)
+    return gpuring_fifo_is_short((enum gpuring_protocol) exec_protocol(x), end, bytes)
                ? gpuring_fifo_short(end)
                : gpuring_fifo_slot(end);
 }

@@ -18,16 +18,20 @@
  * tail: written by the sender (release) after payload and size, read by the receiver (acquire).
  * head: written by the receiver (release) after its last read of the slot, read by the sender
  * (acquire). Both only grow; they never wrap in 64 bits.
+ *
  * With LL the payload validates itself: 8-byte lines {data32, flag32}, flag = low 32 bits of s+1;
  * fresh memory is zero, and flag 0 is cleaned like any stale one. Within a node no tail and no size
  * are published for flagged lines.
  * Up to 8 bytes of LL within a node lie in a short slot of 16 bytes instead, in front of the
- * others: four such chunks share a cache line on its way. LL flags repeat after 2^32 steps: in the
- * first `slots` steps after each multiple of GPURING_LL_CLEAN_PERIOD (but 0: fresh memory needs no
- * cleaning) the sender writes every line of the slot, and of the short one. With LL128 a line is
- * 120 bytes of data and a 64-bit flag, s+1, which never repeats. Where a 128-byte store is not
- * whole (hosts), the flag is written last (release) and read first (acquire). size[] counts what
- * lies in the slot, lines with their flags: what a proxy has to move.
+ * others: four such chunks share a cache line on its way.
+ *
+ * LL flags repeat after 2^32 steps: in the first `slots` steps after each multiple of
+ * GPURING_LL_CLEAN_PERIOD (but 0: fresh memory needs no cleaning) the sender writes every line of
+ * the slot, and of the short one.
+ *
+ * With LL128 a line is 120 bytes of data and a 64-bit flag, s+1, which never repeats. Where a
+ * 128-byte store is not whole (hosts), the flag is written last (release) and read first (acquire).
+ * size[] counts what lies in the slot, lines with their flags: what a proxy has to move.
  *
  * A network connection has the same picture twice: the sender's lane writes into slots of its own
  * memory, its proxy moves slot by slot into the receiver's memory; heads go back likewise.
@@ -88,13 +92,14 @@ GPURING_INLINE uint64_t gpuring_fifo_short_bytes(uint32_t nslots)
     return (bytes + GPURING_CACHE_LINE - 1) / GPURING_CACHE_LINE * GPURING_CACHE_LINE;
 }
 
-/* Does LL put so many bytes into a short slot? */
-GPURING_INLINE int gpuring_fifo_is_short(const struct gpuring_fifo_end *end, uint64_t bytes)
+/* Does the protocol put so many bytes into a short slot? */
+GPURING_INLINE int gpuring_fifo_is_short(enum gpuring_protocol protocol,
+                                         const struct gpuring_fifo_end *end, uint64_t bytes)
 {
-    return bytes <= GPURING_FIFO_SHORT / 2 && !end->local;
+    return protocol == GPURING_PROTOCOL_LL && bytes <= GPURING_FIFO_SHORT / 2 && !end->local;
 }
 
-/* The slots of the end's step. */
+/* The slot of the end's step, and its short one. */
 GPURING_INLINE uint8_t *gpuring_fifo_slot(const struct gpuring_fifo_end *end)
 {
     return end->slots + (end->step & (end->nslots - 1)) * end->slot_bytes;

@@ -104,6 +104,7 @@ struct gpuring_lane {
     uint32_t turn; /* of the work, once a kernel has left the lane: written last, by release */
     uint32_t part; /* of all blocks */
 
+    /* Where it goes on; no longer kept when it is done. */
     uint64_t done;  /* elements of finished windows */
     uint64_t bytes; /* of the current chunk, handled so far */
     uint32_t step;  /* in the current window */

@@ -67,13 +67,18 @@ int main(int argc, char **argv)
     void (*call)(void) = find(argc > 1 ? argv[1] : "allreduce");
     double best = 1e9;
     bool multiple = argc > 2 && strcmp(argv[2], "multiple") == 0;
-    int rank, size, provided;
+    int wanted = multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, rank, size, provided;
 
-    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    MPI_Init_thread(&argc, &argv, wanted, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (call == NULL || size > (int) (sizeof out / sizeof *out)) {
-        fprintf(stderr, "usage: overhead [allreduce|allgather|bcast|sendrecv], up to 1024 ranks\n");
+    if (call == NULL || (argc > 2 && !multiple) || size > (int) (sizeof out / sizeof *out)) {
+        fprintf(stderr, "usage: overhead [allreduce|allgather|bcast|sendrecv [multiple]], up to "
+                        "1024 ranks\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    if (provided < wanted) {
+        fprintf(stderr, "overhead: this MPI has no MPI_THREAD_MULTIPLE\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (int block = 0; block < BLOCKS; block++) {

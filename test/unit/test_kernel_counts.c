@@ -136,7 +136,7 @@ static void exchange(uint32_t protocol, uint32_t bytes)
         uint8_t *slot = memory.received[p].slots;
 
         memory.recv_tails[p].tail = protocol == GPURING_PROTOCOL_SIMPLE;
-        if (protocol == GPURING_PROTOCOL_LL && gpuring_fifo_is_short(&memory.recvs[p], bytes)) {
+        if (gpuring_fifo_is_short((enum gpuring_protocol) protocol, &memory.recvs[p], bytes)) {
             slot = gpuring_fifo_short(&memory.recvs[p]);
         }
         for (uint32_t i = 0; i < bytes / 4; i++) {
