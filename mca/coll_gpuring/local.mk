@@ -123,6 +123,7 @@ libgpuring_core_la_SOURCES += \
     mca/coll_gpuring/module_state.h \
     mca/coll_gpuring/serve/decide.c \
     mca/coll_gpuring/serve/decide.h \
+    mca/coll_gpuring/serve/forecast.h \
     mca/coll_gpuring/serve/persistent_order.c \
     mca/coll_gpuring/serve/persistent_order.h \
     mca/coll_gpuring/serve/queue.c \

@@ -169,7 +169,8 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     SIZE(agree_size, 1048576, 3, SHARED, 0, 1099511627776,                                         \
          "Between nodes, calls with a root of so many bytes, and gatherv, scatterv and "           \
          "alltoallv(w) of any, begin with a small message round, by which the ranks find out "     \
-         "whether all have GPU buffers; smaller ones are staged; 0: all are")                      \
+         "whether all have GPU buffers; of smaller ones only some do, and what they find counts "  \
+         "for the next ones of their size; 0: all are staged")                                     \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
            "plans: prove the allreduce plans of all ranks before use; data: compare each "         \
            "allreduce with one by plain MPI messages (slow)")                                      \

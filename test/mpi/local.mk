@@ -34,6 +34,11 @@ test_mpi_many_SOURCES = test/mpi/many.c
 test_mpi_many_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_many_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/forecast
+test_mpi_forecast_SOURCES = test/mpi/forecast.c
+test_mpi_forecast_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_forecast_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/semantics
 test_mpi_semantics_SOURCES = test/mpi/semantics.c
 test_mpi_semantics_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

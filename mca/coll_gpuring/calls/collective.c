@@ -13,7 +13,7 @@ typedef mca_coll_gpuring_module_t module_t;
 /* An eligible call in which ranks may have their buffers where they like: NONE, or why it is to be
  * delegated. The ranks vote in all calls in which all of them can. */
 static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
-                                enum gpuring_reason reason)
+                                enum gpuring_reason reason, bool lasting)
 {
     if (reason != GPURING_REASON_NONE && reason != GPURING_REASON_MEMORY) {
         return reason;
@@ -25,7 +25,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
     if (gpuring_serve_size_delegated(self, call)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
-    return gpuring_vote_cast(self, call);
+    return gpuring_vote_cast(self, call, lasting);
 }
 
 enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
@@ -44,7 +44,8 @@ enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
     }
     reason = gpuring_call_describe(self, what, a, call, status);
     if (votes) {
-        return *status == GPURING_OK ? vote(self, call, reason) : reason;
+        return *status == GPURING_OK ? vote(self, call, reason, form == GPURING_PERSISTENT)
+                                     : reason;
     }
     if (form != GPURING_PERSISTENT) {
         gpuring_mixed_memory_note(self, reason, call);

@@ -428,7 +428,9 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     locate(&sources.out, &call->out);
     reason = call->count == 0 ? GPURING_REASON_MEMORY : gpuring_eligible_memory(call);
     plain = call->count > 0 && has_plain_shape(module, &sources, call);
-    if (plain || reason == GPURING_REASON_NONE) {
+    if (plain || reason == GPURING_REASON_NONE ||
+        (reason == GPURING_REASON_MEMORY && call->count > 0 && served->votes &&
+         gpuring_forecast_may_serve(module, call))) {
         *status = adapt(module, what, &sources, call);
     }
     if (plain && *status == GPURING_OK) {

@@ -46,7 +46,9 @@ struct gpuring_call {
     uint32_t element_size; /* bytes */
     struct gpuring_call_buffer in, out;
     struct gpuring_call_memory *memory; /* NULL: it needs none */
-    bool agree;                         /* the ranks have to agree first (coll_gpuring_agree) */
+    bool agree;                         /* the ranks have to agree first (serve/mixed_memory.c) */
+    struct gpuring_forecast *forecast;  /* NULL; or with `agree`: it learns the result, else: it is
+                                           to be asked, see there */
     bool size_served; /* its size is known not to be delegated, see gpuring_serve_size_delegated */
     uint64_t vote; /* the number of a vote whose result is not known yet, see serve/mixed_memory.c;
                       or 0 */

@@ -7,8 +7,13 @@
  * Votes. MPI programs do so where a root broadcasts from host memory into GPU arrays, or gathers
  * these into a host array; and in MPI_Alltoallv a rank may have no data at all. In such collectives
  * each rank votes when it makes the call (transport/votes.c). Who has host buffers delegates the
- * call at once; with other ranks it waits in the queue until all have voted. Ranks of several nodes
- * see no common pages. They agree by messages (progress.c), in calls of coll_gpuring_agree_size.
+ * call at once; with other ranks it waits in the queue until all have voted.
+ *
+ * Agreements. Ranks of several nodes see no common pages. They agree by messages (progress.c),
+ * which large calls do not notice: those of coll_gpuring_agree_size. Of smaller ones they agree now
+ * and then, and take the others for what the last one was (forecast.h). Whatever that is, a rank
+ * can take part with its buffers where they are: the engine copies host buffers to the GPU
+ * (bounce.h), and what is delegated is staged.
  *
  * Other collectives have buffers of one kind on all ranks. Where a program breaks that rule, ranks
  * would wait in kernels for others that wait in another component. So every rank counts its calls
@@ -36,8 +41,8 @@ bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
              (module->state == GPURING_STATE_READY || module->state == GPURING_STATE_WIRING)));
 }
 
-/* Is a call worth messages? By the bytes that pass through its root: all ranks know them, or none
- * does. What coll_gpuring_deterministic promises is worth them always. */
+/* Is a call worth messages whenever it is made? By the bytes that pass through its root: all ranks
+ * know them, or none does. What coll_gpuring_deterministic promises is worth them always. */
 static bool is_worth(const mca_coll_gpuring_module_t *module, const struct gpuring_call *call)
 {
     bool blocks = call->collective == GPURING_COLLECTIVE_GATHER ||
@@ -48,7 +53,7 @@ static bool is_worth(const mca_coll_gpuring_module_t *module, const struct gpuri
            (gpuring_params.deterministic && call->collective == GPURING_COLLECTIVE_REDUCE);
 }
 
-/* Has the call any data at this rank? */
+/* Where this rank's data of the call is, if it has any. */
 static enum gpuring_vote own_vote(const struct gpuring_call *call)
 {
     return gpuring_call_on_gpu(call)                     ? GPURING_VOTE_GPU
@@ -62,16 +67,53 @@ static enum gpuring_reason reason_of(enum gpuring_vote own)
     return own == GPURING_VOTE_GPU ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
 }
 
-enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct gpuring_call *call)
+/* What the ranks have found of such calls. */
+static struct gpuring_forecast *forecast_of(const mca_coll_gpuring_module_t *module,
+                                            const struct gpuring_call *call)
+{
+    uint64_t bytes = gpuring_call_bytes(call); /* not 0: there is nothing to do in such calls */
+
+    return &module->serve->forecasts[call->collective][64 - __builtin_clzll(bytes)];
+}
+
+/* Ask for a call whose turn it is: NONE, or why it is delegated. */
+static enum gpuring_reason ask_forecast(struct gpuring_call *call)
+{
+    enum gpuring_expected expected = gpuring_forecast_ask(call->forecast);
+
+    if (expected == GPURING_EXPECTED_UNKNOWN) {
+        call->agree = true;
+        return GPURING_REASON_NONE;
+    }
+    call->forecast = NULL;
+    return expected == GPURING_EXPECTED_GPU     ? GPURING_REASON_NONE
+           : own_vote(call) == GPURING_VOTE_GPU ? GPURING_REASON_EXPECTED
+                                                : GPURING_REASON_MEMORY;
+}
+
+void gpuring_forecast_look(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
+{
+    item->reason = ask_forecast(&item->call);
+    if (item->reason == GPURING_REASON_NONE && !item->call.agree) {
+        gpuring_queue_decide(&module->serve->queue, item);
+    }
+}
+
+enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct gpuring_call *call,
+                                      bool lasting)
 {
     enum gpuring_vote own = own_vote(call);
     uint64_t number;
 
     if (!has_pages(module)) {
-        call->agree = is_worth(module, call);
-        return call->agree               ? GPURING_REASON_NONE
-               : own == GPURING_VOTE_GPU ? GPURING_REASON_UNKNOWN
-                                         : GPURING_REASON_MEMORY;
+        if (lasting || is_worth(module, call)) {
+            call->agree = true;
+            return GPURING_REASON_NONE;
+        }
+        call->forecast = forecast_of(module, call);
+        /* Calls in the queue ask before, when it is their turn. */
+        return gpuring_queue_empty(&module->serve->queue) ? ask_forecast(call)
+                                                          : GPURING_REASON_NONE;
     }
     number = ++module->serve->votes;
     if (gpuring_transport_vote(module->engine->transport, number, own) == GPURING_VOTE_HOST) {
@@ -79,6 +121,14 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     }
     call->vote = number;
     return GPURING_REASON_NONE;
+}
+
+bool gpuring_forecast_may_serve(const mca_coll_gpuring_module_t *module,
+                                const struct gpuring_call *call)
+{
+    return gpuring_vote_possible(module) && !has_pages(module) && !is_worth(module, call) &&
+           !(gpuring_queue_empty(&module->serve->queue) &&
+             gpuring_forecast_next(forecast_of(module, call)) == GPURING_EXPECTED_HOST);
 }
 
 bool gpuring_vote_look(mca_coll_gpuring_module_t *module, struct gpuring_item *item, int *missing)

@@ -102,6 +102,11 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     item->reason = seen == ON_GPU       ? GPURING_REASON_NONE
                    : seen <= NOT_ON_GPU ? GPURING_REASON_MEMORY
                                         : GPURING_REASON_MIXED;
+    if (item->call.forecast != NULL) {
+        gpuring_forecast_learn(item->call.forecast, item->reason == GPURING_REASON_NONE
+                                                        ? GPURING_EXPECTED_GPU
+                                                        : GPURING_EXPECTED_HOST);
+    }
     gpuring_trace("agreed: %s ranks have a buffer on a GPU", seen == ON_GPU       ? "all"
                                                              : seen <= NOT_ON_GPU ? "no"
                                                                                   : "some");
@@ -124,12 +129,15 @@ static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 }
 
 /* Has the next item its turn? That of calls which are served is the same on all ranks; what a vote
- * delegates comes before, for ranks with host buffers have no such item. */
+ * or a forecast delegates comes before, for other ranks have no such item. */
 static int turn_progress(mca_coll_gpuring_module_t *module)
 {
     struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_item *item = gpuring_queue_next(queue);
 
+    if (item != NULL && item->call.forecast != NULL && !item->call.agree) {
+        gpuring_forecast_look(module, item);
+    }
     if (item != NULL && item->call.vote != 0 && module->state == GPURING_STATE_READY &&
         !gpuring_vote_look(module, item, &module->serve->missing) && !queue->gathering &&
         gpuring_list_empty(&queue->unordered)) {

@@ -9,6 +9,7 @@
 #include "mca/coll_gpuring/params.h"
 #include "mca/coll_gpuring/process.h"
 #include "mca/coll_gpuring/pvars.h"
+#include "mca/coll_gpuring/serve/forecast.h"
 #include "mca/coll_gpuring/serve/persistent_order.h"
 #include "mca/coll_gpuring/serve/queue.h"
 #include "mca/coll_gpuring/util/backoff.h"
@@ -35,6 +36,8 @@ struct gpuring_serve {
                         call on, every rank may count on all */
     uint64_t votes;  /* calls so far in which the ranks vote, see mixed_memory.c */
     int missing;     /* a rank whose vote the next item waits for */
+    /* Of small calls with a root, by the number of bits of their size in bytes. */
+    struct gpuring_forecast forecasts[GPURING_COLLECTIVE_COUNT][65];
 };
 
 /*
@@ -82,16 +85,26 @@ void gpuring_progress_close(void);
 
 /* ---- mixed_memory.c ---- */
 
-/* Is it known that all ranks can vote in a call now, if it is large enough? The same on all. */
+/* Is it known that all ranks can vote in a call now, or agree on it? The same on all. */
 bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
 
 /*
  * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes:
- * the same calls on all ranks, in the same order. NONE: the result is awaited, in the queue, by
- * call->vote or call->agree; else why the call is to be delegated, to which all ranks will come.
+ * the same calls on all ranks, in the same order. NONE: it is served, or the result is awaited, in
+ * the queue, by call->vote, call->agree or call->forecast; else why it is to be delegated, to which
+ * all ranks will come. lasting: the result is for a persistent call.
  */
 enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
-                                      struct gpuring_call *call);
+                                      struct gpuring_call *call, bool lasting);
+
+/* May a call be served although this rank has host buffers in it, by what the ranks expect of it?
+ */
+bool gpuring_forecast_may_serve(const struct mca_coll_gpuring_module_t *module,
+                                const struct gpuring_call *call);
+
+/* It is the turn of an item that is to ask what the ranks expect of its call: it is served, to be
+ * agreed on (call->agree), or delegated, for item->reason. With the queue's lock. */
+void gpuring_forecast_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
 /* The next item waits for a vote: false, if that has no result yet for want of rank *missing. With
  * a result, item->reason says why it is to be delegated, if it is. With the queue's lock. */
@@ -218,7 +231,7 @@ static inline struct gpuring_circumstances gpuring_serve_look(
         .form = GPURING_FORM_CALL,
         .state = module->state,
         .reason = GPURING_REASON_NONE,
-        .must_agree = call->agree || call->vote != 0,
+        .must_agree = call->agree || call->vote != 0 || call->forecast != NULL,
         .tuned = gpuring_serve_size_delegated(module, call),
         .unconnected = unconnected,
         .unconnectable = unconnected && module->unconnectable,

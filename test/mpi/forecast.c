@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * Small calls with a root between nodes, of which the ranks agree on some only: phases of calls
+ * with buffers in all kinds of memory, blocking and not, several under way, on ranks that run ahead
+ * of each other. Every result is checked; then what is served of long rows of equal calls.
+ *
+ *   forecast [SEED [PHASES]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+enum { BCAST, REDUCE, GATHER, SCATTER, COLLECTIVES };
+enum { ALL_GPU, ALL_HOST, ROOT_HOST, BY_RANK, BY_CALL, PATTERNS };
+enum { LONGEST = 3000, MOST = 8, UNDER_WAY = 12 };
+
+/* A call that is under way, with its own buffers. */
+struct slot {
+    int *memory[2][2]; /* [GPU][input, output] */
+    int *input, *output;
+    bool on_gpu, gaps; /* its input has gaps, if it is a gather */
+    int collective, root, count, first;
+    MPI_Request request;
+};
+
+static struct slot slots[UNDER_WAY];
+static int host[LONGEST * MOST];
+static uint64_t common, own; /* random numbers: the same on all ranks; of this one */
+static MPI_Datatype gapped;  /* an int, and a gap as long */
+
+static int draw(uint64_t *state, int below)
+{
+    return (int) (harness_draw(state) % (uint64_t) below);
+}
+
+static int element(const struct slot *slot, int from, int to, int i)
+{
+    return slot->first + 7 * i + 100003 * from + 1009 * to;
+}
+
+static bool pattern_on_gpu(int pattern, const struct slot *slot)
+{
+    switch (pattern) {
+    case ALL_GPU:
+        return true;
+    case ALL_HOST:
+        return false;
+    case ROOT_HOST:
+        return slot->root != harness_rank;
+    case BY_RANK:
+        return harness_rank % 2 == 0;
+    default:
+        return draw(&common, 2) != 0; /* alike on all ranks, but for each call anew */
+    }
+}
+
+/* What a rank sends in a call: one vector, or from a scatter's root one for each rank. */
+static void fill(struct slot *slot)
+{
+    int vectors = slot->collective == SCATTER ? harness_size : 1;
+    int step = slot->collective == GATHER && slot->gaps ? 2 : 1;
+    bool sends =
+        slot->collective == REDUCE || slot->collective == GATHER || slot->root == harness_rank;
+
+    for (int v = 0; v < vectors; v++) {
+        for (int i = 0; i < slot->count; i++) {
+            host[(v * slot->count + i) * step] =
+                sends ? element(slot, harness_rank, slot->collective == SCATTER ? v : 0, i) : -1;
+        }
+    }
+    slot->input = slot->memory[slot->on_gpu][0];
+    slot->output = slot->memory[slot->on_gpu][1];
+    harness_write(slot->input, host, sizeof(int) * (size_t) (vectors * slot->count * step));
+}
+
+static int start(struct slot *slot, bool blocking)
+{
+    int root = slot->root, n = slot->count, *in = slot->input, *out = slot->output;
+    MPI_Datatype type = slot->gaps ? gapped : MPI_INT;
+    MPI_Request *request = &slot->request;
+    MPI_Comm comm = MPI_COMM_WORLD;
+
+    switch (slot->collective) {
+    case BCAST:
+        return blocking ? MPI_Bcast(in, n, MPI_INT, root, comm)
+                        : MPI_Ibcast(in, n, MPI_INT, root, comm, request);
+    case REDUCE:
+        return blocking ? MPI_Reduce(in, out, n, MPI_INT, MPI_SUM, root, comm)
+                        : MPI_Ireduce(in, out, n, MPI_INT, MPI_SUM, root, comm, request);
+    case GATHER:
+        return blocking ? MPI_Gather(in, n, type, out, n, MPI_INT, root, comm)
+                        : MPI_Igather(in, n, type, out, n, MPI_INT, root, comm, request);
+    default:
+        return blocking ? MPI_Scatter(in, n, MPI_INT, out, n, MPI_INT, root, comm)
+                        : MPI_Iscatter(in, n, MPI_INT, out, n, MPI_INT, root, comm, request);
+    }
+}
+
+static bool right(const struct slot *slot)
+{
+    bool at_root = slot->collective == REDUCE || slot->collective == GATHER;
+    int vectors = slot->collective == GATHER ? harness_size : 1;
+
+    if (at_root && slot->root != harness_rank) {
+        return true;
+    }
+    harness_read(host, slot->collective == BCAST ? slot->input : slot->output,
+                 sizeof(int) * (size_t) (vectors * slot->count));
+    for (int v = 0; v < vectors; v++) {
+        for (int i = 0; i < slot->count; i++) {
+            int expected = element(slot, slot->root, 0, i);
+
+            if (slot->collective == GATHER) {
+                expected = element(slot, v, 0, i);
+            } else if (slot->collective == SCATTER) {
+                expected = element(slot, slot->root, harness_rank, i);
+            } else if (slot->collective == REDUCE) {
+                expected = 0;
+                for (int r = 0; r < harness_size; r++) {
+                    expected += element(slot, r, 0, i);
+                }
+            }
+            if (host[v * slot->count + i] != expected) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A persistent allreduce: with such the ranks find an order of their own for all calls. */
+static struct {
+    int *input, *output;
+    MPI_Request request;
+    bool active;
+} lasting;
+
+static void make_lasting(void)
+{
+    host[0] = harness_rank + 1;
+    harness_write(lasting.input, host, sizeof *host);
+    HARNESS_INIT(Allreduce)
+    (lasting.input, lasting.output, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+     &lasting.request);
+}
+
+/* Start it, or complete it. */
+static bool turn_lasting(void)
+{
+    lasting.active = !lasting.active;
+    if (lasting.active) {
+        return MPI_Start(&lasting.request) == MPI_SUCCESS;
+    }
+    if (MPI_Wait(&lasting.request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        return false;
+    }
+    harness_read(host, lasting.output, sizeof *host);
+    return host[0] == harness_size * (harness_size + 1) / 2;
+}
+
+static bool complete(struct slot *slot)
+{
+    if (slot->count == 0) {
+        return true;
+    }
+    return MPI_Wait(&slot->request, MPI_STATUS_IGNORE) == MPI_SUCCESS && right(slot);
+}
+
+/* Some calls of one pattern; those under way go on into the next phase. */
+static bool phase(int pattern, int calls)
+{
+    static const int counts[] = {2, 60, LONGEST};
+    bool good = true;
+
+    for (int i = 0; i < calls; i++) {
+        struct slot *slot = &slots[draw(&common, UNDER_WAY)];
+        bool blocking = draw(&common, 10) < 6;
+
+        good = complete(slot) && good;
+        if (lasting.request != MPI_REQUEST_NULL && draw(&common, 8) == 0) {
+            good = turn_lasting() && good;
+        }
+        slot->collective = draw(&common, COLLECTIVES);
+        slot->root = draw(&common, harness_size);
+        slot->count = counts[draw(&common, 3)];
+        slot->first = draw(&common, 1000);
+        slot->on_gpu = pattern_on_gpu(pattern, slot);
+        slot->gaps = draw(&own, 4) == 0;
+        fill(slot);
+        if (draw(&own, 40) == 0) {
+            usleep((useconds_t) draw(&own, 3000));
+        }
+        good = start(slot, blocking) == MPI_SUCCESS && good;
+        if (blocking) {
+            good = right(slot) && good;
+            slot->count = 0;
+        }
+    }
+    return good;
+}
+
+/* Begin a gather of 40 bytes at rank 1, where the buffers are on a GPU or not. */
+static bool gather(struct slot *slot, bool on_gpu, bool blocking)
+{
+    slot->collective = GATHER;
+    slot->root = 1;
+    slot->count = 10;
+    slot->on_gpu = on_gpu;
+    slot->gaps = true;
+    fill(slot);
+    return start(slot, blocking) == MPI_SUCCESS;
+}
+
+/*
+ * The last of these gathers has host buffers and begins when host buffers are expected. But its
+ * turn comes after others by which GPUs are: the first rank keeps them all waiting.
+ */
+static bool behind_others(void)
+{
+    int *device = slots[5].memory[1][0];
+    MPI_Request request;
+    bool good = gather(&slots[0], false, true) && gather(&slots[0], false, true);
+
+    if (harness_rank == 0) {
+        usleep(300000);
+    }
+    MPI_Iallreduce(MPI_IN_PLACE, device, 10, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    for (int i = 0; i < 4; i++) {
+        good = gather(&slots[i], i == 1 || i == 2, false) && good;
+    }
+    good = MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
+    for (int i = 0; i < 4; i++) {
+        good = complete(&slots[i]) && good;
+        slots[i].count = 0;
+    }
+    return good;
+}
+
+/* So many broadcasts of 4000 bytes; in types with a gap, where gaps. How many were staged? */
+static long long row(int calls, bool on_gpu, MPI_Datatype type, bool *good)
+{
+    long long before = harness_pvar("coll_gpuring_staged");
+    int *buffer = slots[0].memory[on_gpu][0], step = type == gapped ? 2 : 1;
+
+    for (int i = 0; i < calls; i++) {
+        for (int k = 0; k < 1000 * step; k++) {
+            host[k] = harness_rank == i % harness_size && k % step == 0 ? 3 * k / step + i : -1;
+        }
+        harness_write(buffer, host, sizeof(int) * 1000 * (size_t) step);
+        *good =
+            MPI_Bcast(buffer, 1000, type, i % harness_size, MPI_COMM_WORLD) == MPI_SUCCESS && *good;
+        harness_read(host, buffer, sizeof(int) * 1000 * (size_t) step);
+        for (int k = 0; k < 1000 * step; k++) {
+            *good = host[k] == (k % step == 0 ? 3 * k / step + i : -1) && *good;
+        }
+    }
+    return harness_pvar("coll_gpuring_staged") - before;
+}
+
+static void rows(void)
+{
+    long long calls = harness_pvar("coll_gpuring_calls"), staged;
+    bool good = true;
+
+    staged = row(150, true, MPI_INT, &good);
+    harness_check(good && staged == 0, "none of 150 calls on GPU memory is staged: %lld", staged);
+    harness_check(harness_pvar("coll_gpuring_calls") - calls == 150, "and all are served");
+    calls = harness_pvar("coll_gpuring_calls");
+    staged = row(150, false, harness_rank % 2 ? gapped : MPI_INT, &good);
+    calls = harness_pvar("coll_gpuring_calls") - calls;
+    harness_check(good && staged == 0 && calls > 0 && calls <= 64,
+                  "then 150 in host memory, some in types with gaps, are no GPU's soon: %lld",
+                  calls);
+    staged = row(150, true, harness_rank % 2 ? gapped : MPI_INT, &good);
+    harness_check(good && staged > 0 && staged <= 64,
+                  "then 150 on GPU memory again are served soon: all but %lld", staged);
+}
+
+int main(int argc, char **argv)
+{
+    int phases, one = 1, *device;
+    long long calls;
+    bool good;
+
+    harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    common = (uint64_t) (argc > 1 ? atoi(argv[1]) : 1);
+    own = common * 1000 + (uint64_t) harness_rank;
+    phases = argc > 2 ? atoi(argv[2]) : 10;
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gapped);
+    MPI_Type_commit(&gapped);
+    for (int s = 0; s < UNDER_WAY; s++) {
+        for (int k = 0; k < 2; k++) {
+            slots[s].memory[0][k] = malloc(sizeof host);
+            slots[s].memory[1][k] = harness_alloc(sizeof host);
+        }
+    }
+    /* The first call without a root connects the ranks. */
+    device = slots[0].memory[1][0];
+    harness_write(device, &one, sizeof one);
+    MPI_Allreduce(MPI_IN_PLACE, device, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    rows();
+    calls = harness_pvar("coll_gpuring_calls");
+    good = behind_others();
+    calls = harness_pvar("coll_gpuring_calls") - calls;
+    harness_check(good && calls == 4, "what is expected at the turn of a call decides: %lld served",
+                  calls);
+    lasting.input = harness_alloc(sizeof(int));
+    lasting.output = harness_alloc(sizeof(int));
+    lasting.request = MPI_REQUEST_NULL;
+    for (int p = 0; p < phases; p++) {
+        if (p == phases / 2) {
+            make_lasting();
+        }
+        good = phase(draw(&common, PATTERNS), 1 + draw(&common, 120)) && good;
+    }
+    good = (!lasting.active || turn_lasting()) && good;
+    MPI_Request_free(&lasting.request);
+    for (int s = 0; s < UNDER_WAY; s++) {
+        good = complete(&slots[s]) && good;
+        slots[s].count = 0;
+    }
+    harness_check(good, "%d phases of calls with buffers here and there", phases);
+    for (int s = 0; s < UNDER_WAY; s++) {
+        for (int k = 0; k < 2; k++) {
+            free(slots[s].memory[0][k]);
+            harness_free(slots[s].memory[1][k]);
+        }
+    }
+    harness_free(lasting.input);
+    harness_free(lasting.output);
+    MPI_Type_free(&gapped);
+    return harness_finish();
+}
