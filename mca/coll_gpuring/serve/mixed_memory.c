@@ -13,7 +13,8 @@
  * which large calls do not notice: those of coll_gpuring_agree_size. Of smaller ones they agree now
  * and then, and take the others for what the last one was (forecast.h). Whatever that is, a rank
  * can take part with its buffers where they are: the engine copies host buffers to the GPU
- * (bounce.h), and what is delegated is staged.
+ * (bounce.h), and what is delegated is staged. With coll_gpuring_agree=early they do so before they
+ * are connected, too, and the first call of which all have buffers on GPUs connects them.
  *
  * Other collectives have buffers of one kind on all ranks. Where a program breaks that rule, ranks
  * would wait in kernels for others that wait in another component. So every rank counts its calls
@@ -28,17 +29,24 @@
 
 #include "mca/coll_gpuring/util/status.h"
 
-static bool has_pages(const mca_coll_gpuring_module_t *module)
+/* Do all ranks see the pages of all others, and know it? */
+static bool see_pages(const mca_coll_gpuring_module_t *module)
 {
-    return gpuring_transport_votes(module->engine->transport);
+    return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
 }
 
+/* Before the ranks are connected only if that is asked for: who has host buffers waits then, too.
+ */
 bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
 {
-    return module->serve->all_ready &&
-           (has_pages(module) ||
-            (gpuring_params.agree_size > 0 &&
-             (module->state == GPURING_STATE_READY || module->state == GPURING_STATE_WIRING)));
+    if (see_pages(module)) {
+        return true;
+    }
+    if (!module->serve->all_ready && gpuring_params.agree != GPURING_PARAM_AGREE_EARLY) {
+        return false;
+    }
+    return gpuring_params.agree_size > 0 && module->state != GPURING_STATE_DEAD &&
+           module->state != GPURING_STATE_FAILED;
 }
 
 /* Is a call worth messages whenever it is made? By the bytes that pass through its root: all ranks
@@ -105,7 +113,7 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     enum gpuring_vote own = own_vote(call);
     uint64_t number;
 
-    if (!has_pages(module)) {
+    if (!see_pages(module)) {
         if (lasting || is_worth(module, call)) {
             call->agree = true;
             return GPURING_REASON_NONE;
@@ -126,7 +134,7 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
 bool gpuring_forecast_may_serve(const mca_coll_gpuring_module_t *module,
                                 const struct gpuring_call *call)
 {
-    return gpuring_vote_possible(module) && !has_pages(module) && !is_worth(module, call) &&
+    return gpuring_vote_possible(module) && !see_pages(module) && !is_worth(module, call) &&
            !(gpuring_queue_empty(&module->serve->queue) &&
              gpuring_forecast_next(forecast_of(module, call)) == GPURING_EXPECTED_HOST);
 }

@@ -136,7 +136,8 @@ void gpuring_eligible_init(void);
  */
 static inline bool gpuring_eligible_any(void)
 {
-    return !gpuring_buffers_decide() || gpuring_memory_possible();
+    return gpuring_params.agree != GPURING_PARAM_AGREE_SYMMETRIC || !gpuring_buffers_decide() ||
+           gpuring_memory_possible();
 }
 
 /* Type and operation of a reduction, in *call: NONE, TYPE or OP. */
