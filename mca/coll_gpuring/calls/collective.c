@@ -22,7 +22,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         !gpuring_vote_possible(self)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
-    if (gpuring_serve_size_delegated(self, call)) {
+    if (self->serve->all_ready && gpuring_serve_size_delegated(self, call)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }
     return gpuring_vote_cast(self, call, lasting);

@@ -60,7 +60,7 @@ int gpuring_serve_blocking(mca_coll_gpuring_module_t *self, const struct gpuring
     if (OPAL_UNLIKELY(status == GPURING_ERR_MIXED)) {
         *reason = GPURING_REASON_MIXED; /* the other ranks wait there */
     }
-    self->serve->all_ready = __atomic_load_n(&self->engine, __ATOMIC_ACQUIRE) != NULL;
+    self->serve->all_ready |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
     return status;
 }
 
