@@ -178,8 +178,7 @@ static int decide_persistent(mca_coll_gpuring_module_t *module, struct gpuring_c
     int status = gpuring_progress_call(module, call, GPURING_FORM_MAKE, reason);
 
     module->serve->all_ready |= *reason == GPURING_REASON_NONE && status == GPURING_OK;
-    call->vote = 0;
-    call->agree = false;
+    call->asks = GPURING_ASKS_NOBODY;
     return status;
 }
 

@@ -32,6 +32,15 @@ struct gpuring_call_memory {
     struct gpuring_extent extents[]; /* those of the input, then those of the output */
 };
 
+/* Whom this rank has to ask yet where other ranks have the buffers of a call, see
+ * serve/mixed_memory.c. */
+enum gpuring_asks {
+    GPURING_ASKS_NOBODY,
+    GPURING_ASKS_FORECAST, /* when it is the turn of the call */
+    GPURING_ASKS_PAGES,    /* on which the ranks vote */
+    GPURING_ASKS_MESSAGES, /* by which they agree */
+};
+
 /* A collective as the engine runs it. */
 struct gpuring_call {
     enum gpuring_collective collective;
@@ -46,13 +55,11 @@ struct gpuring_call {
     uint32_t element_size; /* bytes */
     struct gpuring_call_buffer in, out;
     struct gpuring_call_memory *memory; /* NULL: it needs none */
-    bool agree;                         /* the ranks have to agree first (serve/mixed_memory.c) */
-    struct gpuring_forecast *forecast;  /* NULL; or with `agree`: it learns the result, else: it is
-                                           to be asked, see there */
     bool size_served; /* its size is known not to be delegated, see gpuring_serve_size_delegated */
-    uint64_t vote; /* the number of a vote whose result is not known yet, see serve/mixed_memory.c;
-                      or 0 */
-    uint64_t number; /* of the call on its communicator, see there; 0: not counted */
+    enum gpuring_asks asks;
+    struct gpuring_forecast *forecast; /* of calls like this one; NULL: there is none */
+    uint64_t vote;                     /* its number, while it asks the pages */
+    uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
 };
 
 #define GPURING_COUNT_UNKNOWN UINT64_MAX

@@ -217,7 +217,7 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
 {
     call->in.at = host_pointer;
     call->out.at = host_pointer;
-    call->agree = false;
+    call->asks = GPURING_ASKS_NOBODY;
     if (on_hosts()) {
         return GPURING_REASON_NONE;
     }
@@ -231,6 +231,6 @@ enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
     if (!gpuring_type_info(call->type)->device) {
         return GPURING_REASON_HOST_TYPE;
     }
-    call->agree = !gpuring_buffers_decide();
+    call->asks = gpuring_buffers_decide() ? GPURING_ASKS_NOBODY : GPURING_ASKS_MESSAGES;
     return GPURING_REASON_NONE;
 }

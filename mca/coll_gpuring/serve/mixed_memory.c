@@ -89,12 +89,8 @@ static enum gpuring_reason ask_forecast(struct gpuring_call *call)
 {
     enum gpuring_expected expected = gpuring_forecast_ask(call->forecast);
 
-    if (expected == GPURING_EXPECTED_UNKNOWN) {
-        call->agree = true;
-        return GPURING_REASON_NONE;
-    }
-    call->forecast = NULL;
-    return expected == GPURING_EXPECTED_GPU     ? GPURING_REASON_NONE
+    call->asks = expected == GPURING_EXPECTED_UNKNOWN ? GPURING_ASKS_MESSAGES : GPURING_ASKS_NOBODY;
+    return expected != GPURING_EXPECTED_HOST    ? GPURING_REASON_NONE
            : own_vote(call) == GPURING_VOTE_GPU ? GPURING_REASON_EXPECTED
                                                 : GPURING_REASON_MEMORY;
 }
@@ -102,7 +98,7 @@ static enum gpuring_reason ask_forecast(struct gpuring_call *call)
 void gpuring_forecast_look(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     item->reason = ask_forecast(&item->call);
-    if (item->reason == GPURING_REASON_NONE && !item->call.agree) {
+    if (item->reason == GPURING_REASON_NONE && item->call.asks == GPURING_ASKS_NOBODY) {
         gpuring_queue_decide(&module->serve->queue, item);
     }
 }
@@ -115,9 +111,10 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
 
     if (!see_pages(module)) {
         if (lasting || is_worth(module, call)) {
-            call->agree = true;
+            call->asks = GPURING_ASKS_MESSAGES;
             return GPURING_REASON_NONE;
         }
+        call->asks = GPURING_ASKS_FORECAST;
         call->forecast = forecast_of(module, call);
         /* Calls in the queue ask before, when it is their turn. */
         return gpuring_queue_empty(&module->serve->queue) ? ask_forecast(call)
@@ -127,6 +124,7 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     if (gpuring_transport_vote(module->engine->transport, number, own) == GPURING_VOTE_HOST) {
         return reason_of(own);
     }
+    call->asks = GPURING_ASKS_PAGES;
     call->vote = number;
     return GPURING_REASON_NONE;
 }
@@ -148,7 +146,7 @@ bool gpuring_vote_look(mca_coll_gpuring_module_t *module, struct gpuring_item *i
     if (result == GPURING_VOTE_UNKNOWN) {
         return false;
     }
-    item->call.vote = 0;
+    item->call.asks = GPURING_ASKS_NOBODY;
     if (result == GPURING_VOTE_HOST) {
         item->reason = reason_of(own);
     } else {

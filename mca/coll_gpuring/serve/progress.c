@@ -63,8 +63,6 @@ static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
 
     known.form = item->form;
     known.reason = item->reason;
-    known.must_agree =
-        item->call.vote != 0 || (item->call.agree && item->phase < GPURING_PHASE_AGREED);
     known.busy = false;
     return gpuring_decide(&known, &item->reason);
 }
@@ -93,7 +91,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     if (status != GPURING_OK) {
         return status;
     }
-    gpuring_item_enter(item, GPURING_PHASE_AGREED);
+    item->call.asks = GPURING_ASKS_NOBODY;
     status = gpuring_oob_failure(oob).status;
     if (status != GPURING_OK) {
         return status;
@@ -116,10 +114,10 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
 /* What an item waits for when no call is before it. */
 static int prepare(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    if (item->call.vote != 0) {
+    if (item->call.asks == GPURING_ASKS_PAGES) {
         return GPURING_AGAIN;
     }
-    if (item->call.agree && item->phase < GPURING_PHASE_AGREED) {
+    if (item->call.asks == GPURING_ASKS_MESSAGES) {
         return agree_progress(module, item);
     }
     if (module->state != GPURING_STATE_WIRING) {
@@ -135,10 +133,11 @@ static int turn_progress(mca_coll_gpuring_module_t *module)
     struct gpuring_queue *queue = &module->serve->queue;
     struct gpuring_item *item = gpuring_queue_next(queue);
 
-    if (item != NULL && item->call.forecast != NULL && !item->call.agree) {
+    if (item != NULL && item->call.asks == GPURING_ASKS_FORECAST) {
         gpuring_forecast_look(module, item);
     }
-    if (item != NULL && item->call.vote != 0 && module->state == GPURING_STATE_READY &&
+    if (item != NULL && item->call.asks == GPURING_ASKS_PAGES &&
+        module->state == GPURING_STATE_READY &&
         !gpuring_vote_look(module, item, &module->serve->missing) && !queue->gathering &&
         gpuring_list_empty(&queue->unordered)) {
         return GPURING_AGAIN;

@@ -34,7 +34,6 @@ enum gpuring_phase {
     GPURING_PHASE_QUEUED,
     GPURING_PHASE_NEXT,     /* all ranks know that its turn is next */
     GPURING_PHASE_AGREEING, /* the ranks agree on where its buffers are */
-    GPURING_PHASE_AGREED,
     GPURING_PHASE_RUNNING,  /* on the engine */
     GPURING_PHASE_CHECKING, /* the results are compared, see check.c */
     GPURING_PHASE_DONE,

@@ -90,9 +90,9 @@ bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
 
 /*
  * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes:
- * the same calls on all ranks, in the same order. NONE: it is served, or the result is awaited, in
- * the queue, by call->vote, call->agree or call->forecast; else why it is to be delegated, to which
- * all ranks will come. lasting: the result is for a persistent call.
+ * the same calls on all ranks, in the same order. NONE: it is served, or
+ * call->asks says what it waits for, in the queue; else why it is to be delegated, to which all
+ * ranks will come. lasting: the result is for a persistent call.
  */
 enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
                                       struct gpuring_call *call, bool lasting);
@@ -102,8 +102,8 @@ enum gpuring_reason gpuring_vote_cast(struct mca_coll_gpuring_module_t *module,
 bool gpuring_forecast_may_serve(const struct mca_coll_gpuring_module_t *module,
                                 const struct gpuring_call *call);
 
-/* It is the turn of an item that is to ask what the ranks expect of its call: it is served, to be
- * agreed on (call->agree), or delegated, for item->reason. With the queue's lock. */
+/* It is the turn of an item that asks the forecast: its call is served, the ranks are to agree on
+ * it, or it is delegated, for item->reason. With the queue's lock. */
 void gpuring_forecast_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
 /* The next item waits for a vote: false, if that has no result yet for want of rank *missing. With
@@ -232,7 +232,7 @@ static inline struct gpuring_circumstances gpuring_serve_look(
         .form = GPURING_FORM_CALL,
         .state = module->state,
         .reason = GPURING_REASON_NONE,
-        .must_agree = call->agree || call->vote != 0 || call->forecast != NULL,
+        .must_agree = call->asks != GPURING_ASKS_NOBODY,
         .tuned = gpuring_serve_size_delegated(module, call),
         .unconnected = unconnected,
         .unconnectable = unconnected && module->unconnectable,

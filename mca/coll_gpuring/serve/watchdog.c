@@ -40,15 +40,12 @@ static const char *messages_text(const struct gpuring_queue *queue)
     if (queue->gathering) {
         return "the order of persistent calls";
     }
-    switch (item != NULL ? item->phase : GPURING_PHASE_QUEUED) {
-    case GPURING_PHASE_AGREEING:
+    if (item != NULL && item->call.asks == GPURING_ASKS_MESSAGES) {
         return "the agreement on where the buffers are (coll_gpuring_agree, "
                "coll_gpuring_agree_size)";
-    case GPURING_PHASE_CHECKING:
-        return "the comparison by MPI messages";
-    default:
-        return NULL;
     }
+    return item != NULL && item->phase == GPURING_PHASE_CHECKING ? "the comparison by MPI messages"
+                                                                 : NULL;
 }
 
 static void describe_operation(const struct gpuring_engine *engine, struct report *report)
@@ -83,7 +80,7 @@ static void describe(const mca_coll_gpuring_module_t *module, struct report *rep
     snprintf(report->call, sizeof report->call, "%s, before it starts",
              item != NULL ? item->call.name : "wire-up");
     snprintf(report->seen, sizeof report->seen, "unknown");
-    if (item != NULL && item->call.vote != 0) {
+    if (item != NULL && item->call.asks == GPURING_ASKS_PAGES) {
         snprintf(report->wait, sizeof report->wait, "rank %d to make the call",
                  module->serve->missing);
         gpuring_transport_peer_state(module->engine->transport, module->serve->missing,
