@@ -36,9 +36,8 @@
                "see all others' yet (they can after the first call without a root, or from the " \
                "first one on with coll_gpuring_agree=early), or are on several nodes and "       \
                "coll_gpuring_agree_size is 0")                                                   \
-    X(EXPECTED, "[expected-host] between nodes, where not all ranks had a buffer on a GPU in "   \
-                "the last such calls on which they agreed; they agree again after as many, 64 "  \
-                "at most")
+    X(EXPECTED, "[expected-host] not all ranks had a buffer on a GPU in the last such calls on " \
+                "which they agreed; they agree again after as many, 64 at most")
 
 enum gpuring_reason {
 #define GPURING_REASON_ENUM(name, text) GPURING_REASON_##name,

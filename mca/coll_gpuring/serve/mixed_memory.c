@@ -35,8 +35,7 @@ static bool see_pages(const mca_coll_gpuring_module_t *module)
     return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
 }
 
-/* Before the ranks are connected only if that is asked for: who has host buffers waits then, too.
- */
+/* Before the ranks are connected only if asked for: ranks with host buffers wait then, too. */
 bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
 {
     if (see_pages(module)) {
