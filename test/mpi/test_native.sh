@@ -85,10 +85,10 @@ OMPI_MCA_coll_gpuring_agree_size=3000 mpi 240 4 n2 native -s "$seed" -f 1000000 
 check "4 ranks on 2 nodes, groups of calls of which some are agreed on" says '^ok .* - 15 groups'
 # Of small calls with a root they agree on some only, and take others for the like.
 unset OMPI_MCA_coll_gpuring_agree_size
-mpi 240 4 n2 forecast "$seed" 20
+mpi 240 4 n2 forecast "$seed" 12
 adopt_as_one "4 ranks on 2 nodes, small calls with a root"
 for nodes in 1 2; do
-    OMPI_MCA_coll_gpuring_agree=early mpi 240 3 n$nodes forecast "$seed" 6 early
+    OMPI_MCA_coll_gpuring_agree=early mpi 240 3 n$nodes forecast "$seed" 3 early
     adopt_as_one "3 ranks on $nodes node(s), calls with a root before any other, coll_gpuring_agree=early"
 done
 OMPI_MCA_coll_gpuring_agree_size=0 mpi 240 4 n2 many 701
