@@ -5,8 +5,9 @@
  * with buffers in all kinds of memory, blocking and not, several under way, on ranks that run ahead
  * of each other. Every result is checked; then what is served of long rows of equal calls.
  *
- *   forecast [SEED [PHASES [early]]]     early: no other call comes first
- * (coll_gpuring_agree=early)
+ *   forecast [SEED [PHASES [early]]]
+ *
+ * early: no other call comes first, for coll_gpuring_agree=early
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,7 +321,7 @@ static bool connect_by_nonblocking(void)
     }
     good = MPI_Bcast(memory, 1000, MPI_INT, 0, comm) == MPI_SUCCESS && good;
     for (int i = 0; i < 3; i++) {
-        good = MPI_Bcast(device, 100, MPI_INT, i, comm) == MPI_SUCCESS && good;
+        good = MPI_Bcast(device, 100, MPI_INT, i % harness_size, comm) == MPI_SUCCESS && good;
     }
     return MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && good;
 }

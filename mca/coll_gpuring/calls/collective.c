@@ -22,6 +22,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         !gpuring_vote_possible(self)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
+    /* Before all ranks are connected some do not know yet which sizes are delegated. */
     if (self->serve->all_ready && gpuring_serve_size_delegated(self, call)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_TUNED : reason;
     }

@@ -27,6 +27,7 @@
  */
 #include "mca/coll_gpuring/serve/serve.h"
 
+#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
 /* Do all ranks see the pages of all others, and know it? */
@@ -126,6 +127,28 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     call->asks = GPURING_ASKS_PAGES;
     call->vote = number;
     return GPURING_REASON_NONE;
+}
+
+/* A bit for each kind of memory in which ranks have data. */
+enum { ON_GPU = 1, ON_HOST = 2 };
+
+uint64_t gpuring_agreement_word(const struct gpuring_call *call)
+{
+    enum gpuring_vote own = own_vote(call);
+
+    return own == GPURING_VOTE_GPU ? ON_GPU : own == GPURING_VOTE_HOST ? ON_HOST : 0;
+}
+
+void gpuring_agreement_take(struct gpuring_item *item, uint64_t word)
+{
+    bool all = word == ON_GPU, some = (word & ON_GPU) != 0;
+
+    item->reason = all ? GPURING_REASON_NONE : some ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
+    if (item->call.forecast != NULL) {
+        gpuring_forecast_learn(item->call.forecast,
+                               all ? GPURING_EXPECTED_GPU : GPURING_EXPECTED_HOST);
+    }
+    gpuring_trace("agreed: %s ranks have a buffer on a GPU", all ? "all" : some ? "some" : "no");
 }
 
 bool gpuring_forecast_may_serve(const mca_coll_gpuring_module_t *module,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/oob/oob.h"
-#include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 #include "mca/coll_gpuring/wireup/wireup.h"
 
@@ -67,25 +66,15 @@ static enum gpuring_decision decide(const mca_coll_gpuring_module_t *module,
     return gpuring_decide(&known, &item->reason);
 }
 
-/*
- * An agreement (mixed_memory.c): one small exchange in front of a call, by which all ranks learn
- * whether all of them have a buffer on a GPU. The item's reason is not NONE then if the
- * ranks cannot all work on GPUs.
- */
-enum { ON_GPU = 1, NOT_ON_GPU = 2 };
-
+/* An agreement: one small exchange in front of a call. */
 static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
     struct gpuring_oob *oob = module->oob;
-    uint64_t seen;
     int status;
 
     if (item->phase < GPURING_PHASE_AGREEING) {
         gpuring_item_enter(item, GPURING_PHASE_AGREEING);
-        gpuring_oob_agree(oob, gpuring_call_on_gpu(&item->call) ? ON_GPU
-                               : item->call.in.bytes == 0 && item->call.out.bytes == 0
-                                   ? 0
-                                   : NOT_ON_GPU);
+        gpuring_oob_agree(oob, gpuring_agreement_word(&item->call));
     }
     status = gpuring_oob_progress(oob);
     if (status != GPURING_OK) {
@@ -93,22 +82,10 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     }
     item->call.asks = GPURING_ASKS_NOBODY;
     status = gpuring_oob_failure(oob).status;
-    if (status != GPURING_OK) {
-        return status;
+    if (status == GPURING_OK) {
+        gpuring_agreement_take(item, oob->word);
     }
-    seen = oob->word;
-    item->reason = seen == ON_GPU       ? GPURING_REASON_NONE
-                   : seen <= NOT_ON_GPU ? GPURING_REASON_MEMORY
-                                        : GPURING_REASON_MIXED;
-    if (item->call.forecast != NULL) {
-        gpuring_forecast_learn(item->call.forecast, item->reason == GPURING_REASON_NONE
-                                                        ? GPURING_EXPECTED_GPU
-                                                        : GPURING_EXPECTED_HOST);
-    }
-    gpuring_trace("agreed: %s ranks have a buffer on a GPU", seen == ON_GPU       ? "all"
-                                                             : seen <= NOT_ON_GPU ? "no"
-                                                                                  : "some");
-    return GPURING_OK;
+    return status;
 }
 
 /* What an item waits for when no call is before it. */

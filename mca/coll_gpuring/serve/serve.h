@@ -106,6 +106,11 @@ bool gpuring_forecast_may_serve(const struct mca_coll_gpuring_module_t *module,
  * it, or it is delegated, for item->reason. With the queue's lock. */
 void gpuring_forecast_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item);
 
+/* What this rank brings into an agreement on where the buffers are; and the bits that any rank
+ * brought: item->reason says why it is to be delegated, if it is. */
+uint64_t gpuring_agreement_word(const struct gpuring_call *call);
+void gpuring_agreement_take(struct gpuring_item *item, uint64_t word);
+
 /* The next item waits for a vote: false, if that has no result yet for want of rank *missing. With
  * a result, item->reason says why it is to be delegated, if it is. With the queue's lock. */
 bool gpuring_vote_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
@@ -136,8 +141,8 @@ void gpuring_eligible_init(void);
  */
 static inline bool gpuring_eligible_any(void)
 {
-    return gpuring_params.agree != GPURING_PARAM_AGREE_SYMMETRIC || !gpuring_buffers_decide() ||
-           gpuring_memory_possible();
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
+           gpuring_params.agree != GPURING_PARAM_AGREE_SYMMETRIC || gpuring_memory_possible();
 }
 
 /* Type and operation of a reduction, in *call: NONE, TYPE or OP. */
