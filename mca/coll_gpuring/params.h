@@ -45,8 +45,7 @@
     V(MTU_1024, "1024")                                          \
     V(MTU_2048, "2048")                                          \
     V(MTU_4096, "4096")
-#define GPURING_VALUES_agree(V) \
-    V(AGREE_SYMMETRIC, "symmetric") V(AGREE_EARLY, "early") V(AGREE_ALWAYS, "always")
+#define GPURING_VALUES_agree(V) V(AGREE_SYMMETRIC, "symmetric") V(AGREE_ALWAYS, "always")
 #define GPURING_VALUES_p2p(V)   V(P2P_AUTO, "auto") V(P2P_ON, "on") V(P2P_OFF, "off")
 #define GPURING_VALUES_check(V) V(CHECK_OFF, "off") V(CHECK_PLANS, "plans") V(CHECK_DATA, "data")
 
@@ -164,17 +163,14 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
     INT(timeout, 0, 2, LOCAL, 0, 2147483,                                                          \
         "Seconds without progress after which a collective fails with an MPI error (a staged one " \
         "is only reported); 0: never, but a report is logged after 300 s")                         \
-    CHOICE(                                                                                        \
-        agree, 0, 3, SHARED, agree,                                                                \
-        "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has), "      \
-        "early (the same; and calls with a root are served from the first one on, at the price "   \
-        "of small message rounds before some of them, also where no rank uses a GPU) or always "   \
-        "(any mixture, at the price of such a round before each call)")                            \
+    CHOICE(agree, 0, 3, SHARED, agree,                                                             \
+           "Kinds of memory in one call: symmetric (all ranks have a GPU buffer, or none has) or " \
+           "always (any mixture, at the price of a small message round before each call)")         \
     SIZE(agree_size, 1048576, 3, SHARED, 0, 1099511627776,                                         \
-         "Between nodes, calls with a root of so many bytes, and gatherv, scatterv and "           \
-         "alltoallv(w) of any, begin with a small message round, by which the ranks find out "     \
-         "whether all have GPU buffers; of smaller ones only some do, and what they find counts "  \
-         "for the next ones of their size; 0: all are staged")                                     \
+         "Between nodes, and before the ranks are connected, calls with a root of so many bytes, " \
+         "and gatherv, scatterv and alltoallv(w) of any, begin with a small message round, by "    \
+         "which the ranks find out whether all have GPU buffers; of smaller ones only some do, "   \
+         "and what they find counts for the next ones of their size; 0: all are staged")           \
     CHOICE(check, 0, 3, SHARED, check,                                                             \
            "plans: prove the allreduce plans of all ranks before use; data: compare each "         \
            "allreduce with one by plain MPI messages (slow)")                                      \

@@ -5,9 +5,9 @@
  * with buffers in all kinds of memory, blocking and not, several under way, on ranks that run ahead
  * of each other. Every result is checked; then what is served of long rows of equal calls.
  *
- *   forecast [SEED [PHASES [early]]]
+ *   forecast [SEED [PHASES [first]]]
  *
- * early: no other call comes first, for coll_gpuring_agree=early
+ * first: no other call comes before them
  */
 #include <stdio.h>
 #include <stdlib.h>

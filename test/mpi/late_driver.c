@@ -3,7 +3,8 @@
 /*
  * late_driver LARGE: a process that loads another library, and then the CUDA driver. Calls on host
  * buffers before, which are delegated without another look, and after; then calls on a GPU's. Right
- * results, and each call is counted once. LARGE: ints of a large call.
+ * results, and each call is counted once. LARGE: ints of a large call. Then the same of calls with
+ * a root on a communicator that sees no others.
  */
 #include "harness.h"
 
@@ -37,6 +38,8 @@ static bool counted(long long calls, long long fallbacks, long long through_host
 /* The forms of an allreduce, and a collective that is never served. */
 enum form { BLOCKING, NONBLOCKING, PERSISTENT, BCAST, FORMS };
 
+static MPI_Comm comm;
+
 static int init(int *buffer, int count, MPI_Request *request)
 {
     return HARNESS_INIT(Allreduce)(MPI_IN_PLACE, buffer, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
@@ -65,7 +68,7 @@ static int call(enum form form, int *buffer, int count)
         }
         return status == MPI_SUCCESS ? MPI_Request_free(&request) : status;
     default:
-        return MPI_Bcast(buffer, count, MPI_INT, 1 % harness_size, MPI_COMM_WORLD);
+        return MPI_Bcast(buffer, count, MPI_INT, 1 % harness_size, comm);
     }
 }
 
@@ -109,12 +112,28 @@ static bool all_right(int large)
     return good;
 }
 
+/* So many broadcasts on the communicator of calls with a root. */
+static bool broadcasts(MPI_Comm rooted, int calls)
+{
+    bool good = true;
+
+    comm = rooted;
+    for (int i = 0; i < calls; i++) {
+        good = right(BCAST, 1000) && good;
+    }
+    comm = MPI_COMM_WORLD;
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     int large = argc > 1 ? atoi(argv[1]) : 0;
+    MPI_Comm rooted;
     bool good;
 
     harness_start(&argc, &argv, MPI_THREAD_SINGLE);
+    comm = MPI_COMM_WORLD;
+    MPI_Comm_dup(comm, &rooted);
     count_begin();
     good = large > 1000 && all_right(large);
     harness_check(good, "host buffers without a driver: right results");
@@ -126,6 +145,9 @@ int main(int argc, char **argv)
     count_begin();
     good = all_right(large);
     harness_check(good && counted(0, 12, 0), "host buffers without a driver: still delegated");
+    count_begin();
+    good = broadcasts(rooted, 10); /* the ranks agree on numbers 1, 3 and 7, and then on 15 */
+    harness_check(good && counted(0, 10, 0), "and so are calls with a root");
 
     harness_buffers_close();
     setenv("GPURING_TEST_MEMORY", "cuda", 1);
@@ -134,6 +156,10 @@ int main(int argc, char **argv)
     good = all_right(large);
     harness_check(good, "buffers on a GPU, of a driver that was loaded late: right results");
     harness_check(counted(12, 0, 0), "buffers on a GPU: each call is served");
+    count_begin();
+    good = broadcasts(rooted, 10);
+    harness_check(good && counted(6, 4, 4),
+                  "calls with a root, when as many were made as before: they connect the ranks");
 
     harness_buffers_close();
     unsetenv("GPURING_TEST_MEMORY");
@@ -142,5 +168,6 @@ int main(int argc, char **argv)
     good = all_right(large);
     harness_check(good, "host buffers with a driver: right results");
     harness_check(counted(0, 12, 0), "host buffers with a driver: each call is delegated");
+    MPI_Comm_free(&rooted);
     return harness_finish();
 }

@@ -204,9 +204,12 @@ mpi 120 3 semantics
 adopt_as_one "3 ranks: communicators, operations and types around it"
 device=auto
 for ranks in 2 3; do
-    GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=1 \
+    GPURING_TEST_MEMORY=host OMPI_MCA_coll_gpuring_verbose=3 \
         mpi 120 "$ranks" late_driver 16384
     adopt "$ranks ranks, device auto"
+    # On one communicator before calls 7 and 15, on the other before 1, 3 and 7.
+    check "without a driver the ranks agree ever more rarely" \
+        test "$(grep -c 'agreed: no ranks have a buffer on a GPU' "$work/out")" -eq $((5 * ranks))
 done
 check "without a driver: the log gives the reason" \
     says 'calls are delegated .*\[no-driver\]'

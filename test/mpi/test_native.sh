@@ -88,8 +88,8 @@ unset OMPI_MCA_coll_gpuring_agree_size
 mpi 240 4 n2 forecast "$seed" 12
 adopt_as_one "4 ranks on 2 nodes, small calls with a root"
 for nodes in 1 2; do
-    OMPI_MCA_coll_gpuring_agree=early mpi 240 3 n$nodes forecast "$seed" 3 early
-    adopt_as_one "3 ranks on $nodes node(s), calls with a root before any other, coll_gpuring_agree=early"
+    mpi 240 3 n$nodes forecast "$seed" 3 first
+    adopt_as_one "3 ranks on $nodes node(s), calls with a root before any other"
 done
 OMPI_MCA_coll_gpuring_agree_size=0 mpi 240 4 n2 many 701
 check "without agreements they are staged" says '^not ok .* - gather: 9 staged'

@@ -48,6 +48,16 @@ static inline bool gpuring_call_is_served(const mca_coll_gpuring_module_t *modul
     return module->serve != NULL && gpuring_served[what].name != NULL;
 }
 
+/* Is the call of this number the previous component's without another look? This process has no GPU
+ * memory, and the others do not ask. */
+static inline bool gpuring_call_idle(const mca_coll_gpuring_module_t *module,
+                                     enum gpuring_staged what, uint64_t number)
+{
+    return !gpuring_eligible_any() &&
+           !(gpuring_call_is_served(module, what) && gpuring_served[what].votes &&
+             gpuring_vote_possible(module, number));
+}
+
 /* ---- collective.c ---- */
 
 /*

@@ -19,7 +19,7 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
         return reason;
     }
     if (call->count == 0 || !gpuring_type_info(call->type)->device ||
-        !gpuring_vote_possible(self)) {
+        !gpuring_vote_possible(self, self->calls)) {
         return reason == GPURING_REASON_NONE ? GPURING_REASON_UNKNOWN : reason;
     }
     /* Before all ranks are connected some do not know yet which sizes are delegated. */
@@ -39,7 +39,7 @@ enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
     enum gpuring_reason reason;
 
     *status = GPURING_OK;
-    if (votes && !served->reduces && !gpuring_vote_possible(self)) {
+    if (votes && !served->reduces && !gpuring_vote_possible(self, self->calls)) {
         call->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* wherever the buffers are */
     }
@@ -96,11 +96,11 @@ static int call(module_t *self, enum gpuring_staged what, enum gpuring_stage_for
                                     : gpuring_call_request(self, what, form, a, info, request);
 }
 
-/* No GPU can have a part in any call now. */
-static void count_idle(module_t *self, enum gpuring_staged what, enum gpuring_stage_form form)
+/* No GPU can have a part in a call now. */
+static void count_idle(module_t *self, enum gpuring_staged what)
 {
     if (gpuring_call_is_served(self, what)) {
-        self->calls += form != GPURING_PERSISTENT;
+        self->calls++;
         gpuring_serve_delegated(self, GPURING_REASON_NO_DRIVER);
     }
 }
@@ -112,12 +112,13 @@ static void count_idle(module_t *self, enum gpuring_staged what, enum gpuring_st
     {                                                                                          \
         module_t *self = (module_t *) module;                                                  \
                                                                                                \
-        if (gpuring_eligible_any()) {                                                          \
+        if (GPURING_##form != GPURING_BLOCKING ||                                              \
+            !gpuring_call_idle(self, GPURING_STAGED_##name, self->calls + 1)) {                \
             struct gpuring_arguments a = {GPURING_LIST_##list(FIELD), .comm = comm};           \
                                                                                                \
             return call(self, GPURING_STAGED_##name, GPURING_##form, &a, info, request);       \
         }                                                                                      \
-        count_idle(self, GPURING_STAGED_##name, GPURING_##form);                               \
+        count_idle(self, GPURING_STAGED_##name);                                               \
         return GPURING_CALL_PREVIOUS(self, function, GPURING_LIST_##list(GPURING_VALUE),       \
                                      __VA_ARGS__);                                             \
     }

@@ -196,16 +196,16 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                          struct ompi_info_t *info, ompi_request_t **request)
 {
-    bool any = gpuring_eligible_any(),
-         counts = gpuring_call_is_served(module, what) &&
+    bool counts = gpuring_call_is_served(module, what) &&
                   (form != GPURING_NONBLOCKING || !is_internal(what, arguments));
-    enum gpuring_reason reason = any ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
+    enum gpuring_reason reason =
+        gpuring_eligible_any() ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
     struct gpuring_call call = {.memory = NULL};
     int status = GPURING_OK;
 
     if (counts) {
         module->calls += form == GPURING_NONBLOCKING;
-        if (any) {
+        if (!gpuring_call_idle(module, what, module->calls)) {
             reason = gpuring_call_begin(module, what, form, arguments, &call, &status);
         }
     }

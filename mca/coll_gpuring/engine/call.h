@@ -58,7 +58,8 @@ struct gpuring_call {
     bool size_served; /* its size is known not to be delegated, see gpuring_serve_size_delegated */
     enum gpuring_asks asks;
     struct gpuring_forecast *forecast; /* of calls like this one; NULL: there is none */
-    uint64_t vote;                     /* its number, while it asks the pages */
+    uint64_t vote;                     /* its number, while it asks: among the calls in which
+                                          the ranks vote, for the pages; else among all calls */
     uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
 };
 

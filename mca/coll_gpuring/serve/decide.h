@@ -32,10 +32,9 @@
     X(DEAD, "[not-connected] the ranks of the communicator could not be connected")              \
     X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                  \
              "coll_gpuring_algorithm, or because they pass too many ranks")                      \
-    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and the ranks cannot "  \
-               "see all others' yet (they can after the first call without a root, or from the " \
-               "first one on with coll_gpuring_agree=early), or are on several nodes and "       \
-               "coll_gpuring_agree_size is 0")                                                   \
+    X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and not all "           \
+               "processes had loaded a CUDA driver when the ranks asked for it; they ask again " \
+               "after as many calls; or coll_gpuring_agree_size is 0")                           \
     X(EXPECTED, "[expected-host] not all ranks had a buffer on a GPU in the last such calls on " \
                 "which they agreed; they agree again after as many, 64 at most")
 

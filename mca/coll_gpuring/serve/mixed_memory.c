@@ -9,12 +9,15 @@
  * each rank votes when it makes the call (transport/votes.c). Who has host buffers delegates the
  * call at once; with other ranks it waits in the queue until all have voted.
  *
- * Agreements. Ranks of several nodes see no common pages. They agree by messages (progress.c),
- * which large calls do not notice: those of coll_gpuring_agree_size. Of smaller ones they agree now
- * and then, and take the others for what the last one was (forecast.h). Whatever that is, a rank
- * can take part with its buffers where they are: the engine copies host buffers to the GPU
- * (bounce.h), and what is delegated is staged. With coll_gpuring_agree=early they do so before they
- * are connected, too, and the first call of which all have buffers on GPUs connects them.
+ * Agreements. Ranks of several nodes see no common pages, and none do before they are connected.
+ * They agree by messages (progress.c), which large calls do not notice: those of
+ * coll_gpuring_agree_size. Of smaller ones they agree now and then, and take the others for what
+ * the last one was (forecast.h). Whatever that is, a rank can take part with its buffers where they
+ * are: the engine copies host buffers to the GPU (bounce.h), and what is delegated is staged.
+ *
+ * Programs without GPUs are to pay next to nothing. So where a process had no CUDA driver when the
+ * ranks of a communicator agreed, and they are not connected, they agree again only after as many
+ * calls as they have made until then.
  *
  * Other collectives have buffers of one kind on all ranks. Where a program breaks that rule, ranks
  * would wait in kernels for others that wait in another component. So every rank counts its calls
@@ -36,17 +39,18 @@ static bool see_pages(const mca_coll_gpuring_module_t *module)
     return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
 }
 
-/* Before the ranks are connected only if asked for: ranks with host buffers wait then, too. */
-bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module)
+/* Is it known that the ranks do not agree on the call of this number? */
+static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
-    if (see_pages(module)) {
-        return true;
-    }
-    if (!module->serve->all_ready && gpuring_params.agree != GPURING_PARAM_AGREE_EARLY) {
-        return false;
-    }
-    return gpuring_params.agree_size > 0 && module->state != GPURING_STATE_DEAD &&
-           module->state != GPURING_STATE_FAILED;
+    return !module->serve->all_ready &&
+           number < __atomic_load_n(&module->serve->agree_from, __ATOMIC_RELAXED);
+}
+
+bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module, uint64_t number)
+{
+    return see_pages(module) ||
+           (gpuring_params.agree_size > 0 && !is_before(module, number) &&
+            module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 
 /* Is a call worth messages whenever it is made? By the bytes that pass through its root: all ranks
@@ -85,19 +89,30 @@ static struct gpuring_forecast *forecast_of(const mca_coll_gpuring_module_t *mod
 }
 
 /* Ask for a call whose turn it is: NONE, or why it is delegated. */
-static enum gpuring_reason ask_forecast(struct gpuring_call *call)
+static enum gpuring_reason ask_forecast(const mca_coll_gpuring_module_t *module,
+                                        struct gpuring_call *call)
 {
-    enum gpuring_expected expected = gpuring_forecast_ask(call->forecast);
+    bool on_gpu = own_vote(call) == GPURING_VOTE_GPU;
+    enum gpuring_expected expected = GPURING_EXPECTED_UNKNOWN;
 
-    call->asks = expected == GPURING_EXPECTED_UNKNOWN ? GPURING_ASKS_MESSAGES : GPURING_ASKS_NOBODY;
-    return expected != GPURING_EXPECTED_HOST    ? GPURING_REASON_NONE
-           : own_vote(call) == GPURING_VOTE_GPU ? GPURING_REASON_EXPECTED
-                                                : GPURING_REASON_MEMORY;
+    call->asks = GPURING_ASKS_NOBODY;
+    if (is_before(module, call->vote)) {
+        return on_gpu ? GPURING_REASON_UNKNOWN : GPURING_REASON_MEMORY;
+    }
+    if (call->forecast != NULL) {
+        expected = gpuring_forecast_ask(call->forecast);
+    }
+    if (expected == GPURING_EXPECTED_UNKNOWN) {
+        call->asks = GPURING_ASKS_MESSAGES;
+    }
+    return expected != GPURING_EXPECTED_HOST ? GPURING_REASON_NONE
+           : on_gpu                          ? GPURING_REASON_EXPECTED
+                                             : GPURING_REASON_MEMORY;
 }
 
 void gpuring_forecast_look(mca_coll_gpuring_module_t *module, struct gpuring_item *item)
 {
-    item->reason = ask_forecast(&item->call);
+    item->reason = ask_forecast(module, &item->call);
     if (item->reason == GPURING_REASON_NONE && item->call.asks == GPURING_ASKS_NOBODY) {
         gpuring_queue_decide(&module->serve->queue, item);
     }
@@ -110,14 +125,11 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     uint64_t number;
 
     if (!see_pages(module)) {
-        if (lasting || is_worth(module, call)) {
-            call->asks = GPURING_ASKS_MESSAGES;
-            return GPURING_REASON_NONE;
-        }
         call->asks = GPURING_ASKS_FORECAST;
-        call->forecast = forecast_of(module, call);
+        call->vote = module->calls;
+        call->forecast = lasting || is_worth(module, call) ? NULL : forecast_of(module, call);
         /* Calls in the queue ask before, when it is their turn. */
-        return gpuring_queue_empty(&module->serve->queue) ? ask_forecast(call)
+        return gpuring_queue_empty(&module->serve->queue) ? ask_forecast(module, call)
                                                           : GPURING_REASON_NONE;
     }
     number = ++module->serve->votes;
@@ -129,22 +141,31 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     return GPURING_REASON_NONE;
 }
 
-/* A bit for each kind of memory in which ranks have data. */
-enum { ON_GPU = 1, ON_HOST = 2 };
+/* A bit for each kind of memory in which ranks have data; and for ranks that cannot have GPU
+ * memory. */
+enum { ON_GPU = 1, ON_HOST = 2, NO_DRIVER = 4 };
 
 uint64_t gpuring_agreement_word(const struct gpuring_call *call)
 {
     enum gpuring_vote own = own_vote(call);
 
-    return own == GPURING_VOTE_GPU ? ON_GPU : own == GPURING_VOTE_HOST ? ON_HOST : 0;
+    return (own == GPURING_VOTE_GPU    ? ON_GPU
+            : own == GPURING_VOTE_HOST ? ON_HOST
+                                       : 0) |
+           (gpuring_memory_possible() ? 0 : NO_DRIVER);
 }
 
-void gpuring_agreement_take(struct gpuring_item *item, uint64_t word)
+void gpuring_agreement_take(mca_coll_gpuring_module_t *module, struct gpuring_item *item,
+                            uint64_t word)
 {
     bool all = word == ON_GPU, some = (word & ON_GPU) != 0;
+    bool drivers = (word & NO_DRIVER) == 0;
+
+    __atomic_store_n(&module->serve->agree_from, drivers ? 0 : 2 * item->call.vote + 1,
+                     __ATOMIC_RELAXED);
 
     item->reason = all ? GPURING_REASON_NONE : some ? GPURING_REASON_MIXED : GPURING_REASON_MEMORY;
-    if (item->call.forecast != NULL) {
+    if (item->call.forecast != NULL && drivers) {
         gpuring_forecast_learn(item->call.forecast,
                                all ? GPURING_EXPECTED_GPU : GPURING_EXPECTED_HOST);
     }
@@ -154,7 +175,8 @@ void gpuring_agreement_take(struct gpuring_item *item, uint64_t word)
 bool gpuring_forecast_may_serve(const mca_coll_gpuring_module_t *module,
                                 const struct gpuring_call *call)
 {
-    return gpuring_vote_possible(module) && !see_pages(module) && !is_worth(module, call) &&
+    return gpuring_vote_possible(module, module->calls) && !see_pages(module) &&
+           !is_worth(module, call) &&
            !(gpuring_queue_empty(&module->serve->queue) &&
              gpuring_forecast_next(forecast_of(module, call)) == GPURING_EXPECTED_HOST);
 }

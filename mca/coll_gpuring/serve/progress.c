@@ -83,7 +83,7 @@ static int agree_progress(mca_coll_gpuring_module_t *module, struct gpuring_item
     item->call.asks = GPURING_ASKS_NOBODY;
     status = gpuring_oob_failure(oob).status;
     if (status == GPURING_OK) {
-        gpuring_agreement_take(item, oob->word);
+        gpuring_agreement_take(module, item, oob->word);
     }
     return status;
 }

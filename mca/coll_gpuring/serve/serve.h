@@ -34,8 +34,10 @@ struct gpuring_serve {
     uint64_t on_gpu; /* the number of the last call on a GPU, see mixed_memory.c */
     bool all_ready;  /* a call has ended here that no rank can end before it is READY: from the next
                         call on, every rank may count on all */
-    uint64_t votes;  /* calls so far in which the ranks vote, see mixed_memory.c */
-    int missing;     /* a rank whose vote the next item waits for */
+    uint64_t agree_from; /* before the ranks are connected they agree on no call that has a lower
+                            number; atomic */
+    uint64_t votes;      /* calls so far in which the ranks vote, see mixed_memory.c */
+    int missing;         /* a rank whose vote the next item waits for */
     /* Of small calls with a root, by the number of bits of their size in bytes. */
     struct gpuring_forecast forecasts[GPURING_COLLECTIVE_COUNT][65];
 };
@@ -85,8 +87,8 @@ void gpuring_progress_close(void);
 
 /* ---- mixed_memory.c ---- */
 
-/* Is it known that all ranks can vote in a call now, or agree on it? The same on all. */
-bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module);
+/* May the ranks vote in the call of this number, or agree on it, as far as this rank knows? */
+bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
 
 /*
  * This rank makes a call whose buffers each rank may have on a GPU or in host memory, as it likes:
@@ -109,7 +111,8 @@ void gpuring_forecast_look(struct mca_coll_gpuring_module_t *module, struct gpur
 /* What this rank brings into an agreement on where the buffers are; and the bits that any rank
  * brought: item->reason says why it is to be delegated, if it is. */
 uint64_t gpuring_agreement_word(const struct gpuring_call *call);
-void gpuring_agreement_take(struct gpuring_item *item, uint64_t word);
+void gpuring_agreement_take(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
+                            uint64_t word);
 
 /* The next item waits for a vote: false, if that has no result yet for want of rank *missing. With
  * a result, item->reason says why it is to be delegated, if it is. With the queue's lock. */
@@ -142,7 +145,7 @@ void gpuring_eligible_init(void);
 static inline bool gpuring_eligible_any(void)
 {
     return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST ||
-           gpuring_params.agree != GPURING_PARAM_AGREE_SYMMETRIC || gpuring_memory_possible();
+           gpuring_params.agree == GPURING_PARAM_AGREE_ALWAYS || gpuring_memory_possible();
 }
 
 /* Type and operation of a reduction, in *call: NONE, TYPE or OP. */
