@@ -40,7 +40,7 @@
 /* The same for every function that ours may replace. */
 #define GPURING_ALL_FUNCTIONS                 \
     GPURING_STAGED_COLLECTIVES(GPURING_FORMS) \
-    GPURING_ACT(reduce_local) GPURING_ACT(ibarrier) GPURING_ACT(barrier_init)
+    GPURING_ACT(reduce_local) GPURING_FORMS(barrier, )
 
 /*
  * The lists of arguments before the communicator: A(type, name) for each of them. A name means the

@@ -22,6 +22,7 @@ GPURING_STAGED_COLLECTIVES(GPURING_DECLARE)
 #undef GPURING_DECLARE
 int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
                                   mca_coll_base_module_t *module);
+int mca_coll_gpuring_barrier(GPURING_END_BLOCKING);
 int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING);
 int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT);
 

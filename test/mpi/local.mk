@@ -49,6 +49,11 @@ test_mpi_nonblocking_SOURCES = test/mpi/nonblocking.c
 test_mpi_nonblocking_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_nonblocking_LDADD = $(mpi_test_libs)
 
+mpi_test_programs += test/mpi/barrier
+test_mpi_barrier_SOURCES = test/mpi/barrier.c
+test_mpi_barrier_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_barrier_LDADD = $(mpi_test_libs)
+
 mpi_test_programs += test/mpi/sessions
 test_mpi_sessions_SOURCES = test/mpi/sessions.c
 test_mpi_sessions_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -19,7 +19,11 @@ for layout in "2 1" "4 1" "4 2"; do
     mpi 120 "$ranks" "n$nodes" nonblocking
     adopt "$ranks ranks on $nodes nodes"
     threads "$ranks ranks on $nodes nodes" 180 "$ranks" "n$nodes"
+    mpi 120 "$ranks" "n$nodes" barrier "$work/counters"
+    adopt "$ranks ranks on $nodes nodes"
 done
+run 120 "$MPIRUN" -n 4 --mca coll_gpuring_priority 0 "$programs/barrier" "$work/counters"
+adopt_as_one "4 ranks without the component, barriers"
 
 OMPI_MCA_coll_gpuring_deterministic=1 mpi 120 4 semantics
 adopt_as_one "4 ranks, coll_gpuring_deterministic=1"

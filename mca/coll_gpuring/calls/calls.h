@@ -92,4 +92,10 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
                          struct ompi_info_t *info, ompi_request_t **request);
 
+/* Delegate such a call, which has been counted if it is to be. */
+int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_reason reason, struct ompi_info_t *info,
+                          ompi_request_t **request);
+
 #endif

@@ -128,6 +128,49 @@ static void count_idle(module_t *self, enum gpuring_staged what)
     ENTRY(name##_init, name, list, PERSISTENT, info, request, comm, info, request)
 GPURING_STAGED_COLLECTIVES(ENTRIES)
 
+/*
+ * Barriers. They have no buffers: GPUs gain nothing, and between nodes the previous component's
+ * messages are faster than those of a progress thread. So it has them, but for
+ * coll_gpuring_device=host on one node, where the ranks are connected by another call.
+ * Non-blocking ones keep their place among other calls in either case.
+ */
+static bool serves_barrier(const module_t *self)
+{
+    return gpuring_process.device_ops->kind == GPURING_DEVICE_HOST && self->serve != NULL &&
+           gpuring_sees_pages(self);
+}
+
+int mca_coll_gpuring_barrier(GPURING_END_BLOCKING)
+{
+    module_t *self = (module_t *) module;
+
+    return serves_barrier(self)
+               ? blocking(self, GPURING_STAGED_barrier, &(struct gpuring_arguments){.comm = comm})
+               : GPURING_CALL_PREVIOUS(self, barrier, comm);
+}
+
+static int barrier_request(module_t *self, enum gpuring_stage_form form,
+                           struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                           ompi_request_t **request)
+{
+    struct gpuring_arguments a = {.comm = comm};
+
+    return serves_barrier(self)
+               ? gpuring_call_request(self, GPURING_STAGED_barrier, form, &a, info, request)
+               : gpuring_call_delegate(self, GPURING_STAGED_barrier, form, &a,
+                                       GPURING_REASON_MEMORY, info, request);
+}
+
+int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING)
+{
+    return barrier_request((module_t *) module, GPURING_NONBLOCKING, comm, NULL, request);
+}
+
+int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT)
+{
+    return barrier_request((module_t *) module, GPURING_PERSISTENT, comm, info, request);
+}
+
 /* Not a collective, but of the same table: of MPI_COMM_SELF. */
 int mca_coll_gpuring_reduce_local(GPURING_LIST_REDUCTION(GPURING_ARGUMENT),
                                   mca_coll_base_module_t *module)

@@ -31,6 +31,7 @@ const struct gpuring_served gpuring_served[GPURING_STAGED_COUNT] = {
     ROW(gatherv, GATHER, "MPI_Gatherv", false, true, UNKNOWN),
     ROW(scatter, SCATTER, "MPI_Scatter", false, true, EVEN),
     ROW(scatterv, SCATTER, "MPI_Scatterv", false, true, UNKNOWN),
+    ROW(barrier, ALLREDUCE, "MPI_Barrier", false, false, VECTOR),
 };
 
 /* Of what all ranks know: elements of the vector, or of the longest block. */
@@ -395,6 +396,27 @@ static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *modul
     return gpuring_eligible_memory(call);
 }
 
+/* A barrier is an allreduce of a byte that means nothing. */
+static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
+                                            struct gpuring_call *call)
+{
+    uint8_t *byte = &module->serve->barrier;
+
+    *call = (struct gpuring_call){
+        .collective = GPURING_COLLECTIVE_ALLREDUCE,
+        .name = gpuring_served_of(GPURING_STAGED_barrier)->name,
+        .input = byte,
+        .output = byte,
+        .count = 1,
+        .type = GPURING_TYPE_BYTE,
+        .op = GPURING_OP_BOR,
+        .element_size = 1,
+        .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
+    };
+    call->out = call->in;
+    return gpuring_eligible_memory(call);
+}
+
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what,
                                           const struct gpuring_arguments *arguments,
@@ -402,11 +424,15 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
 {
     const struct gpuring_served *served = gpuring_served_of(what);
     enum gpuring_reason reason = GPURING_REASON_NONE;
-    struct gpuring_shape *shape = find_shape(module, what, arguments);
+    struct gpuring_shape *shape;
     struct sources sources;
     bool plain;
 
     *status = GPURING_OK;
+    if (what == GPURING_STAGED_barrier) {
+        return describe_barrier(module, call);
+    }
+    shape = find_shape(module, what, arguments);
     if (shape != NULL) {
         return describe_alike(module, shape, arguments, call);
     }

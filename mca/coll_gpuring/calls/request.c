@@ -153,11 +153,10 @@ static bool waits(const mca_coll_gpuring_module_t *module)
     return module->serve != NULL && OPAL_UNLIKELY(gpuring_queue_undecided(&module->serve->queue));
 }
 
-/* Delegate a call, which is counted if it is to be. */
-static int delegate_now(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
-                        enum gpuring_stage_form form, struct gpuring_arguments *arguments,
-                        enum gpuring_reason reason, struct ompi_info_t *info,
-                        ompi_request_t **request)
+int gpuring_call_delegate(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
+                          enum gpuring_stage_form form, struct gpuring_arguments *arguments,
+                          enum gpuring_reason reason, struct ompi_info_t *info,
+                          ompi_request_t **request)
 {
     if (waits(module)) {
         if (form == GPURING_NONBLOCKING) {
@@ -228,26 +227,5 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
     if (counts) {
         gpuring_call_delegated(module, what, reason);
     }
-    return delegate_now(module, what, form, arguments, reason, info, request);
-}
-
-/* ---- Barriers, which are replaced for their order alone ---- */
-
-int mca_coll_gpuring_ibarrier(GPURING_END_NONBLOCKING)
-{
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-
-    return delegate_now(self, GPURING_STAGED_barrier, GPURING_NONBLOCKING,
-                        &(struct gpuring_arguments){.comm = comm}, GPURING_REASON_MEMORY, NULL,
-                        request);
-}
-
-int mca_coll_gpuring_barrier_init(GPURING_END_PERSISTENT)
-{
-    mca_coll_gpuring_module_t *self = (mca_coll_gpuring_module_t *) module;
-
-    if (waits(self)) {
-        gpuring_progress_decide(self);
-    }
-    return GPURING_CALL_PREVIOUS(self, barrier_init, comm, info, request);
+    return gpuring_call_delegate(module, what, form, arguments, reason, info, request);
 }

@@ -33,12 +33,6 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Do all ranks see the pages of all others, and know it? */
-static bool see_pages(const mca_coll_gpuring_module_t *module)
-{
-    return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
-}
-
 /* Is it known that the ranks do not agree on the call of this number? */
 static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
@@ -48,7 +42,7 @@ static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 
 bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
-    return see_pages(module) ||
+    return gpuring_sees_pages(module) ||
            (gpuring_params.agree_size > 0 && !is_before(module, number) &&
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
@@ -124,7 +118,7 @@ enum gpuring_reason gpuring_vote_cast(mca_coll_gpuring_module_t *module, struct 
     enum gpuring_vote own = own_vote(call);
     uint64_t number;
 
-    if (!see_pages(module)) {
+    if (!gpuring_sees_pages(module)) {
         call->asks = GPURING_ASKS_FORECAST;
         call->vote = module->calls;
         call->forecast = lasting || is_worth(module, call) ? NULL : forecast_of(module, call);
@@ -175,7 +169,7 @@ void gpuring_agreement_take(mca_coll_gpuring_module_t *module, struct gpuring_it
 bool gpuring_forecast_may_serve(const mca_coll_gpuring_module_t *module,
                                 const struct gpuring_call *call)
 {
-    return gpuring_vote_possible(module, module->calls) && !see_pages(module) &&
+    return gpuring_vote_possible(module, module->calls) && !gpuring_sees_pages(module) &&
            !is_worth(module, call) &&
            !(gpuring_queue_empty(&module->serve->queue) &&
              gpuring_forecast_next(forecast_of(module, call)) == GPURING_EXPECTED_HOST);

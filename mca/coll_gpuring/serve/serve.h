@@ -38,6 +38,7 @@ struct gpuring_serve {
                             number; atomic */
     uint64_t votes;      /* calls so far in which the ranks vote, see mixed_memory.c */
     int missing;         /* a rank whose vote the next item waits for */
+    uint8_t barrier;     /* what barriers reduce */
     /* Of small calls with a root, by the number of bits of their size in bytes. */
     struct gpuring_forecast forecasts[GPURING_COLLECTIVE_COUNT][65];
 };
@@ -84,6 +85,12 @@ void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
  * callback any more. */
 void gpuring_progress_forget(struct gpuring_serve *serve);
 void gpuring_progress_close(void);
+
+/* Do all ranks see the status pages of all others, as those of one node do, and know it? */
+static inline bool gpuring_sees_pages(const struct mca_coll_gpuring_module_t *module)
+{
+    return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
+}
 
 /* ---- mixed_memory.c ---- */
 

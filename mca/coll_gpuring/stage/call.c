@@ -391,8 +391,12 @@ int gpuring_stage_call_previous(mca_coll_gpuring_module_t *module, enum gpuring_
         GPURING_STAGED_COLLECTIVES(CASES)
     case NUMBER(reduce_local, BLOCKING):
         return GPURING_CALL_PREVIOUS(module, reduce_local, GPURING_LIST_REDUCTION(FIELD));
+    case NUMBER(barrier, BLOCKING):
+        return GPURING_CALL_PREVIOUS(module, barrier, arguments->comm);
     case NUMBER(barrier, NONBLOCKING):
         return GPURING_CALL_PREVIOUS(module, ibarrier, arguments->comm, request);
+    case NUMBER(barrier, PERSISTENT):
+        return GPURING_CALL_PREVIOUS(module, barrier_init, arguments->comm, info, request);
     default:
         return MPI_ERR_INTERN; /* there are no others */
     }

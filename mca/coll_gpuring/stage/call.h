@@ -47,7 +47,7 @@
 enum gpuring_staged {
 #define GPURING_STAGED_ENUM(name, arguments) GPURING_STAGED_##name,
     GPURING_STAGED_COLLECTIVES(GPURING_STAGED_ENUM) GPURING_STAGED_reduce_local,
-    GPURING_STAGED_barrier, /* the non-blocking one, which may have to wait: calls/request.c */
+    GPURING_STAGED_barrier,
 #undef GPURING_STAGED_ENUM
     GPURING_STAGED_COUNT
 };
