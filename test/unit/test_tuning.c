@@ -395,7 +395,7 @@ static void what_was_asked_for_goes_before_the_file_and_that_before_the_model(vo
     assert_int_equal(gpuring_tuning_match(&tuning, GPURING_TUNING_HOST, 1, 4, &tuned), 0);
     config = config_of(&tuned);
     expect(&config, 10, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
-    expect(&config, 99, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL128);
+    expect(&config, 99, true, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);
     expect(&config, 100, false, GPURING_ALGORITHM_RING, GPURING_PROTOCOL_LL128);
     /* two-shot is not offered here: the model's */
     expect(&config, 299, false, GPURING_ALGORITHM_TREE, GPURING_PROTOCOL_LL);

@@ -19,7 +19,7 @@ struct limits {
     uint64_t hop, direct, ll, ll128;
 };
 static const struct limits host_limits = {
-    .hop = 16 << 10, .direct = UINT64_MAX, .ll = 16, .ll128 = 512};
+    .hop = 16 << 10, .direct = UINT64_MAX, .ll = 256, .ll128 = 512};
 static const struct limits gpu_limits = {
     .hop = 64 << 10, .direct = 256 << 10, .ll = 32 << 10, .ll128 = 0};
 static const struct limits net_limits = {
