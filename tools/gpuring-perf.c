@@ -120,7 +120,7 @@ static int timed_calls(struct perf_bench *bench, const struct perf_case *what,
     double total = 0;
 
     for (int i = 0; i < iterations; i++) {
-        if (bench->options->barrier && MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS) {
+        if (bench->options->barrier && MPI_Barrier(bench->barriers) != MPI_SUCCESS) {
             return -1;
         }
         double start = MPI_Wtime();
@@ -410,6 +410,7 @@ static int bench_close(struct perf_bench *bench)
     free(bench->displs);
     free(bench->times);
     free(bench->slowest);
+    MPI_Comm_free(&bench->barriers);
     perf_memory_close();
     return status;
 }
@@ -420,6 +421,7 @@ static int benchmark(const struct perf_options *options, int rank, int nranks)
     int status = EXIT_RIGHT;
 
     bench.local_rank = local_rank();
+    MPI_Comm_dup(MPI_COMM_WORLD, &bench.barriers);
     if (!perf_all_well(bench_open(&bench))) {
         (void) bench_close(&bench);
         return EXIT_ERROR;

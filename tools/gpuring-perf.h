@@ -262,6 +262,7 @@ struct perf_bench {
     int *counts, *displs;
     void *host; /* staging: the larger of both */
     double *times, *slowest;
+    MPI_Comm barriers; /* of --barrier: makes no other calls, so that coll/gpuring serves none */
     int max_iterations;
     bool settled; /* the calls before the first size are done */
     long long wrong;

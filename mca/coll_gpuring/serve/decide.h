@@ -34,7 +34,8 @@
              "coll_gpuring_algorithm, or because they pass too many ranks")                      \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and not all "           \
                "processes had loaded a CUDA driver when the ranks asked for it; they ask again " \
-               "after as many calls; or coll_gpuring_agree_size is 0")                           \
+               "after as many calls; or coll_gpuring_agree_size is 0, or "                       \
+               "coll_gpuring_algorithm is previous")                                             \
     X(EXPECTED, "[expected-host] not all ranks had a buffer on a GPU in the last such calls on " \
                 "which they agreed; they agree again after as many, 64 at most")
 

@@ -33,6 +33,18 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
+bool gpuring_sees_pages(const mca_coll_gpuring_module_t *module)
+{
+    return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
+}
+
+/* Does the user want no call served? In a given order reductions are, all the same. */
+static bool serves_none(void)
+{
+    return gpuring_params.algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
+           !gpuring_params.deterministic;
+}
+
 /* Is it known that the ranks do not agree on the call of this number? */
 static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
@@ -43,7 +55,7 @@ static bool is_before(const mca_coll_gpuring_module_t *module, uint64_t number)
 bool gpuring_vote_possible(const mca_coll_gpuring_module_t *module, uint64_t number)
 {
     return gpuring_sees_pages(module) ||
-           (gpuring_params.agree_size > 0 && !is_before(module, number) &&
+           (gpuring_params.agree_size > 0 && !serves_none() && !is_before(module, number) &&
             module->state != GPURING_STATE_DEAD && module->state != GPURING_STATE_FAILED);
 }
 

@@ -86,13 +86,10 @@ void gpuring_progress_decide(struct mca_coll_gpuring_module_t *module);
 void gpuring_progress_forget(struct gpuring_serve *serve);
 void gpuring_progress_close(void);
 
-/* Do all ranks see the status pages of all others, as those of one node do, and know it? */
-static inline bool gpuring_sees_pages(const struct mca_coll_gpuring_module_t *module)
-{
-    return module->serve->all_ready && gpuring_transport_votes(module->engine->transport);
-}
-
 /* ---- mixed_memory.c ---- */
+
+/* Do all ranks see the status pages of all others, as those of one node do, and know it? */
+bool gpuring_sees_pages(const struct mca_coll_gpuring_module_t *module);
 
 /* May the ranks vote in the call of this number, or agree on it, as far as this rank knows? */
 bool gpuring_vote_possible(const struct mca_coll_gpuring_module_t *module, uint64_t number);
