@@ -61,13 +61,14 @@ static inline bool gpuring_call_idle(const mca_coll_gpuring_module_t *module,
 /* ---- collective.c ---- */
 
 /*
- * What is known when a call is made, which goes into *call: NONE, or why it is delegated. *status:
- * 0, or GPURING_ERR_NOMEM (logged): this rank cannot take part. The call is to be released.
+ * What is known when a call is made: NONE, or why it is delegated. *call is room for it; then it is
+ * the call, which the module may keep: until the next one of its collective. *status: 0, or
+ * GPURING_ERR_NOMEM (logged): this rank cannot take part. The call is to be released.
  */
 enum gpuring_reason gpuring_call_begin(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                        enum gpuring_stage_form form,
                                        const struct gpuring_arguments *arguments,
-                                       struct gpuring_call *call, int *status);
+                                       struct gpuring_call **call, int *status);
 
 /* Count a call that is delegated. Whatever other component serves a reduction folds in an order of
  * its own. */
@@ -85,7 +86,7 @@ static inline bool gpuring_reason_on_host(enum gpuring_reason reason)
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what,
                                           const struct gpuring_arguments *arguments,
-                                          struct gpuring_call *call, int *status);
+                                          struct gpuring_call **call, int *status);
 
 /* ---- request.c: a non-blocking or persistent call. MPI error codes ---- */
 int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged what,

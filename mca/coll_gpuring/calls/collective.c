@@ -31,25 +31,25 @@ static enum gpuring_reason vote(module_t *self, struct gpuring_call *call,
 
 enum gpuring_reason gpuring_call_begin(module_t *self, enum gpuring_staged what,
                                        enum gpuring_stage_form form,
-                                       const struct gpuring_arguments *a, struct gpuring_call *call,
-                                       int *status)
+                                       const struct gpuring_arguments *a,
+                                       struct gpuring_call **call, int *status)
 {
     const struct gpuring_served *served = gpuring_served_of(what);
-    bool votes = served->votes && gpuring_buffers_decide();
+    bool decide = gpuring_buffers_decide(), votes = served->votes && decide;
     enum gpuring_reason reason;
 
     *status = GPURING_OK;
     if (votes && !served->reduces && !gpuring_vote_possible(self, self->calls)) {
-        call->memory = NULL;
+        (*call)->memory = NULL;
         return GPURING_REASON_UNKNOWN; /* wherever the buffers are */
     }
     reason = gpuring_call_describe(self, what, a, call, status);
     if (votes) {
-        return *status == GPURING_OK ? vote(self, call, reason, form == GPURING_PERSISTENT)
+        return *status == GPURING_OK ? vote(self, *call, reason, form == GPURING_PERSISTENT)
                                      : reason;
     }
-    if (form != GPURING_PERSISTENT) {
-        gpuring_mixed_memory_note(self, reason, call);
+    if (decide && form != GPURING_PERSISTENT) {
+        gpuring_mixed_memory_note(self, reason, *call);
     }
     return reason;
 }
@@ -66,8 +66,8 @@ void gpuring_call_delegated(module_t *self, enum gpuring_staged what, enum gpuri
 
 static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arguments *a)
 {
+    struct gpuring_call room, *call = &room;
     enum gpuring_reason reason;
-    struct gpuring_call call;
     int status, delegated;
 
     if (!gpuring_call_is_served(self, what)) {
@@ -76,9 +76,9 @@ static int blocking(module_t *self, enum gpuring_staged what, struct gpuring_arg
     self->calls++;
     reason = gpuring_call_begin(self, what, GPURING_BLOCKING, a, &call, &status);
     if (reason == GPURING_REASON_NONE && status == GPURING_OK) {
-        status = gpuring_serve_blocking(self, &call, &reason);
+        status = gpuring_serve_blocking(self, call, &reason);
     }
-    gpuring_call_release(&call);
+    gpuring_call_release(call);
     if (OPAL_LIKELY(reason == GPURING_REASON_NONE)) {
         return OPAL_LIKELY(status == GPURING_OK) ? MPI_SUCCESS : gpuring_compat_error(status);
     }

@@ -378,13 +378,15 @@ static struct gpuring_shape *find_shape(const mca_coll_gpuring_module_t *module,
 
 static enum gpuring_reason describe_alike(const mca_coll_gpuring_module_t *module,
                                           struct gpuring_shape *shape,
-                                          const struct gpuring_arguments *a,
-                                          struct gpuring_call *call)
+                                          const struct gpuring_arguments *a)
 {
-    if (!shape->described.size_served && module->serve->all_ready) {
-        shape->described.size_served = !gpuring_serve_size_delegated(module, &shape->described);
+    struct gpuring_call *call = &shape->described;
+
+    if (!call->size_served && module->serve->all_ready) {
+        call->size_served = !gpuring_serve_size_delegated(module, call);
     }
-    *call = shape->described;
+    call->forecast = NULL; /* of the last one */
+    call->number = 0;
     if (call->in.bytes > 0) {
         call->in.sample = call->input =
             gpuring_stage_address(shape->reads_send ? a->sbuf : a->rbuf, shape->in_low);
@@ -420,10 +422,11 @@ static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
 enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
                                           enum gpuring_staged what,
                                           const struct gpuring_arguments *arguments,
-                                          struct gpuring_call *call, int *status)
+                                          struct gpuring_call **described, int *status)
 {
     const struct gpuring_served *served = gpuring_served_of(what);
     enum gpuring_reason reason = GPURING_REASON_NONE;
+    struct gpuring_call *call = *described;
     struct gpuring_shape *shape;
     struct sources sources;
     bool plain;
@@ -434,7 +437,8 @@ enum gpuring_reason gpuring_call_describe(mca_coll_gpuring_module_t *module,
     }
     shape = find_shape(module, what, arguments);
     if (shape != NULL) {
-        return describe_alike(module, shape, arguments, call);
+        *described = &shape->described; /* a copy would take longer than a small call's data */
+        return describe_alike(module, shape, arguments);
     }
     *call = (struct gpuring_call){.collective = served->collective,
                                   .name = served->name,

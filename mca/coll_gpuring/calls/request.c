@@ -199,7 +199,7 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
                   (form != GPURING_NONBLOCKING || !is_internal(what, arguments));
     enum gpuring_reason reason =
         gpuring_eligible_any() ? GPURING_REASON_UNKNOWN : GPURING_REASON_NO_DRIVER;
-    struct gpuring_call call = {.memory = NULL};
+    struct gpuring_call room = {.memory = NULL}, *call = &room;
     int status = GPURING_OK;
 
     if (counts) {
@@ -212,15 +212,15 @@ int gpuring_call_request(mca_coll_gpuring_module_t *module, enum gpuring_staged 
         if (module->state == GPURING_STATE_FAILED) {
             status = module->failure;
         } else if (form == GPURING_NONBLOCKING) {
-            return queue_call(module, what, arguments, &call, reason, request);
+            return queue_call(module, what, arguments, call, reason, request);
         } else {
-            status = decide_persistent(module, &call, &reason);
+            status = decide_persistent(module, call, &reason);
             if (status == GPURING_OK && reason == GPURING_REASON_NONE) {
-                return persistent_call(module, what, &call, request);
+                return persistent_call(module, what, call, request);
             }
         }
     }
-    gpuring_call_release(&call);
+    gpuring_call_release(call);
     if (status != GPURING_OK) {
         return gpuring_compat_error(status);
     }

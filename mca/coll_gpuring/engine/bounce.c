@@ -68,7 +68,7 @@ int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_cal
                          const void **input, void **output)
 {
     bool copy_in = needs_copy(engine, &call->in), copy_out = needs_copy(engine, &call->out);
-    bool in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
+    bool in_place;
     void *copied;
     int status = GPURING_OK;
 
@@ -78,6 +78,7 @@ int gpuring_bounce_start(struct gpuring_engine *engine, const struct gpuring_cal
     if (!copy_in && !copy_out) {
         return GPURING_OK;
     }
+    in_place = call->input == call->output && call->in.runs == NULL && call->out.runs == NULL;
     if (copy_out) {
         status = take(engine, &engine->bounce_output, gpuring_call_moves(call), output);
         engine->bounce_output.used = *output;

@@ -215,8 +215,6 @@ static struct gpuring_pointer memory_of(const struct gpuring_call_buffer *buffer
 
 enum gpuring_reason gpuring_eligible_memory(struct gpuring_call *call)
 {
-    call->in.at = host_pointer;
-    call->out.at = host_pointer;
     call->asks = GPURING_ASKS_NOBODY;
     if (on_hosts()) {
         return GPURING_REASON_NONE;

@@ -212,10 +212,7 @@ void gpuring_mixed_memory_note(mca_coll_gpuring_module_t *module, enum gpuring_r
     const struct gpuring_engine *engine = __atomic_load_n(&module->engine, __ATOMIC_ACQUIRE);
     struct gpuring_serve *serve = module->serve;
 
-    call->number = gpuring_buffers_decide() ? module->calls : 0;
-    if (call->number == 0) {
-        return;
-    }
+    call->number = module->calls;
     if (reason == GPURING_REASON_NONE) {
         serve->on_gpu = call->number;
     }
