@@ -10,7 +10,8 @@
 #include <immintrin.h>
 
 #define LEAST_VECTORS 1024      /* bytes, from where on memcpy is not the best */
-#define LEAST_STRINGS 512       /* bytes, from where on memcpy is not the best */
+#define LEAST_STRINGS 512       /* the same */
+#define LEAST_TIMED   4096      /* bytes, from where on `rep movsb` is not always the best */
 #define PIECE         (8 << 10) /* 32 KiB at a time and more take three times as long (AMD Zen 5) */
 #define ERMS          (1u << 9) /* CPUID, leaf 7, EBX: enhanced rep movsb and stosb */
 
@@ -28,12 +29,8 @@ static int has_strings(void)
     return found == 2;
 }
 
-void gpuring_copy_to_slot(void *to, const void *from, size_t bytes)
+static void copy_strings(void *to, const void *from, size_t bytes)
 {
-    if (bytes < LEAST_STRINGS || !has_strings()) {
-        memcpy(to, from, bytes);
-        return;
-    }
     while (bytes > 0) {
         size_t piece = bytes < PIECE ? bytes : PIECE, count = piece;
 
@@ -92,6 +89,74 @@ void gpuring_copy_stream(void *to, const void *from, size_t bytes)
 void gpuring_copy_stream_end(void)
 {
     _mm_sfence();
+}
+
+static void copy_around(void *to, const void *from, size_t bytes)
+{
+    gpuring_copy_stream(to, from, bytes);
+    gpuring_copy_stream_end();
+}
+
+/*
+ * Of two ways into a slot neither is the quicker one everywhere. `rep movsb` has to wait for each
+ * line that the reader's core holds; what goes around the caches has to be fetched from memory.
+ * That depends on processors and on where the reader's core is, and nothing tells it: processes are
+ * moved, and virtual machines do not know. So now and then some copies are made one way and some
+ * the other, until all slots are as that leaves them, and the next ones are timed. Of the process,
+ * with all its neighbours. Threads may spoil one another's times, which costs speed alone.
+ */
+#define PERIOD  512 /* copies, of which the first ones are trials: */
+#define TRIAL   12  /* so many each way, */
+#define UNTIMED 8   /* of which so many are not timed: the slots of a connection */
+#define GAIN    2   /* of the second way, which takes the reader longer: measured, Zen 4 */
+
+static void (*const ways[])(void *to, const void *from, size_t bytes) = {copy_strings, copy_around};
+
+/* All atomic. */
+static struct {
+    uint32_t copies;  /* so far */
+    uint32_t way;     /* the quicker one */
+    uint64_t time[2]; /* of the last trials: cycles a KiB, summed up */
+} timed;
+
+static void copy_trial(uint32_t at, void *to, const void *from, size_t bytes)
+{
+    uint32_t way = at / TRIAL;
+    uint64_t *time = &timed.time[way], begin = __rdtsc(), sum;
+
+    ways[way](to, from, bytes);
+    sum = (__rdtsc() - begin) * 1024 / bytes;
+    if (at % TRIAL > UNTIMED) {
+        sum += __atomic_load_n(time, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(time, sum, __ATOMIC_RELAXED);
+    if (at == 2 * TRIAL - 1) {
+        way = sum * GAIN < __atomic_load_n(&timed.time[0], __ATOMIC_RELAXED);
+        __atomic_store_n(&timed.way, way, __ATOMIC_RELAXED);
+    }
+}
+
+static void copy_quickly(void *to, const void *from, size_t bytes)
+{
+    uint32_t copies = __atomic_load_n(&timed.copies, __ATOMIC_RELAXED), at = copies % PERIOD;
+
+    __atomic_store_n(&timed.copies, copies + 1, __ATOMIC_RELAXED);
+    if (at < 2 * TRIAL) {
+        copy_trial(at, to, from, bytes);
+    } else {
+        ways[__atomic_load_n(&timed.way, __ATOMIC_RELAXED)](to, from, bytes);
+    }
+}
+
+void gpuring_copy_to_slot(void *to, const void *from, size_t bytes)
+{
+    if (bytes < LEAST_STRINGS || !has_strings()) {
+        memcpy(to, from, bytes);
+    } else if (bytes < LEAST_TIMED) {
+        copy_strings(to, from, bytes);
+    } else {
+        copy_quickly(to, from, bytes);
+    }
 }
 
 #else
