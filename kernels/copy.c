@@ -10,7 +10,7 @@
 #include <immintrin.h>
 
 #define LEAST_VECTORS 1024      /* bytes, from where on memcpy is not the best */
-#define LEAST_STRINGS 512       /* the same */
+#define LEAST_STRINGS 512       /* bytes, from where on memcpy is not the best */
 #define LEAST_TIMED   4096      /* bytes, from where on `rep movsb` is not always the best */
 #define PIECE         (8 << 10) /* 32 KiB at a time and more take three times as long (AMD Zen 5) */
 #define ERMS          (1u << 9) /* CPUID, leaf 7, EBX: enhanced rep movsb and stosb */
@@ -131,8 +131,9 @@ static void copy_trial(uint32_t at, void *to, const void *from, size_t bytes)
     }
     __atomic_store_n(time, sum, __ATOMIC_RELAXED);
     if (at == 2 * TRIAL - 1) {
-        way = sum * GAIN < __atomic_load_n(&timed.time[0], __ATOMIC_RELAXED);
-        __atomic_store_n(&timed.way, way, __ATOMIC_RELAXED);
+        uint64_t first = __atomic_load_n(&timed.time[0], __ATOMIC_RELAXED);
+
+        __atomic_store_n(&timed.way, sum * GAIN < first, __ATOMIC_RELAXED);
     }
 }
 

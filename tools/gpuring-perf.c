@@ -356,6 +356,16 @@ static int local_rank(void)
     return rank;
 }
 
+static bool duplicate_world(MPI_Comm *comm)
+{
+    bool well = MPI_Comm_dup(MPI_COMM_WORLD, comm) == MPI_SUCCESS;
+
+    if (!well) {
+        perf_message("MPI cannot duplicate MPI_COMM_WORLD, for the barriers");
+    }
+    return well;
+}
+
 static bool bench_open(struct perf_bench *bench)
 {
     const struct perf_options *options = bench->options;
@@ -410,19 +420,21 @@ static int bench_close(struct perf_bench *bench)
     free(bench->displs);
     free(bench->times);
     free(bench->slowest);
-    MPI_Comm_free(&bench->barriers);
+    if (bench->barriers != MPI_COMM_NULL) {
+        MPI_Comm_free(&bench->barriers);
+    }
     perf_memory_close();
     return status;
 }
 
 static int benchmark(const struct perf_options *options, int rank, int nranks)
 {
-    struct perf_bench bench = {.options = options, .rank = rank, .nranks = nranks};
+    struct perf_bench bench = {
+        .options = options, .rank = rank, .nranks = nranks, .barriers = MPI_COMM_NULL};
     int status = EXIT_RIGHT;
 
     bench.local_rank = local_rank();
-    MPI_Comm_dup(MPI_COMM_WORLD, &bench.barriers);
-    if (!perf_all_well(bench_open(&bench))) {
+    if (!perf_all_well(duplicate_world(&bench.barriers) && bench_open(&bench))) {
         (void) bench_close(&bench);
         return EXIT_ERROR;
     }

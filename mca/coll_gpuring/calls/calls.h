@@ -61,9 +61,10 @@ static inline bool gpuring_call_idle(const mca_coll_gpuring_module_t *module,
 /* ---- collective.c ---- */
 
 /*
- * What is known when a call is made: NONE, or why it is delegated. *call is room for it; then it is
- * the call, which the module may keep: until the next one of its collective. *status: 0, or
- * GPURING_ERR_NOMEM (logged): this rank cannot take part. The call is to be released.
+ * What is known when a call is made: NONE, or why it is delegated. *call points to room for it, and
+ * then to the call: there, or in the module, which keeps it until the next call of its collective.
+ * *status: 0, or GPURING_ERR_NOMEM (logged): this rank cannot take part. The call is to be
+ * released.
  */
 enum gpuring_reason gpuring_call_begin(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                                        enum gpuring_stage_form form,

@@ -123,7 +123,8 @@ void gpuring_agreement_take(struct mca_coll_gpuring_module_t *module, struct gpu
 bool gpuring_vote_look(struct mca_coll_gpuring_module_t *module, struct gpuring_item *item,
                        int *missing);
 
-/* Note the module's last call. reason: NONE if a GPU is to serve it; call->number is set then. */
+/* Note the module's last call, if its buffers decide who serves it; call->number is set. reason:
+ * NONE if a GPU is to serve it. */
 void gpuring_mixed_memory_note(struct mca_coll_gpuring_module_t *module, enum gpuring_reason reason,
                                struct gpuring_call *call);
 
