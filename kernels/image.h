@@ -5,7 +5,7 @@
  * of --with-cuda-arch and PTX, embedded in the component. Built by kernels/local.mk.
  *
  * Every kernel has the signature
- *     extern "C" __global__ void NAME(struct gpuring_launch launch)
+ *     extern "C" __global__ void NAME(struct gpuring_launch launch), or its begin
  * and runs lane i of the work in block i with GPURING_KERNEL_THREADS threads. It leaves when every
  * lane is final or has waited for the work's patience, in nanoseconds. work.lanes lie in pinned
  * memory: there each block leaves its lane's state, at last lane.turn, and touches nothing
@@ -24,11 +24,12 @@
 
 /*
  * The parameters of a kernel: a GPU has them at once, where it would have to ask the host for the
- * work, and then for the lane, a microsecond each. Those of lanes beyond are asked for. All drivers
- * take 4 KiB (CUDA 12.1 on from compute capability 7.0 on 32,764 bytes, which cost time to copy at
- * each launch, and are of use only to plans of more lanes, whose calls are long).
+ * work, and then for the lane, a microsecond each. But 4000 bytes of them make a launch 1.2 us
+ * longer than 1000 (doc/results/gpu.md). So the kernels of LL and LL128, whose calls are short,
+ * take the first lanes only; those of lanes beyond are asked for. All drivers take 4 KiB.
  */
-#define GPURING_LAUNCH_LANES 32
+#define GPURING_LAUNCH_LANES 32 /* of Simple */
+#define GPURING_LAUNCH_LINES 8  /* of LL and LL128 */
 #define GPURING_LAUNCH_BYTES 4096
 
 struct gpuring_launch {

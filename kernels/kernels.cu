@@ -118,15 +118,30 @@ static __device__ __forceinline__ void block_turn_to_copies(struct block_shared 
     }
 }
 
+/* As many lanes of struct gpuring_launch as the kernel takes. */
+template <uint32_t LANES> struct launch {
+    struct gpuring_work work;
+    struct gpuring_lane lanes[LANES];
+};
+
+static constexpr uint32_t launch_lanes(uint32_t protocol)
+{
+    return protocol == GPURING_PROTOCOL_SIMPLE ? GPURING_LAUNCH_LANES : GPURING_LAUNCH_LINES;
+}
+
+static_assert(sizeof(struct launch<GPURING_LAUNCH_LANES>) == sizeof(struct gpuring_launch),
+              "what the host fills");
+
 /*
  * Copies the work, and the lane: the first lanes are parameters as well, the others are read where
  * they are, in pinned memory of the host, which takes a microsecond longer.
  */
+template <uint32_t LANES>
 static __device__ __forceinline__ void block_take(struct block_shared *shared,
-                                                  const struct gpuring_launch *launch)
+                                                  const struct launch<LANES> *launch)
 {
     block_copy_parameter(&shared->work, &launch->work, 0);
-    if (blockIdx.x < GPURING_LAUNCH_LANES) {
+    if (blockIdx.x < LANES) {
         block_copy_parameter(&shared->lane, &launch->lanes[blockIdx.x], 32);
     } else {
         block_copy<struct gpuring_lane>(&shared->lane, &launch->work.lanes[blockIdx.x], 1, 32);
@@ -139,7 +154,8 @@ template <uint32_t PROTOCOL, class F> struct kind : F {
 };
 
 template <class R>
-static __device__ __forceinline__ void block_run(const struct gpuring_launch *launch)
+static __device__ __forceinline__ void block_run(
+    const struct launch<launch_lanes(R::protocol)> *launch)
 {
     __shared__ struct block_shared shared;
     struct block<R> x;
@@ -173,11 +189,11 @@ static __device__ __forceinline__ void block_run(const struct gpuring_launch *la
     }
 }
 
-#define KERNEL(PROTOCOL, name, ...)                                          \
-    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1)  \
-        gpuring_##name(const __grid_constant__ struct gpuring_launch launch) \
-    {                                                                        \
-        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&launch);  \
+#define KERNEL(PROTOCOL, name, ...)                                                           \
+    extern "C" __global__ void __launch_bounds__(GPURING_KERNEL_THREADS, 1) gpuring_##name(   \
+        const __grid_constant__ launch<launch_lanes(GPURING_PROTOCOL_##PROTOCOL)> parameters) \
+    {                                                                                         \
+        block_run<kind<GPURING_PROTOCOL_##PROTOCOL, __VA_ARGS__>>(&parameters);               \
     }
 #define KERNEL_FAST(PROTOCOL, protocol, op, name, representation, size) \
     KERNEL(PROTOCOL, protocol##_##name##_##representation,              \

@@ -423,7 +423,6 @@ static int bench_close(struct perf_bench *bench)
     if (bench->barriers != MPI_COMM_NULL) {
         MPI_Comm_free(&bench->barriers);
     }
-    perf_memory_close();
     return status;
 }
 
@@ -478,5 +477,6 @@ int main(int argc, char **argv)
     }
     perf_options_free(&options);
     MPI_Finalize();
+    perf_memory_close(); /* afterwards, for MPI works in its context */
     return status;
 }

@@ -162,7 +162,7 @@ void perf_options_free(struct perf_options *options);
 
 /* local_rank chooses the GPU. */
 int perf_memory_open(enum perf_memory memory, int local_rank);
-void perf_memory_close(void);
+void perf_memory_close(void); /* after MPI_Finalize */
 const char *perf_memory_name(void);
 void *perf_memory_alloc(size_t bytes);
 void perf_memory_free(void *pointer);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * gpu_bench [--gpu N] [--bytes N] [--rounds N]: what the kernels reach on one GPU, in one process,
- * as Markdown for doc/results. Efficiency: the bytes that the kernels of a ring move through device
- * memory in a second (every operand read, every result and slot written), against the same for
- * copies within the device. Latency: an allreduce of 8 bytes, launch and completion included. Slots
- * and lanes are those of the component with its defaults, for so many ranks that share the GPU.
+ * gpu_bench [--gpu N] [--bytes N] [--rounds N] [--blocks N]: what the kernels reach on one GPU, in
+ * one process, as Markdown for doc/results. Efficiency: the bytes that the kernels of a ring move
+ * through device memory in a second (every operand read, every result and slot written), against
+ * the same for copies within the device. Latency: an allreduce of 8 bytes, launch and completion
+ * included. Slots and lanes are those of the component with its defaults, for so many ranks that
+ * share the GPU, or so many blocks for each rank.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@
 #define SMALL_ROUNDS 200
 
 static size_t bytes = UINT64_C(256) << 20;
-static int rounds = 10;
+static int rounds = 10, blocks;
 
 static double *times_for(int n)
 {
@@ -67,9 +68,12 @@ static double traffic(const struct test_plans *plans, double vector)
             double chunk = vector * (double) (lane->part_end - lane->part_begin) /
                            (double) plan->weight / lane->nchunks;
 
-            for (uint32_t s = 0; s < lane->nsteps; s++) {
-                moved += chunk * (lane->steps[s].noperands + lane->steps[s].nsends +
-                                  (lane->steps[s].flags & GPURING_STEP_STORE ? 1 : 0));
+            for (uint32_t k = 0; k < lane->nsteps; k++) {
+                uint32_t which;
+                const struct gpuring_step *step = gpuring_lane_step(lane, k, &which);
+
+                moved += chunk * (step->noperands + step->nsends +
+                                  (step->flags & GPURING_STEP_STORE ? 1 : 0));
             }
         }
     }
@@ -111,6 +115,9 @@ static uint32_t lanes(int nranks)
 {
     struct pci_costs costs;
 
+    if (blocks > 0) {
+        return (uint32_t) blocks;
+    }
     if (pci_costs_gpu(&costs) != 0) {
         printf("Bail out! the cost model's table is wrong\n");
         exit(1);
@@ -163,8 +170,10 @@ int main(int argc, char **argv)
             bytes = strtoull(argv[++i], NULL, 0);
         } else if (i + 1 < argc && strcmp(argv[i], "--rounds") == 0) {
             rounds = atoi(argv[++i]);
+        } else if (i + 1 < argc && strcmp(argv[i], "--blocks") == 0) {
+            blocks = atoi(argv[++i]);
         } else {
-            fprintf(stderr, "usage: gpu_bench [--gpu N] [--bytes N] [--rounds N]\n");
+            fprintf(stderr, "usage: gpu_bench [--gpu N] [--bytes N] [--rounds N] [--blocks N]\n");
             return 2;
         }
     }

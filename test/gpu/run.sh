@@ -27,6 +27,8 @@
 #   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
 #   --seconds N     after N seconds end the test that runs and begin no other: for machines that end
 #                   a command themselves. The report is written after each test.
+#   --prepare       only builds in the work folder, without a GPU, for one of CAPABILITY (90): carry that
+#                   folder to a machine that is lent by the minute, and name it by --work there
 #   --dry-run       on the tests' stand-in driver, without a GPU: tries this script and its programs,
 #                   quickly; its report says plainly that it holds no results
 #
@@ -37,7 +39,7 @@ export LC_ALL=C
 begun=$(date +%s)
 top=$(cd "$(dirname "$0")/../.." && pwd)
 debs='' mpi='' with_mpi=yes build='' work=$PWD/gpu-suite report='' quick='' dry='' built=''
-only='' lanes='' seconds='' first='' lanes_limit=3000 numbers='2 4 8'
+only='' lanes='' seconds='' first='' prepare='' lanes_limit=3000 numbers='2 4 8'
 while [ $# -gt 0 ]; do
     case $1 in
     --debs | --mpi | --build | --work | --report | --only | --lanes | --seconds)
@@ -56,6 +58,7 @@ while [ $# -gt 0 ]; do
     --no-mpi) with_mpi=no ;;
     --quick) quick=yes ;;
     --first) first=yes only=,lanes,mpi,measure, seconds=570 lanes_limit=240 numbers=2 ;;
+    --prepare) prepare=yes only=, ;;
     --dry-run) dry=yes quick=yes ;;
     *) sed -n '/^#   test.gpu/,/^$/{/^#/s/^# \{0,1\}//p;}' "$0" >&2; exit 2 ;;
     esac
@@ -155,18 +158,20 @@ log=$(cat "$toolkit/log")
 rm -rf "$toolkit"
 [ -d "$include" ] || { echo "Bail out! $nvcc finds no cuda.h: $log"; exit 1; }
 gpus=1
-if [ -z "$dry" ]; then
+if [ -z "$dry$prepare" ]; then
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
     [ "$gpus" -gt 0 ] || { echo "Bail out! nvidia-smi lists no GPU; --dry-run needs none"; exit 1; }
 fi
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
-    sed -n '1s/\.//p')
-if [ "${capability:-90}" -lt 75 ]; then
+capability=${CAPABILITY:-90}
+[ -n "$dry$prepare" ] ||
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sed -n '1s/\.//p')
+capability=${capability:-90}
+if [ "$capability" -lt 75 ]; then
     echo "1..0 # SKIP compute capability ${capability%?}.${capability#"${capability%?}"} is not supported," \
         "7.5 and later are"
     exit 0
 fi
-commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) ||
+commit=$(git -C "$top" rev-parse --short=12 HEAD 2>/dev/null) || commit=$(cat "$work/commit" 2>/dev/null) ||
     commit=$(sed -n 's/^AC_INIT(\[[^]]*\], *\[\([^]]*\)\].*/version \1/p' "$top/configure.ac")
 
 # Where the loader does not look by itself, a driver may be where containers have it.
@@ -184,7 +189,7 @@ driver_is_found() {
 
 facts() {
     echo "- date: $(date -u +%Y-%m-%d), commit: $commit"
-    if [ -n "$dry" ]; then
+    if [ -n "$dry$prepare" ]; then
         echo "- GPU: none"
     else
         nvidia-smi --query-gpu=name,driver_version,pci.bus_id,memory.total --format=csv,noheader |
@@ -213,7 +218,7 @@ mkdir -p "$plain/kernels" "$plain/standin"
     echo '#define GPURING_HAVE_VERBS 0'
     echo '#define GPURING_HAVE_UCX 0'
     echo '#define GPURING_CUDA_DRIVER "of its CUDA toolkit"'
-    echo "#define GPURING_CUDA_ARCH \" ${capability:-90}\""
+    echo "#define GPURING_CUDA_ARCH \" $capability\""
 } >"$plain/gpuring_config.h"
 
 kernels() {
@@ -221,7 +226,7 @@ kernels() {
         cp "$fatbin" "$plain/kernels/kernels.fatbin"
     else
         # shellcheck disable=SC2086
-        "$nvcc" ${NVCCFLAGS-} -arch="sm_${capability:-90}" -std=c++17 -O3 -fmad=false -Werror all-warnings \
+        "$nvcc" ${NVCCFLAGS-} -arch="sm_$capability" -std=c++17 -O3 -fmad=false -Werror all-warnings \
             -I"$top" -I"$plain" -fatbin -o "$plain/kernels/kernels.fatbin" "$top/kernels/kernels.cu"
     fi
 }
@@ -319,7 +324,7 @@ sanitizer() { # TOOL
 built_once() {
     once_name=$1 once_text=$2
     shift 2
-    sum=$({ echo "$CC $nvcc $capability $dry"; cat "$@"; } | cksum)
+    sum=$({ echo "$capability $dry"; cat "$@"; } | cksum)
     if [ "$(cat "$work/log/$once_name.sum" 2>/dev/null)" = "$sum" ]; then
         ok "$once_text, earlier"
         return
@@ -329,11 +334,14 @@ built_once() {
     echo "$sum" >"$work/log/$once_name.sum"
 }
 
+all_sources() {
+    find "$top/kernels" "$top/mca" "$top/test" "$top/tools" -name '*.[ch]' -o -name '*.cu' | sort
+}
+
 # shellcheck disable=SC2086
 within_one_process() {
     part_begin 1-build
-    sources=$(find "$top/kernels" "$top/mca/coll_gpuring" "$top/mca/topo_pci" "$top/test/unit" "$top/test/gpu" \
-        "$top/test/standin" -name '*.[ch]' -o -name '*.cu' | sort)
+    sources=$(all_sources)
     built_once kernels "the kernels are built" "$top"/kernels/*.[ch] "$top"/kernels/*.cu &&
         built_once core "the core is built by $CC alone" $sources \
             "$plain/kernels/kernels.fatbin" &&
@@ -395,14 +403,16 @@ bring_mpi() {
     mpirun --version && ompi_info --parsable --path pkglibdir
 }
 
-configured() (
-    mkdir -p "$work/build" && cd "$work/build" || exit 1
+component() (
+    rm -rf "$work/build" && mkdir -p "$work/build" && cd "$work/build" || exit 1
     # shellcheck disable=SC2086
     # Files that came by a copy may have any time stamps: make is not to look for autotools.
     "$top/configure" --disable-maintainer-mode CC="$CC" NVCC="$nvcc" --with-cuda \
-        --with-cuda-arch="${capability:-90}" \
+        --with-cuda-arch="$capability" \
         ${mpi:+--with-mpi="$mpi"} ${configure_more-} && make -j "$(nproc)" &&
-        make -j "$(nproc)" check TESTS=
+        make -j "$(nproc)" check TESTS= || exit 1
+    [ -z "$prepare" ] || # not what only the build needs
+        find . -name '*.[oa]' -delete -o -type f -perm -u+x -exec strip --strip-debug {} + 2>/dev/null || :
 )
 
 # mpi_step NAME SECONDS TEXT RANKS PROGRAM ARGUMENT...; the ranks as on $mpi_nodes nodes.
@@ -416,9 +426,9 @@ mpi_step() {
 }
 
 correctness() {
-    fraction='-f 1'
-    [ -z "$quick" ] || fraction='-f 40'
-    [ -z "$dry" ] || fraction='-f 300'
+    fraction='-f 1' some=5
+    [ -z "$quick" ] || fraction='-f 40' some=97
+    [ -z "$dry" ] || fraction='-f 300' some=997
     for ranks in $numbers; do
         # shellcheck disable=SC2086
         mpi_step "matrix-$ranks" 1800 "$ranks ranks on one GPU by IPC: types, operations, sizes" \
@@ -426,7 +436,12 @@ correctness() {
     done
     mpi_step messages-ways 300 "2 ranks on one GPU: large messages go directly" 2 \
         test/mpi/p2p_offers direct
+    # Small slots, so that vectors have several windows.
+    OMPI_MCA_coll_gpuring_buffer_size=16k mpi_step native-2 300 \
+        "2 ranks on one GPU: every collective in every form" 2 test/mpi/native -s 1 -f "$some" -m 20
     [ -z "$first" ] || return
+    OMPI_MCA_coll_gpuring_buffer_size=16k mpi_step native-4 600 \
+        "4 ranks on one GPU: every collective in every form" 4 test/mpi/native -s 1 -f "$some" -m 20
     OMPI_MCA_coll_gpuring_p2p_level=LOC mpi_step messages-chunks 300 \
         "2 ranks on one GPU: large messages go in chunks (p2p_level=LOC)" 2 \
         test/mpi/p2p_offers chunks
@@ -494,6 +509,8 @@ stop_mps() { echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1; }
 with_mpi() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+    # Sums of 8 and 16 bits that Open MPI itself computes wrap around, as ours, but for this component's.
+    export OMPI_MCA_op=^avx
     export PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe PRTE_MCA_mapby=:oversubscribe
     command -v ssh >/dev/null 2>&1 || export OMPI_MCA_plm=isolated
     if [ -n "$debs" ]; then
@@ -511,7 +528,7 @@ with_mpi() {
             skip "there is no Open MPI: bring one by --debs or --mpi" "ranks in processes of their own"
             return
         }
-        [ -x "$top/configure" ] || {
+        [ -x "$top/configure" ] || [ -e "$work/log/component.sum" ] || {
             skip "there is no configure: run autogen.sh before, or bring the content of make dist" \
                 "ranks in processes of their own"
             return
@@ -520,9 +537,11 @@ with_mpi() {
             skip "there is no make: --debs brings one" "ranks in processes of their own"
             return
         }
-        step build function "the component and the tests are built" configured || return
+        # shellcheck disable=SC2046
+        built_once component "the component and the tests are built" $(all_sources) || return
         build=$work/build
     fi
+    [ -z "$prepare" ] || return
     [ -z "$mpi" ] || MPIRUN=$mpi/bin/mpirun
     export OMPI_MCA_mca_base_component_path="$build/.libs:SYSTEM_DEFAULT"
     export PMIX_MCA_mca_base_component_path="$work/log" # PMIx has no components there
@@ -616,10 +635,13 @@ write_report() {
     done | sed "s,$work/,,g; s,$top/,,g"
 }
 
+if [ -n "$prepare" ]; then
+    echo "$commit" >"$work/commit"
+fi
 facts >"$work/facts"
 within_one_process
 part_begin 5-build
-if ! wanted mpi && ! wanted measure && ! wanted mps; then
+if [ -z "$prepare" ] && ! wanted mpi && ! wanted measure && ! wanted mps; then
     :
 elif [ "$with_mpi" = no ]; then
     skip "--no-mpi" "ranks in processes of their own"

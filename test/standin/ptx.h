@@ -57,9 +57,9 @@ struct ptx_launch {
     const char *kernel;
     uint32_t blocks, threads; /* threads of a block: a multiple of 32, at most 992 */
     const void *parameters;   /* one after the other, each naturally aligned; kept to the end */
-    size_t bytes;
-    uint64_t seed;  /* of the order in which threads run */
-    uint64_t limit; /* instructions of warps; 0: none */
+    size_t bytes;             /* at least what the kernel takes */
+    uint64_t seed;            /* of the order in which threads run */
+    uint64_t limit;           /* instructions of warps; 0: none */
     ptx_reach_fn *reach;
     /* A volatile, relaxed or acquiring load of this address begins: a test may change what it will
      * find. NULL: nobody asks. */

@@ -76,6 +76,7 @@ struct ptx_machine {
     uint64_t warp_instructions; /* of all launches */
     /* Of the launch. */
     const struct ptx_launch *launch;
+    size_t parameters; /* bytes of them that the kernel takes */
     const struct ptx_function *entry;
     struct ptx_fault *fault;
     struct ptx_range ranges[PTX_RANGES];

@@ -185,7 +185,7 @@ static bool check_parameters(const struct access *x)
         uint32_t lane = (uint32_t) __builtin_ctz(left);
         uint64_t at = x->address[lane] - PTX_KERNEL_PARAMETERS;
 
-        if (at % x->bytes != 0 || at + x->bytes > x->warp->block->machine->launch->bytes) {
+        if (at % x->bytes != 0 || at + x->bytes > x->warp->block->machine->parameters) {
             return ptx_fail(x->warp, PTX_ADDRESS, x->pc, lane,
                             "reads %u bytes at %" PRIu64 " of the kernel's parameters", x->bytes,
                             at);

@@ -418,10 +418,12 @@ static bool check_launch(struct ptx_machine *machine, const struct ptx_launch *l
         (entry->threads != 0 && launch->threads > entry->threads) || entry->shared > PTX_PAGE) {
         return false;
     }
-    return entry->nparameters == 0 || entry->parameters[entry->nparameters - 1].at +
-                                              entry->parameters[entry->nparameters - 1].bytes -
-                                              entry->parameters[0].at ==
-                                          launch->bytes;
+    machine->parameters = entry->nparameters == 0
+                              ? 0
+                              : entry->parameters[entry->nparameters - 1].at +
+                                    entry->parameters[entry->nparameters - 1].bytes -
+                                    entry->parameters[0].at;
+    return machine->parameters <= launch->bytes;
 }
 
 enum ptx_error ptx_machine_run(struct ptx_machine *machine, const struct ptx_launch *launch,

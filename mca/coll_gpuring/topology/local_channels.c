@@ -328,7 +328,8 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
         status = find(doc, from_file, peers, parts, map, &ranks, &gpus, local, &error);
         if (gpus.count < ranks.count) {
             gpuring_info("[shared-gpu] %d ranks of this node share %d GPUs, and each GPU's "
-                         "multiprocessors; where CUDA MPS does not run, their kernels take turns",
+                         "multiprocessors; where CUDA MPS does not run, their kernels take turns, "
+                         "which is slow: start it with nvidia-cuda-mps-control -d",
                          ranks.count, gpus.count);
         }
         free(gpus.of);
