@@ -27,7 +27,7 @@
 #   --lanes I/N     of the kernels' tests only every N-th, from the I-th on: 0/4 to 3/4 are all
 #   --seconds N     after N seconds end the test that runs and begin no other: for machines that end
 #                   a command themselves. The report is written after each test.
-#   --prepare       only builds in the work folder, without a GPU, for one of CAPABILITY (90): carry that
+#   --prepare       only builds, without a GPU, for compute capability $CAPABILITY (90): carry the work
 #                   folder to a machine that is lent by the minute, and name it by --work there
 #   --dry-run       on the tests' stand-in driver, without a GPU: tries this script and its programs,
 #                   quickly; its report says plainly that it holds no results
@@ -324,7 +324,7 @@ sanitizer() { # TOOL
 built_once() {
     once_name=$1 once_text=$2
     shift 2
-    sum=$({ echo "$capability $dry"; cat "$@"; } | cksum)
+    sum=$({ echo "$capability $dry $mpi"; cat "$@"; } | cksum)
     if [ "$(cat "$work/log/$once_name.sum" 2>/dev/null)" = "$sum" ]; then
         ok "$once_text, earlier"
         return
