@@ -182,7 +182,9 @@ tune 2 "$slow" -m cuda -b 4 -e 64K -f 128
 check "GPU buffers on the stand-in: status 0" test "$status" -eq 0
 check "the previous component, to which they are staged, is named where ours is slow" \
     grep -Eq '^allreduce memory=cuda nodes=1 ranks=2 bytes=.* previous' "$file"
-check "its CUDA context stays until MPI_Finalize" sh -c "! grep -q context-destroyed '$work/out'"
 tune 2 "" -m cuda -b 4 -e 4
 check "ll128 is not tried there" lacks 'll128'
+run 60 "$MPIRUN" -n 2 --mca coll_gpuring_priority 90 "$perf" -m cuda -b 4 -e 4 -n 3
+check "without a tuning file: status 0" test "$status" -eq 0
+check "its CUDA context stays until MPI_Finalize" sh -c "! grep context-destroyed '$work/out'"
 finish
