@@ -460,6 +460,18 @@ correctness() {
     fi
     mpi_step semantics 600 "4 ranks on one GPU: MPI's rules" 4 test/mpi/semantics
     mpi_step nonblocking 600 "4 ranks on one GPU: non-blocking calls" 4 test/mpi/nonblocking
+}
+
+# Without MPS small calls are staged, unless an algorithm is asked for.
+turns() {
+    mpi_step matrix-staged 600 "2 ranks that take turns on one GPU: small calls, which are staged" 2 \
+        test/mpi/matrix -n 1,7,1000,100003 -f 97
+    OMPI_MCA_coll_gpuring_algorithm=ring mpi_step matrix-turns 900 \
+        "2 ranks that take turns on one GPU: kernels (algorithm=ring)" 2 \
+        test/mpi/matrix -n 1,1000,100003 -f 97 -s
+}
+
+several_gpus() {
     if [ "$gpus" -lt 2 ]; then
         skip "this machine has one GPU" "ranks on several GPUs"
         return
@@ -504,7 +516,20 @@ start_mps() {
         timeout 60 "$plain/gpu_lanes" --part 0/1000000000 &&
         echo get_server_list | timeout 30 nvidia-cuda-mps-control | grep -q '[0-9]'
 }
-stop_mps() { echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1; }
+stop_mps() {
+    echo quit | timeout 30 nvidia-cuda-mps-control >/dev/null 2>&1
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
+# under_mps FUNCTION: without it, if MPS does not start.
+under_mps() {
+    logged mps function start_mps || return 1
+    trap stop_mps EXIT
+    trap 'exit 1' HUP INT TERM
+    "$1"
+    stop_mps
+    trap - EXIT
+}
 
 with_mpi() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -551,7 +576,17 @@ with_mpi() {
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
     if wanted mpi; then
         part_begin 6-mpi
-        correctness
+        if [ -n "$dry" ]; then
+            correctness
+        elif ! under_mps correctness; then
+            skip "MPS does not start (log/mps)" "ranks on one GPU with MPS"
+            OMPI_MCA_coll_gpuring_algorithm=ring
+            export OMPI_MCA_coll_gpuring_algorithm
+            correctness
+            unset OMPI_MCA_coll_gpuring_algorithm
+        fi
+        [ -n "$first" ] || turns
+        [ -n "$first" ] || several_gpus
     fi
     export CUDA_VISIBLE_DEVICES="${visible:-0}"
     large="1048576 4194304 16777216 67108864 268435456" messages=$large
@@ -570,24 +605,18 @@ with_mpi() {
     fi
     if wanted mps; then
         part_begin 8-mps
-        with_mps
+        if [ -n "$dry" ]; then
+            skip "dry run: there is no GPU" "the same with MPS"
+        else
+            under_mps measure_with_mps || skip "MPS does not start (log/mps)" "the same with MPS"
+        fi
     fi
 }
 
-with_mps() {
-    if [ -n "$dry" ]; then
-        skip "dry run: there is no GPU" "the same with MPS"
-    elif logged mps function start_mps; then
-        trap stop_mps EXIT
-        trap 'exit 1' HUP INT TERM
-        measure mps-small "8 bytes, with MPS" 8
-        # shellcheck disable=SC2086
-        measure mps-large "large vectors against staging by hand, with MPS" $large
-        stop_mps
-        trap - EXIT
-    else
-        skip "MPS does not start (log/mps)" "the same with MPS"
-    fi
+measure_with_mps() {
+    measure mps-small "8 bytes, with MPS" 8
+    # shellcheck disable=SC2086
+    measure mps-large "large vectors against staging by hand, with MPS" $large
 }
 
 # ---- The report -----------------------------------------------------------------------------------

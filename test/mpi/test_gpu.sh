@@ -110,14 +110,21 @@ done
 OMPI_MCA_coll_gpuring_check=data mpi 120 3 matrix -n 1,30000 -f 11 -s
 adopt_as_one "3 ranks, check=data"
 
-# Kernels of different processes cannot run together: none may wait for another in a spin.
-export GPURING_STANDIN_EXCLUSIVE="$work/gpu"
+# Kernels of different processes cannot run together: none may wait for another in a spin. Small calls
+# are staged there, unless an algorithm is asked for.
+export GPURING_STANDIN_EXCLUSIVE="$work/gpu" GPURING_STANDIN_TURN_US=100
 use_gpus 1
+OMPI_MCA_coll_gpuring_verbose=1 mpi 120 4 matrix -n 1,1000,70001 -f 61
+check "4 ranks that take turns on one GPU: the message" says '\[shared-gpu\] .*take turns'
+check "4 ranks that take turns on one GPU: small calls are staged" says '\[tuned\] .*take turns'
+check "4 ranks that take turns on one GPU: small copies are made in rows" says '\[takes-turns\]'
+adopt_as_one "4 ranks that take turns on one GPU"
+export OMPI_MCA_coll_gpuring_algorithm=ring
 mpi 120 4 matrix -n 1,1000,70001 -f 61 -s
 adopt_as_one "4 ranks on one GPU that runs one kernel at a time"
 mpi 120 3 nonblocking
 adopt_as_one "3 ranks on one GPU that runs one kernel at a time: non-blocking and persistent"
-unset GPURING_STANDIN_EXCLUSIVE
+unset GPURING_STANDIN_EXCLUSIVE GPURING_STANDIN_TURN_US OMPI_MCA_coll_gpuring_algorithm
 
 unset GPURING_STANDIN_PROTECT
 use_gpus 2

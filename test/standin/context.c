@@ -131,6 +131,11 @@ int standin_gdr(void)
     return setting("GPURING_STANDIN_GDR", 0);
 }
 
+int standin_turn_us(void)
+{
+    return setting("GPURING_STANDIN_TURN_US", 0);
+}
+
 static bool exists(const struct CUctx_st *context)
 {
     bool active;
@@ -316,7 +321,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = setting("GPURING_STANDIN_CONCURRENT", 1);
         break;
     case ATTRIBUTE_MPS:
-        *value = setting("GPURING_STANDIN_MPS", 0);
+        *value = setting("GPURING_STANDIN_MPS", getenv("GPURING_STANDIN_EXCLUSIVE") == NULL);
         break;
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
         *value = (standin_gdr() & STANDIN_GDR_SUPPORTED) != 0;

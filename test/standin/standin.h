@@ -13,7 +13,10 @@
  *   GPURING_STANDIN_CAPABILITY=N  each has compute capability N / 10 . N % 10 (default 90)
  *   GPURING_STANDIN_CONCURRENT=0  none lets the host touch managed memory before it has told that
  *                                 all kernels ended (default 1)
- *   GPURING_STANDIN_MPS=1         and runs kernels of several processes side by side
+ *   GPURING_STANDIN_MPS=0         and runs kernels of one process at a time, as a driver without MPS
+ *                                 (default 1, but 0 with GPURING_STANDIN_EXCLUSIVE); only says so
+ *   GPURING_STANDIN_TURN_US=US    as there, a copy of one row and less than 32 KiB to a GPU waits US
+ *                                 microseconds
  *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
  *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:
  *       SYMBOL=N[:CODE[:sticky]]
@@ -177,6 +180,7 @@ enum {
     STANDIN_GDR_ORDERED_ALL = 8
 };
 int standin_gdr(void);
+int standin_turn_us(void);
 int standin_gpus(void);         /* that this process sees */
 int standin_number(int device); /* of the device, among all there are; the same everywhere */
 bool standin_reach(int gpu, int other); /* these two, by such numbers: each other's memory */

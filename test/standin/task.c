@@ -133,8 +133,17 @@ static void run_kernel(const struct standin_task *task, struct ptx_machine **mac
     free(task->launch);
 }
 
+#define TURN_BYTES (32 << 10) /* smaller copies of one row to a GPU wait for a turn */
+
 static void run_copy(const struct standin_task *task)
 {
+    enum standin_kind kind;
+    int gpu;
+
+    if (task->rows == 1 && task->bytes < TURN_BYTES && standin_turn_us() > 0 &&
+        standin_memory_kind(task->to, &kind, &gpu) && kind != STANDIN_REGISTERED) {
+        usleep((useconds_t) standin_turn_us());
+    }
     for (size_t row = 0; row < task->rows; row++) {
         memmove(task->to + row * task->to_pitch, task->from + row * task->from_pitch, task->bytes);
     }

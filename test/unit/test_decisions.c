@@ -325,6 +325,46 @@ static void parameters_win_where_they_can(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
 
+/* Ranks that take turns on a GPU delegate what takes less time than their turns, unless an
+ * algorithm is asked for. */
+static void turns_are_for_large_vectors(void **state)
+{
+    const struct {
+        enum gpuring_collective collective;
+        int turns;
+        uint64_t most; /* bytes of a vector or block that are delegated; 0: none are */
+    } cases[] = {
+        {GPURING_COLLECTIVE_ALLREDUCE, 0, 0},
+        {GPURING_COLLECTIVE_ALLREDUCE, 2, 4 << 20},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, 28 << 20},
+        {GPURING_COLLECTIVE_BCAST, 4, 12 << 20},
+        {GPURING_COLLECTIVE_REDUCE, 4, 3 << 20},
+        {GPURING_COLLECTIVE_SCAN, 2, 1 << 20},
+        {GPURING_COLLECTIVE_ALLTOALL, 4, (12 << 20) / 8}, /* 8 ranks' blocks */
+        {GPURING_COLLECTIVE_REDUCE_SCATTER, 2, (1 << 20) / 8},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum gpuring_collective collective = cases[i].collective;
+        struct gpuring_select_config config = config_of(8, 1);
+
+        config.host = false;
+        config.turns = cases[i].turns;
+        config.plans[collective] = 1u << GPURING_ALGORITHM_DIRECT;
+        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
+                         cases[i].most > 0);
+        assert_false(gpuring_select_delegates(&config, collective, cases[i].most + 1));
+        assert_false(gpuring_select_delegates(&config, collective, GPURING_COUNT_UNKNOWN));
+        config.algorithm = GPURING_ALGORITHM_DIRECT;
+        assert_false(gpuring_select_delegates(&config, collective, cases[i].most));
+        config.algorithm = -1;
+        config.in_order = true;
+        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
+                         cases[i].most > 0 && !gpuring_collective_reduces(collective));
+    }
+}
+
 /* Reductions that are to be in order: only plans that keep it are offered, and nothing delegates
  * them, whatever is asked for. */
 static void order_wins(void **state)
@@ -449,9 +489,15 @@ static void lanes_follow_links_and_parts_of_gpus(void **state)
     }
     hellos[1].device.sms = 48; /* limited by MPS */
     parts = gpuring_node_map_parts(&gathered, &map);
-    assert_true(parts.shared && parts.blocks == 24);
+    assert_true(parts.shared && parts.blocks == 24 && parts.turns == 2);
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 0), 16);
     assert_int_equal(gpuring_node_map_lanes(&parts, 1, 400), 24);
+    for (int rank = 0; rank < RANKS; rank++) {
+        hellos[rank].device.mps = rank >= 2; /* that of one node runs MPS, or none does */
+    }
+    assert_int_equal(gpuring_node_map_parts(&gathered, &map).turns, 2);
+    hellos[0].device.mps = hellos[1].device.mps = 1;
+    assert_int_equal(gpuring_node_map_parts(&gathered, &map).turns, 0);
     hellos[0].device.kind = GPURING_DEVICE_HOST;
     assert_int_equal(gpuring_node_map_parts(&gathered, &map).blocks, 0);
     gpuring_node_map_clear(&map);
@@ -573,6 +619,7 @@ int main(void)
         cmocka_unit_test(broadcasts_go_by_trees_between_many_ranks),
         cmocka_unit_test(many_ranks_exchange_directly),
         cmocka_unit_test(parameters_win_where_they_can),
+        cmocka_unit_test(turns_are_for_large_vectors),
         cmocka_unit_test(order_wins),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),

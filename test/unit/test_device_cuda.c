@@ -144,6 +144,73 @@ static void rows_are_copied_from_pitch_to_pitch(void **state)
     cuda_in_process("", rows_body);
 }
 
+#define COPIED 4096
+
+static void check_copies(struct gpuring_device *device, struct gpuring_stream *stream, uint8_t *gpu)
+{
+    static const size_t sizes[] = {0, 1, 2, 3, 17, 1000, COPIED - 1};
+    uint8_t from[COPIED], to[COPIED];
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t b = 0; b < COPIED; b++) {
+            from[b] = (uint8_t) (b * 11 + sizes[i]);
+        }
+        CUDA_REQUIRE(ops->copy(stream, gpu, from, COPIED) == GPURING_OK);
+        CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+        memset(from, 0x5a, sizes[i]);
+        CUDA_REQUIRE(ops->copy(stream, gpu, from, sizes[i]) == GPURING_OK);
+        CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+        cuda_copy(device, to, gpu, COPIED);
+        CUDA_REQUIRE(memcmp(from, to, COPIED) == 0);
+    }
+}
+
+/* Copies of one row wait 200 us: after four of them all small ones have two rows. */
+static void turns_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_device *device;
+    struct gpuring_stream *stream;
+    long (*calls)(const char *symbol);
+    uint8_t bytes[2] = {0};
+    CUdeviceptr buffer;
+    long plain, rows;
+    void *gpu;
+
+    driver = cuda_application_start(0, &buffer, 1 << 16);
+    device = cuda_attached(buffer);
+    cuda_find("gpuring_standin_calls", &calls);
+    CUDA_REQUIRE(ops->alloc(device, COPIED, &gpu) == GPURING_OK);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    for (int i = 0; i < 4; i++) {
+        CUDA_REQUIRE(calls("cuMemcpy2DAsync_v2") == 0);
+        CUDA_REQUIRE(ops->copy(stream, gpu, bytes, sizeof bytes) == GPURING_OK);
+        while (ops->copied(stream) == GPURING_AGAIN) {
+            usleep(10);
+        }
+    }
+    plain = calls("cuMemcpyAsync");
+    rows = calls("cuMemcpy2DAsync_v2");
+    CUDA_REQUIRE(ops->copy(stream, gpu, bytes, sizeof bytes) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy(stream, gpu, bytes, 1) == GPURING_OK);
+    CUDA_REQUIRE(ops->synchronize(stream) == GPURING_OK);
+    CUDA_REQUIRE(calls("cuMemcpy2DAsync_v2") == rows + 1);
+    CUDA_REQUIRE(calls("cuMemcpyAsync") == plain + 1); /* one byte has no two rows */
+    check_copies(device, stream, gpu);
+    ops->stream_destroy(stream);
+    ops->free(device, gpu);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
+static void copies_that_wait_for_a_turn_get_two_rows(void **state)
+{
+    (void) state;
+    setenv("GPURING_STANDIN_TURN_US", "200", 1);
+    cuda_in_process("", turns_body);
+    unsetenv("GPURING_STANDIN_TURN_US");
+}
+
 static void export_body(void)
 {
     const struct gpuring_cuda_driver *driver;
@@ -460,6 +527,7 @@ int main(void)
         cmocka_unit_test(pointers_are_told_apart),
         cmocka_unit_test(memory_is_zeroed_and_contexts_stay),
         cmocka_unit_test(rows_are_copied_from_pitch_to_pitch),
+        cmocka_unit_test(copies_that_wait_for_a_turn_get_two_rows),
         cmocka_unit_test(whole_units_are_exported),
         cmocka_unit_test(lack_of_device_memory_is_reported),
         cmocka_unit_test(a_driver_that_does_not_start_is_reported),

@@ -195,6 +195,23 @@ static enum gpuring_algorithm choose_algorithm(const struct gpuring_select_confi
     return GPURING_ALGORITHM_DIRECT; /* which there is where there is no ring */
 }
 
+/*
+ * Ranks that take turns on a GPU, one at a time: each turn takes 146 us, whatever is to be done in
+ * it, and a call needs several of each rank. The previous component needs none: copies do not wait.
+ * Up to so many bytes of all ranks together it is faster; it folds slowly, on the host, and vectors
+ * of allreduce take twice as many turns. Measured with 2, 4 and 8 ranks on an H200:
+ * doc/results/gpu.md.
+ */
+static bool is_faster_than_turns(const struct gpuring_select_config *config,
+                                 const struct request *request)
+{
+    bool folds = gpuring_collective_reduces(request->collective) &&
+                 request->collective != GPURING_COLLECTIVE_ALLREDUCE;
+    uint64_t further = folds ? 1 << 20 : 4 << 20; /* for each further rank on the GPU */
+
+    return config->turns > 1 && request->all <= further * (uint64_t) (config->turns - 1);
+}
+
 bool gpuring_select_delegates(const struct gpuring_select_config *config,
                               enum gpuring_collective collective, uint64_t bytes)
 {
@@ -215,6 +232,9 @@ bool gpuring_select_delegates(const struct gpuring_select_config *config,
         ask_model(config, &request);
         return request.rule->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS &&
                !has_protocol(config, choose_algorithm(config, &request), config->protocol);
+    }
+    if (is_faster_than_turns(config, &request)) {
+        return true;
     }
     /* Where only rings are to be had, all data passes many ranks; on the host, trees are no faster
      * than those of others. */

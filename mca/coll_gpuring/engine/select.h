@@ -26,6 +26,7 @@ struct gpuring_select_config {
     bool host;                                /* plans run on the CPU */
     uint32_t plans[GPURING_COLLECTIVE_COUNT]; /* that exist: bits 1 << algorithm */
     bool in_order; /* reductions fold in the order of the ranks: by the plans that exist then */
+    int turns;     /* ranks that take turns on a GPU, the most on any; 0: none do */
     uint32_t channels[GPURING_ALGORITHM_COUNT]; /* that the plan has */
     uint32_t min_channels;                      /* that are used, 0: by size */
     uint64_t slot_bytes[GPURING_ALGORITHM_COUNT][GPURING_PROTOCOL_COUNT];
@@ -63,7 +64,8 @@ bool gpuring_select_eligible(enum gpuring_algorithm algorithm, int nranks, int n
                              uint32_t wanted);
 
 /* Are vectors, or blocks, of so many bytes delegated to the previous component? Also where there is
- * no plan for the collective, or it would take longer. Not reductions that are in order. */
+ * no plan for the collective, or it would take longer, as between ranks that take turns on a GPU.
+ * Not reductions that are in order. */
 bool gpuring_select_delegates(const struct gpuring_select_config *config,
                               enum gpuring_collective collective, uint64_t bytes);
 

@@ -31,7 +31,8 @@
     X(HOST_TYPE, "[host-datatype] the buffers are on a GPU, which does not reduce the datatype") \
     X(DEAD, "[not-connected] the ranks of the communicator could not be connected")              \
     X(TUNED, "[tuned] calls of this size are delegated by the tuning file, by "                  \
-             "coll_gpuring_algorithm, or because they pass too many ranks")                      \
+             "coll_gpuring_algorithm, or because they pass too many ranks, or ranks that take "  \
+             "turns on a GPU ([shared-gpu])")                                                    \
     X(UNKNOWN, "[no-vote] each rank may have its buffer on a GPU or not, and not all "           \
                "processes had loaded a CUDA driver when the ranks asked for it; they ask again " \
                "after as many calls; or coll_gpuring_agree_size is 0, or "                       \

@@ -327,10 +327,13 @@ void gpuring_local_channels_find(const struct gpuring_gathered *hellos,
     } else if (gpus_find(&ranks, &gpus)) {
         status = find(doc, from_file, peers, parts, map, &ranks, &gpus, local, &error);
         if (gpus.count < ranks.count) {
-            gpuring_info("[shared-gpu] %d ranks of this node share %d GPUs, and each GPU's "
-                         "multiprocessors; where CUDA MPS does not run, their kernels take turns, "
-                         "which is slow: start it with nvidia-cuda-mps-control -d",
-                         ranks.count, gpus.count);
+            gpuring_info("[shared-gpu] %d ranks of this node share %d GPUs%s", ranks.count,
+                         gpus.count,
+                         gpuring_hello_of(hellos, rank)->device.mps
+                             ? " under CUDA MPS"
+                             : " and take turns on them, as CUDA MPS does not run: calls of less "
+                               "than some MiB are staged through host memory; start MPS on each "
+                               "node, as the user who runs the job: nvidia-cuda-mps-control -d");
         }
         free(gpus.of);
     }

@@ -162,16 +162,20 @@ struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *h
     for (int rank = 0; rank < map->nranks && parts.blocks > 0; rank++) {
         const struct gpuring_device_identity *gpu = &gpuring_hello_of(hellos, rank)->device;
         struct gpuring_node_ranks node = gpuring_node_ranks_of(hellos, map, rank);
-        uint32_t sharing = 0, blocks;
+        int sharing = 0;
+        uint32_t blocks;
 
         for (int i = 0; i < node.count && gpu->kind == GPURING_DEVICE_CUDA; i++) {
             sharing += memcmp(gpuring_node_ranks_hello(&node, i)->device.uuid, gpu->uuid,
                               sizeof gpu->uuid) == 0;
         }
-        blocks = sharing > 0 ? gpu->sms / sharing : 0;
+        blocks = sharing > 0 ? gpu->sms / (uint32_t) sharing : 0;
         parts.blocks = blocks < parts.blocks ? blocks : parts.blocks;
         parts.capability = gpu->capability < parts.capability ? gpu->capability : parts.capability;
         parts.shared = parts.shared || sharing > 1;
+        if (sharing > 1 && !gpu->mps && sharing > parts.turns) {
+            parts.turns = sharing;
+        }
     }
     return parts;
 }

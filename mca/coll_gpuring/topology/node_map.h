@@ -58,6 +58,7 @@ struct gpuring_gpu_parts {
     uint32_t blocks;     /* thread blocks beside each other, the least of all ranks; 0: no GPUs */
     uint32_t capability; /* the lowest */
     bool shared;         /* some GPU is shared by ranks */
+    int turns; /* so many of which take turns on it, without MPS, the most on any GPU; 0: none do */
 };
 struct gpuring_gpu_parts gpuring_node_map_parts(const struct gpuring_gathered *hellos,
                                                 const struct gpuring_node_map *map);

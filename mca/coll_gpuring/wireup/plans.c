@@ -73,6 +73,7 @@ struct gpuring_engine_config gpuring_plans_config(const struct gpuring_channels 
                    .nranks = map->nranks,
                    .nnodes = map->nnodes,
                    .in_order = gpuring_params.deterministic != 0,
+                   .turns = facts->gpus.turns,
                    .min_channels = (uint32_t) gpuring_params.min_channels,
                    .chunk_bytes = gpuring_params.chunk_size},
         .oversubscribed = facts->oversubscribed,

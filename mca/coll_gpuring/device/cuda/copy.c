@@ -10,10 +10,18 @@
  *
  * Nothing is kept in the other contexts: they exist as long as their buffers are in a call, and
  * nothing reports their end.
+ *
+ * Where processes take turns on a GPU (several of them, without MPS), a copy to it of less than 32
+ * KiB waits for the turn of its process: 143 us on an H200. Larger ones do not, and two rows of
+ * half the bytes do not, either: 8 us. But where no other process has the GPU they take 7 us, and
+ * one row 5 (doc/results/gpu.md). Nobody tells a process whether it has to take turns, so small
+ * copies are timed: when many were slow, the later ones have two rows.
  */
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "mca/coll_gpuring/device/cuda/internal.h"
+#include "mca/coll_gpuring/util/clock.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
@@ -22,6 +30,10 @@
  * can be, while other ranks wait for them. Drivers take the nearest priority that they have.
  */
 #define STREAM_PRIORITY (-100)
+
+#define SMALL_COPY  ((size_t) 32 << 10) /* below, a copy of one row may wait for a turn */
+#define SLOW_NS     50000               /* no copy of that size takes so long by itself */
+#define SLOW_COPIES 4                   /* so many more than others, and the rest has two rows */
 
 static CUdeviceptr address_of(const void *pointer)
 {
@@ -146,6 +158,76 @@ static int end(struct gpuring_device *device, const struct way *way, CUresult re
     return status;
 }
 
+static bool takes_turns(const struct gpuring_device *device)
+{
+    return __atomic_load_n(&device->slow_copies, __ATOMIC_RELAXED) >= SLOW_COPIES;
+}
+
+/* A copy is begun: it is timed if it is small and the stream's only one. */
+static void begin_timing(struct gpuring_stream *stream, size_t bytes)
+{
+    bool timed = !stream->copies && bytes < SMALL_COPY && !takes_turns(stream->device);
+
+    stream->copy_begun = timed ? gpuring_now_ns() : 0;
+    stream->copies = true;
+}
+
+static void count_timed(struct gpuring_device *device, bool slow)
+{
+    int count = __atomic_load_n(&device->slow_copies, __ATOMIC_RELAXED);
+
+    if (count == SLOW_COPIES) {
+        return;
+    }
+    count = slow ? count + 1 : count > 0 ? count - 1 : 0;
+    __atomic_store_n(&device->slow_copies, count, __ATOMIC_RELAXED);
+    if (count == SLOW_COPIES) {
+        gpuring_info("[takes-turns] small copies to GPU %d wait, as other processes use it and "
+                     "CUDA MPS does not run: from now on they are made in two rows, which do not "
+                     "wait; start MPS with nvidia-cuda-mps-control -d",
+                     device->ordinal);
+    }
+}
+
+/* The stream's copies have ended, or have not: one that was timed counts once. */
+static void end_timing(struct gpuring_stream *stream, bool ended)
+{
+    bool slow = stream->copy_begun > 0 && gpuring_now_ns() - stream->copy_begun >= SLOW_NS;
+
+    if (stream->copy_begun > 0 && (slow || ended)) {
+        count_timed(stream->device, slow);
+        stream->copy_begun = 0;
+    }
+    stream->copies = stream->copies && !ended;
+}
+
+static CUDA_MEMCPY2D rows_of(const void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                             size_t bytes, size_t rows)
+{
+    return (CUDA_MEMCPY2D){
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = address_of(from),
+        .srcPitch = from_pitch,
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstDevice = address_of(to),
+        .dstPitch = to_pitch,
+        .WidthInBytes = bytes,
+        .Height = rows,
+    };
+}
+
+/* Of at least two bytes. The last one of an odd number goes with the one before it, once more. */
+static CUresult copy_in_two_rows(const struct gpuring_cuda_driver *driver, char *to,
+                                 const char *from, size_t bytes, CUstream stream)
+{
+    CUDA_MEMCPY2D copy = rows_of(to, bytes / 2, from, bytes / 2, bytes / 2, 2);
+    CUresult result = driver->copy_rows_async(&copy, stream);
+
+    return result == CUDA_SUCCESS && bytes % 2 != 0
+               ? copy_in_two_rows(driver, to + bytes - 2, from + bytes - 2, 2, stream)
+               : result;
+}
+
 int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from, size_t bytes)
 {
     const struct gpuring_cuda_driver *driver = stream->device->driver;
@@ -156,10 +238,15 @@ int gpuring_cuda_copy(struct gpuring_stream *stream, void *to, const void *from,
     if (status != GPURING_OK) {
         return status;
     }
-    result = way.to != NULL
-                 ? driver->copy_peer_async(address_of(to), way.to, address_of(from), way.from,
-                                           bytes, way.stream)
-                 : driver->copy_async(address_of(to), address_of(from), bytes, way.stream);
+    begin_timing(stream, bytes);
+    if (way.to != NULL) {
+        result = driver->copy_peer_async(address_of(to), way.to, address_of(from), way.from, bytes,
+                                         way.stream);
+    } else if (bytes >= 2 && bytes < SMALL_COPY && takes_turns(stream->device)) {
+        result = copy_in_two_rows(driver, to, from, bytes, way.stream);
+    } else {
+        result = driver->copy_async(address_of(to), address_of(from), bytes, way.stream);
+    }
     return end(stream->device, &way, result, "copy between host and device");
 }
 
@@ -181,22 +268,14 @@ int gpuring_cuda_copy_rows(struct gpuring_stream *stream, void *to, size_t to_pi
                            const void *from, size_t from_pitch, size_t bytes, size_t rows)
 {
     const struct gpuring_cuda_driver *driver = stream->device->driver;
-    CUDA_MEMCPY2D copy = {
-        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-        .srcDevice = address_of(from),
-        .srcPitch = from_pitch,
-        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-        .dstDevice = address_of(to),
-        .dstPitch = to_pitch,
-        .WidthInBytes = bytes,
-        .Height = rows,
-    };
+    CUDA_MEMCPY2D copy = rows_of(to, to_pitch, from, from_pitch, bytes, rows);
     struct way way;
     int status = begin(stream, to, from, &way);
 
     if (status != GPURING_OK) {
         return status;
     }
+    begin_timing(stream, SIZE_MAX);
     return end(stream->device, &way,
                way.to != NULL ? copy_peer_rows(driver, &way, &copy)
                               : driver->copy_rows_async(&copy, way.stream),
@@ -210,6 +289,7 @@ static int ask(struct gpuring_stream *stream, CUresult (*call)(CUstream), const 
 
     if (status == GPURING_OK) {
         status = gpuring_cuda_check_stream(stream->device, call(stream->stream), what);
+        end_timing(stream, status != GPURING_AGAIN);
         gpuring_cuda_leave(stream->device);
     }
     return status;

@@ -25,6 +25,7 @@ struct gpuring_device {
     bool destroyed;  /* atomic: the driver has said that the context is */
     bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
+    int slow_copies; /* atomic: see copy.c */
     CUmodule module; /* the kernels, loaded at wire-up */
     CUfunction functions[GPURING_TYPE_COUNT][GPURING_OP_COUNT][GPURING_PROTOCOL_COUNT];
     CUstream uploads;     /* for memset and upload */
@@ -36,6 +37,8 @@ struct gpuring_stream {
     CUstream stream;
     uint32_t turn;                /* of the last launch */
     uint64_t asked;               /* when the driver was asked last, or the launch made, ns */
+    bool copies;                  /* that were begun, and not seen to end */
+    uint64_t copy_begun;          /* when the one that is timed was, ns; 0: none is */
     struct gpuring_launch launch; /* its parameters */
 };
 
