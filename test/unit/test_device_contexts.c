@@ -281,10 +281,39 @@ static void destroyed_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
+/* Nothing is told while all is only given back; a use is told. */
+static void given_back_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_stream *stream, *later;
+    struct gpuring_device *device;
+    CUdeviceptr buffer, memory;
+    void *mine, *pinned;
+
+    driver = cuda_application_start(0, &buffer, 64);
+    memory = alloc_in_another(driver, 64);
+    device = cuda_attached(memory);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    CUDA_REQUIRE(ops->alloc(device, 4096, &mine) == GPURING_OK);
+    CUDA_REQUIRE(ops->alloc_pinned(device, 5000, &pinned) == GPURING_OK);
+    CUDA_REQUIRE(ops->copy(stream, mine, pinned, 5000) == GPURING_OK);
+    end_context(other_context);
+    cuda_last_log[0] = '\0';
+    ops->stream_destroy(stream);
+    ops->free(device, mine);
+    ops->free_pinned(device, pinned);
+    CUDA_REQUIRE(cuda_last_log[0] == '\0');
+    CUDA_REQUIRE(ops->stream_create(device, &later) == GPURING_ERR_IO);
+    CUDA_REQUIRE(strstr(cuda_last_log, "[context-destroyed]") != NULL);
+    ops->close(device);
+    CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
+}
+
 static void a_destroyed_context_is_an_error(void **state)
 {
     (void) state;
     cuda_in_process("", destroyed_body);
+    cuda_in_process("", given_back_body);
 }
 
 /* The host's memory, registered in a context that is not the device's. */

@@ -140,7 +140,7 @@ struct gpuring_device_ops {
                       struct gpuring_device_nic *access);
 
     int (*stream_create)(struct gpuring_device *device, struct gpuring_stream **stream);
-    void (*stream_destroy)(struct gpuring_stream *stream);
+    void (*stream_destroy)(struct gpuring_stream *stream); /* when what it was given has ended */
     /* The user's memory may be of any context and GPU. What was begun is to be waited for: by
      * copied or synchronize. */
     int (*copy)(struct gpuring_stream *stream, void *to, const void *from, size_t bytes);

@@ -189,13 +189,14 @@ void gpuring_stage_buffers_close(void)
 {
     struct gpuring_stage_bounce *bounce;
 
+    /* Before the buffers: a stream tells whether the program's context still exists. */
+    while (pool.stream_count > 0) {
+        gpuring_process.device_ops->stream_destroy(pool.streams[--pool.stream_count]);
+    }
     while ((bounce = GPURING_LIST_FIRST(&pool.kept, struct gpuring_stage_bounce, node)) != NULL) {
         gpuring_list_remove(&bounce->node);
         destroy(bounce);
     }
     pool.kept_bytes = 0;
     pool.pinned_limit = 0;
-    while (pool.stream_count > 0) {
-        gpuring_process.device_ops->stream_destroy(pool.streams[--pool.stream_count]);
-    }
 }

@@ -10,12 +10,20 @@ static bool is_destroyed(const struct gpuring_device *device)
     return __atomic_load_n(&device->destroyed, __ATOMIC_RELAXED);
 }
 
+void gpuring_cuda_lost(struct gpuring_device *device)
+{
+    __atomic_store_n(&device->destroyed, true, __ATOMIC_RELAXED);
+}
+
 /* One message, if it is sure; then nothing that was made in the context is touched again. */
 static int context_destroyed(struct gpuring_device *device, bool sure)
 {
-    bool known = sure && __atomic_exchange_n(&device->destroyed, true, __ATOMIC_RELAXED);
+    bool told = sure && __atomic_exchange_n(&device->told_destroyed, true, __ATOMIC_RELAXED);
 
-    if (!known) {
+    if (sure) {
+        gpuring_cuda_lost(device);
+    }
+    if (!told) {
         gpuring_error("[context-destroyed] the CUDA context of GPU %d that coll/gpuring works in, "
                       "that of the first GPU buffer given to MPI, was destroyed (cuCtxDestroy, "
                       "cudaDeviceReset): MPI calls on GPU buffers fail from now on; keep that "
@@ -51,11 +59,16 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
     }
 }
 
+bool gpuring_cuda_says_lost(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what)
 {
-    return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT
-               ? context_destroyed(device, true)
-               : gpuring_cuda_check(device, result, what);
+    return gpuring_cuda_says_lost(result) ? context_destroyed(device, true)
+                                          : gpuring_cuda_check(device, result, what);
 }
 
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name)

@@ -46,8 +46,12 @@ void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
         return;
     }
     if (gpuring_cuda_enter_to_release(stream->device)) {
-        if (stream->stream != NULL) {
-            (void) stream->device->driver->stream_destroy(stream->stream);
+        const struct gpuring_cuda_driver *driver = stream->device->driver;
+
+        if (stream->stream != NULL && gpuring_cuda_says_lost(driver->stream_sync(stream->stream))) {
+            gpuring_cuda_lost(stream->device);
+        } else if (stream->stream != NULL) {
+            (void) driver->stream_destroy(stream->stream);
         }
         gpuring_cuda_leave(stream->device);
     }

@@ -20,13 +20,14 @@ struct gpuring_device {
     const struct gpuring_cuda_driver *driver; /* NULL until attached */
     CUcontext context;
     CUdevice gpu;
-    int ordinal;     /* of the GPU, as the driver numbers it */
-    bool told;       /* a kernel has ended when the driver says so, not before: see launch.c */
-    bool destroyed;  /* atomic: the driver has said that the context is */
-    bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
-    uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
-    int slow_copies; /* atomic: see copy.c */
-    CUmodule module; /* the kernels, loaded at wire-up */
+    int ordinal;         /* of the GPU, as the driver numbers it */
+    bool told;           /* a kernel has ended when the driver says so, not before: see launch.c */
+    bool destroyed;      /* atomic: the driver has said that the context is */
+    bool told_destroyed; /* atomic: and the user was told */
+    bool strangers;      /* atomic: buffers of other contexts or GPUs were seen */
+    uintptr_t first;     /* atomic: the first context or GPU that a pointer was of */
+    int slow_copies;     /* atomic: see copy.c */
+    CUmodule module;     /* the kernels, loaded at wire-up */
     CUfunction functions[GPURING_TYPE_COUNT][GPURING_OP_COUNT][GPURING_PROTOCOL_COUNT];
     CUstream uploads;     /* for memset and upload */
     pthread_mutex_t lock; /* guards module and functions */
@@ -74,6 +75,11 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
 /* The same for a use of the device's own streams, events and kernels: a driver that does not know
  * them has lost the context. After cudaDeviceReset the primary context has its old handle. */
 int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what);
+
+/* Does the answer to a use of a stream say so? And take that for known, without a message: nothing
+ * is lost by what is only given back. */
+bool gpuring_cuda_says_lost(CUresult result);
+void gpuring_cuda_lost(struct gpuring_device *device);
 
 /* 0 also if the driver does not know it. */
 uint32_t gpuring_cuda_attribute(const struct gpuring_device *device, CUdevice_attribute name);
