@@ -7,7 +7,8 @@
  * or goes wrong. Meanwhile another thread of the application captures a stream into a graph.
  *
  * Arguments: how many of the contexts come first (own: the one beside the primary one; primary),
- * and on which ranks the own one is destroyed at the end (all, last).
+ * on which ranks the own one is destroyed at the end (all, last), and whether the primary one is
+ * reset before MPI_Finalize (reset), and begun anew (again).
  */
 #include "harness.h"
 #include "standin_find.h"
@@ -292,6 +293,27 @@ static void end_while_pending(bool everywhere, bool worked_there)
     harness_free(second);
 }
 
+/* As cudaDeviceReset. */
+static void reset_primary(bool again)
+{
+    int (*state)(int gpu, unsigned int *flags, int *active), (*release)(int gpu);
+    int (*retain)(void **context, int gpu), (*device)(int *gpu), gpu, active = 0;
+    unsigned int flags;
+    void *context;
+
+    standin_find("cuCtxGetDevice", &device);
+    standin_find("cuDevicePrimaryCtxGetState", &state);
+    standin_find("cuDevicePrimaryCtxRelease_v2", &release);
+    standin_find("cuDevicePrimaryCtxRetain", &retain);
+    (void) device(&gpu);
+    while (state(gpu, &flags, &active) == 0 && active) {
+        (void) release(gpu);
+    }
+    if (again) {
+        (void) retain(&context, gpu);
+    }
+}
+
 int main(int argc, char **argv)
 {
     bool own_first, everywhere;
@@ -317,8 +339,12 @@ int main(int argc, char **argv)
     end_while_pending(everywhere, own_first);
     after_end(own_first && (everywhere || harness_rank == harness_size - 1), own_first);
     MPI_Type_free(&rows);
-    MPI_Comm_free(&comm);
     harness_free(from[PRIMARY]);
     harness_free(to[PRIMARY]);
+    if (argc > 3) {
+        MPI_Barrier(comm); /* memory that others have mapped stays until all calls have ended */
+        reset_primary(strcmp(argv[3], "again") == 0);
+    }
+    MPI_Comm_free(&comm);
     return harness_finish();
 }

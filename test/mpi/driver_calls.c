@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COUNT  1000
-#define ENTER  4           /* to make a context current, with its capture mode, and to leave it */
+#define COUNT 1000
+#define ENTER  5           /* to know a context again, make it current, and leave it */
 #define POLL   (ENTER + 1) /* a kernel's end shows without: only where it takes long */
-#define LAUNCH 3           /* without the capture mode */
+#define LAUNCH 4           /* without the capture mode */
 #define TABLES 6           /* allocations of a wire-up */
 #define MOST   (5 << 20)   /* elements of a buffer: copies of 20 MiB are not kept (bounce.h) */
 

@@ -31,6 +31,17 @@ for case in "3 1 own all" "3 2 primary all" "2 1 own last" "2 2 primary last"; d
     nothing_held "$what: nothing is leaked or misused"
 done
 
+# The context is reset before MPI_Finalize: nothing of it is touched, and nothing is said.
+use_gpus 1
+for how in reset again; do
+    GPURING_STANDIN_PROTECT=0 mpi 120 2 contexts primary last $how
+    check "$how of the context before MPI_Finalize: no error is told" silent 'gpuring ERROR'
+    adopt_as_one "$how of the context before MPI_Finalize"
+    check "$how of the context before MPI_Finalize: nothing of it is used" \
+        sh -c "! grep -q 'misuses cu' '$GPURING_STANDIN_REPORT'"
+    rm -f "$GPURING_STANDIN_REPORT"
+done
+
 # Every result is read once more.
 use_gpus 1
 GPURING_STANDIN_PROTECT=0 OMPI_MCA_coll_gpuring_check=data mpi 120 2 contexts own last

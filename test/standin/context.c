@@ -444,10 +444,21 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
     if (context < contexts || context >= contexts + MAX_GPUS + MAX_MORE || depth == MAX_DEPTH) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    if (!exists(context)) {
+    /* As on an H200 with CUDA 13.0: a primary one may have been reset. */
+    if (!exists(context) && (context >= contexts + MAX_GPUS || context->generation == 0)) {
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
     stack[depth++] = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+    STANDIN_ENTER(ctx_id);
+    if (context < contexts || context >= contexts + MAX_GPUS + MAX_MORE || !exists(context)) {
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    *id = 1 + (unsigned long long) (context - contexts) + (context->generation * 1000ull);
     return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,50 @@ static bool is_destroyed(const struct gpuring_device *device)
     return __atomic_load_n(&device->destroyed, __ATOMIC_RELAXED);
 }
 
+bool gpuring_cuda_says_lost(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+void gpuring_cuda_identify(struct gpuring_device *device)
+{
+    const struct gpuring_cuda_driver *driver = device->driver;
+    CUcontext primary;
+    unsigned int flags;
+    int active = 0;
+
+    device->identified = driver->ctx_id != NULL &&
+                         driver->ctx_id(device->context, &device->context_id) == CUDA_SUCCESS;
+    device->primary = !device->identified &&
+                      driver->primary_state(device->gpu, &flags, &active) == CUDA_SUCCESS &&
+                      active && driver->primary_retain(&primary, device->gpu) == CUDA_SUCCESS;
+    if (device->primary) {
+        (void) driver->primary_release(device->gpu);
+        device->primary = primary == device->context;
+    }
+}
+
+/*
+ * cudaDeviceReset ends the primary context, whose handle stays, and may become that of a new one.
+ * What was made in it is gone then, and drivers crash where it is used, in place of an error. Its
+ * number tells; a driver without numbers (before CUDA 12) only while there is no new context.
+ */
+static bool was_reset(const struct gpuring_device *device)
+{
+    const struct gpuring_cuda_driver *driver = device->driver;
+    unsigned long long id = device->context_id;
+    unsigned int flags;
+    int active = 1;
+
+    if (device->identified) {
+        return gpuring_cuda_says_lost(driver->ctx_id(device->context, &id)) ||
+               id != device->context_id;
+    }
+    return device->primary && driver->primary_state(device->gpu, &flags, &active) == CUDA_SUCCESS &&
+           !active;
+}
+
 void gpuring_cuda_lost(struct gpuring_device *device)
 {
     __atomic_store_n(&device->destroyed, true, __ATOMIC_RELAXED);
@@ -57,12 +101,6 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
                       gpuring_cuda_error(device->driver, result, text, sizeof text));
         return GPURING_ERR_IO;
     }
-}
-
-bool gpuring_cuda_says_lost(CUresult result)
-{
-    return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT ||
-           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what)
@@ -129,7 +167,7 @@ static int enter(struct gpuring_device *device, bool launch_only)
         gpuring_error("the CUDA device is used before it was attached to a GPU");
         return GPURING_ERR_ARG;
     }
-    if (!is_destroyed(device)) {
+    if (!is_destroyed(device) && !was_reset(device)) {
         result = launch_only ? device->driver->ctx_push(device->context)
                              : gpuring_cuda_push(device->driver, device->context);
     }
@@ -150,9 +188,15 @@ int gpuring_cuda_enter_launch(struct gpuring_device *device)
 
 bool gpuring_cuda_enter_to_release(struct gpuring_device *device)
 {
-    return device->driver != NULL && !is_destroyed(device) &&
-           (gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS ||
-            gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS);
+    if (device->driver == NULL || is_destroyed(device)) {
+        return false;
+    }
+    if (was_reset(device)) {
+        gpuring_cuda_lost(device);
+        return false;
+    }
+    return gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS ||
+           gpuring_cuda_push(device->driver, device->context) == CUDA_SUCCESS;
 }
 
 void gpuring_cuda_leave_launch(const struct gpuring_device *device)

@@ -33,11 +33,25 @@
 
 #define SMALL_COPY  ((size_t) 32 << 10) /* below, a copy of one row may wait for a turn */
 #define SLOW_NS     50000               /* no copy of that size takes so long by itself */
-#define SLOW_COPIES 4                   /* so many more than others, and the rest has two rows */
+#define SLOW_WEIGHT 16 /* of a slow copy, against one that is not, as all from the GPU are */
+#define SLOW_ENOUGH (4 * SLOW_WEIGHT) /* then others have the GPU, and the rest gets two rows */
 
 static CUdeviceptr address_of(const void *pointer)
 {
     return (CUdeviceptr) (uintptr_t) pointer;
+}
+
+static void destroy(struct gpuring_stream *stream)
+{
+    struct gpuring_device *device = stream->device;
+    CUresult result = device->driver->stream_sync(stream->stream);
+
+    if (gpuring_cuda_says_lost(result)) {
+        gpuring_cuda_lost(device);
+        return;
+    }
+    (void) gpuring_cuda_check(device, result, "finish what a stream has begun");
+    (void) device->driver->stream_destroy(stream->stream);
 }
 
 void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
@@ -45,14 +59,8 @@ void gpuring_cuda_stream_destroy(struct gpuring_stream *stream)
     if (stream == NULL) {
         return;
     }
-    if (gpuring_cuda_enter_to_release(stream->device)) {
-        const struct gpuring_cuda_driver *driver = stream->device->driver;
-
-        if (stream->stream != NULL && gpuring_cuda_says_lost(driver->stream_sync(stream->stream))) {
-            gpuring_cuda_lost(stream->device);
-        } else if (stream->stream != NULL) {
-            (void) driver->stream_destroy(stream->stream);
-        }
+    if (stream->stream != NULL && gpuring_cuda_enter_to_release(stream->device)) {
+        destroy(stream);
         gpuring_cuda_leave(stream->device);
     }
     free(stream);
@@ -164,7 +172,7 @@ static int end(struct gpuring_device *device, const struct way *way, CUresult re
 
 static bool takes_turns(const struct gpuring_device *device)
 {
-    return __atomic_load_n(&device->slow_copies, __ATOMIC_RELAXED) >= SLOW_COPIES;
+    return __atomic_load_n(&device->slow_copies, __ATOMIC_RELAXED) >= SLOW_ENOUGH;
 }
 
 /* A copy is begun: it is timed if it is small and the stream's only one. */
@@ -180,12 +188,12 @@ static void count_timed(struct gpuring_device *device, bool slow)
 {
     int count = __atomic_load_n(&device->slow_copies, __ATOMIC_RELAXED);
 
-    if (count == SLOW_COPIES) {
+    if (count >= SLOW_ENOUGH) {
         return;
     }
-    count = slow ? count + 1 : count > 0 ? count - 1 : 0;
+    count = slow ? count + SLOW_WEIGHT : count > 0 ? count - 1 : 0;
     __atomic_store_n(&device->slow_copies, count, __ATOMIC_RELAXED);
-    if (count == SLOW_COPIES) {
+    if (count >= SLOW_ENOUGH) {
         gpuring_info("[takes-turns] small copies to GPU %d wait, as other processes use it and "
                      "CUDA MPS does not run: from now on they are made in two rows, which do not "
                      "wait; start MPS with nvidia-cuda-mps-control -d",

@@ -38,6 +38,7 @@ static int cuda_open(struct gpuring_device **device)
 static int find_context(struct gpuring_device *device, const struct gpuring_pointer *pointer)
 {
     if (gpuring_cuda_context_of(device->driver, device->gpu, pointer, &device->context)) {
+        gpuring_cuda_identify(device);
         return GPURING_OK;
     }
     gpuring_error("the memory of GPU %d belongs to no context that this thread can use; make a "

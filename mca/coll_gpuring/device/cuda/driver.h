@@ -23,7 +23,8 @@
 #define GPURING_CUDA_OPTIONAL(X)                                                            \
     X(pointer_set, cuPointerSetAttribute, (const void *, CUpointer_attribute, CUdeviceptr)) \
     X(ctx_flags, cuCtxGetFlags, (unsigned int *) )                                          \
-    X(ctx_set_flags, cuCtxSetFlags, (unsigned int) ) /* CUDA 12.1 */                        \
+    X(ctx_set_flags, cuCtxSetFlags, (unsigned int) )          /* CUDA 12.1 */               \
+    X(ctx_id, cuCtxGetId, (CUcontext, unsigned long long *) ) /* CUDA 12.0 */               \
     X(host_function, cuLaunchHostFunc, (CUstream, CUhostFn, void *) )                       \
     X(range_handle, cuMemGetHandleForAddressRange, /* CUDA 11.7 */                          \
       (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) )

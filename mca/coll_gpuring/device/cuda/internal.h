@@ -19,6 +19,9 @@
 struct gpuring_device {
     const struct gpuring_cuda_driver *driver; /* NULL until attached */
     CUcontext context;
+    unsigned long long context_id; /* its number, if it is identified */
+    bool identified;
+    bool primary; /* if not: it is the GPU's primary one */
     CUdevice gpu;
     int ordinal;         /* of the GPU, as the driver numbers it */
     bool told;           /* a kernel has ended when the driver says so, not before: see launch.c */
@@ -26,7 +29,7 @@ struct gpuring_device {
     bool told_destroyed; /* atomic: and the user was told */
     bool strangers;      /* atomic: buffers of other contexts or GPUs were seen */
     uintptr_t first;     /* atomic: the first context or GPU that a pointer was of */
-    int slow_copies;     /* atomic: see copy.c */
+    int slow_copies;     /* atomic: their weight, see copy.c */
     CUmodule module;     /* the kernels, loaded at wire-up */
     CUfunction functions[GPURING_TYPE_COUNT][GPURING_OP_COUNT][GPURING_PROTOCOL_COUNT];
     CUstream uploads;     /* for memset and upload */
@@ -75,6 +78,9 @@ int gpuring_cuda_check(struct gpuring_device *device, CUresult result, const cha
 /* The same for a use of the device's own streams, events and kernels: a driver that does not know
  * them has lost the context. After cudaDeviceReset the primary context has its old handle. */
 int gpuring_cuda_check_stream(struct gpuring_device *device, CUresult result, const char *what);
+
+/* What the device's context is, to know it again. */
+void gpuring_cuda_identify(struct gpuring_device *device);
 
 /* Does the answer to a use of a stream say so? And take that for known, without a message: nothing
  * is lost by what is only given back. */
