@@ -19,6 +19,8 @@
  *                                     line is there or not active; all threads of a warp call it
  *   block_line_store(x, line, flag, v)
  *   block_warp_all(x, ok)             nonzero if ok on all threads of the warp
+ *   BLOCK_ONES(word)                  how many bits of 64 are set
+ *   and of EXEC the members uint32_t brief; uint64_t used_recvs, used_sends
  *
  * A lane that gives up must be able to start again, in place too. Simple waits before it moves
  * anything. LL and LL128 go in batches: all threads read their operands into registers, a barrier
@@ -417,12 +419,18 @@ EXEC_FN void block_ll_clean(const EXEC *x, const struct exec_piece *piece)
     }
 }
 
+/* Bytes of a unit for each thread. */
+EXEC_FN uint64_t block_ll_batch(const EXEC *x)
+{
+    return 8 * block_unit_words(x) * exec_nthreads(x);
+}
+
 EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
 {
-    uint64_t unit = 8 * block_unit_words(x), batch = unit * exec_nthreads(x);
+    uint64_t unit = 8 * block_unit_words(x), batch = block_ll_batch(x);
     uint8_t *output = exec_output(x, piece);
 
-    if (x->bytes == 0) {
+    if (x->bytes == 0 && !x->brief) {
         block_ll_clean(x, piece);
     }
     for (; x->bytes < piece->bytes; x->bytes += batch) {
@@ -445,6 +453,93 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
     return EXEC_OK;
 }
 
+/*
+ * Brief lanes: short calls over LL, all of whose chunks are single batches, of plans that use each
+ * connection once. Their steps follow each other without what is between other steps, which takes
+ * longer than their data: before the first one, all destinations have room, and no proxy carries a
+ * slot; behind the last one slots are given back, and steps counted. Until then the threads keep in
+ * mind which connections they are to count: bits 1 << number.
+ */
+
+/* Are this thread's connections ready for that? */
+EXEC_FN int block_brief_ready(const EXEC *x)
+{
+    const struct gpuring_lane *lane = x->lane;
+    int ready = 1;
+
+    BLOCK_ROLLED
+    for (uint32_t i = exec_thread(x); i < lane->nrecvs; i += exec_nthreads(x)) {
+        ready &= !lane->recvs[i].local;
+    }
+    BLOCK_ROLLED
+    for (uint32_t i = exec_thread(x); i < lane->nsends; i += exec_nthreads(x)) {
+        struct gpuring_fifo_end *send = &lane->sends[i];
+
+        if (send->seen + send->nslots <= send->step) {
+            /* Acquire: as in exec_wait_send. */
+            send->seen = exec_load_acquire(&send->head->head);
+        }
+        ready &=
+            !send->local && !gpuring_fifo_cleans(send) && send->seen + send->nslots > send->step;
+    }
+    return ready;
+}
+
+EXEC_FN void block_brief_begin(EXEC *x)
+{
+    const struct gpuring_lane *lane = x->lane;
+    uint64_t chunk;
+
+    if (lane->nstored > 0 && (lane->steps[0].flags & GPURING_STEP_ONCE) != 0 &&
+        x->done + x->step + x->bytes == 0 && exec_next_window(x, &chunk) >= lane->count &&
+        chunk * x->type_size <= block_ll_batch(x)) {
+        x->brief = (uint32_t) exec_all(x, block_brief_ready(x));
+    }
+}
+
+/* The step's operands and destinations are spread over the threads. */
+EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece)
+{
+    BLOCK_ROLLED
+    for (uint32_t i = exec_thread(x); i < piece->step->noperands; i += exec_nthreads(x)) {
+        x->used_recvs |=
+            !gpuring_ref_own(piece->operands[i]) ? UINT64_C(1) << piece->operands[i] : 0;
+    }
+    BLOCK_ROLLED
+    for (uint32_t i = exec_thread(x); i < piece->step->nsends; i += exec_nthreads(x)) {
+        x->used_sends |= UINT64_C(1) << piece->sends[i];
+    }
+}
+
+/* The number of the lowest bit, which is taken from the set. */
+BLOCK_FN uint32_t block_take_bit(uint64_t *set)
+{
+    uint64_t lowest = *set & -*set;
+
+    *set -= lowest;
+    return BLOCK_ONES(lowest - 1);
+}
+
+EXEC_FN void block_brief_end(EXEC *x)
+{
+    exec_barrier(x); /* others may read the steps until now */
+    BLOCK_ROLLED
+    while (x->used_recvs != 0) {
+        struct gpuring_fifo_end *recv = &x->lane->recvs[block_take_bit(&x->used_recvs)];
+
+        recv->step = ++recv->posted;
+        /* All loads of the slot have returned; pairs with exec_wait_send. */
+        exec_store_counter(&recv->head->head, recv->posted);
+    }
+    BLOCK_ROLLED
+    while (x->used_sends != 0) {
+        struct gpuring_fifo_end *send = &x->lane->sends[block_take_bit(&x->used_sends)];
+
+        send->step = ++send->posted;
+    }
+    exec_barrier(x);
+}
+
 #include "kernels/block_ll128.h"
 
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece)
@@ -456,6 +551,8 @@ EXEC_FN void exec_begin(EXEC *x)
 {
     if (exec_overlaps(x)) {
         exec_overlap_begin(x);
+    } else if (exec_protocol(x) == GPURING_PROTOCOL_LL) {
+        block_brief_begin(x);
     }
 }
 
@@ -463,6 +560,8 @@ EXEC_FN void exec_end(EXEC *x)
 {
     if (exec_overlaps(x)) {
         exec_overlap_end(x);
+    } else if (exec_brief(x)) {
+        block_brief_end(x);
     }
 }
 

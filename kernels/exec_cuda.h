@@ -30,6 +30,7 @@
 #define BLOCK_OPERANDS     R::operands
 #define BLOCK_LINE_THREADS 8
 #define BLOCK_WARP         0xffffffffu
+#define BLOCK_ONES(word)   static_cast<uint32_t>(__popcll(word))
 
 /* How often a wait reads the clock, and how often the abort word (which lies in host memory). */
 #define BLOCK_POLLS_CLOCK 32
@@ -67,11 +68,13 @@ template <class R> struct block {
     struct exec_list *lists; /* in struct block_shared, too */
     uint64_t type_size, line_bytes, done, bytes;
     uint32_t deadline, last_cycle; /* until when it may wait: of both clocks */
-    uint32_t step, slices, polls;
-    uint32_t code; /* of the reduction, if R does not know it */
+    uint32_t step, slices, polls, brief;
+    uint64_t used_recvs, used_sends; /* of a brief lane, see block.h */
+    uint32_t code;                   /* of the reduction, if R does not know it */
 };
 
 struct exec_piece;
+EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
 EXEC_FN void exec_begin(EXEC *x);
@@ -100,6 +103,11 @@ EXEC_FN constexpr bool exec_overlaps(const EXEC *)
 }
 
 /* Warps that move data, then one that waits, and one that posts. */
+EXEC_FN uint32_t exec_brief(const EXEC *x)
+{
+    return R::protocol == GPURING_PROTOCOL_LL ? x->brief : 0;
+}
+
 EXEC_FN enum exec_duty exec_duty(const EXEC *)
 {
     return threadIdx.x < GPURING_KERNEL_THREADS - 64   ? EXEC_MOVES

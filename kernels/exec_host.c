@@ -58,14 +58,16 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 }
 
 /* The one thread does everything, in turn. */
-#define exec_owner       exec_thread
-#define exec_owners      exec_nthreads
-#define exec_agree       exec_all
-#define exec_posted(x)   ((void) (x))
-#define exec_overlaps(x) 0
-#define exec_list(x, k)  ((struct exec_list *) NULL)
-#define exec_begin(x)    ((void) (x))
-#define exec_end(x)      ((void) (x))
+#define exec_owner                exec_thread
+#define exec_owners               exec_nthreads
+#define exec_agree                exec_all
+#define exec_posted(x)            ((void) (x))
+#define exec_overlaps(x)          0
+#define exec_list(x, k)           ((struct exec_list *) NULL)
+#define exec_begin(x)             ((void) (x))
+#define exec_end(x)               ((void) (x))
+#define exec_brief(x)             0
+#define exec_note_brief(x, piece) ((void) 0)
 
 /* Many slots are given back by the cache line of short ones: the sender, a ring ahead, would else
  * write into the line that is read next. It may have three slots fewer so. */

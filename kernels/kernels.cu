@@ -168,6 +168,8 @@ static __device__ __forceinline__ void block_run(
         block_turn_to_copies(&shared);
     }
     x.deadline = x.last_cycle = 0; /* set before they are read, which compilers do not see */
+    x.brief = 0;
+    x.used_recvs = x.used_sends = 0;
     __syncthreads();
     x.work = &shared.work;
     x.lane = &shared.lane;

@@ -49,6 +49,8 @@
 #define GPURING_REF_INPUT  0xffffu /* operand: this rank's input buffer */
 #define GPURING_REF_OUTPUT 0xfffeu /* operand: its output buffer, of a step that stores there */
 
+#define GPURING_ONCE_MOST 64
+
 /* Is an operand in this rank's buffers? */
 GPURING_INLINE int gpuring_ref_own(uint32_t ref)
 {
@@ -56,11 +58,13 @@ GPURING_INLINE int gpuring_ref_own(uint32_t ref)
 }
 
 enum {
-    GPURING_STEP_STORE = 1,  /* write the value to the output buffer */
-    GPURING_STEP_RING = 2,   /* of a lane's first step: the lane goes round a ring, see below */
-    GPURING_STEP_INPUT = 4,  /* one of the operands is the input, or its block is as long as the
-                                input's */
-    GPURING_STEP_PARTIAL = 8 /* what it stores is not yet the result; executors need not know */
+    GPURING_STEP_STORE = 1,   /* write the value to the output buffer */
+    GPURING_STEP_RING = 2,    /* of a lane's first step: the lane goes round a ring, see below */
+    GPURING_STEP_INPUT = 4,   /* one of the operands is the input, or its block is as long as the
+                                 input's */
+    GPURING_STEP_PARTIAL = 8, /* what it stores is not yet the result; executors need not know */
+    GPURING_STEP_ONCE = 16    /* of a lane's first step: it uses each connection once a window, and
+                                 has no more than GPURING_ONCE_MOST in either direction */
 };
 
 /*

@@ -22,6 +22,7 @@
 #define BLOCK_LINES        2
 #define BLOCK_OPERANDS     4
 #define BLOCK_LINE_THREADS 1
+#define BLOCK_ONES(word)   ((uint32_t) __builtin_popcountll(word))
 
 struct exec_pack {
     uint64_t w[2];
@@ -49,7 +50,8 @@ struct block_thread {
     const struct gpuring_lane *lane;
     struct gpuring_lane *home;
     uint64_t type_size, line_bytes, done, bytes;
-    uint32_t step, slices;
+    uint32_t step, slices, brief;
+    uint64_t used_recvs, used_sends;
 
     struct gpuring_lane copy; /* what lane points to: the kernels' copy in shared memory */
     struct block_shared *shared;
@@ -229,7 +231,13 @@ EXEC_FN void block_line_store(const EXEC *x, uint8_t *line, uint64_t flag,
     exec_store_release((uint64_t *) (void *) (line + 120), flag);
 }
 
+EXEC_FN uint32_t exec_brief(const EXEC *x)
+{
+    return x->brief;
+}
+
 struct exec_piece;
+EXEC_FN void exec_note_brief(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_data(EXEC *x, const struct exec_piece *piece);
 EXEC_FN int exec_run(EXEC *x, const struct exec_piece *piece);
 EXEC_FN void exec_begin(EXEC *x);
