@@ -46,8 +46,10 @@ done
 mpi 120 3 n3 matrix -n 1,1000,30001 -f 61 -s
 adopt_as_one "3 ranks on 3 nodes: every 61st combination"
 
-# Kernels of different processes that cannot run together.
+# Kernels of different processes that cannot run together: small calls are served if an algorithm is
+# asked for.
 use_gpus 1
+export OMPI_MCA_coll_gpuring_algorithm=direct
 GPURING_STANDIN_EXCLUSIVE="$work/gpu" mpi 120 3 matrix -n 1,1000,20001 -f 97 -s
 adopt_as_one "3 ranks on one GPU that runs one kernel at a time"
 
@@ -57,6 +59,7 @@ if cmp -s "$ptx" "$work/still.ptx"; then not_ok "kernels that read no clock"; fi
 GPURING_STANDIN_PTX="$work/still.ptx" GPURING_STANDIN_EXCLUSIVE="$work/gpu" \
     mpi 60 3 matrix -n 1,1000,20001 -f 97 -s
 adopt_as_one "the same where the GPU's timer stands still"
+unset OMPI_MCA_coll_gpuring_algorithm
 nothing_held "all ranks give back what they took, and do nothing that a GPU would not let pass"
 
 # That these checks can fail: the kernel is named, and the run fails.
