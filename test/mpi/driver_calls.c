@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COUNT 1000
+#define COUNT  1000
 #define ENTER  5           /* to know a context again, make it current, and leave it */
 #define POLL   (ENTER + 1) /* a kernel's end shows without: only where it takes long */
 #define LAUNCH 4           /* without the capture mode */

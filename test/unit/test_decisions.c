@@ -325,46 +325,6 @@ static void parameters_win_where_they_can(void **state)
     assert_int_equal(choice.protocol, GPURING_PROTOCOL_SIMPLE);
 }
 
-/* Ranks that take turns on a GPU delegate what takes less time than their turns, unless an
- * algorithm is asked for. */
-static void turns_are_for_large_vectors(void **state)
-{
-    const struct {
-        enum gpuring_collective collective;
-        int turns;
-        uint64_t most; /* bytes of a vector or block that are delegated; 0: none are */
-    } cases[] = {
-        {GPURING_COLLECTIVE_ALLREDUCE, 0, 0},
-        {GPURING_COLLECTIVE_ALLREDUCE, 2, 4 << 20},
-        {GPURING_COLLECTIVE_ALLREDUCE, 8, 28 << 20},
-        {GPURING_COLLECTIVE_BCAST, 4, 12 << 20},
-        {GPURING_COLLECTIVE_REDUCE, 4, 3 << 20},
-        {GPURING_COLLECTIVE_SCAN, 2, 1 << 20},
-        {GPURING_COLLECTIVE_ALLTOALL, 4, (12 << 20) / 8}, /* 8 ranks' blocks */
-        {GPURING_COLLECTIVE_REDUCE_SCATTER, 2, (1 << 20) / 8},
-    };
-
-    (void) state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        enum gpuring_collective collective = cases[i].collective;
-        struct gpuring_select_config config = config_of(8, 1);
-
-        config.host = false;
-        config.turns = cases[i].turns;
-        config.plans[collective] = 1u << GPURING_ALGORITHM_DIRECT;
-        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
-                         cases[i].most > 0);
-        assert_false(gpuring_select_delegates(&config, collective, cases[i].most + 1));
-        assert_false(gpuring_select_delegates(&config, collective, GPURING_COUNT_UNKNOWN));
-        config.algorithm = GPURING_ALGORITHM_DIRECT;
-        assert_false(gpuring_select_delegates(&config, collective, cases[i].most));
-        config.algorithm = -1;
-        config.in_order = true;
-        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
-                         cases[i].most > 0 && !gpuring_collective_reduces(collective));
-    }
-}
-
 /* Reductions that are to be in order: only plans that keep it are offered, and nothing delegates
  * them, whatever is asked for. */
 static void order_wins(void **state)
@@ -619,7 +579,6 @@ int main(void)
         cmocka_unit_test(broadcasts_go_by_trees_between_many_ranks),
         cmocka_unit_test(many_ranks_exchange_directly),
         cmocka_unit_test(parameters_win_where_they_can),
-        cmocka_unit_test(turns_are_for_large_vectors),
         cmocka_unit_test(order_wins),
         cmocka_unit_test(ll128_needs_a_topology_that_keeps_lines_whole),
         cmocka_unit_test(gpus_use_as_many_channels_as_a_size_fills),

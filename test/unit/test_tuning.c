@@ -464,6 +464,45 @@ static void each_collective_has_its_rules(void **state)
     gpuring_tuning_clear(&tuning);
 }
 
+/* Ranks that take turns on a GPU delegate what takes less time than their turns, unless an
+ * algorithm is asked for. */
+static void turns_are_for_large_vectors(void **state)
+{
+    const struct {
+        enum gpuring_collective collective;
+        int turns;
+        uint64_t most; /* bytes of a vector or block that are delegated; 0: none are */
+    } cases[] = {
+        {GPURING_COLLECTIVE_ALLREDUCE, 0, 0},
+        {GPURING_COLLECTIVE_ALLREDUCE, 2, 4 << 20},
+        {GPURING_COLLECTIVE_ALLREDUCE, 8, 28 << 20},
+        {GPURING_COLLECTIVE_BCAST, 4, 12 << 20},
+        {GPURING_COLLECTIVE_REDUCE, 4, 3 << 20},
+        {GPURING_COLLECTIVE_SCAN, 2, 1 << 20},
+        {GPURING_COLLECTIVE_ALLTOALL, 4, (12 << 20) / 8}, /* 8 ranks' blocks */
+        {GPURING_COLLECTIVE_REDUCE_SCATTER, 2, (1 << 20) / 8},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum gpuring_collective collective = cases[i].collective;
+        struct gpuring_select_config config = {
+            .algorithm = -1, .protocol = -1, .nranks = 8, .nnodes = 1, .turns = cases[i].turns};
+
+        config.plans[collective] = 1u << GPURING_ALGORITHM_DIRECT;
+        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
+                         cases[i].most > 0);
+        assert_false(gpuring_select_delegates(&config, collective, cases[i].most + 1));
+        assert_false(gpuring_select_delegates(&config, collective, GPURING_COUNT_UNKNOWN));
+        config.algorithm = GPURING_ALGORITHM_DIRECT;
+        assert_false(gpuring_select_delegates(&config, collective, cases[i].most));
+        config.algorithm = -1;
+        config.in_order = true;
+        assert_int_equal(gpuring_select_delegates(&config, collective, cases[i].most),
+                         cases[i].most > 0 && !gpuring_collective_reduces(collective));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +516,7 @@ int main(void)
         cmocka_unit_test(files_are_named_in_messages),
         cmocka_unit_test(what_was_asked_for_goes_before_the_file_and_that_before_the_model),
         cmocka_unit_test(each_collective_has_its_rules),
+        cmocka_unit_test(turns_are_for_large_vectors),
     };
 
     return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
