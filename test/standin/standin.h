@@ -13,9 +13,10 @@
  *   GPURING_STANDIN_CAPABILITY=N  each has compute capability N / 10 . N % 10 (default 90)
  *   GPURING_STANDIN_CONCURRENT=0  none lets the host touch managed memory before it has told that
  *                                 all kernels ended (default 1)
- *   GPURING_STANDIN_MPS=0         and runs kernels of one process at a time, as a driver without
- * MPS (default 1, but 0 with GPURING_STANDIN_EXCLUSIVE); only says so GPURING_STANDIN_TURN_US=US as
- * there, a copy of one row and less than 32 KiB to a GPU waits US microseconds
+ *   GPURING_STANDIN_MPS=0         each says that MPS does not run (default 1, but 0 with
+ *                                 GPURING_STANDIN_EXCLUSIVE)
+ *   GPURING_STANDIN_TURN_US=US    a copy of one row and less than 32 KiB to a GPU waits US
+ *                                 microseconds, as without MPS
  *   CUDA_VISIBLE_DEVICES=LIST     numbers, or names as nvidia-smi prints them: GPU-... or MIG-...
  *   GPURING_STANDIN_FAULTS=LIST   faults, with commas:
  *       SYMBOL=N[:CODE[:sticky]]
