@@ -309,11 +309,42 @@ static void given_back_body(void)
     CUDA_REQUIRE(driver->free(buffer) == CUDA_SUCCESS);
 }
 
+/* As cudaDeviceReset: the handle of the primary context stays. */
+static void reset_body(void)
+{
+    const struct gpuring_cuda_driver *driver;
+    struct gpuring_stream *stream, *later;
+    struct gpuring_device *device;
+    CUdeviceptr buffer;
+    unsigned int flags;
+    int active = 1;
+
+    if (lacking != NULL) {
+        (void) cuda_load_driver_without(lacking);
+    }
+    driver = cuda_application_start(0, &buffer, 64);
+    device = cuda_attached(buffer);
+    CUDA_REQUIRE(ops->stream_create(device, &stream) == GPURING_OK);
+    while (driver->primary_state(0, &flags, &active) == CUDA_SUCCESS && active) {
+        CUDA_REQUIRE(driver->primary_release(0) == CUDA_SUCCESS);
+    }
+    cuda_last_log[0] = '\0';
+    ops->stream_destroy(stream);
+    CUDA_REQUIRE(cuda_last_log[0] == '\0');
+    CUDA_REQUIRE(ops->stream_create(device, &later) == GPURING_ERR_IO);
+    CUDA_REQUIRE(strstr(cuda_last_log, "[context-destroyed]") != NULL);
+    ops->close(device);
+}
+
 static void a_destroyed_context_is_an_error(void **state)
 {
     (void) state;
     cuda_in_process("", destroyed_body);
     cuda_in_process("", given_back_body);
+    lacking = NULL;
+    cuda_in_process("", reset_body);
+    lacking = "cuCtxGetId";
+    cuda_in_process("", reset_body);
 }
 
 /* The host's memory, registered in a context that is not the device's. */
