@@ -210,7 +210,9 @@ static void copies_that_wait_for_a_turn_get_two_rows(void **state)
 {
     (void) state;
     setenv("GPURING_STANDIN_TURN_US", "200", 1);
+    setenv("GPURING_STANDIN_MPS", "0", 1);
     cuda_in_process("", turns_body);
+    unsetenv("GPURING_STANDIN_MPS");
     unsetenv("GPURING_STANDIN_TURN_US");
 }
 

@@ -14,8 +14,8 @@
  * Where processes take turns on a GPU (several of them, without MPS), a copy to it of less than 32
  * KiB waits for the turn of its process: 143 us on an H200. Larger ones do not, and two rows of
  * half the bytes do not, either: 8 us. But where no other process has the GPU they take 7 us, and
- * one row 5 (doc/results/gpu.md). Nobody tells a process whether it has to take turns, so small
- * copies are timed: when many were slow, the later ones have two rows.
+ * one row 5 (doc/results/gpu.md). Nobody tells a process whether it has to take turns, so without
+ * MPS small copies are timed: when many were slow, the later ones have two rows.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -178,7 +178,8 @@ static bool takes_turns(const struct gpuring_device *device)
 /* A copy is begun: it is timed if it is small and the stream's only one. */
 static void begin_timing(struct gpuring_stream *stream, size_t bytes)
 {
-    bool timed = !stream->copies && bytes < SMALL_COPY && !takes_turns(stream->device);
+    const struct gpuring_device *device = stream->device;
+    bool timed = !device->mps && !stream->copies && bytes < SMALL_COPY && !takes_turns(device);
 
     stream->copy_begun = timed ? gpuring_now_ns() : 0;
     stream->copies = true;

@@ -90,6 +90,7 @@ static int cuda_attach(struct gpuring_device *device, const struct gpuring_point
     if (status == GPURING_OK) {
         device->told =
             gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) == 0;
+        device->mps = gpuring_cuda_attribute(device, (CUdevice_attribute) ATTRIBUTE_MPS) != 0;
         status = find_context(device, pointer);
     }
     if (status == GPURING_OK) {
@@ -150,7 +151,7 @@ static int cuda_identity(struct gpuring_device *device, struct gpuring_device_id
         gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     identity->sms =
         (uint16_t) gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    identity->mps = gpuring_cuda_attribute(device, (CUdevice_attribute) ATTRIBUTE_MPS) != 0;
+    identity->mps = device->mps;
     identity->gdr =
         (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED) ? 1 : 0) |
         (gpuring_cuda_attribute(device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) ? 2 : 0);

@@ -24,6 +24,7 @@ struct gpuring_device {
     bool primary; /* if not: it is the GPU's primary one */
     CUdevice gpu;
     int ordinal;         /* of the GPU, as the driver numbers it */
+    bool mps;            /* processes use it side by side */
     bool told;           /* a kernel has ended when the driver says so, not before: see launch.c */
     bool destroyed;      /* atomic: the driver has said that the context is */
     bool told_destroyed; /* atomic: and the user was told */
