@@ -459,6 +459,10 @@ EXEC_FN int block_ll(EXEC *x, const struct exec_piece *piece)
  * longer than their data: before the first one, all destinations have room, and no proxy carries a
  * slot; behind the last one slots are given back, and steps counted. Until then the threads keep in
  * mind which connections they are to count: bits 1 << number.
+ *
+ * No barrier is needed between them. What a step stores comes after its exec_all, so after all that
+ * it and steps before have read; and of what was stored a step reads its own chunk alone
+ * (GPURING_REF_OUTPUT), each thread the bytes that it has stored itself.
  */
 
 /* Are this thread's connections ready for that? */

@@ -102,12 +102,12 @@ EXEC_FN constexpr bool exec_overlaps(const EXEC *)
     return R::protocol == GPURING_PROTOCOL_SIMPLE;
 }
 
-/* Warps that move data, then one that waits, and one that posts. */
 EXEC_FN uint32_t exec_brief(const EXEC *x)
 {
     return R::protocol == GPURING_PROTOCOL_LL ? x->brief : 0;
 }
 
+/* Warps that move data, then one that waits, and one that posts. */
 EXEC_FN enum exec_duty exec_duty(const EXEC *)
 {
     return threadIdx.x < GPURING_KERNEL_THREADS - 64   ? EXEC_MOVES

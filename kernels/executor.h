@@ -20,18 +20,23 @@
  *   exec_gives_back(x, from)        nonzero: the slots that were read are given back now, not later
  *   exec_overlaps(x)                nonzero: they are not those that move data, see overlap.h
  *   exec_begin(x), exec_end(x)      of a lane
- *   exec_brief(x)                   nonzero: there is always room, and steps are counted by
- * exec_end, which exec_note_brief(x, piece) tells of each one exec_run(x, piece) exec_in_turn, or
- * what overlap.h has; declared before exec_barrier(x)                 all threads of the lane;
- * orders their memory accesses exec_all(x, ok)                 a barrier; nonzero if ok on all
- * threads of the lane exec_load_acquire(p)            64 bits, ordered system-wide exec_fence(x),
- * exec_store_counter(p, v) 64 bits that are seen after what came before the fence; the fence may do
- * nothing if the store is a release exec_load_size(p), exec_store_size(p, v) 32 bits, relaxed;
- * ordered by the acquire and the fence exec_poll(x)                    after a poll that found
- * nothing: 1: poll again, 0: stop exec_progress(x)                something was done: patience
- * begins anew exec_aborted(x)                 reads the abort word exec_note(p, v) a relaxed 32-bit
- * store for whoever reads the lane later exec_data(x, piece)             moves and folds one chunk:
- * EXEC_OK or EXEC_WAIT, same on all; declared by the includer before, defined after
+ *   exec_brief(x)                   nonzero: there is always room, and exec_end counts the steps,
+ *                                   each of which exec_note_brief(x, piece) notes
+ *   exec_run(x, piece)              exec_in_turn, or what overlap.h has; declared before
+ *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
+ *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads of the lane
+ *   exec_load_acquire(p)            64 bits, ordered system-wide
+ *   exec_fence(x), exec_store_counter(p, v)
+ *                                   64 bits that are seen after what came before the fence; the
+ *                                   fence may do nothing if the store is a release
+ *   exec_load_size(p), exec_store_size(p, v)
+ *                                   32 bits, relaxed; ordered by the acquire and the fence
+ *   exec_poll(x)                    after a poll that found nothing: 1: poll again, 0: stop
+ *   exec_progress(x)                something was done: patience begins anew
+ *   exec_aborted(x)                 reads the abort word
+ *   exec_note(p, v)                 a relaxed 32-bit store for whoever reads the lane later
+ *   exec_data(x, piece)             moves and folds one chunk: EXEC_OK or EXEC_WAIT, same on all;
+ *                                   declared by the includer before, defined after
  *
  * Who touches what: connection counters (step, seen) are written by one thread of the lane only,
  * their owner in the step, after the barrier that ends the data phase; all threads read them after
@@ -350,31 +355,24 @@ EXEC_FN int exec_step(EXEC *x, const struct exec_piece *chunk)
     return result;
 }
 
-/* Step lane.step, on its chunk of the window: 0 if that is empty, and skipped on all ranks. */
-EXEC_FN int exec_find(const EXEC *x, uint64_t chunk, uint64_t window, struct exec_piece *piece)
-{
-    const struct gpuring_lane *lane = x->lane;
-    uint32_t number;
-
-    piece->step = &lane->steps[gpuring_step_at(lane->steps, x->step, lane->nchunks, &number)];
-    piece->count = x->work->parts == 0 ? exec_find_chunk(x, number, chunk, window, piece)
-                                       : exec_find_block(x, number, chunk, piece);
-    piece->operands = lane->refs + piece->step->refs;
-    piece->sends = piece->operands + piece->step->noperands;
-    piece->bytes = piece->count * x->type_size;
-    return piece->count > 0;
-}
-
 /* The steps of one window, from lane.step on. chunk: elements; window: elements in all. */
 EXEC_FN int exec_window(EXEC *x, uint64_t chunk, uint64_t window)
 {
     for (; x->step < x->lane->nsteps; x->step++) {
         struct exec_piece piece;
+        uint32_t number;
         int result;
 
-        if (!exec_find(x, chunk, window, &piece)) {
-            continue;
+        piece.step =
+            &x->lane->steps[gpuring_step_at(x->lane->steps, x->step, x->lane->nchunks, &number)];
+        piece.count = x->work->parts == 0 ? exec_find_chunk(x, number, chunk, window, &piece)
+                                          : exec_find_block(x, number, chunk, &piece);
+        if (piece.count == 0) {
+            continue; /* an empty chunk: skipped on all ranks */
         }
+        piece.operands = x->lane->refs + piece.step->refs;
+        piece.sends = piece.operands + piece.step->noperands;
+        piece.bytes = piece.count * x->type_size;
         result = exec_step(x, &piece);
         if (result != EXEC_OK) {
             return result;

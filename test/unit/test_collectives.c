@@ -145,7 +145,7 @@ static void test_in_order(void **state)
 }
 
 /* One change in one step. */
-enum change { DROP, NO_STORE, STORE, PARTIAL, OTHER_CHUNK, CHANGES };
+enum change { DROP, NO_STORE, STORE, PARTIAL, ONCE, OTHER_CHUNK, CHANGES };
 
 /* Returns 0 if this change changes nothing. */
 static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change change)
@@ -174,6 +174,12 @@ static int change_step(struct gpuring_plan_lane *lane, uint32_t k, enum change c
             return 0;
         }
         step->flags ^= GPURING_STEP_PARTIAL;
+        return 1;
+    case ONCE:
+        if (k > 0 || (step->flags & GPURING_STEP_ONCE)) {
+            return 0;
+        }
+        step->flags |= GPURING_STEP_ONCE;
         return 1;
     default:
         if (lane->nchunks == 1) {

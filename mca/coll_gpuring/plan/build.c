@@ -33,33 +33,6 @@ static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_
     return grown != NULL ? grown : no_memory(writer);
 }
 
-/* Is `ref` not in the set yet? */
-static bool add_once(uint64_t *set, uint16_t ref)
-{
-    uint64_t bit = ref < GPURING_ONCE_MOST ? UINT64_C(1) << ref : 0;
-    bool added = (*set & bit) == 0 && bit != 0;
-
-    *set |= bit;
-    return added;
-}
-
-/* Does a lane with these steps use each of its connections once? */
-static bool uses_once(const struct gpuring_step *steps, uint32_t nsteps, const uint16_t *refs)
-{
-    uint64_t recvs = 0, sends = 0;
-    bool once = true;
-
-    for (uint32_t k = 0; k < nsteps; k++) {
-        for (uint32_t i = 0; i < steps[k].noperands; i++, refs++) {
-            once = once && (gpuring_ref_own(*refs) || add_once(&recvs, *refs));
-        }
-        for (uint32_t i = 0; i < steps[k].nsends; i++, refs++) {
-            once = once && add_once(&sends, *refs);
-        }
-    }
-    return once;
-}
-
 /* The open lane is complete: it has the connections from the first to the last one that its steps
  * name, by numbers in the plan until now. */
 static void close_lane(struct gpuring_writer *writer)
@@ -84,7 +57,8 @@ static void close_lane(struct gpuring_writer *writer)
     }
     if (lane->nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0) {
         lane->nsteps = 2 * lane->nchunks - 1; /* for which the five stand */
-    } else if (lane->nsteps > 0 && uses_once(steps, lane->nsteps, refs - lane->nrefs)) {
+    } else if (lane->nsteps > 0 &&
+               gpuring_steps_use_once(steps, lane->nsteps, refs - lane->nrefs)) {
         steps[0].flags |= GPURING_STEP_ONCE;
     }
 }

@@ -56,6 +56,7 @@ static int conns_valid(const struct gpuring_plan *plan, uint32_t index)
 static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *text, size_t size)
 {
     const struct gpuring_plan_lane *lane = &plan->lanes[index];
+    uint32_t stored = gpuring_steps_stored(lane->steps, lane->nsteps);
 
     if (lane->part_begin >= lane->part_end || lane->part_end > plan->weight || lane->nchunks == 0 ||
         !conns_valid(plan, index)) {
@@ -63,12 +64,18 @@ static int lane_check(const struct gpuring_plan *plan, uint32_t index, char *tex
                  index);
         return GPURING_ERR_DATA;
     }
-    for (uint32_t i = 0; i < gpuring_steps_stored(lane->steps, lane->nsteps); i++) {
+    for (uint32_t i = 0; i < stored; i++) {
         if (!refs_valid(lane, &lane->steps[i])) {
             snprintf(text, size, "rank %d lane %u step %u: chunk or reference out of range",
                      plan->rank, index, i);
             return GPURING_ERR_DATA;
         }
+    }
+    if (stored > 0 && (lane->steps[0].flags & GPURING_STEP_ONCE) != 0 &&
+        (stored < lane->nsteps || !gpuring_steps_use_once(lane->steps, stored, lane->refs))) {
+        snprintf(text, size, "rank %d lane %u: uses a connection twice, and says once", plan->rank,
+                 index);
+        return GPURING_ERR_DATA;
     }
     return GPURING_OK;
 }

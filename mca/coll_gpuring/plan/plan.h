@@ -125,6 +125,11 @@ static inline const struct gpuring_step *gpuring_lane_step(const struct gpuring_
     return &lane->steps[gpuring_step_at(lane->steps, k, lane->nchunks, chunk)];
 }
 
+/* Does a lane with these steps use each of its connections once a window (GPURING_STEP_ONCE)? Not
+ * of rings, which are stored shorter. */
+bool gpuring_steps_use_once(const struct gpuring_step *steps, uint32_t nsteps,
+                            const uint16_t *refs);
+
 /* What builders work from: this rank's places in the channels, and how many of them there are. */
 struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
@@ -205,6 +210,7 @@ uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
  *    say so, in the order of the ranks,
  *  - no rank reads its input after it overwrote it (MPI_IN_PLACE is safe); lanes of a rank are
  *    ordered by the data that flows between them alone,
+ *  - a lane that says so uses each connection once,
  *  - sends and receives match, chunk by chunk, and nothing deadlocks with `slots` FIFO slots per
  *    connection.
  * One window in one order is a proof for all: lanes are processes that wait for one thing at a time

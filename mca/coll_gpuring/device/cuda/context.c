@@ -62,7 +62,7 @@ void gpuring_cuda_lost(struct gpuring_device *device)
 /* One message, if it is sure; then nothing that was made in the context is touched again. */
 static int context_destroyed(struct gpuring_device *device, bool sure)
 {
-    bool told = sure && __atomic_exchange_n(&device->told_destroyed, true, __ATOMIC_RELAXED);
+    bool told = sure && __atomic_exchange_n(&device->reported, true, __ATOMIC_RELAXED);
 
     if (sure) {
         gpuring_cuda_lost(device);

@@ -23,15 +23,15 @@ struct gpuring_device {
     bool identified;
     bool primary; /* if not: it is the GPU's primary one */
     CUdevice gpu;
-    int ordinal;         /* of the GPU, as the driver numbers it */
-    bool mps;            /* processes use it side by side */
-    bool told;           /* a kernel has ended when the driver says so, not before: see launch.c */
-    bool destroyed;      /* atomic: the driver has said that the context is */
-    bool told_destroyed; /* atomic: and the user was told */
-    bool strangers;      /* atomic: buffers of other contexts or GPUs were seen */
-    uintptr_t first;     /* atomic: the first context or GPU that a pointer was of */
-    int slow_copies;     /* atomic: their weight, see copy.c */
-    CUmodule module;     /* the kernels, loaded at wire-up */
+    int ordinal;     /* of the GPU, as the driver numbers it */
+    bool mps;        /* processes use it side by side */
+    bool told;       /* a kernel has ended when the driver says so, not before: see launch.c */
+    bool destroyed;  /* atomic: the driver has said that the context is */
+    bool reported;   /* atomic: and the user was told */
+    bool strangers;  /* atomic: buffers of other contexts or GPUs were seen */
+    uintptr_t first; /* atomic: the first context or GPU that a pointer was of */
+    int slow_copies; /* atomic: their weight, see copy.c */
+    CUmodule module; /* the kernels, loaded at wire-up */
     CUfunction functions[GPURING_TYPE_COUNT][GPURING_OP_COUNT][GPURING_PROTOCOL_COUNT];
     CUstream uploads;     /* for memset and upload */
     pthread_mutex_t lock; /* guards module and functions */
