@@ -102,8 +102,9 @@ static void copy_around(void *to, const void *from, size_t bytes)
  * line that the reader's core holds; what goes around the caches has to be fetched from memory.
  * That depends on processors and on where the reader's core is, and nothing tells it: processes are
  * moved, and virtual machines do not know. So now and then some copies are made one way and some
- * the other, until all slots are as that leaves them, and the next ones are timed. Of the process,
- * with all its neighbours. Threads may spoil one another's times, which costs speed alone.
+ * the other; the first ones of each way, which find slots as the other has left them, are not
+ * timed. Of the process, with all its neighbours. Threads may spoil one another's times, which
+ * costs speed alone.
  */
 #define PERIOD  512 /* copies, of which the first ones are trials: */
 #define TRIAL   12  /* so many each way, */

@@ -78,6 +78,14 @@ EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end 
            from->posted % (64 / GPURING_FIFO_SHORT) == 0;
 }
 
+EXEC_FN uint64_t exec_spread(const struct exec *x, const struct gpuring_fifo_end *end,
+                             uint64_t bytes)
+{
+    return end->spread && x->work->protocol == GPURING_PROTOCOL_SIMPLE
+               ? gpuring_fifo_spread(end, bytes)
+               : 0;
+}
+
 #include "kernels/exec_memory.h"
 
 EXEC_FN int exec_poll(struct exec *x)

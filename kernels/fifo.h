@@ -50,7 +50,8 @@
 
 #define GPURING_CACHE_LINE      128 /* two x86 lines (adjacent-line prefetch), one GPU line */
 #define GPURING_FIFO_MAX_SLOTS  64
-#define GPURING_FIFO_SHORT      16 /* bytes of a short slot: LL lines of half as much data */
+#define GPURING_FIFO_SHORT      16   /* bytes of a short slot: LL lines of half as much data */
+#define GPURING_FIFO_SPREADS    4096 /* bytes of a chunk, at least: see gpuring_fifo_spread */
 #define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
 
 /*
@@ -81,7 +82,8 @@ struct gpuring_fifo_end {
     uint64_t seen;       /* sending: the head as last read, receiving: the tail; spares reads */
     uint64_t slot_bytes; /* room of a slot: payload for Simple, lines for LL and LL128 */
     uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS */
-    uint32_t local; /* 1: a proxy carries the slots; who receives waits for the tail with LL, too */
+    uint16_t local; /* 1: a proxy carries the slots; who receives waits for the tail with LL, too */
+    uint16_t spread; /* 1: chunks of Simple that are smaller than a slot spread over it, on hosts */
 };
 
 /* Short slots lie in front of the slots of LL: in memory, so many bytes. */
@@ -108,6 +110,20 @@ GPURING_INLINE uint8_t *gpuring_fifo_slot(const struct gpuring_fifo_end *end)
 GPURING_INLINE uint8_t *gpuring_fifo_short(const struct gpuring_fifo_end *end)
 {
     return end->slots - (end->nslots - (end->step & (end->nslots - 1))) * GPURING_FIFO_SHORT;
+}
+
+/*
+ * Where in its slot a chunk of so many bytes lies, in bytes, if the connection spreads them: at
+ * another place each time round. Lines take long to write while they lie in the receiver's own
+ * cache; when small chunks, too, pass through all of the memory, others have displaced them there.
+ * Chunks below GPURING_FIFO_SPREADS are faster where they stay in both caches.
+ */
+GPURING_INLINE uint64_t gpuring_fifo_spread(const struct gpuring_fifo_end *end, uint64_t bytes)
+{
+    uint64_t room = (bytes + GPURING_CACHE_LINE - 1) / GPURING_CACHE_LINE * GPURING_CACHE_LINE;
+
+    return bytes < GPURING_FIFO_SPREADS ? 0
+                                        : end->step / end->nslots % (end->slot_bytes / room) * room;
 }
 
 /* Is it time to write the lines of LL that the step does not use? */

@@ -61,12 +61,14 @@ static void connect_rank(struct fabric *fabric, int rank, size_t *next)
                                                                  .tail = wire.tail,
                                                                  .head = wire.head,
                                                                  .slot_bytes = fabric->slot_bytes,
-                                                                 .nslots = fabric->nslots};
+                                                                 .nslots = fabric->nslots,
+                                                                 .spread = 1};
         fabric->ranks[to].recvs[recv] = (struct gpuring_fifo_end){.slots = wire.slots,
                                                                   .tail = wire.tail,
                                                                   .head = wire.head,
                                                                   .slot_bytes = fabric->slot_bytes,
-                                                                  .nslots = fabric->nslots};
+                                                                  .nslots = fabric->nslots,
+                                                                  .spread = 1};
     }
 }
 

@@ -31,7 +31,7 @@ uint64_t soak_random(uint64_t *state)
 
 uint64_t soak_slot_bytes(enum gpuring_protocol protocol)
 {
-    return protocol == GPURING_PROTOCOL_SIMPLE ? 4096 : 1024;
+    return protocol == GPURING_PROTOCOL_SIMPLE ? 12288 : 1024;
 }
 
 static void process_open(struct soak_process *process, int number, uint64_t *random)
@@ -72,6 +72,7 @@ static void member_create(struct soak_world *world, struct soak_group *group, co
     for (int a = 0; a < SOAK_ALGORITHMS; a++) {
         for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
             fifos[a].nslots[p] = NSLOTS;
+            fifos[a].spread = 1;
             fifos[a].slot_bytes[p] = soak_slot_bytes((enum gpuring_protocol) p);
         }
         plans[a] = group->plans[a].plans[rank];

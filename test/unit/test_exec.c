@@ -122,7 +122,7 @@ static void test_threads(void **state)
             struct fabric fabric;
 
             test_plans_build(&plans, shapes[i].algorithm, shapes[i].nranks, shapes[i].nchannels);
-            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, 4096, 4);
+            fabric_create(&fabric, &plans, (enum gpuring_protocol) protocol, 12288, 4);
             for (uint64_t count = 1; count < 100000; count = 3 * count + 7) {
                 struct call call = {.type = GPURING_TYPE_INT32,
                                     .op = GPURING_OP_SUM,
@@ -134,6 +134,29 @@ static void test_threads(void **state)
             }
             fabric_destroy(&fabric);
             test_plans_free(&plans);
+        }
+    }
+}
+
+/* Chunks take all places of a slot in turn, and none reaches beyond it. */
+static void test_spread(void **state)
+{
+    struct gpuring_fifo_end end = {.nslots = 4, .spread = 1};
+
+    (void) state;
+    for (end.slot_bytes = 4096; end.slot_bytes <= 40960; end.slot_bytes += 3 * 128) {
+        for (uint64_t bytes = 1; bytes <= end.slot_bytes; bytes += 1000) {
+            uint64_t room = (bytes + 127) / 128 * 128, places = end.slot_bytes / room;
+
+            if (bytes < GPURING_FIFO_SPREADS) {
+                places = 1;
+            }
+            for (end.step = 0; end.step < 3 * end.nslots * places; end.step++) {
+                uint64_t at = gpuring_fifo_spread(&end, bytes);
+
+                assert_int_equal(at, end.step / end.nslots % places * room);
+                assert_true(at + bytes <= end.slot_bytes);
+            }
         }
     }
 }
@@ -202,7 +225,7 @@ int main(void)
         cmocka_unit_test(test_all_types),   cmocka_unit_test(test_boundaries),
         cmocka_unit_test(test_threads),     cmocka_unit_test(test_flag_wrap),
         cmocka_unit_test(test_abort),       cmocka_unit_test(test_other_count),
-        cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_unsupported), cmocka_unit_test(test_spread),
     };
 
     gpuring_log_set(quiet, GPURING_LOG_ERROR);

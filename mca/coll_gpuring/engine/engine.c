@@ -75,14 +75,39 @@ uint64_t gpuring_engine_patience(const struct gpuring_engine_config *config, boo
                                          : PATIENCE_SHARED_US);
 }
 
-static bool runs_ahead(const struct gpuring_select_config *config)
+static bool in_shared_memory(const struct gpuring_select_config *config)
 {
     return config->host && config->nnodes == 1;
 }
 
+static bool is_exchange(enum gpuring_algorithm algorithm)
+{
+    return algorithm == GPURING_ALGORITHM_DIRECT || algorithm == GPURING_ALGORITHM_TWO_SHOT;
+}
+
 /*
- * Room of the slots. Inside a node of GPUs an algorithm has the less of it the more connections its
- * lanes have, for they share the links: rings what coll_gpuring_buffer_size says, trees with their
+ * Room of the slots. In shared memory of hosts a ring's connection has HOST_SHARE times what
+ * coll_gpuring_buffer_size says, and all connections of a rank in an exchange have that together.
+ * So it is more than the cache of one core, which chunks that spread over it need (kernels/fifo.h),
+ * and not many times as much. Slots of LEAST_HOST_BYTES are copied about as fast as larger ones.
+ */
+#define HOST_SHARE       2
+#define LEAST_HOST_BYTES (16 << 10)
+
+static uint64_t host_slot(const struct gpuring_select_config *config,
+                          enum gpuring_algorithm algorithm, uint64_t bytes)
+{
+    uint64_t peers = is_exchange(algorithm) ? (uint64_t) config->nranks - 1 : 1;
+    uint64_t lanes = config->channels[algorithm] > 0 ? config->channels[algorithm] : 1;
+    uint64_t least = bytes < LEAST_HOST_BYTES ? bytes : LEAST_HOST_BYTES;
+    uint64_t share = HOST_SHARE * bytes / (peers * lanes);
+
+    return share > least ? share : least;
+}
+
+/*
+ * Inside a node of GPUs an algorithm has the less of it the more connections its lanes have, for
+ * they share the links: rings what coll_gpuring_buffer_size says, trees with their
  * four connections a half of that, exchanges with all ranks a quarter, which is still twice what a
  * connection has under way (450 GB/s among 7 peers of 8 lanes, 4 us). LL128 has none where it is
  * not to be used. Between many ranks all connections of an exchange together have what a few have
@@ -100,12 +125,11 @@ static void size_slots(struct gpuring_engine *engine, enum gpuring_algorithm alg
     uint64_t lanes, lines;
 
     slots[GPURING_PROTOCOL_LL] = slots[GPURING_PROTOCOL_LL128] =
-        runs_ahead(config) ? HOST_FLAGGED_SLOT_BYTES : GPURING_ENGINE_FLAGGED_SLOT_BYTES;
-    if (!config->host && config->nnodes == 1) {
-        bool exchange =
-            algorithm == GPURING_ALGORITHM_DIRECT || algorithm == GPURING_ALGORITHM_TWO_SHOT;
-
-        bytes /= exchange ? 4 : algorithm == GPURING_ALGORITHM_TREE ? 2 : 1;
+        in_shared_memory(config) ? HOST_FLAGGED_SLOT_BYTES : GPURING_ENGINE_FLAGGED_SLOT_BYTES;
+    if (in_shared_memory(config)) {
+        bytes = host_slot(config, algorithm, bytes);
+    } else if (config->nnodes == 1) {
+        bytes /= is_exchange(algorithm) ? 4 : algorithm == GPURING_ALGORITHM_TREE ? 2 : 1;
         lanes = config->channels[algorithm] > 0 ? config->channels[algorithm] : 1;
         lines = (2 * LL_ROUND / lanes + 127) / 128 * 128;
         if (algorithm == GPURING_ALGORITHM_DIRECT && lines > GPURING_ENGINE_FLAGGED_SLOT_BYTES) {
@@ -181,10 +205,11 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
 static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *config,
                                            enum gpuring_algorithm algorithm)
 {
-    uint32_t flagged = runs_ahead(config) ? HOST_FLAGGED_SLOTS : GPURING_ENGINE_SLOTS;
+    uint32_t flagged = in_shared_memory(config) ? HOST_FLAGGED_SLOTS : GPURING_ENGINE_SLOTS;
     struct gpuring_fifo_config fifos = {.nslots = {[GPURING_PROTOCOL_SIMPLE] = GPURING_ENGINE_SLOTS,
                                                    [GPURING_PROTOCOL_LL] = flagged,
-                                                   [GPURING_PROTOCOL_LL128] = flagged}};
+                                                   [GPURING_PROTOCOL_LL128] = flagged},
+                                        .spread = in_shared_memory(config)};
 
     memcpy(fifos.slot_bytes, config->slot_bytes[algorithm], sizeof fifos.slot_bytes);
     return fifos;

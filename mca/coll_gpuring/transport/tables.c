@@ -115,6 +115,7 @@ void gpuring_conn_bind(struct gpuring_transport *transport, const struct gpuring
             .slot_bytes = ends->fifo.slot_bytes[p],
             .nslots = ends->fifo.nslots[p],
             .local = conn->remote,
+            .spread = !conn->remote && ends->fifo.spread != 0,
             .step = step,
             .posted = step,
             .seen = step,
