@@ -130,8 +130,7 @@ EXEC_FN void exec_posted(const EXEC *)
     __syncwarp();
 }
 
-#define exec_gives_back(x, from)   1
-#define exec_spread(x, end, bytes) 0
+#define exec_gives_back(x, from) 1
 
 EXEC_FN int exec_agree(const EXEC *x, int ok)
 {

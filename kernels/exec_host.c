@@ -78,14 +78,6 @@ EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end 
            from->posted % (64 / GPURING_FIFO_SHORT) == 0;
 }
 
-EXEC_FN uint64_t exec_spread(const struct exec *x, const struct gpuring_fifo_end *end,
-                             uint64_t bytes)
-{
-    return end->spread && x->work->protocol == GPURING_PROTOCOL_SIMPLE
-               ? gpuring_fifo_spread(end, bytes)
-               : 0;
-}
-
 #include "kernels/exec_memory.h"
 
 EXEC_FN int exec_poll(struct exec *x)
@@ -150,6 +142,22 @@ static void store_output(const struct exec *x, uint8_t *output, const uint8_t *v
     }
 }
 
+/* Where operand `index` of a piece of Simple lies, and where it goes: slots may be spread. */
+static const uint8_t *simple_operand(const struct exec *x, const struct exec_piece *piece,
+                                     uint32_t index)
+{
+    uint32_t ref = piece->operands[index];
+
+    return exec_operand(x, piece, index) +
+           (gpuring_ref_own(ref) ? 0 : gpuring_fifo_spread(&x->lane->recvs[ref], piece->bytes));
+}
+
+static uint8_t *simple_send(const struct exec *x, const struct exec_piece *piece, uint32_t index)
+{
+    return exec_send_slot(x, piece, index) +
+           gpuring_fifo_spread(&x->lane->sends[piece->sends[index]], piece->bytes);
+}
+
 /* Sums go block by block, so that they are sent and added to from the L1 cache; copies, and sums of
  * two operands that are only stored, go as a whole. */
 static int data_simple(struct exec *x, const struct exec_piece *piece)
@@ -162,20 +170,20 @@ static int data_simple(struct exec *x, const struct exec_piece *piece)
 
     for (uint64_t at = 0; at < piece->bytes; at += block) {
         uint64_t bytes = piece->bytes - at < block ? piece->bytes - at : block;
-        const uint8_t *value = exec_operand(x, piece, 0) + at;
+        const uint8_t *value = simple_operand(x, piece, 0) + at;
         uint8_t *end = output != NULL ? output + at : sum;
 
         for (uint32_t i = 1; i <= last; i++) {
             uint8_t *to = i == last ? end : sum;
 
-            x->fold(to, value, exec_operand(x, piece, i) + at, bytes >> x->type_shift);
+            x->fold(to, value, simple_operand(x, piece, i) + at, bytes >> x->type_shift);
             value = to;
         }
         if (output != NULL && value != end) {
             store_output(x, end, value, bytes);
         }
         for (uint32_t i = 0; i < piece->step->nsends; i++) {
-            gpuring_copy_to_slot(exec_send_slot(x, piece, i) + at, value, bytes);
+            gpuring_copy_to_slot(simple_send(x, piece, i) + at, value, bytes);
         }
     }
     if (x->beyond) {
@@ -326,20 +334,14 @@ static void ll128_pack(const struct exec *x, uint8_t *lines, uint64_t flag, cons
     }
 }
 
-/* One block of an operand: from the input, or unpacked into `scratch` once it is there. */
-static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
-                         uint64_t bytes, uint8_t *scratch, const uint8_t **value)
+/* One block of an operand that is received, unpacked into `scratch` once it is there. */
+static int received_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
+                          uint64_t bytes, uint8_t *scratch)
 {
-    const struct gpuring_fifo_end *recv;
-    const uint8_t *lines;
+    const struct gpuring_fifo_end *recv = &x->lane->recvs[piece->operands[index]];
+    const uint8_t *lines = exec_operand(x, piece, index) + exec_slot_used(x, x->bytes);
     int result;
 
-    if (gpuring_ref_own(piece->operands[index])) {
-        *value = exec_operand(x, piece, index) + x->bytes;
-        return EXEC_OK;
-    }
-    recv = &x->lane->recvs[piece->operands[index]];
-    lines = exec_operand(x, piece, index) + exec_slot_used(x, x->bytes);
     if (!gpuring_fifo_is_short((enum gpuring_protocol) x->work->protocol, recv, piece->bytes)) {
         __builtin_prefetch(recv->slots +
                            ((recv->step + 1) & (recv->nslots - 1)) * recv->slot_bytes);
@@ -351,23 +353,19 @@ static int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_
     if (result != EXEC_OK) {
         exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
     }
-    *value = scratch;
     return result;
 }
 
-static void send_lines(const struct exec *x, const struct exec_piece *piece, const uint8_t *value,
-                       uint64_t bytes)
+/* One block of an operand: from the input, or received. */
+static inline int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
+                                uint64_t bytes, uint8_t *scratch, const uint8_t **value)
 {
-    for (uint32_t i = 0; i < piece->step->nsends; i++) {
-        const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-        uint8_t *lines = exec_send_slot(x, piece, i) + exec_slot_used(x, x->bytes);
-
-        if (x->work->protocol == GPURING_PROTOCOL_LL) {
-            ll_pack((uint64_t *) (void *) lines, (uint32_t) (send->step + 1), value, bytes);
-        } else {
-            ll128_pack(x, lines, send->step + 1, value, bytes);
-        }
+    if (gpuring_ref_own(piece->operands[index])) {
+        *value = exec_operand(x, piece, index) + x->bytes;
+        return EXEC_OK;
     }
+    *value = scratch;
+    return received_lines(x, piece, index, bytes, scratch);
 }
 
 static void clean_lines(uint8_t *slot, uint64_t from, uint64_t to, uint64_t step)
@@ -379,20 +377,31 @@ static void clean_lines(uint8_t *slot, uint64_t from, uint64_t to, uint64_t step
     }
 }
 
-/* See fifo.h: lines that were not written for 2^32 steps would seem to be new. */
-static void ll_clean(const struct exec *x, const struct exec_piece *piece)
+/* Lines of LL that a piece of so many bytes does not use, see fifo.h: those that were not written
+ * for 2^32 steps would seem to be new. */
+static void ll_clean(const struct exec *x, const struct gpuring_fifo_end *send, uint64_t bytes)
 {
-    uint64_t used = exec_slot_used(x, piece->bytes) / 8;
+    uint64_t used = exec_slot_used(x, bytes) / 8;
+    int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, bytes);
 
+    clean_lines(gpuring_fifo_slot(send), is_short ? 0 : used, send->slot_bytes / 8, send->step);
+    clean_lines(gpuring_fifo_short(send), is_short ? used : 0, GPURING_FIFO_SHORT / 8, send->step);
+}
+
+static void send_lines(const struct exec *x, const struct exec_piece *piece, const uint8_t *value,
+                       uint64_t bytes)
+{
     for (uint32_t i = 0; i < piece->step->nsends; i++) {
         const struct gpuring_fifo_end *send = &x->lane->sends[piece->sends[i]];
-        int is_short = gpuring_fifo_is_short(GPURING_PROTOCOL_LL, send, piece->bytes);
+        uint8_t *lines = exec_send_slot(x, piece, i) + exec_slot_used(x, x->bytes);
 
-        if (gpuring_fifo_cleans(send)) {
-            clean_lines(gpuring_fifo_slot(send), is_short ? 0 : used, send->slot_bytes / 8,
-                        send->step);
-            clean_lines(gpuring_fifo_short(send), is_short ? used : 0, GPURING_FIFO_SHORT / 8,
-                        send->step);
+        if (x->work->protocol == GPURING_PROTOCOL_LL) {
+            if (gpuring_fifo_cleans(send) && x->bytes == 0) {
+                ll_clean(x, send, piece->bytes);
+            }
+            ll_pack((uint64_t *) (void *) lines, (uint32_t) (send->step + 1), value, bytes);
+        } else {
+            ll128_pack(x, lines, send->step + 1, value, bytes);
         }
     }
 }
@@ -406,9 +415,6 @@ static int data_lines(struct exec *x, const struct exec_piece *piece)
     uint8_t scratch[2][BLOCK_BYTES + 4] __attribute__((aligned(64)));
     uint32_t last = piece->step->noperands - 1u;
 
-    if (x->work->protocol == GPURING_PROTOCOL_LL && x->bytes == 0) {
-        ll_clean(x, piece);
-    }
     while (x->bytes < piece->bytes) {
         uint64_t rest = piece->bytes - x->bytes;
         uint64_t bytes = rest < BLOCK_BYTES ? rest : BLOCK_BYTES;

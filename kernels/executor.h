@@ -18,7 +18,6 @@
  *   exec_agree(x, ok)               nonzero if ok on all that wait, or on all threads
  *   exec_posted(x)                  orders what owners did before what they do next
  *   exec_gives_back(x, from)        nonzero: the slots that were read are given back now, not later
- *   exec_spread(x, end, bytes)      where in its slot a piece lies, in bytes; see fifo.h
  *   exec_overlaps(x)                nonzero: they are not those that move data, see overlap.h
  *   exec_begin(x), exec_end(x)      of a lane
  *   exec_brief(x)                   nonzero: there is always room, and exec_end counts the steps,
@@ -87,7 +86,7 @@ EXEC_FN uint8_t *exec_slot(const EXEC *x, const struct gpuring_fifo_end *end, ui
 {
     return gpuring_fifo_is_short((enum gpuring_protocol) exec_protocol(x), end, bytes)
                ? gpuring_fifo_short(end)
-               : gpuring_fifo_slot(end) + exec_spread(x, end, bytes);
+               : gpuring_fifo_slot(end);
 }
 
 /* Where operand `index` lies, with its lines if the protocol has such. */
@@ -389,7 +388,7 @@ EXEC_FN uint64_t exec_next_window(const EXEC *x, uint64_t *chunk)
     uint64_t nchunks = x->work->parts == 0 ? x->lane->nchunks : 1; /* of all blocks at once */
     uint64_t window;
 
-    *chunk = gpuring_window_chunk(rest, nchunks, x->lane->chunk, gpuring_chunk_align(x->type_size));
+    *chunk = gpuring_window_chunk(rest, nchunks, x->lane->chunk, x->type_size);
     window = *chunk * nchunks;
     return window < rest ? window : rest;
 }

@@ -113,7 +113,7 @@ GPURING_INLINE uint8_t *gpuring_fifo_short(const struct gpuring_fifo_end *end)
 }
 
 /*
- * Where in its slot a chunk of so many bytes lies, in bytes, if the connection spreads them: at
+ * Where in its slot a chunk of so many bytes lies, in bytes. Where the connection spreads them, at
  * another place each time round. Lines take long to write while they lie in the receiver's own
  * cache; when small chunks, too, pass through all of the memory, others have displaced them there.
  * Chunks below GPURING_FIFO_SPREADS are faster where they stay in both caches.
@@ -122,8 +122,9 @@ GPURING_INLINE uint64_t gpuring_fifo_spread(const struct gpuring_fifo_end *end, 
 {
     uint64_t room = (bytes + GPURING_CACHE_LINE - 1) / GPURING_CACHE_LINE * GPURING_CACHE_LINE;
 
-    return bytes < GPURING_FIFO_SPREADS ? 0
-                                        : end->step / end->nslots % (end->slot_bytes / room) * room;
+    return !end->spread || bytes < GPURING_FIFO_SPREADS
+               ? 0
+               : end->step / end->nslots % (end->slot_bytes / room) * room;
 }
 
 /* Is it time to write the lines of LL that the step does not use? */

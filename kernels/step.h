@@ -118,26 +118,6 @@ GPURING_INLINE uint32_t gpuring_steps_stored(const struct gpuring_step *steps, u
 }
 
 /*
- * The elements of each chunk of the window that starts with `rest` elements left in the lane: the
- * lane's chunk size, but in the last window the rest is spread over all chunks (multiples of
- * align, the last ones shorter or empty; empty chunks are skipped, see step.h). The same on all
- * ranks, since it depends on the plan and the arguments only. Chunk c covers
- * [min(c * n, rest), min((c + 1) * n, rest)) of the window.
- */
-GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, uint64_t chunk,
-                                             uint64_t align)
-{
-    uint64_t even;
-
-    if (nchunks == 1) { /* without divisions, which take longer than a small call's data */
-        return rest < chunk ? rest : chunk;
-    }
-    even = (rest + nchunks - 1) / nchunks;
-    even = (even + align - 1) & ~(align - 1); /* a power of two */
-    return even < chunk ? even : chunk;
-}
-
-/*
  * The algorithms: X(v, NAME, id, text, help) for each; v is what the user of the list passes on
  * (nothing, or a macro), text the value of parameters and files, help the name in help texts.
  */

@@ -145,6 +145,27 @@ GPURING_INLINE uint64_t gpuring_chunk_align(uint64_t type_size)
 }
 
 /*
+ * The elements of each chunk of the window that starts with `rest` elements left in the lane: the
+ * lane's chunk size, but in the last window the rest is spread over all chunks (aligned, the last
+ * ones shorter or empty; empty chunks are skipped, see step.h). The same on all ranks, since it
+ * depends on the plan and the arguments only. Chunk c covers
+ * [min(c * n, rest), min((c + 1) * n, rest)) of the window.
+ */
+GPURING_INLINE uint64_t gpuring_window_chunk(uint64_t rest, uint64_t nchunks, uint64_t chunk,
+                                             uint64_t type_size)
+{
+    uint64_t even, align;
+
+    if (nchunks == 1) { /* without divisions, which take longer than a small call's data */
+        return rest < chunk ? rest : chunk;
+    }
+    align = gpuring_chunk_align(type_size); /* a power of two */
+    even = (rest + nchunks - 1) / nchunks;
+    even = (even + align - 1) & ~(align - 1);
+    return even < chunk ? even : chunk;
+}
+
+/*
  * A chunk may be larger than a slot: it then goes through its connections slice by slice, so that
  * waiting for a slice, moving one and posting one overlap. A plan that needs K slots of chunks
  * needs as many times more as a chunk has slices, GPURING_SLICES at most.

@@ -124,10 +124,9 @@ EXEC_FN uint32_t exec_owner(const EXEC *x)
     return exec_overlaps(x) ? 0 : x->thread;
 }
 
-#define exec_owners(x)             1u
-#define exec_posted(x)             ((void) (x))
-#define exec_gives_back(x, from)   1
-#define exec_spread(x, end, bytes) 0
+#define exec_owners(x)           1u
+#define exec_posted(x)           ((void) (x))
+#define exec_gives_back(x, from) 1
 
 EXEC_FN int exec_agree(EXEC *x, int ok)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kernels/work.h"
 #include "mca/coll_gpuring/plan/network.h"
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
@@ -104,8 +105,7 @@ static void actor_skip(const struct simulation *s, uint32_t index)
                 actor->finished = 1;
                 break;
             }
-            actor->chunk =
-                gpuring_window_chunk(rest, lane->nchunks, s->config->chunk_bytes, CHUNK_ALIGN);
+            actor->chunk = gpuring_window_chunk(rest, lane->nchunks, s->config->chunk_bytes, 1);
             actor->window = actor->chunk * lane->nchunks;
             actor->window = actor->window < rest ? actor->window : rest;
             actor->step = 0;
