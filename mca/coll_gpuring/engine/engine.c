@@ -18,10 +18,11 @@
 /*
  * On the host flagged lines carry small vectors only, and the ranks that send more than they
  * receive run ahead by as many calls as there are slots: that decides how often ranks that share a
- * core take turns.
+ * core take turns. The slots' first lines are not those of few sets of a cache, as with a power of
+ * two.
  */
 #define HOST_FLAGGED_SLOTS      GPURING_FIFO_MAX_SLOTS
-#define HOST_FLAGGED_SLOT_BYTES (2 << 10)
+#define HOST_FLAGGED_SLOT_BYTES ((2 << 10) + 128)
 
 int gpuring_engine_plan(const struct gpuring_engine_config *config,
                         enum gpuring_algorithm algorithm, struct gpuring_plan **plan)
