@@ -94,9 +94,9 @@ enum gpuring_param_check { GPURING_VALUES_check(GPURING_PARAM_VALUE) };
         "Up to so many ranks are connected with all others from the start; more of them when a "   \
         "call first needs it, as alltoall, gather, scatter and small allgather do")                \
     SIZE(buffer_size, 1048576, 4, SHARED, 8192, 1073741824,                                        \
-         "Bytes of buffer of each connection of protocol simple, which 8 slots share; "            \
-         "with coll_gpuring_device=host, inside a node, a rank's connections in an exchange have " \
-         "twice that together, and others each")                                                   \
+         "Bytes of buffer of each connection of protocol simple, which 8 slots share; twice that " \
+         "with coll_gpuring_device=host on one node, where a rank's connections with all others "  \
+         "share it")                                                                               \
     SIZE(chunk_size, 0, 4, SHARED, 0, 1073741824,                                                  \
          "Bytes that travel at once, at most; 0: a slot of the buffer")                            \
     INT(patience, 0, 5, LOCAL, 0, 1000000,                                                         \

@@ -105,7 +105,8 @@ static void actor_skip(const struct simulation *s, uint32_t index)
                 actor->finished = 1;
                 break;
             }
-            actor->chunk = gpuring_window_chunk(rest, lane->nchunks, s->config->chunk_bytes, 1);
+            actor->chunk =
+                gpuring_window_chunk(rest, lane->nchunks, s->config->chunk_bytes, 1 /* byte */);
             actor->window = actor->chunk * lane->nchunks;
             actor->window = actor->window < rest ? actor->window : rest;
             actor->step = 0;

@@ -138,7 +138,7 @@ static void test_threads(void **state)
     }
 }
 
-/* Chunks take all places of a slot in turn, and none reaches beyond it. */
+/* Chunks of one size take each place that a slot has for them, one a round; the smallest do not. */
 static void test_spread(void **state)
 {
     struct gpuring_fifo_end end = {.nslots = 4, .spread = 1};
@@ -146,19 +146,23 @@ static void test_spread(void **state)
     (void) state;
     for (end.slot_bytes = 4096; end.slot_bytes <= 40960; end.slot_bytes += 3 * 128) {
         for (uint64_t bytes = 1; bytes <= end.slot_bytes; bytes += 1000) {
-            uint64_t room = (bytes + 127) / 128 * 128, places = end.slot_bytes / room;
+            uint64_t taken = 0, lines = (bytes + 127) / 128;
 
-            if (bytes < GPURING_FIFO_SPREADS) {
-                places = 1;
-            }
-            for (end.step = 0; end.step < 3 * end.nslots * places; end.step++) {
-                uint64_t at = gpuring_fifo_spread(&end, bytes);
+            for (end.step = 0; end.step < 4 * 10; end.step++) {
+                uint64_t at = gpuring_fifo_spread(&end, bytes), place = at / 128 / lines;
 
-                assert_int_equal(at, end.step / end.nslots % places * room);
+                assert_int_equal(at % 128, 0);
                 assert_true(at + bytes <= end.slot_bytes);
+                assert_true(at == 0 || bytes >= GPURING_FIFO_SPREADS);
+                taken |= UINT64_C(1) << place;
+            }
+            if (bytes >= GPURING_FIFO_SPREADS) { /* at most ten of them have room */
+                assert_int_equal(taken + 1, UINT64_C(1) << end.slot_bytes / 128 / lines);
             }
         }
     }
+    end.spread = 0;
+    assert_int_equal(gpuring_fifo_spread(&end, GPURING_FIFO_SPREADS), 0);
 }
 
 static void test_flag_wrap(void **state)
