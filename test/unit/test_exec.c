@@ -146,7 +146,7 @@ static void test_spread(void **state)
     (void) state;
     for (end.slot_bytes = 4096; end.slot_bytes <= 40960; end.slot_bytes += 3 * 128) {
         for (uint64_t bytes = 1; bytes <= end.slot_bytes; bytes += 1000) {
-            uint64_t taken = 0, lines = (bytes + 127) / 128;
+            uint64_t taken = 0, before = 0, lines = (bytes + 127) / 128;
 
             for (end.step = 0; end.step < 4 * 10; end.step++) {
                 uint64_t at = gpuring_fifo_spread(&end, bytes), place = at / 128 / lines;
@@ -154,6 +154,8 @@ static void test_spread(void **state)
                 assert_int_equal(at % 128, 0);
                 assert_true(at + bytes <= end.slot_bytes);
                 assert_true(at == 0 || bytes >= GPURING_FIFO_SPREADS);
+                assert_true(at == before || end.step % end.nslots == 0);
+                before = at;
                 taken |= UINT64_C(1) << place;
             }
             if (bytes >= GPURING_FIFO_SPREADS) { /* at most ten of them have room */
