@@ -216,6 +216,37 @@ EXEC_FN int exec_has_tail(const EXEC *x, const struct gpuring_fifo_end *send)
     return exec_protocol(x) == GPURING_PROTOCOL_SIMPLE || send->local;
 }
 
+/* Give a slot on, whose data and size came first (pairs with exec_wait_recv). */
+EXEC_FN void exec_post_send(const EXEC *x, struct gpuring_fifo_end *to)
+{
+    to->posted++;
+    if (exec_has_tail(x, to)) {
+        exec_store_counter(&to->tail->tail, to->posted);
+    }
+    if (!exec_overlaps(x)) {
+        to->step = to->posted;
+    }
+}
+
+/* Give a slot back, which was read first (pairs with exec_wait_send). */
+EXEC_FN void exec_post_recv(const EXEC *x, struct gpuring_fifo_end *from)
+{
+    from->posted++;
+    if (exec_gives_back(x, from)) {
+        exec_store_counter(&from->head->head, from->posted);
+    }
+    if (!exec_overlaps(x)) {
+        from->step = from->posted;
+    }
+}
+
+/* How much lies in it; before that. */
+EXEC_FN void exec_post_size(const EXEC *x, const struct gpuring_fifo_end *to, uint32_t used)
+{
+    (void) x;
+    exec_store_size(&to->tail->size[to->posted & (to->nslots - 1)], used);
+}
+
 /*
  * All threads have moved their data, and met: give the slots on, and back. Tails, and heads of
  * Simple, follow what the block did, by a fence of their owners. Heads of flagged lines need none:
@@ -232,7 +263,7 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
         const struct gpuring_fifo_end *to = &x->lane->sends[piece->sends[i]];
 
         if (exec_has_tail(x, to)) {
-            exec_store_size(&to->tail->size[to->posted & (to->nslots - 1)], used);
+            exec_post_size(x, to, used);
             fence = 1;
         }
     }
@@ -240,28 +271,10 @@ EXEC_FN void exec_publish(EXEC *x, const struct exec_piece *piece)
         exec_fence(x);
     }
     for (uint32_t i = send; i < nsends; i = exec_own_send(x, piece, i + 1)) {
-        struct gpuring_fifo_end *to = &x->lane->sends[piece->sends[i]];
-
-        to->posted++;
-        if (exec_has_tail(x, to)) {
-            /* The slot and its size come first; pairs with exec_wait_recv. */
-            exec_store_counter(&to->tail->tail, to->posted);
-        }
-        if (!exec_overlaps(x)) {
-            to->step = to->posted;
-        }
+        exec_post_send(x, &x->lane->sends[piece->sends[i]]);
     }
     for (uint32_t i = recv; i < noperands; i = exec_own_recv(x, piece, i + 1)) {
-        struct gpuring_fifo_end *from = &x->lane->recvs[piece->operands[i]];
-
-        from->posted++;
-        if (exec_gives_back(x, from)) {
-            /* Our reads of the slot come first; pairs with exec_wait_send. */
-            exec_store_counter(&from->head->head, from->posted);
-        }
-        if (!exec_overlaps(x)) {
-            from->step = from->posted;
-        }
+        exec_post_recv(x, &x->lane->recvs[piece->operands[i]]);
     }
     exec_posted(x);
 }

@@ -9,6 +9,11 @@ noinst_LTLIBRARIES += libgpuring_kernels.la
 libgpuring_kernels_la_LIBADD = -lpthread -lm
 libgpuring_kernels_la_SOURCES = \
     kernels/exec_host.c \
+    kernels/exec_host.h \
+    kernels/exec_host_lines.h \
+    kernels/exec_host_ll.c \
+    kernels/exec_host_ll128.c \
+    kernels/exec_host_simple.c \
     kernels/exec_memory.h \
     kernels/executor.h \
     kernels/fifo.h \

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The host executor of one protocol: the common executor with one thread per lane. Each protocol
+ * has a build of its own, for a small call is as long as its instructions, and tests of the
+ * protocol are many of them. The includer defines EXEC_PROTOCOL before, and exec_data and exec_run
+ * after.
+ */
+#ifndef GPURING_EXEC_HOST_H
+#define GPURING_EXEC_HOST_H
+
+#include <string.h>
+
+#include "kernels/fold.h"
+#include "kernels/work.h"
+#include "mca/coll_gpuring/util/log.h"
+#include "mca/coll_gpuring/util/status.h"
+
+/* Run a work of the protocol, as gpuring_work_run_host; `fold`: of its type and operation. */
+typedef int gpuring_run_host(struct gpuring_work *work, const struct gpuring_type_info *type,
+                             gpuring_fold_fn fold);
+gpuring_run_host gpuring_run_host_simple, gpuring_run_host_ll, gpuring_run_host_ll128;
+
+#if defined(EXEC_PROTOCOL)
+
+/* The execution header of a lane that is one host thread; see executor.h. */
+#define EXEC_FN static inline
+#define EXEC    struct exec
+
+struct exec {
+    const struct gpuring_work *work;
+    const struct gpuring_lane *lane; /* the same as home */
+    struct gpuring_lane *home;
+    uint64_t type_size, line_bytes, done, bytes;
+    uint32_t step;
+    uint32_t type_shift; /* type_size is 1 << type_shift */
+    uint64_t polls;      /* that this lane may still spend */
+    uint32_t pauses;     /* after each */
+    gpuring_fold_fn fold;
+    int beyond; /* with Simple: input and output are larger than the caches */
+};
+
+EXEC_FN uint32_t exec_thread(const struct exec *x)
+{
+    (void) x;
+    return 0;
+}
+
+EXEC_FN uint32_t exec_nthreads(const struct exec *x)
+{
+    (void) x;
+    return 1;
+}
+
+EXEC_FN uint32_t exec_protocol(const struct exec *x)
+{
+    (void) x;
+    return EXEC_PROTOCOL;
+}
+
+EXEC_FN void exec_barrier(const struct exec *x)
+{
+    (void) x;
+}
+
+EXEC_FN int exec_all(const struct exec *x, int ok)
+{
+    (void) x;
+    return ok;
+}
+
+/* The one thread does everything, in turn. */
+#define exec_owner                exec_thread
+#define exec_owners               exec_nthreads
+#define exec_agree                exec_all
+#define exec_posted(x)            ((void) (x))
+#define exec_overlaps(x)          0
+#define exec_list(x, k)           ((struct exec_list *) NULL)
+#define exec_begin(x)             ((void) (x))
+#define exec_end(x)               ((void) (x))
+#define exec_brief(x)             0
+#define exec_note_brief(x, piece) ((void) 0)
+
+/* Many slots are given back by the cache line of short ones: the sender, a ring ahead, would else
+ * write into the line that is read next. It may have three slots fewer so. */
+EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
+{
+    (void) x;
+    return from->local || from->nslots < GPURING_FIFO_MAX_SLOTS ||
+           from->posted % (64 / GPURING_FIFO_SHORT) == 0;
+}
+
+#include "kernels/exec_memory.h"
+
+EXEC_FN int exec_poll(struct exec *x)
+{
+    if (x->polls <= 1 || exec_aborted(x)) {
+        x->polls = 0;
+        return 0;
+    }
+    x->polls--;
+    for (uint32_t i = 0; i < x->pauses; i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield" ::: "memory");
+#endif
+    }
+    return 1;
+}
+
+/* Polls are the lane's, until it returns: lanes take turns. */
+EXEC_FN void exec_progress(struct exec *x)
+{
+    (void) x;
+}
+
+struct exec_piece;
+EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece);
+EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece);
+
+#include "kernels/executor.h"
+
+/* What exec_wait does, in fewer instructions: all connections are this thread's. */
+EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
+{
+    const uint16_t *sends = piece->sends;
+    uint32_t nsends = piece->step->nsends;
+
+    for (uint32_t i = 0; i < nsends; i++) {
+        if (exec_wait_send(x, &x->lane->sends[sends[i]]) != EXEC_OK) {
+            exec_note_wait(x, GPURING_WAIT_SEND, sends[i]);
+            return EXEC_WAIT;
+        }
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN int host_wait_recv(struct exec *x, uint32_t ref, uint64_t used)
+{
+    int result = exec_wait_recv(x, &x->lane->recvs[ref], used);
+
+    if (result != EXEC_OK) {
+        exec_note_wait(x, GPURING_WAIT_RECV, ref);
+    }
+    return result;
+}
+
+EXEC_FN int host_wait(struct exec *x, const struct exec_piece *piece, uint64_t used)
+{
+    const uint16_t *operands = piece->operands;
+    uint32_t noperands = piece->step->noperands;
+    int result = host_wait_sends(x, piece);
+
+    for (uint32_t i = 0; i < noperands && result == EXEC_OK; i++) {
+        if (!gpuring_ref_own(operands[i])) {
+            result = host_wait_recv(x, operands[i], used);
+        }
+    }
+    return result;
+}
+
+/* What exec_publish does; the stores are releases. */
+EXEC_FN void host_post_send(struct exec *x, struct gpuring_fifo_end *to, uint64_t used)
+{
+    if (exec_has_tail(x, to)) {
+        exec_post_size(x, to, (uint32_t) used);
+    }
+    exec_post_send(x, to);
+}
+
+EXEC_FN void host_post(struct exec *x, const struct exec_piece *piece, uint64_t used)
+{
+    const struct gpuring_lane *lane = x->lane;
+    const uint16_t *operands = piece->operands, *sends = piece->sends;
+    uint32_t noperands = piece->step->noperands, nsends = piece->step->nsends;
+
+    for (uint32_t i = 0; i < nsends; i++) {
+        host_post_send(x, &lane->sends[sends[i]], used);
+    }
+    for (uint32_t i = 0; i < noperands; i++) {
+        if (!gpuring_ref_own(operands[i])) {
+            exec_post_recv(x, &lane->recvs[operands[i]]);
+        }
+    }
+}
+
+/*
+ * A lane that sends nothing, as of a bcast's last ranks, looks less often: each look takes the
+ * cache line from the sender, who may be about to write more into it. Of 1, 3, 5 and 9 pauses 3
+ * were the fewest with which small bcasts one after the other were faster; with 9 a single one took
+ * longer.
+ */
+#define PAUSES_ALONE 3
+
+static inline uint32_t lane_run(struct exec *x, struct gpuring_lane *lane, uint64_t polls)
+{
+    x->lane = x->home = lane;
+    x->polls = polls;
+    x->pauses = lane->nsends > 0 ? 1 : PAUSES_ALONE;
+    return exec_lane(x);
+}
+
+/* A number that changes as a rule when a lane gets on; where it does not, patience ends a round
+ * earlier. */
+static uint64_t lane_progress(const struct gpuring_lane *lane)
+{
+    return lane->done + lane->bytes + lane->step + lane->status;
+}
+
+/* Of the work, when a lane has returned with this status. */
+static int work_status(const struct gpuring_work *work, uint32_t lane, uint32_t status)
+{
+    switch (status) {
+    case GPURING_LANE_RUNNING:
+        return GPURING_AGAIN;
+    case GPURING_LANE_DONE:
+        return GPURING_OK;
+    case GPURING_LANE_ABORTED:
+        return GPURING_ERR_ABORTED;
+    default:
+        gpuring_error("lane %u step %u: a slot of connection %u holds another size than expected; "
+                      "did a rank call with another count, type, operation or algorithm?",
+                      lane, work->lanes[lane].step, work->lanes[lane].wait_ref);
+        return GPURING_ERR_DATA;
+    }
+}
+
+/* All lanes in turn, until a round has nothing done `patience` times in a row. */
+static int lanes_run(struct exec *x, struct gpuring_work *work)
+{
+    uint64_t idle = 0;
+    uint32_t running = work->nlanes, last = 0;
+
+    while (running > 1) {
+        uint64_t before = 0, after = 0;
+
+        running = 0;
+        for (uint32_t i = 0; i < work->nlanes; i++) {
+            struct gpuring_lane *lane = &work->lanes[i];
+            uint32_t status;
+
+            before += lane_progress(lane);
+            status = lane_run(x, lane, 1);
+            after += lane_progress(lane);
+            if (status == GPURING_LANE_RUNNING) {
+                running++;
+                last = i;
+            } else if (status != GPURING_LANE_DONE) {
+                return work_status(work, i, status);
+            }
+        }
+        idle = after != before ? 0 : idle + 1;
+        if (running > 1 && idle >= work->patience) {
+            return GPURING_AGAIN;
+        }
+    }
+    return running == 0 ? GPURING_OK
+                        : work_status(work, last, lane_run(x, &work->lanes[last], work->patience));
+}
+
+static inline void exec_prepare(struct exec *x, const struct gpuring_work *work,
+                                const struct gpuring_type_info *type, gpuring_fold_fn fold)
+{
+    x->work = work;
+    x->fold = fold;
+    x->type_size = type->size;
+    x->type_shift = (uint32_t) __builtin_ctz(type->size);
+    x->line_bytes = gpuring_line_bytes(type->size);
+}
+
+#endif
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/*
+ * The data phase of protocols that send flagged lines, LL and LL128. The includer defines
+ * EXEC_PROTOCOL before, and after it these:
+ */
+#ifndef GPURING_EXEC_HOST_LINES_H
+#define GPURING_EXEC_HOST_LINES_H
+
+#include "kernels/exec_host.h"
+
+/* Unpack `bytes` from the lines at `lines`, of the step whose flag is `flag`, as they arrive:
+ * EXEC_OK, or EXEC_WAIT if patience is over. May write up to 3 bytes more. */
+EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, uint8_t *to,
+                         uint64_t bytes);
+
+/* Prepare this end's slot for a piece of so many bytes, and pack some of them. */
+EXEC_FN void lines_begin(const struct exec *x, const struct gpuring_fifo_end *send, uint64_t bytes);
+EXEC_FN void lines_pack(const struct exec *x, uint8_t *lines, uint64_t flag, const uint8_t *from,
+                        uint64_t bytes);
+
+/* That much is unpacked at a time, so that it stays in the L1 cache: a multiple of every line's
+ * data. */
+#define BLOCK_BYTES 3360
+_Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES % 96 == 0 &&
+                   BLOCK_BYTES % 32 == 0,
+               "blocks hold whole lines and whole elements");
+
+/* A block of an operand that is received, unpacked to `to` once it is there. */
+EXEC_FN int receive_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
+                          uint64_t bytes, uint8_t *to)
+{
+    const struct gpuring_fifo_end *recv = &x->lane->recvs[piece->operands[index]];
+    const uint8_t *lines = exec_slot(x, recv, piece->bytes) + exec_slot_used(x, x->bytes);
+    int result;
+
+    if (!gpuring_fifo_is_short(EXEC_PROTOCOL, recv, piece->bytes)) {
+        __builtin_prefetch(recv->slots +
+                           ((recv->step + 1) & (recv->nslots - 1)) * recv->slot_bytes);
+    }
+    result = lines_unpack(x, lines, recv->step + 1, to, bytes);
+    if (result != EXEC_OK) {
+        exec_note_wait(x, GPURING_WAIT_RECV, piece->operands[index]);
+    }
+    return result;
+}
+
+EXEC_FN void send_lines(const struct exec *x, const struct exec_piece *piece,
+                        const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
+                        uint64_t bytes)
+{
+    if (at == 0) {
+        lines_begin(x, send, piece->bytes);
+    }
+    lines_pack(x, exec_slot(x, send, piece->bytes) + exec_slot_used(x, at), send->step + 1, value,
+               bytes);
+}
+
+EXEC_FN void store_lines(const struct exec *x, uint8_t *output, const uint8_t *value,
+                         uint64_t bytes)
+{
+    (void) x;
+    if (value != output) {
+        memcpy(output, value, bytes);
+    }
+}
+
+/* One block of an operand: from the user's buffers, or received. */
+EXEC_FN int operand_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
+                          uint64_t bytes, uint8_t *scratch, const uint8_t **value)
+{
+    if (gpuring_ref_own(piece->operands[index])) {
+        *value = exec_operand(x, piece, index) + x->bytes;
+        return EXEC_OK;
+    }
+    *value = scratch;
+    return receive_lines(x, piece, index, bytes, scratch);
+}
+
+/*
+ * Block by block: nothing is written before all operands of a block have arrived, so a lane that
+ * gives up in between (x->bytes: what is done) starts the block again, in place too.
+ */
+EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
+{
+    uint8_t scratch[2][BLOCK_BYTES + 4] __attribute__((aligned(64)));
+    uint32_t last = piece->step->noperands - 1u;
+
+    while (x->bytes < piece->bytes) {
+        uint64_t rest = piece->bytes - x->bytes;
+        uint64_t bytes = rest < BLOCK_BYTES ? rest : BLOCK_BYTES;
+        uint8_t *output = exec_output(x, piece);
+        const uint8_t *value, *operand;
+
+        output = output != NULL ? output + x->bytes : NULL;
+        if (operand_lines(x, piece, 0, bytes, scratch[0], &value) != EXEC_OK) {
+            return EXEC_WAIT;
+        }
+        for (uint32_t i = 1; i <= last; i++) {
+            uint8_t *to = i == last && output != NULL ? output : scratch[0];
+
+            if (operand_lines(x, piece, i, bytes, scratch[1], &operand) != EXEC_OK) {
+                return EXEC_WAIT;
+            }
+            x->fold(to, value, operand, bytes >> x->type_shift);
+            value = to;
+        }
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
+            send_lines(x, piece, &x->lane->sends[piece->sends[i]], x->bytes, value, bytes);
+        }
+        if (output != NULL) {
+            store_lines(x, output, value, bytes);
+        }
+        x->bytes += bytes;
+    }
+    return EXEC_OK;
+}
+
+/* A step whose operand is in the user's buffers. Peers wait for what is sent, so it goes before the
+ * own output is stored. */
+EXEC_FN int run_own(struct exec *x, const struct exec_piece *piece, uint64_t used)
+{
+    const uint8_t *value = exec_operand(x, piece, 0);
+    const uint16_t *sends = piece->sends;
+    uint32_t nsends = piece->step->nsends;
+    uint8_t *output = exec_output(x, piece);
+
+    if (host_wait_sends(x, piece) != EXEC_OK) {
+        return EXEC_WAIT;
+    }
+    for (uint32_t i = 0; i < nsends; i++) {
+        struct gpuring_fifo_end *send = &x->lane->sends[sends[i]];
+
+        send_lines(x, piece, send, 0, value, piece->bytes);
+        host_post_send(x, send, used);
+    }
+    if (output != NULL) {
+        store_lines(x, output, value, piece->bytes);
+    }
+    return EXEC_OK;
+}
+
+/* A step that only receives, into the output. */
+EXEC_FN int run_receive(struct exec *x, const struct exec_piece *piece, uint64_t used)
+{
+    uint32_t ref = piece->operands[0];
+    int result = host_wait_recv(x, ref, used);
+
+    if (result == EXEC_OK) {
+        result = receive_lines(x, piece, 0, piece->bytes, exec_output(x, piece));
+    }
+    if (result == EXEC_OK) {
+        exec_post_recv(x, &x->lane->recvs[ref]);
+    }
+    return result;
+}
+
+/* Most steps have one operand, and need neither blocks nor scratch memory. */
+EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
+{
+    const struct gpuring_step *step = piece->step;
+    uint64_t used = exec_slot_used(x, piece->bytes);
+    int result;
+
+    if (step->noperands == 1 && gpuring_ref_own(piece->operands[0])) {
+        return run_own(x, piece, used);
+    }
+    if (step->noperands == 1 && step->nsends == 0 && (step->flags & GPURING_STEP_STORE) &&
+        piece->bytes % 4 == 0) { /* LL unpacks whole words */
+        return run_receive(x, piece, used);
+    }
+    result = host_wait(x, piece, used);
+    if (result == EXEC_OK) {
+        result = exec_data(x, piece);
+    }
+    if (result == EXEC_OK) {
+        host_post(x, piece, used);
+    }
+    return result;
+}
+
+EXEC_FN int lines_run(struct gpuring_work *work, const struct gpuring_type_info *type,
+                      gpuring_fold_fn fold)
+{
+    struct exec x;
+
+    exec_prepare(&x, work, type, fold);
+    return lanes_run(&x, work);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copyright (c) 2026 The coll/gpuring authors */
+/* The host executor of Simple. */
+#define EXEC_PROTOCOL GPURING_PROTOCOL_SIMPLE
+#include "kernels/exec_host.h"
+
+#include "kernels/copy.h"
+
+/*
+ * Of a call with more input and output than this the output goes around the caches, where it is
+ * copied from a slot or from the input: a store through the caches loads the line first, and
+ * pushes another one out. Measured with an L3 cache of 32 MiB, which other cores share: 8 MiB of
+ * output were slower so, 16 MiB faster. Cache sizes that processors give to virtual machines are
+ * those of all their caches together.
+ */
+#define CACHED_BYTES (UINT64_C(12) << 20)
+
+static int is_apart(const uint8_t *a, const uint8_t *b, uint64_t bytes)
+{
+    return a + bytes <= b || b + bytes <= a;
+}
+
+static void simple_store(const struct exec *x, uint8_t *output, const uint8_t *value,
+                         uint64_t bytes)
+{
+    if (output == value) {
+        return;
+    }
+    if (!is_apart(output, value, bytes)) {
+        memmove(output, value, bytes);
+    } else if (x->beyond) {
+        gpuring_copy_stream(output, value, bytes);
+    } else {
+        gpuring_copy(output, value, bytes);
+    }
+}
+
+/* Chunks are spread over their slots, at both ends alike. */
+static const uint8_t *simple_operand(const struct exec *x, const struct exec_piece *piece,
+                                     uint32_t index)
+{
+    uint32_t ref = piece->operands[index];
+
+    return exec_operand(x, piece, index) +
+           (gpuring_ref_own(ref) ? 0 : gpuring_fifo_spread(&x->lane->recvs[ref], piece->bytes));
+}
+
+static uint8_t *simple_send(const struct exec *x, const struct exec_piece *piece, uint32_t index)
+{
+    return exec_send_slot(x, piece, index) +
+           gpuring_fifo_spread(&x->lane->sends[piece->sends[index]], piece->bytes);
+}
+
+/* Sums go block by block, so that they are sent and added to from the L1 cache; copies, and sums of
+ * two operands that are only stored, go as a whole. */
+EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
+{
+    uint8_t sum[8192] __attribute__((aligned(64)));
+    uint8_t *output = exec_output(x, piece);
+    uint32_t last = piece->step->noperands - 1u;
+    int simple = last == 0 || (last == 1 && piece->step->nsends == 0 && output != NULL);
+    uint64_t block = simple ? piece->bytes : sizeof sum;
+
+    for (uint64_t at = 0; at < piece->bytes; at += block) {
+        uint64_t bytes = piece->bytes - at < block ? piece->bytes - at : block;
+        const uint8_t *value = simple_operand(x, piece, 0) + at;
+        uint8_t *end = output != NULL ? output + at : sum;
+
+        for (uint32_t i = 1; i <= last; i++) {
+            uint8_t *to = i == last ? end : sum;
+
+            x->fold(to, value, simple_operand(x, piece, i) + at, bytes >> x->type_shift);
+            value = to;
+        }
+        if (output != NULL) {
+            simple_store(x, end, value, bytes);
+        }
+        for (uint32_t i = 0; i < piece->step->nsends; i++) {
+            gpuring_copy_to_slot(simple_send(x, piece, i) + at, value, bytes);
+        }
+    }
+    if (x->beyond) {
+        gpuring_copy_stream_end();
+    }
+    return EXEC_OK;
+}
+
+EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
+{
+    int result = host_wait(x, piece, piece->bytes);
+
+    if (result == EXEC_OK) {
+        result = exec_data(x, piece);
+    }
+    if (result == EXEC_OK) {
+        host_post(x, piece, piece->bytes);
+    }
+    return result;
+}
+
+static int has_many(const struct gpuring_blocks *blocks)
+{
+    return blocks->table != NULL || blocks->stride > 0;
+}
+
+/* Bytes of the vector, or of the blocks of input and output: at most, for lanes know their share of
+ * the longest one. */
+static uint64_t bytes_of(const struct gpuring_work *work, uint64_t type_size)
+{
+    uint64_t blocks = work->parts == 0 ? 1
+                                       : (uint64_t) (has_many(&work->in) ? work->nblocks : 1) +
+                                             (has_many(&work->out) ? work->nblocks : 1);
+    uint64_t elements = 0;
+
+    for (uint32_t i = 0; i < work->nlanes; i++) {
+        elements += work->lanes[i].count;
+    }
+    return blocks * elements * type_size;
+}
+
+int gpuring_run_host_simple(struct gpuring_work *work, const struct gpuring_type_info *type,
+                            gpuring_fold_fn fold)
+{
+    struct exec x;
+
+    exec_prepare(&x, work, type, fold);
+    x.beyond = bytes_of(work, type->size) > CACHED_BYTES;
+    return lanes_run(&x, work);
+}
