@@ -73,6 +73,7 @@ struct mca_coll_gpuring_module_t {
     struct gpuring_serve *serve;  /* see serve/serve.h; NULL: it serves no collectives, as
                                    * between groups, and for a single rank */
     struct gpuring_shape *shapes; /* of calls, see calls/describe.c; NULL: none are kept */
+    uint64_t nshapes;             /* that have been kept */
     struct gpuring_staging staging;
 };
 typedef struct mca_coll_gpuring_module_t mca_coll_gpuring_module_t;

@@ -344,7 +344,7 @@ static bool has_plain_shape(const mca_coll_gpuring_module_t *module, const struc
 
 static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
                        const struct gpuring_arguments *arguments, const struct sources *sources,
-                       const struct gpuring_call *call)
+                       struct gpuring_call *call)
 {
     struct gpuring_shape *shape;
 
@@ -355,6 +355,7 @@ static void keep_shape(mca_coll_gpuring_module_t *module, enum gpuring_staged wh
         shape = &module->shapes[what * SHAPES];
         shape[1] = shape[0];
         shape->arguments = *arguments;
+        call->shape = ++module->nshapes;
         shape->described = *call;
         shape->in_low = sources->in.span.low;
         shape->out_low = sources->out.span.low;
@@ -414,6 +415,7 @@ static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
         .op = GPURING_OP_BOR,
         .element_size = 1,
         .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
+        .shape = UINT64_MAX,
     };
     call->out = call->in;
     return gpuring_eligible_memory(call);

@@ -53,9 +53,7 @@ struct gpuring_engine {
     struct gpuring_program *program; /* that it runs */
     void *pinned; /* what executors read at each launch: the work, then the lanes of `base` */
     struct gpuring_work *work;
-    bool prepared; /* work and lanes are filled for a call of: */
-    uint64_t prepared_count;
-    int prepared_root;
+    uint64_t prepared; /* for calls of this shape work and lanes are filled; 0: for none */
     struct gpuring_extent *extents; /* pinned, of blocks; NULL: not needed yet */
     struct gpuring_bounce bounce_input, bounce_output;
 };

@@ -95,19 +95,6 @@ static int find_program(struct gpuring_engine *engine, const struct gpuring_call
                                 &engine->program);
 }
 
-/* Is a call like the last one? Then plan, lanes and work are as it needs them. */
-static bool repeats(const struct gpuring_engine *engine, const struct gpuring_call *call)
-{
-    const struct gpuring_work *work = engine->work;
-
-    return engine->prepared && call->count == engine->prepared_count &&
-           call->collective == engine->program->plan->collective &&
-           call->root == engine->prepared_root && call->type == work->type &&
-           call->op == work->op && call->in.blocks.table == NULL && work->in.table == NULL &&
-           call->in.blocks.count == work->in.count && call->out.blocks.table == NULL &&
-           work->out.table == NULL && call->out.blocks.count == work->out.count;
-}
-
 /* Choose plan and lanes, and fill what follows from that. Field by field: a copy of the whole work
  * would have to wait for the stores before it. */
 static int prepare(struct gpuring_engine *engine, const struct gpuring_call *call)
@@ -118,7 +105,7 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     uint64_t parts;
     int status;
 
-    engine->prepared = false;
+    engine->prepared = 0;
     status = find_program(engine, call);
     if (status != GPURING_OK) {
         return status;
@@ -143,18 +130,16 @@ static int prepare(struct gpuring_engine *engine, const struct gpuring_call *cal
     work->abort = gpuring_transport_abort_word(engine->transport);
     work->slice = choice->slice;
     work->patience = engine->patience;
-    engine->prepared_count = call->count;
-    engine->prepared_root = call->root;
-    engine->prepared = true;
-    return GPURING_OK;
+    work->in = call->in.blocks;
+    work->out = call->out.blocks;
+    engine->prepared = call->shape;
+    return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
+                                                           : place_tables(engine, work);
 }
 
 /* What is each call's own: buffers that the executor reaches, and the state of the lanes. */
-static int fill_work(struct gpuring_engine *engine, const struct gpuring_call *call,
-                     const void *input, void *output)
+static void fill_work(struct gpuring_work *work, const void *input, void *output)
 {
-    struct gpuring_work *work = engine->work;
-
     for (uint32_t i = 0; i < work->nlanes; i++) {
         struct gpuring_lane *lane = &work->lanes[i];
 
@@ -168,17 +153,13 @@ static int fill_work(struct gpuring_engine *engine, const struct gpuring_call *c
     work->input = input;
     work->output = output;
     work->resumed = 0;
-    work->in = call->in.blocks;
-    work->out = call->out.blocks;
-    return engine->device_ops->kind == GPURING_DEVICE_HOST ? GPURING_OK
-                                                           : place_tables(engine, work);
 }
 
 int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_call *call)
 {
     const void *input;
     void *output;
-    int status;
+    int status = GPURING_OK;
 
     engine->operation++;
     engine->name = call->name;
@@ -186,15 +167,18 @@ int gpuring_operation_start(struct gpuring_engine *engine, const struct gpuring_
     gpuring_transport_publish(engine->transport, engine->operation, GPURING_ACTIVITY_RUNNING);
     gpuring_transport_begin(engine->transport);
     engine->running = true;
-    status = repeats(engine, call) ? GPURING_OK : prepare(engine, call);
+    if (call->shape == 0 || call->shape != engine->prepared) {
+        status = prepare(engine, call);
+    }
     if (status == GPURING_OK) {
         engine->program->used = engine->operation;
         status = gpuring_bounce_start(engine, call, &input, &output);
     }
     if (status == GPURING_OK) {
-        status = fill_work(engine, call, input, output);
+        fill_work(engine->work, input, output);
+        status = engine->device_ops->launch(engine->stream, engine->work);
     }
-    return status == GPURING_OK ? engine->device_ops->launch(engine->stream, engine->work) : status;
+    return status;
 }
 
 int gpuring_operation_poll(struct gpuring_engine *engine, const struct gpuring_call *call)
