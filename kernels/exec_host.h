@@ -121,6 +121,14 @@ EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece);
 
 #include "kernels/executor.h"
 
+/* By each protocol: put the bytes [at, at + bytes) of a piece into this end's slot; and store a
+ * value in the output, where it may be already. */
+EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
+                       const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
+                       uint64_t bytes);
+EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *value,
+                        uint64_t bytes);
+
 /* What exec_wait does, in fewer instructions: all connections are this thread's. */
 EXEC_FN int host_wait_sends(struct exec *x, const struct exec_piece *piece)
 {
@@ -183,6 +191,30 @@ EXEC_FN void host_post(struct exec *x, const struct exec_piece *piece, uint64_t 
             exec_post_recv(x, &lane->recvs[operands[i]]);
         }
     }
+}
+
+/* A step whose operand is in the user's buffers. Peers wait for what is sent, so it goes before the
+ * own output is stored. */
+EXEC_FN int host_run_own(struct exec *x, const struct exec_piece *piece, uint64_t used)
+{
+    const uint8_t *value = exec_operand(x, piece, 0);
+    const uint16_t *sends = piece->sends;
+    uint32_t nsends = piece->step->nsends;
+    uint8_t *output = exec_output(x, piece);
+
+    if (host_wait_sends(x, piece) != EXEC_OK) {
+        return EXEC_WAIT;
+    }
+    for (uint32_t i = 0; i < nsends; i++) {
+        struct gpuring_fifo_end *send = &x->lane->sends[sends[i]];
+
+        host_send(x, piece, send, 0, value, piece->bytes);
+        host_post_send(x, send, used);
+    }
+    if (output != NULL) {
+        host_store(x, output, value, piece->bytes);
+    }
+    return EXEC_OK;
 }
 
 /*

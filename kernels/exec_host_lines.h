@@ -27,8 +27,8 @@ _Static_assert(BLOCK_BYTES % 120 == 0 && BLOCK_BYTES % 112 == 0 && BLOCK_BYTES %
                "blocks hold whole lines and whole elements");
 
 /* A block of an operand that is received, unpacked to `to` once it is there. */
-EXEC_FN int receive_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
-                          uint64_t bytes, uint8_t *to)
+EXEC_FN int unpack_lines(struct exec *x, const struct exec_piece *piece, uint32_t index,
+                         uint64_t bytes, uint8_t *to)
 {
     const struct gpuring_fifo_end *recv = &x->lane->recvs[piece->operands[index]];
     const uint8_t *lines = exec_slot(x, recv, piece->bytes) + exec_slot_used(x, x->bytes);
@@ -45,9 +45,9 @@ EXEC_FN int receive_lines(struct exec *x, const struct exec_piece *piece, uint32
     return result;
 }
 
-EXEC_FN void send_lines(const struct exec *x, const struct exec_piece *piece,
-                        const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
-                        uint64_t bytes)
+EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
+                       const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
+                       uint64_t bytes)
 {
     if (at == 0) {
         lines_begin(x, send, piece->bytes);
@@ -56,8 +56,7 @@ EXEC_FN void send_lines(const struct exec *x, const struct exec_piece *piece,
                bytes);
 }
 
-EXEC_FN void store_lines(const struct exec *x, uint8_t *output, const uint8_t *value,
-                         uint64_t bytes)
+EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *value, uint64_t bytes)
 {
     (void) x;
     if (value != output) {
@@ -74,7 +73,7 @@ EXEC_FN int operand_lines(struct exec *x, const struct exec_piece *piece, uint32
         return EXEC_OK;
     }
     *value = scratch;
-    return receive_lines(x, piece, index, bytes, scratch);
+    return unpack_lines(x, piece, index, bytes, scratch);
 }
 
 /*
@@ -106,48 +105,24 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
             value = to;
         }
         for (uint32_t i = 0; i < piece->step->nsends; i++) {
-            send_lines(x, piece, &x->lane->sends[piece->sends[i]], x->bytes, value, bytes);
+            host_send(x, piece, &x->lane->sends[piece->sends[i]], x->bytes, value, bytes);
         }
         if (output != NULL) {
-            store_lines(x, output, value, bytes);
+            host_store(x, output, value, bytes);
         }
         x->bytes += bytes;
     }
     return EXEC_OK;
 }
 
-/* A step whose operand is in the user's buffers. Peers wait for what is sent, so it goes before the
- * own output is stored. */
-EXEC_FN int run_own(struct exec *x, const struct exec_piece *piece, uint64_t used)
-{
-    const uint8_t *value = exec_operand(x, piece, 0);
-    const uint16_t *sends = piece->sends;
-    uint32_t nsends = piece->step->nsends;
-    uint8_t *output = exec_output(x, piece);
-
-    if (host_wait_sends(x, piece) != EXEC_OK) {
-        return EXEC_WAIT;
-    }
-    for (uint32_t i = 0; i < nsends; i++) {
-        struct gpuring_fifo_end *send = &x->lane->sends[sends[i]];
-
-        send_lines(x, piece, send, 0, value, piece->bytes);
-        host_post_send(x, send, used);
-    }
-    if (output != NULL) {
-        store_lines(x, output, value, piece->bytes);
-    }
-    return EXEC_OK;
-}
-
 /* A step that only receives, into the output. */
-EXEC_FN int run_receive(struct exec *x, const struct exec_piece *piece, uint64_t used)
+EXEC_FN int lines_receive(struct exec *x, const struct exec_piece *piece, uint64_t used)
 {
     uint32_t ref = piece->operands[0];
     int result = host_wait_recv(x, ref, used);
 
     if (result == EXEC_OK) {
-        result = receive_lines(x, piece, 0, piece->bytes, exec_output(x, piece));
+        result = unpack_lines(x, piece, 0, piece->bytes, exec_output(x, piece));
     }
     if (result == EXEC_OK) {
         exec_post_recv(x, &x->lane->recvs[ref]);
@@ -163,11 +138,11 @@ EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
     int result;
 
     if (step->noperands == 1 && gpuring_ref_own(piece->operands[0])) {
-        return run_own(x, piece, used);
+        return host_run_own(x, piece, used);
     }
     if (step->noperands == 1 && step->nsends == 0 && (step->flags & GPURING_STEP_STORE) &&
         piece->bytes % 4 == 0) { /* LL unpacks whole words */
-        return run_receive(x, piece, used);
+        return lines_receive(x, piece, used);
     }
     result = host_wait(x, piece, used);
     if (result == EXEC_OK) {

@@ -20,8 +20,7 @@ static int is_apart(const uint8_t *a, const uint8_t *b, uint64_t bytes)
     return a + bytes <= b || b + bytes <= a;
 }
 
-static void simple_store(const struct exec *x, uint8_t *output, const uint8_t *value,
-                         uint64_t bytes)
+EXEC_FN void host_store(const struct exec *x, uint8_t *output, const uint8_t *value, uint64_t bytes)
 {
     if (output == value) {
         return;
@@ -36,6 +35,15 @@ static void simple_store(const struct exec *x, uint8_t *output, const uint8_t *v
 }
 
 /* Chunks are spread over their slots, at both ends alike. */
+EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
+                       const struct gpuring_fifo_end *send, uint64_t at, const uint8_t *value,
+                       uint64_t bytes)
+{
+    (void) x;
+    gpuring_copy_to_slot(gpuring_fifo_slot(send) + gpuring_fifo_spread(send, piece->bytes) + at,
+                         value, bytes);
+}
+
 static const uint8_t *simple_operand(const struct exec *x, const struct exec_piece *piece,
                                      uint32_t index)
 {
@@ -43,12 +51,6 @@ static const uint8_t *simple_operand(const struct exec *x, const struct exec_pie
 
     return exec_operand(x, piece, index) +
            (gpuring_ref_own(ref) ? 0 : gpuring_fifo_spread(&x->lane->recvs[ref], piece->bytes));
-}
-
-static uint8_t *simple_send(const struct exec *x, const struct exec_piece *piece, uint32_t index)
-{
-    return exec_send_slot(x, piece, index) +
-           gpuring_fifo_spread(&x->lane->sends[piece->sends[index]], piece->bytes);
 }
 
 /* Sums go block by block, so that they are sent and added to from the L1 cache; copies, and sums of
@@ -73,26 +75,22 @@ EXEC_FN int exec_data(struct exec *x, const struct exec_piece *piece)
             value = to;
         }
         if (output != NULL) {
-            simple_store(x, end, value, bytes);
+            host_store(x, end, value, bytes);
         }
         for (uint32_t i = 0; i < piece->step->nsends; i++) {
-            gpuring_copy_to_slot(simple_send(x, piece, i) + at, value, bytes);
+            host_send(x, piece, &x->lane->sends[piece->sends[i]], at, value, bytes);
         }
-    }
-    if (x->beyond) {
-        gpuring_copy_stream_end();
     }
     return EXEC_OK;
 }
 
 EXEC_FN int exec_run(struct exec *x, const struct exec_piece *piece)
 {
-    int result = host_wait(x, piece, piece->bytes);
+    int own = piece->step->noperands == 1 && gpuring_ref_own(piece->operands[0]);
+    int result = own ? host_run_own(x, piece, piece->bytes) : host_wait(x, piece, piece->bytes);
 
-    if (result == EXEC_OK) {
-        result = exec_data(x, piece);
-    }
-    if (result == EXEC_OK) {
+    if (result == EXEC_OK && !own) {
+        result = exec_data(x, piece); /* which does not wait */
         host_post(x, piece, piece->bytes);
     }
     return result;
@@ -122,8 +120,13 @@ int gpuring_run_host_simple(struct gpuring_work *work, const struct gpuring_type
                             gpuring_fold_fn fold)
 {
     struct exec x;
+    int status;
 
     exec_prepare(&x, work, type, fold);
     x.beyond = bytes_of(work, type->size) > CACHED_BYTES;
-    return lanes_run(&x, work);
+    status = lanes_run(&x, work);
+    if (x.beyond) { /* before others are told that the call is over */
+        gpuring_copy_stream_end();
+    }
+    return status;
 }
