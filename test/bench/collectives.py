@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 # Copyright (c) 2026 The coll/gpuring authors
-"""collectives.py FOLDER RANKS: what collectives.sh has measured, as Markdown. Times are medians over
-the rounds of the jobs' lower quartiles; ratios are medians over the rounds of another's time by ours,
-in the same round."""
+"""collectives.py FOLDER RANKS: what collectives.sh has measured, as Markdown. Times are the least of
+the rounds' jobs, each of which counts with its lower quartile, and ratios are those of the times: the
+cores of a virtual machine may be moved between one job and the next, but each program has the good
+ones in some round."""
 import collections
 import glob
 import os
 import statistics
 import sys
 
-OTHERS = ["tuned", "sm", "mpich"]
+NAMES = ["gpuring", "tuned", "sm", "mpich"]
 
 
 def read(folder):
@@ -28,15 +29,10 @@ def read(folder):
 
 def row_of(names):
     """The cells of a size, its ratio to the best of Open MPI's, and to MPICH."""
-    ours = names["gpuring"]
-    cells = [statistics.median(ours.values())]
-    cells += [statistics.median(names[n].values()) if names.get(n) else None for n in OTHERS]
-    stock, mpich = [], []
-    for number, mine in ours.items():
-        best = [names[n][number] for n in ("tuned", "sm") if number in names.get(n, {})]
-        stock += [min(best) / mine] if best else []
-        mpich += [names["mpich"][number] / mine] if number in names.get("mpich", {}) else []
-    return cells, [statistics.median(r) if r else None for r in (stock, mpich)]
+    ours, *others = [min(names[n].values()) if names.get(n) else None for n in NAMES]
+    tuned, sm, mpich = others
+    stock = [time for time in (tuned, sm) if time]
+    return [ours] + others, [min(stock) / ours if stock else None, mpich / ours if mpich else None]
 
 
 def main():
