@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The data phase of protocols that send flagged lines, LL and LL128. The includer defines
- * EXEC_PROTOCOL before, and after it these:
+ * The host executor of protocols that send flagged lines, LL and LL128. The includer defines
+ * EXEC_PROTOCOL before, and the functions that are only declared here after it.
  */
 #ifndef GPURING_EXEC_HOST_LINES_H
 #define GPURING_EXEC_HOST_LINES_H
 
 #include "kernels/exec_host.h"
 
-/* Unpack `bytes` from the lines at `lines`, of the step whose flag is `flag`, as they arrive:
- * EXEC_OK, or EXEC_WAIT if patience is over. May write up to 3 bytes more. */
+/* Unpack `bytes` from the lines at `lines`, which are marked by `flag`, as they arrive: EXEC_OK, or
+ * EXEC_WAIT if patience is over. May write up to 3 bytes more. */
 EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, uint8_t *to,
                          uint64_t bytes);
 

@@ -22,7 +22,8 @@
  *   exec_begin(x), exec_end(x)      of a lane
  *   exec_brief(x)                   nonzero: there is always room, and exec_end counts the steps,
  *                                   each of which exec_note_brief(x, piece) notes
- *   exec_run(x, piece)              exec_in_turn, or what overlap.h has; declared before
+ *   exec_run(x, piece)              waits, moves and posts: exec_in_turn, or what does the same
+ *                                   faster; declared before
  *   exec_barrier(x)                 all threads of the lane; orders their memory accesses
  *   exec_all(x, ok)                 a barrier; nonzero if ok on all threads of the lane
  *   exec_load_acquire(p)            64 bits, ordered system-wide
