@@ -22,6 +22,11 @@
     64 /* bytes of a variant's first call: more than Open MPI's own calls have, which \
           are not counted */
 
+static bool has_no_data(const struct perf_bench *bench)
+{
+    return bench->options->collective->shape == PERF_NO_DATA;
+}
+
 static struct perf_case case_of(const struct perf_bench *bench, size_t bytes)
 {
     const struct perf_options *options = bench->options;
@@ -46,16 +51,17 @@ static const enum perf_counter by_algorithm[] = {GPURING_ALGORITHMS(COUNTER, )};
 static const enum perf_counter by_protocol[] = {PERF_COUNTER_calls_simple, PERF_COUNTER_calls_ll,
                                                 PERF_COUNTER_calls_ll128};
 
-/* Did it serve the only call that was counted, as it should? */
-static bool served(const struct perf_variant *variant)
+/* Did it serve the only call that was counted, as it should? Barriers that the previous component
+ * has are not counted. */
+static bool served(const struct perf_bench *bench, const struct perf_variant *variant)
 {
     const uint64_t *counts = variant->served.value;
 
     if (variant->algorithm == PERF_VARIANT_AS_SET) {
-        return true;
+        return !has_no_data(bench) || counts[PERF_COUNTER_calls] == 1;
     }
     if (variant->algorithm == GPURING_PARAM_ALGORITHM_PREVIOUS) {
-        return counts[PERF_COUNTER_fallbacks] == 1;
+        return counts[PERF_COUNTER_fallbacks] == (has_no_data(bench) ? 0 : 1);
     }
     return counts[by_algorithm[variant->algorithm - 1]] == 1 &&
            counts[by_protocol[variant->protocol - 1]] == 1;
@@ -102,10 +108,11 @@ static int set_parameters(const struct perf_variant *variant)
 /* Make the variant's communicator: 0, 1 (not offered here), or -1. */
 static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
 {
-    size_t most = bench->options->max_bytes; /* 0: a barrier */
+    size_t most = bench->options->max_bytes; /* 0: barriers */
     struct perf_case what = case_of(bench, most < FIRST ? most : FIRST);
     struct perf_call first = perf_bench_call(bench, &what);
     long long wrong = 0;
+    int number = 0;
 
     if (!perf_all_well(set_parameters(variant) == 0) ||
         MPI_Comm_dup(MPI_COMM_WORLD, &variant->comm) != MPI_SUCCESS) {
@@ -113,11 +120,14 @@ static int variant_open(struct perf_bench *bench, struct perf_variant *variant)
     }
     MPI_Comm_set_errhandler(variant->comm, MPI_ERRORS_RETURN);
     first.comm = variant->comm;
-    if (perf_bench_connect(&what, &first) != 0 || call_begin(bench, variant, &what, &wrong) != 0 ||
+    /* Barriers are served between ranks that another call has connected. */
+    if ((has_no_data(bench) &&
+         MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_INT, MPI_SUM, variant->comm) != MPI_SUCCESS) ||
+        perf_bench_connect(&what, &first) != 0 || call_begin(bench, variant, &what, &wrong) != 0 ||
         call_end(variant, &what) != 0) {
         return -1;
     }
-    if (perf_all_well(wrong == 0 && served(variant))) {
+    if (perf_all_well(wrong == 0 && served(bench, variant))) {
         return 0;
     }
     MPI_Comm_free(&variant->comm);

@@ -42,6 +42,8 @@ check "the ratio of a round is previous / as set: above 1, as set is faster" \
 # Of 4 bytes, as Open MPI's own, they are not served; but what is compared has other sizes, too.
 compare 2 "" -c ibcast -b 64 --rounds 1
 check "non-blocking broadcasts" test "$(rows '$7 == "gpuring"')" -eq 3
+compare 2 "" -c barrier --rounds 1
+check "barriers, between ranks that are connected" says '^ +0 .* gpuring direct/'
 
 compare 2 "--mca coll_gpuring_algorithm previous" --rounds 3
 check "left to the previous component: it is compared with itself" \
