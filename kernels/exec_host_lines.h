@@ -15,7 +15,7 @@ EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, ui
                          uint64_t bytes);
 
 /* Prepare this end's slot for a piece of so many bytes, and pack some of them. */
-EXEC_FN void lines_begin(const struct exec *x, const struct gpuring_fifo_end *send, uint64_t bytes);
+EXEC_FN void lines_begin(const struct gpuring_fifo_end *send, uint64_t bytes);
 EXEC_FN void lines_pack(const struct exec *x, uint8_t *lines, uint64_t flag, const uint8_t *from,
                         uint64_t bytes);
 
@@ -50,7 +50,7 @@ EXEC_FN void host_send(const struct exec *x, const struct exec_piece *piece,
                        uint64_t bytes)
 {
     if (at == 0) {
-        lines_begin(x, send, piece->bytes);
+        lines_begin(send, piece->bytes);
     }
     lines_pack(x, exec_slot(x, send, piece->bytes) + exec_slot_used(x, at), send->step + 1, value,
                bytes);

@@ -127,9 +127,8 @@ static void ll_clean(const struct gpuring_fifo_end *send, uint64_t bytes)
     clean_lines(gpuring_fifo_short(send), is_short ? used : 0, GPURING_FIFO_SHORT / 8, send->step);
 }
 
-EXEC_FN void lines_begin(const struct exec *x, const struct gpuring_fifo_end *send, uint64_t bytes)
+EXEC_FN void lines_begin(const struct gpuring_fifo_end *send, uint64_t bytes)
 {
-    (void) x;
     if (gpuring_fifo_cleans(send)) {
         ll_clean(send, bytes);
     }

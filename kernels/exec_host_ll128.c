@@ -22,9 +22,8 @@ EXEC_FN int lines_unpack(struct exec *x, const uint8_t *lines, uint64_t flag, ui
     return EXEC_OK;
 }
 
-EXEC_FN void lines_begin(const struct exec *x, const struct gpuring_fifo_end *send, uint64_t bytes)
+EXEC_FN void lines_begin(const struct gpuring_fifo_end *send, uint64_t bytes)
 {
-    (void) x;
     (void) send;
     (void) bytes;
 }

@@ -296,7 +296,8 @@ static int adapt(mca_coll_gpuring_module_t *module, enum gpuring_staged what,
  * is described alike but for its addresses and the memory there. A shape is kept where the
  * arguments alone decide: predefined types, counts by value, nothing packed or left out.
  */
-#define SHAPES 2
+#define SHAPES        2
+#define BARRIER_SHAPE UINT64_MAX /* others count from 1 */
 
 struct gpuring_shape {
     struct gpuring_arguments arguments;
@@ -415,7 +416,7 @@ static enum gpuring_reason describe_barrier(mca_coll_gpuring_module_t *module,
         .op = GPURING_OP_BOR,
         .element_size = 1,
         .in = {.sample = byte, .bytes = 1, .blocks = {.count = 1}},
-        .shape = UINT64_MAX,
+        .shape = BARRIER_SHAPE,
     };
     call->out = call->in;
     return gpuring_eligible_memory(call);

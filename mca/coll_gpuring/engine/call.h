@@ -61,8 +61,8 @@ struct gpuring_call {
     uint64_t vote;                     /* its number, while it asks: among the calls in which
                                           the ranks vote, for the pages; else among all calls */
     uint64_t number; /* of the call on its communicator, see mixed_memory.c; 0: not counted */
-    uint64_t shape; /* of one communicator's calls those with the same differ in addresses alone; 0:
-                       not known */
+    uint64_t shape;  /* calls of a communicator with the same number differ in addresses alone; 0:
+                        it has none */
 };
 
 #define GPURING_COUNT_UNKNOWN UINT64_MAX

@@ -53,7 +53,7 @@ struct gpuring_engine {
     struct gpuring_program *program; /* that it runs */
     void *pinned; /* what executors read at each launch: the work, then the lanes of `base` */
     struct gpuring_work *work;
-    uint64_t prepared; /* for calls of this shape work and lanes are filled; 0: for none */
+    uint64_t prepared; /* the shape of calls for which work and lanes are filled; 0: of none */
     struct gpuring_extent *extents; /* pinned, of blocks; NULL: not needed yet */
     struct gpuring_bounce bounce_input, bounce_output;
 };
