@@ -43,7 +43,8 @@ for fault in qp-error:5 'no-access:[59]'; do
         says "$names.*\\(status $status_of, vendor 0x[0-9a-f]+\\)"
 done
 
-under_way 60 a,b,c 'ip link set dummy0 down'
+# Data flow once a second: the device's event comes before a send that fails ends it all.
+under_way '60 5000 1000' a,b,c 'ip link set dummy0 down'
 each 3 "a port goes down: an MPI error on each of 3 ranks" "$broken"
 # Newer kernels report a flush in place of the error.
 check "a port goes down: the text names hosts, device, port, status and remedy" \

@@ -24,11 +24,12 @@ each() {
 # shellcheck disable=SC2034
 broken='an error after [1-9][0-9]* operations'
 
-# Run steady on HOSTS for SECONDS, and ACTION (a command) once data have flowed.
-under_way() { # SECONDS HOSTS ACTION [OPTIONS-OF-MPIRUN...]
-    seconds=$1 hosts=$2 action=$3
+# Run steady on HOSTS, and ACTION (a command) once data have flowed.
+under_way() { # "SECONDS [COUNT [PAUSE-MS]]" HOSTS ACTION [OPTIONS-OF-MPIRUN...]
+    steady=$1 hosts=$2 action=$3
     shift 3
-    timeout -k 10 150 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" "$seconds" \
+    # shellcheck disable=SC2086
+    timeout -k 10 150 "$MPIRUN" --host "$hosts" "$@" "$rdma_programs/steady" $steady \
         >"$work/out" 2>&1 </dev/null &
     job=$!
     for _ in $(seq 900); do
