@@ -81,12 +81,14 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 #define exec_brief(x)             0
 #define exec_note_brief(x, piece) ((void) 0)
 
+#define MANY_SLOTS 64
+
 /* Many slots are given back by the cache line of short ones: the sender, a ring ahead, would else
  * write into the line that is read next. It may have three slots fewer so. */
 EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
 {
     (void) x;
-    return from->local || from->nslots < GPURING_FIFO_MAX_SLOTS ||
+    return from->local || from->nslots < MANY_SLOTS ||
            from->posted % (64 / GPURING_FIFO_SHORT) == 0;
 }
 

@@ -22,10 +22,24 @@ sleep 3 # for the addresses to become GIDs
 run 60 ibv_devinfo -d rxe1
 check "a second port" says 'PORT_ACTIVE'
 
+sent() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"; }
+
+# ACTION once some of the next run's chunks, of which there are thousands, went by the second port.
+in_between() { # ACTION
+    before=$(sent rxe1)
+    (
+        for _ in $(seq 1800); do
+            [ $(($(sent rxe1) - before)) -lt 300 ] || break
+            sleep 0.1
+        done
+        eval "$1"
+    ) >/dev/null 2>&1 &
+}
+
 spare="--timeout 16 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
 
 # Nothing comes through any more at vm0's second port, and nobody says so.
-(sleep 4; tc qdisc add dev mv0 root netem loss 100%) &
+in_between "tc qdisc add dev mv0 root netem loss 100%"
 # shellcheck disable=SC2086
 pairs 200 $spare check 1500
 check "a port that loses everything: all chunks come by the other" \
@@ -35,7 +49,7 @@ check "which port failed, why, and which one serves now" \
 tc qdisc del dev mv0 root
 
 # The interface of vm1's second port goes down: its device says so.
-(sleep 4; on-host vm1 "ip link set mv0 down") >/dev/null 2>&1 &
+in_between "on-host vm1 'ip link set mv0 down'"
 # shellcheck disable=SC2086
 pairs 200 $spare --qps 2 check 1500
 check "a port that goes down, two queue pairs: all chunks come by the other" \
@@ -45,7 +59,6 @@ on-host vm1 "ip link set mv0 up"
 sleep 3
 
 # Two channels, one on each port; the second port is dead from the first packet on.
-sent() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"; }
 before=$(sent rxe1)
 run 200 "$MPIRUN" --host vm0,vm1 -n 2 --mca coll_gpuring_min_channels 2 \
     "$programs/matrix" -n 0,1,1023,65537 -f 20 -s

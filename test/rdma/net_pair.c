@@ -155,7 +155,7 @@ static int parse(int argc, char **argv, struct options *o)
         }
     }
     if (optind == argc || o->links < 1 || o->links > MAX_LINKS || o->nslots < 2 ||
-        o->nslots > GPURING_FIFO_MAX_SLOTS || o->slot_bytes < 128 || o->slot_bytes % 128 != 0) {
+        o->nslots > GPURING_FIFO_MAX_SIZES || o->slot_bytes < 128 || o->slot_bytes % 128 != 0) {
         return usage();
     }
     o->mode = argv[optind];

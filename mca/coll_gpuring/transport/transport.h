@@ -34,7 +34,7 @@ enum gpuring_activity {
 
 /* Room of the FIFOs of a plan's connections, equal on all ranks (compared in AllGather 1). */
 struct gpuring_fifo_config {
-    uint32_t nslots[GPURING_PROTOCOL_COUNT];     /* powers of two, 2 .. GPURING_FIFO_MAX_SLOTS */
+    uint32_t nslots[GPURING_PROTOCOL_COUNT];     /* powers of two from 2, see gpuring_fifo_end */
     uint32_t spread;                             /* 1: see gpuring_fifo_end */
     uint64_t slot_bytes[GPURING_PROTOCOL_COUNT]; /* multiples of 128; 0: protocol not offered */
 };
