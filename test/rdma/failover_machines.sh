@@ -36,7 +36,7 @@ in_between() { # ACTION
     ) >/dev/null 2>&1 &
 }
 
-spare="--timeout 16 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
+spare="--timeout 17 --retry 3 --spares 1 --device 1 --slot-bytes 4096"
 
 # Nothing comes through any more at vm0's second port, and nobody says so.
 in_between "tc qdisc add dev mv0 root netem loss 100%"
