@@ -83,8 +83,8 @@ EXEC_FN int exec_all(const struct exec *x, int ok)
 
 #define MANY_SLOTS 64
 
-/* Many slots are given back by the cache line of short ones: the sender, a ring ahead, would else
- * write into the line that is read next. It may have three slots fewer so. */
+/* From so many slots on they are given back by the cache line of short ones: the sender, a ring
+ * ahead, would else write into the line that is read next. It may have three slots fewer so. */
 EXEC_FN int exec_gives_back(const struct exec *x, const struct gpuring_fifo_end *from)
 {
     (void) x;

@@ -50,7 +50,7 @@
 
 #define GPURING_CACHE_LINE      128 /* two x86 lines (adjacent-line prefetch), one GPU line */
 #define GPURING_FIFO_MAX_SLOTS  256
-#define GPURING_FIFO_MAX_SIZES  64   /* slots of a ring of which sizes are published */
+#define GPURING_FIFO_MAX_SIZES  64   /* slots, at most, of a ring that publishes sizes */
 #define GPURING_FIFO_SHORT      16   /* bytes of a short slot: LL lines of half as much data */
 #define GPURING_FIFO_SPREADS    4096 /* bytes of a chunk, at least: see gpuring_fifo_spread */
 #define GPURING_LL_CLEAN_PERIOD (UINT64_C(1) << 30)
@@ -82,7 +82,7 @@ struct gpuring_fifo_end {
     uint64_t posted;                /* and published, or given back: less while a kernel runs */
     uint64_t seen;       /* sending: the head as last read, receiving: the tail; spares reads */
     uint64_t slot_bytes; /* room of a slot: payload for Simple, lines for LL and LL128 */
-    uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS; with tails <= .._MAX_SIZES */
+    uint32_t nslots;     /* power of two, <= GPURING_FIFO_MAX_SLOTS; with sizes <= .._MAX_SIZES */
     uint16_t local; /* 1: a proxy carries the slots; who receives waits for the tail with LL, too */
     uint16_t spread; /* 1: chunks of Simple that are smaller than a slot spread over it, on hosts */
 };

@@ -16,11 +16,10 @@
 #define LL_ROUND (32 << 10)
 
 /*
- * Rings of flagged lines in shared memory of hosts, which carry small vectors only. Ranks that send
- * more than they receive run ahead by as many calls as a ring has slots: that decides how often
- * ranks that share a core take turns, and a bcast of 8 bytes among 4 ranks on 2 cores takes 0.07 us
- * with 256 slots of LL, 0.17 with 64. The slots' first lines are not those of few sets of a cache,
- * as with a power of two.
+ * Rings of flagged lines in shared memory of hosts, for small vectors. A rank that sends more than
+ * it receives runs ahead by as many calls as its ring has slots. That decides how often ranks that
+ * share a core take turns (doc/results/collectives.md). Slots a power of two apart would have their
+ * first lines in few sets of a cache.
  */
 static const struct {
     uint32_t nslots;
@@ -119,8 +118,8 @@ static uint64_t host_slot(const struct gpuring_select_config *config,
  * between few ranks, however many the ranks are.
  */
 #define SHARED_ROOM       64 /* connections of Simple: 64 MiB, of 1024 ranks each has slots of 8 KiB */
-#define SHARED_LINES      8 /* connections of LL and LL128, on hosts of that many slots: */
-#define HOST_SHARED_SLOTS 64
+#define SHARED_LINES      8   /* connections of LL and LL128 */
+#define HOST_SHARED_SLOTS 64  /* of LL and LL128 on hosts, in place of host_lines */
 #define LEAST_SLOT_BYTES  512 /* eight fill a page; lines of less hold no chunk of 128 bytes */
 
 static bool shares_room(const struct gpuring_select_config *config,
@@ -213,18 +212,19 @@ int gpuring_engine_create(const struct gpuring_engine_config *config,
     return GPURING_OK;
 }
 
+_Static_assert(GPURING_ENGINE_SLOTS <= GPURING_FIFO_MAX_SIZES, "Simple publishes sizes");
+
 static struct gpuring_fifo_config fifos_of(const struct gpuring_select_config *config,
                                            enum gpuring_algorithm algorithm)
 {
-    bool host = in_shared_memory(config);
-    struct gpuring_fifo_config fifos = {.spread = host};
+    struct gpuring_fifo_config fifos = {.spread = in_shared_memory(config)};
 
     for (int p = 0; p < GPURING_PROTOCOL_COUNT; p++) {
-        bool lines = host && p != GPURING_PROTOCOL_SIMPLE;
-
-        fifos.nslots[p] = !lines                           ? GPURING_ENGINE_SLOTS
-                          : shares_room(config, algorithm) ? HOST_SHARED_SLOTS
-                                                           : host_lines[p].nslots;
+        fifos.nslots[p] = GPURING_ENGINE_SLOTS;
+        if (in_shared_memory(config) && p != GPURING_PROTOCOL_SIMPLE) {
+            fifos.nslots[p] =
+                shares_room(config, algorithm) ? HOST_SHARED_SLOTS : host_lines[p].nslots;
+        }
     }
     memcpy(fifos.slot_bytes, config->slot_bytes[algorithm], sizeof fifos.slot_bytes);
     return fifos;
