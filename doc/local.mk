@@ -11,7 +11,7 @@ dist_doc_DATA += doc/cost-model.md
 # For developers: in the source only.
 EXTRA_DIST += doc/local.mk doc/parameters.py doc/hacking/checklists.md doc/hacking/device.md \
     doc/hacking/glossary.md doc/hacking/net.md doc/hacking/open-mpi.md doc/hacking/p2p.md doc/hacking/plans.md \
-    doc/hacking/serve.md doc/hacking/stage.md doc/hacking/testing.md doc/hacking/topology.md \
+    doc/hacking/serve.md doc/hacking/stage.md doc/hacking/style.md doc/hacking/testing.md doc/hacking/topology.md \
     doc/hacking/tour.md doc/hacking/wireup.md
 EXTRA_DIST += doc/results/kernels.md doc/results/scale.md \
     doc/results/fuzz.md doc/results/gpu.md doc/results/search.md \

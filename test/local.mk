@@ -51,9 +51,12 @@ EXTRA_DIST += \
     test/cuda_aware.sh \
     test/install.sh \
     test/lint/arrows.txt \
+    test/lint/comments_only.py \
     test/lint/doc_paths.py \
     test/lint/layers.py \
     test/lint/lint.sh \
+    test/lint/prose.py \
+    test/lint/prose_limits.txt \
     test/mutation.sh \
     test/container.sh \
     test/packages.sh \

@@ -127,9 +127,13 @@ if command -v python3 >/dev/null 2>&1; then
 
     python3 test/lint/doc_paths.py >"$found" 2>&1
     verdict "every path that the documentation names exists"
+
+    python3 test/lint/prose.py >"$found" 2>&1
+    verdict "no folder has more turns of phrase than prose_limits.txt allows (doc/hacking/style.md)"
 else
     skip "python3 is not installed" "doc/user/parameters.md is what doc/parameters.py makes"
     skip "python3 is not installed" "every path that the documentation names exists"
+    skip "python3 is not installed" "no folder has more turns of phrase than prose_limits.txt allows"
 fi
 
 lines=$(wc -l <README)
