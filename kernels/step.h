@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The steps of a plan: what builders write and what every reader (CUDA executor, host executor,
- * checker, simulator) executes. Plain C, included by the CUDA kernels too.
+ * The steps of a plan. Builders write them; the CUDA executor, the host executor, the checker and
+ * the simulator execute them. Plain C, because the CUDA kernels include it too.
  *
  * A plan cuts the vector into parts (one per ring or tree), a part into windows, a window into
  * `nchunks` chunks. A lane runs its list of steps once per window, until its part is done:
@@ -11,9 +11,9 @@
  *   part    | window 0 | window 1 | last window (shorter) |
  *   window  | chunk 0 | chunk 1 | ... | chunk nchunks-1 |
  *
- * Where a collective has a block for each rank (allgather, alltoall, ...), chunk b of a window is
- * the next chunk of block b instead; a block lies where the call says, in the input and in the
- * output, and may be shorter than others (work.h):
+ * In a collective with one block per rank (allgather, alltoall, ...), chunk b of a window is the
+ * next chunk of block b instead. The call specifies where each block is in the input and in the
+ * output, and blocks may differ in length (work.h):
  *
  *   block 0 | window 0 | window 1 |        block 1 | window 0 | window 1 | window 2 |
  *
@@ -22,14 +22,16 @@
  *   if GPURING_STEP_STORE: output[chunk] = value
  *   for every destination: send value
  * An operand is a receive connection of the lane, GPURING_REF_INPUT (this rank's own input), or
- * GPURING_REF_OUTPUT (what an earlier step of the lane has stored of the chunk).
- * Receiving frees one FIFO slot of the connection, sending takes one; a chunk always fits a slot.
- * A chunk that is empty in a window is skipped: nobody receives, folds, stores or sends it.
- * Both ends of a connection agree on that, because the same data is sent and received (the
- * checker proves it) and its size follows from the arguments of the call alone, in which MPI lets
- * sender and receiver agree. Leaving out all
- * steps of some chunks cannot add a deadlock: what remains of a schedule is still a schedule. So a
- * vector of a few elements goes round a ring once, not once per rank.
+ * GPURING_REF_OUTPUT (the value that an earlier step of the lane has stored for this chunk).
+ * Receiving frees one FIFO slot of the connection, and sending takes one. A chunk always fits into
+ * a slot.
+ *
+ * A chunk that is empty in a window is skipped: no rank receives, folds, stores or sends it. Both
+ * ends of a connection skip the same chunks, because they send and receive the same data (the
+ * checker proves this) and the size of the data follows from the arguments of the call, which MPI
+ * requires to match. Skipping all steps of a chunk cannot cause a deadlock, because the rest of a
+ * schedule is still a schedule. Therefore a vector of a few elements takes one round of a ring
+ * rather than one round per rank.
  */
 #ifndef GPURING_PLAN_STEP_H
 #define GPURING_PLAN_STEP_H
@@ -43,7 +45,7 @@
 #define GPURING_INLINE static inline
 #endif
 
-/* Operands and destinations of a step, at most: what a block keeps the addresses of. */
+/* Maximum number of operands and destinations of a step, whose addresses a thread block stores. */
 #define GPURING_STEP_REFS 64
 
 #define GPURING_REF_INPUT  0xffffu /* operand: this rank's input buffer */
@@ -51,20 +53,21 @@
 
 #define GPURING_ONCE_MOST 64
 
-/* Is an operand in this rank's buffers? */
+/* Return true if an operand is in this rank's own buffers. */
 GPURING_INLINE int gpuring_ref_own(uint32_t ref)
 {
     return ref >= GPURING_REF_OUTPUT;
 }
 
 enum {
-    GPURING_STEP_STORE = 1,   /* write the value to the output buffer */
-    GPURING_STEP_RING = 2,    /* of a lane's first step: the lane goes round a ring, see below */
-    GPURING_STEP_INPUT = 4,   /* one of the operands is the input, or its block is as long as the
-                                 input's */
-    GPURING_STEP_PARTIAL = 8, /* what it stores is not yet the result; executors need not know */
-    GPURING_STEP_ONCE = 16    /* of a lane's first step: it uses each connection once a window, and
-                                 has no more than GPURING_ONCE_MOST in either direction */
+    GPURING_STEP_STORE = 1, /* write the value to the output buffer */
+    GPURING_STEP_RING = 2,  /* on a lane's first step: the lane follows a ring, see below */
+    GPURING_STEP_INPUT = 4, /* one of the operands is the input, or the block is as long as the
+                               input's */
+    GPURING_STEP_PARTIAL =
+        8,                 /* the stored value is not the final result; only the checker uses it */
+    GPURING_STEP_ONCE = 16 /* on a lane's first step: the lane uses each connection at most once
+                              per window and has at most GPURING_ONCE_MOST in each direction */
 };
 
 /*
@@ -91,15 +94,15 @@ _Static_assert(sizeof(struct gpuring_step) == 16, "layout of a step");
 #endif
 
 /*
- * A lane that goes round a ring of n = nchunks ranks has 2n-1 steps, each for the chunk before that
- * of the last step. Five are stored; these are the steps that each stands for:
+ * A lane that follows a ring of n = nchunks ranks has 2n-1 steps. Each step handles the chunk
+ * before that of the previous step. Five steps are stored, and each represents these steps:
  *
  *   stored   0   1           2      3             4
  *   step     0   1 .. n-2    n-1    n .. 2n-3     2n-2
  */
 #define GPURING_RING_STEPS 5u
 
-/* Which of the stored steps is step K of a lane, and for which chunk. */
+/* Return the index of the stored step that represents step k of a lane, and set *chunk. */
 GPURING_INLINE uint32_t gpuring_step_at(const struct gpuring_step *steps, uint32_t k, uint32_t n,
                                         uint32_t *chunk)
 {
@@ -111,15 +114,16 @@ GPURING_INLINE uint32_t gpuring_step_at(const struct gpuring_step *steps, uint32
     return k == 0 ? 0 : k < n - 1 ? 1 : k == n - 1 ? 2 : k < 2 * n - 2 ? 3 : 4;
 }
 
-/* How many are stored of a lane's steps. */
+/* Return the number of stored steps of a lane with nsteps steps. */
 GPURING_INLINE uint32_t gpuring_steps_stored(const struct gpuring_step *steps, uint32_t nsteps)
 {
     return nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0 ? GPURING_RING_STEPS : nsteps;
 }
 
 /*
- * The algorithms: X(v, NAME, id, text, help) for each; v is what the user of the list passes on
- * (nothing, or a macro), text the value of parameters and files, help the name in help texts.
+ * The algorithms: X(v, NAME, id, text, help). The user of the list chooses v (nothing, or a macro)
+ * and gets it back in each row. text is the value in parameters and files, help the name in help
+ * texts.
  */
 #define GPURING_ALGORITHMS(X, v)                      \
     X(v, RING, ring, "ring", "rings")                 \

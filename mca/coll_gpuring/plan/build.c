@@ -18,8 +18,8 @@ static void *no_memory(struct gpuring_writer *writer)
     return NULL;
 }
 
-/* Room for one more element behind `used`: twice as much whenever that is a power of two. NULL
- * after an error. */
+/* Return `array` with room for one more element after `used`, or NULL after an error. The array
+ * doubles whenever `used` is a power of two. */
 static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_t size)
 {
     void *grown = array;
@@ -33,8 +33,9 @@ static void *grow(struct gpuring_writer *writer, void *array, size_t used, size_
     return grown != NULL ? grown : no_memory(writer);
 }
 
-/* The open lane is complete: it has the connections from the first to the last one that its steps
- * name, by numbers in the plan until now. */
+/* Complete the open lane. Its connections are those from the first to the last one that its steps
+ * use. The steps have referred to them by their index in the plan; make that an index in the lane.
+ */
 static void close_lane(struct gpuring_writer *writer)
 {
     const struct gpuring_plan *plan = writer->plan;
@@ -56,7 +57,7 @@ static void close_lane(struct gpuring_writer *writer)
         }
     }
     if (lane->nsteps > 0 && (steps[0].flags & GPURING_STEP_RING) != 0) {
-        lane->nsteps = 2 * lane->nchunks - 1; /* for which the five stand */
+        lane->nsteps = 2 * lane->nchunks - 1; /* the five stored steps represent these */
     } else if (lane->nsteps > 0 &&
                gpuring_steps_use_once(steps, lane->nsteps, refs - lane->nrefs)) {
         steps[0].flags |= GPURING_STEP_ONCE;
@@ -107,7 +108,7 @@ static void too_large(struct gpuring_writer *writer)
     writer->status = GPURING_ERR_ARG;
 }
 
-/* A connection that is new to the lane: may it be? */
+/* Return true if the lane may add a connection. Otherwise log why not. */
 static bool may_add(struct gpuring_writer *writer, uint32_t of_plan, int peer, uint32_t key)
 {
     if (writer->base != NULL) {
@@ -122,7 +123,8 @@ static bool may_add(struct gpuring_writer *writer, uint32_t of_plan, int peer, u
     return writer->status == GPURING_OK;
 }
 
-/* Where it is among the `places` connections from `first` on, or count. */
+/* Return the index of a connection among `places` elements of a list from `first` on, wrapping
+ * around at the end, or `count` if it is not there. */
 static uint32_t find_conn(const struct gpuring_plan_conn *list, uint32_t count, uint32_t first,
                           uint32_t places, int peer, uint32_t key)
 {
@@ -136,8 +138,9 @@ static uint32_t find_conn(const struct gpuring_plan_conn *list, uint32_t count, 
     return count;
 }
 
-/* The number in the plan of a connection, which the lane has from now on. It is one of the lane's;
- * else of any with a base, and without one a new one. */
+/* Return the index in the plan of a connection, and give the connection to the lane. Look for it in
+ * the lane, or in the whole plan if there is a base plan. Without a base plan, add a connection if
+ * there is none. */
 static uint16_t take_conn(struct gpuring_writer *writer, bool send, int peer, uint32_t key)
 {
     struct gpuring_plan *plan = writer->plan;
@@ -176,7 +179,7 @@ void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t
     }
 }
 
-/* Name an operand or a destination of the last step. */
+/* Add an operand or a destination to the last step. */
 static void add_ref(struct gpuring_writer *writer, uint16_t ref, bool operand)
 {
     struct gpuring_plan *plan = writer->plan;
@@ -223,7 +226,8 @@ void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key)
     add_ref(writer, take_conn(writer, true, peer, key), false);
 }
 
-/* The parts of the vector: one for each ring, tree or stripe, or for each rank in a stripe. */
+/* Return the number of parts of the vector: one per ring, tree or stripe, and with two-shot one per
+ * stripe and rank. */
 static uint64_t weight_of(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input)
 {
     switch (algorithm) {
@@ -251,7 +255,7 @@ static bool is_in_order(enum gpuring_collective collective, enum gpuring_algorit
     }
 }
 
-/* A plan with no lanes yet, and with the connections of the base. */
+/* Create a plan without lanes that has the connections of the base plan. */
 static void open_plan(struct gpuring_writer *writer, enum gpuring_collective collective,
                       enum gpuring_algorithm algorithm)
 {
@@ -287,7 +291,7 @@ static void open_plan(struct gpuring_writer *writer, enum gpuring_collective col
     }
 }
 
-/* Where the lanes' steps are, now that the lists move no more. */
+/* Set the lanes' pointers into the lists of steps and references, which no longer grow. */
 static void find_steps(struct gpuring_plan *plan)
 {
     const struct gpuring_step *steps = plan->steps;
@@ -328,7 +332,7 @@ static gpuring_builder *const *const all[GPURING_ALGORITHM_COUNT] = {
     [GPURING_ALGORITHM_TWO_SHOT] = gpuring_two_shot_builders,
 };
 
-/* What runs on the connections of an algorithm; NULL: the collective does not. */
+/* Return the builder of a collective for the connections of an algorithm, or NULL. */
 static gpuring_builder *builder_on(enum gpuring_collective collective,
                                    enum gpuring_algorithm algorithm, bool in_order, int nranks)
 {

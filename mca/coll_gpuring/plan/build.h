@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * What the builders of plans share. Internal to plan/.
+ * Helpers that all builders of plans share. Internal to plan/.
  *
- * A builder writes the lanes of one collective for one part of the weight: a ring, a tree, a
- * stripe. It is a straight list of calls, for errors are sticky: after one, every call does
- * nothing.
+ * A builder writes the lanes of one collective for one part of the weight, which is a ring, a tree
+ * or a stripe. Errors are sticky: after an error every further call does nothing, so builders need
+ * not check.
  */
 #ifndef GPURING_PLAN_BUILD_H
 #define GPURING_PLAN_BUILD_H
@@ -22,41 +22,43 @@ struct gpuring_writer {
 
 typedef void gpuring_builder(struct gpuring_writer *writer, uint32_t part);
 
-/* The builders on the connections of an algorithm, by collective; NULL: there is none. */
+/* The builders for the connections of each algorithm, indexed by collective. NULL if the algorithm
+ * cannot perform the collective. */
 extern gpuring_builder *const gpuring_ring_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_tree_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_chain_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_direct_builders[GPURING_COLLECTIVE_COUNT];
 extern gpuring_builder *const gpuring_two_shot_builders[GPURING_COLLECTIVE_COUNT];
-/* Of direct between more than GPURING_DIRECT_AT_ONCE ranks. */
+/* Builders for direct exchanges between more than GPURING_DIRECT_AT_ONCE ranks. */
 extern gpuring_builder *const gpuring_direct_many_builders[GPURING_COLLECTIVE_COUNT];
 
-/* That of two tables, of trees and chains. */
+/* Shared by the tables for trees and for chains. */
 gpuring_builder gpuring_tree_allreduce;
 
-/* Are reductions directly between so many ranks folded in the order of the ranks? */
+/* Return true if direct exchanges between `nranks` ranks fold this collective in rank order. */
 bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks);
 
-/* The key of a connection, unique among those from one rank to another: the algorithm, the part,
- * and whether data goes up or down in it. */
+/* Return the key of a connection. It encodes the algorithm, the part, and whether data flows up or
+ * down, and is unique among the connections from one rank to another. */
 uint32_t gpuring_plan_key(const struct gpuring_plan *plan, uint32_t part, bool down);
 
-/* The steps that follow are those of a new lane, for these parts. */
+/* Begin a new lane for the given parts. Steps that are added later belong to it. */
 void gpuring_writer_lane(struct gpuring_writer *writer, uint32_t part_begin, uint32_t part_end,
                          int nchunks);
 
-/* A step on one chunk. Its operands follow, then its destinations. */
+/* Begin a step on one chunk. Add its operands next, then its destinations. */
 void gpuring_writer_step(struct gpuring_writer *writer, uint32_t chunk, uint32_t flags);
 void gpuring_writer_input(struct gpuring_writer *writer);
-/* What an earlier step has stored; this one stores, too. */
+/* Add the output as operand: a value that an earlier step of the lane has stored. The step must
+ * store as well. */
 void gpuring_writer_output(struct gpuring_writer *writer);
-/* What comes from a rank, goes to a rank. With a base it must have the connection; else a name that
- * is new to the lane is a new connection. */
+/* Append a receive from `peer`, or a send to it. With a base plan, the base must have the
+ * connection. Without one, a key that is new to the lane adds a connection to the plan. */
 void gpuring_writer_from(struct gpuring_writer *writer, int peer, uint32_t key);
 void gpuring_writer_to(struct gpuring_writer *writer, int peer, uint32_t key);
 
-/* The lane has this connection: before the steps name it, if these name several in another order
- * than that of the list. */
+/* Give the lane a receive connection before its steps use it. This fixes the order of the list if
+ * the steps use the connections in another order. */
 void gpuring_writer_recv(struct gpuring_writer *writer, int peer, uint32_t key);
 
 #endif

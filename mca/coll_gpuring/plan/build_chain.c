@@ -2,16 +2,18 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
  * Reductions in rank order on the connections of trees that are chains (build_tree.c), for any
- * number of ranks. The rank before sends what it and those before it have, folded in their order:
+ * number of ranks. "before" is the value received from rank - 1: the contributions of all lower
+ * ranks, folded in rank order.
  *
  *   scan      before + input > output, send to the next rank
- *   exscan    before + input > send to the next rank, twice; one is folded there, the other stored
+ *   exscan    before + input > send to the next rank twice: one copy is folded there, one is stored
  *   reduce    up lane:    before + input > send to the next rank
- *             down lane:  the result > send to the rank before; the root: > output
- *             the last rank's lane joins both: before + input > send to the rank before, or output
+ *             down lane:  the result > send to rank - 1; the root: > output
+ *             the last rank has one lane for both: before + input > send to rank - 1, or output
  *
- * Reduce-scatter is a reduce for each block, whose root is the block's rank. In place is safe:
- * what comes down has gone up, and so have all blocks before.
+ * Reduce-scatter is one reduce per block, with the block's rank as root. MPI_IN_PLACE is safe,
+ * because a result is sent down only after this rank has sent its own contribution to that block
+ * and to all earlier blocks.
  */
 #include "mca/coll_gpuring/plan/build.h"
 
@@ -20,7 +22,7 @@ static bool is_last(const struct gpuring_writer *writer)
     return writer->plan->rank == writer->plan->nranks - 1;
 }
 
-/* A step, with its operands: what the rank before sends up, and the input. */
+/* Add a step whose operands are the value from rank - 1, if there is one, and the input. */
 static void fold_step(struct gpuring_writer *writer, uint32_t tree, int block, uint32_t flags)
 {
     gpuring_writer_step(writer, (uint32_t) block, flags);
@@ -41,13 +43,14 @@ static void send_down(struct gpuring_writer *writer, uint32_t tree)
     gpuring_writer_to(writer, writer->plan->rank - 1, gpuring_plan_key(writer->plan, tree, true));
 }
 
-/* The rank that a block is reduced to. */
+/* Return the rank that gets the result of a block. */
 static int root_of(const struct gpuring_plan *plan, int block)
 {
     return gpuring_collective_has_blocks(plan->collective) ? block : plan->root;
 }
 
-/* Fold a block with what came up. The last rank has the result: it goes down to the root. */
+/* Fold a block into the value from rank - 1. The last rank then has the result and sends it down
+ * towards the root. */
 static void fold_up(struct gpuring_writer *writer, uint32_t tree, int block)
 {
     bool stores = is_last(writer) && root_of(writer->plan, block) == writer->plan->rank;
@@ -60,7 +63,7 @@ static void fold_up(struct gpuring_writer *writer, uint32_t tree, int block)
     }
 }
 
-/* A result that comes down: this rank's, or one before it has it. */
+/* Receive a result from rank + 1. Store it if this rank is its root, or else pass it down. */
 static void pass_down(struct gpuring_writer *writer, uint32_t tree, int block)
 {
     bool stores = root_of(writer->plan, block) == writer->plan->rank;
@@ -99,7 +102,8 @@ static void add_scan(struct gpuring_writer *writer, uint32_t tree)
     }
 }
 
-/* On a channel's two chains, which are alike: what comes on the second is stored. */
+/* Use both chains of a channel, which are identical: values on the first chain are folded, values
+ * on the second are stored. */
 static void add_exscan(struct gpuring_writer *writer, uint32_t tree)
 {
     const struct gpuring_plan *plan = writer->plan;

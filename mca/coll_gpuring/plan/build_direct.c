@@ -1,51 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * All ranks exchange directly with all others: one hop, and no rank handles what others need. A
- * rank begins with the rank behind it, so that not all write to one. Operands are folded in rank
- * order.
+ * Every rank exchanges data directly with every other rank, so data takes one hop and no rank
+ * forwards data for others. Each rank starts with its successor (rank + 1), so that not all ranks
+ * write to the same one. Operands are folded in rank order.
  *
- * direct: the allreduce is one shot, a lane for each stripe, two steps; every rank folds the whole
- * vector:
+ * direct: the allreduce is one-shot. It has one lane per stripe and two steps, and every rank folds
+ * the whole vector:
  *
  *   input > send to all others
  *   recv 0 + .. + input (at the own position) + .. + recv n-1 > output
  *
- * One hop of latency for n - 1 times the traffic: for small vectors.
+ * This trades n - 1 times the traffic for one hop of latency, which pays for small vectors.
  *
- * A stripe has its part of all blocks. It has one lane; but where a rank has steps of their own for
- * each peer, it may have several, each for some of the peers: stripes take memory for connections,
- * lanes do not, and a thread block carries far less than the links. In place, a lane that sends a
- * block to a peer is the one that overwrites it with the peer's.
+ * Each stripe covers its part of all blocks and has one lane. If a rank has separate steps for each
+ * peer, a stripe may have several lanes, each for some of the peers: a thread block moves far less
+ * data than the links can, and additional lanes need no memory for connections, unlike additional
+ * stripes. With MPI_IN_PLACE, the lane that sends a block to a peer is also the lane that
+ * overwrites this block with the peer's data.
  *
- * Nobody waits for a slot before it has read what others wait for: in each window a rank sends
- * first, and what it sends in window w needs the slots of window w - slots, which their receiver
- * has read before it sent its window w - slots + 1, or does not send at all.
+ * This cannot deadlock. In each window a rank sends first. Its sends in window w need the slots of
+ * window w - slots. The receiver has read these slots before it sends its own window
+ * w - slots + 1, if it sends at all.
  *
- * Between more than GPURING_DIRECT_AT_ONCE ranks, vectors go by trees (build_tree.c), but for
- * scans, which double: with distance d = 1, 2, 4 .. a rank has the sum of itself and the d - 1
- * ranks before it, which it sends to rank + d. Its output keeps the sum meanwhile. Of an exscan
- * each rank but the last one sums so, and sends the scan to the next one:
+ * Between more than GPURING_DIRECT_AT_ONCE ranks, collectives on vectors use trees (build_tree.c),
+ * except for scans, which use doubling: at distance d = 1, 2, 4 .. a rank has the sum of itself and
+ * of the d - 1 ranks before it, and sends this sum to rank + d. Its output holds the sum in the
+ * meantime. In an exclusive scan each rank except the last one does the same, and sends its scan to
+ * the next rank:
  *
  *   input > send to rank + 1
  *   recv rank - 1 + input > output, send to rank + 2
  *   recv rank - 2 + output > output, send to rank + 4 ..
  *   exscan: recv rank - 1 > output
  *
- * A reduce-scatter between more ranks than a step has operands has several such steps.
+ * A reduce-scatter between more ranks than a step can have operands folds in several steps.
  *
- * two-shot: a reduce-scatter, then an allgather. Each stripe of the vector has a part for every
- * rank, which that rank, the part's owner, folds for all:
+ * two-shot: a reduce-scatter followed by an allgather. Each stripe of the vector has one part per
+ * rank. That rank, the owner of the part, folds it for all ranks:
  *
- *   lane of the own part:        recv 0 + .. + input + .. + recv n-1 > output, send to all others
- *   two lanes of another's part: input > send to the owner;  recv from the owner > output
+ *   one lane, own part:            recv 0 + .. + input + .. + recv n-1 > output, send to all others
+ *   two lanes, each other part:    input > send to the owner;  recv from the owner > output
  *
- * Two hops, and 2 (n - 1) / n times the traffic, the least possible. In place is safe though two
- * lanes touch a chunk: the owner sends it back only after it has folded this rank's input.
+ * This takes two hops and 2 (n - 1) / n times the traffic, which is the minimum. MPI_IN_PLACE is
+ * safe although two lanes access a chunk, because the owner sends the chunk back only after it has
+ * folded this rank's input.
  */
 #include "mca/coll_gpuring/plan/build.h"
 
-/* A lane of a stripe, and its peers: the ranks behind(first) .. behind(end - 1). */
+/* A lane of a stripe. Its peers are the ranks behind(first) .. behind(end - 1). */
 struct lane {
     struct gpuring_writer *writer;
     uint32_t key;
@@ -53,7 +56,7 @@ struct lane {
     int first, end;
 };
 
-/* How many lanes a stripe may have. */
+/* Return the number of lanes per stripe if there are separate steps for each peer. */
 static int count_lanes(const struct gpuring_plan_input *input)
 {
     int most = input->nranks - 1, count = input->direct_lanes > 1 ? (int) input->direct_lanes : 1;
@@ -78,16 +81,17 @@ static struct lane begin(struct gpuring_writer *writer, uint32_t stripe, int num
                          .end = 1 + (number + 1) * others / count};
 }
 
+/* Return the i-th rank after this one, modulo the number of ranks. */
 static int behind(const struct lane *lane, int i)
 {
     return (lane->rank + i) % lane->nranks;
 }
 
-/* The input's block goes to the ranks behind(1) .. behind(count); and to the output, with flag
- * STORE. Beside the input a step has room for so many destinations; the last one stores, since in
- * place that overwrites the input. */
-#define MOST_SENDS (GPURING_STEP_REFS - 1)
+#define MOST_SENDS (GPURING_STEP_REFS - 1) /* destinations of a step whose operand is the input */
 
+/* Send a block of the input to the ranks behind(1) .. behind(count), in as many steps as that
+ * takes. With flag STORE, the last of these steps also stores the block in the output. It must be
+ * the last one because that overwrites the input with MPI_IN_PLACE. */
 static void send_to_others(const struct lane *lane, int block, uint32_t flags, int count)
 {
     int sent = 0;
@@ -103,7 +107,7 @@ static void send_to_others(const struct lane *lane, int block, uint32_t flags, i
     } while (sent < count);
 }
 
-/* Step: the input's block goes to one rank. */
+/* Add a step that sends a block of the input to one rank. */
 static void send_block(const struct lane *lane, int block, int to)
 {
     gpuring_writer_step(lane->writer, (uint32_t) block, 0);
@@ -111,14 +115,15 @@ static void send_block(const struct lane *lane, int block, int to)
     gpuring_writer_to(lane->writer, to, lane->key);
 }
 
-/* Step: a block comes from one rank. */
+/* Add a step that receives a block from one rank and stores it. */
 static void receive_block(const struct lane *lane, int block, int from)
 {
     gpuring_writer_step(lane->writer, (uint32_t) block, GPURING_STEP_STORE);
     gpuring_writer_from(lane->writer, from, lane->key);
 }
 
-/* Step: what the first `count` ranks send is folded in their order; this rank's is its input. */
+/* Add a step that folds the contributions of the ranks 0 .. count - 1 in this order and stores the
+ * result. This rank's contribution is its input. */
 static void fold_block(const struct lane *lane, int block, int count)
 {
     gpuring_writer_step(lane->writer, (uint32_t) block, GPURING_STEP_STORE);
@@ -131,7 +136,7 @@ static void fold_block(const struct lane *lane, int block, int count)
     }
 }
 
-/* The own block, in one of the lanes. */
+/* Copy this rank's own block to the output. The first lane of the stripe does it. */
 static void copy_block(const struct lane *lane)
 {
     if (lane->first == 1) {
@@ -146,7 +151,7 @@ static void send_blocks(const struct lane *lane)
     }
 }
 
-/* From the rank before this one on, which has begun with this one. */
+/* Start with the predecessor (rank - 1), because it sends to this rank first. */
 static void receive_blocks(const struct lane *lane)
 {
     for (int i = lane->end - 1; i >= lane->first; i--) {
@@ -154,7 +159,7 @@ static void receive_blocks(const struct lane *lane)
     }
 }
 
-/* The connections from all others, in the order of those to them. */
+/* List the connections from all other ranks in the same order as the connections to them. */
 static void list_recvs(const struct lane *lane)
 {
     for (int i = 1; i < lane->nranks; i++) {
@@ -193,8 +198,8 @@ static void add_reduce(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
-/* Each rank sends to all behind it, and folds what those before it have sent; of a scan also its
- * own. */
+/* Each rank sends its input to all higher ranks and folds the contributions of all lower ranks. An
+ * inclusive scan also folds the rank's own input. */
 static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
 {
     struct lane lane = begin(writer, stripe, 0, 1);
@@ -208,8 +213,8 @@ static void add_scan(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
-/* The sum of so many ranks goes to the rank at this distance; a scan, to which no rank is left to
- * be added, to all that follow at the doubles of it. */
+/* Send the partial sum to rank + distance. Once the prefix is complete, also send it to rank plus
+ * 2, 4, .. times that distance. */
 static void send_sum(const struct lane *lane, int distance, int nranks)
 {
     bool scan = distance > lane->rank;
@@ -224,7 +229,7 @@ static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
 {
     struct lane lane = begin(writer, stripe, 0, 1);
     bool before = writer->plan->collective == GPURING_COLLECTIVE_EXSCAN;
-    int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* that sum */
+    int rank = lane.rank, nranks = before ? lane.nranks - 1 : lane.nranks; /* ranks that sum */
 
     if (rank + 1 < nranks) {
         gpuring_writer_step(writer, 0, rank == 0 && !before ? GPURING_STEP_STORE : 0);
@@ -233,7 +238,7 @@ static void add_scan_by_doubling(struct gpuring_writer *writer, uint32_t stripe)
     }
     for (int distance = 1; distance <= rank && rank < nranks; distance *= 2) {
         bool scan = 2 * distance > rank;
-        /* rank 1 has but one sum, which an exscan only sends on */
+        /* Rank 1 has only one sum, which an exclusive scan sends without storing it. */
         uint32_t partial = rank > 1 ? GPURING_STEP_STORE | GPURING_STEP_PARTIAL : 0;
 
         gpuring_writer_step(writer, 0, scan && !before ? GPURING_STEP_STORE : partial);
@@ -269,7 +274,7 @@ static void add_allgather(struct gpuring_writer *writer, uint32_t stripe)
     }
 }
 
-/* The own block, with so many operands that it takes several steps. */
+/* Fold this rank's block in several steps, because a step cannot have enough operands. */
 static void fold_block_in_steps(const struct lane *lane)
 {
     for (int i = lane->nranks - 1, room = 0; i > 0; i--, room--) {
@@ -384,7 +389,7 @@ bool gpuring_direct_in_order(enum gpuring_collective collective, int nranks)
     }
 }
 
-/* This rank's lanes for one part of a stripe: up to its owner, and down from it. */
+/* Add this rank's lanes for one part of a stripe: to its owner, and back from it. */
 static void add_part(struct gpuring_writer *writer, uint32_t number)
 {
     uint32_t n = (uint32_t) writer->plan->nranks;

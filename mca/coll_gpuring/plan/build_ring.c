@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Rings: one lane a channel.
+ * Rings: one lane per channel.
  *
- * The allreduce has n chunks per window. Chunk c starts at the rank with index c, collects a
- * contribution at each hop until it is whole at index c - 1, and travels on until everyone has it;
- * rank i handles chunk i - k (modulo n) in its step k:
+ * The allreduce has n chunks per window. Chunk c starts at the rank with index c and collects one
+ * contribution per hop until it is complete at index c - 1. It then continues around the ring until
+ * all ranks have it. Rank i handles chunk i - k (modulo n) in its step k:
  *
  *   k          0         1 .. n-2           n-1                n .. 2n-3        2n-2
  *   step    input>send  recv+input>send  recv+input>out+send  recv>out+send   recv>out
  *
- * Each rank sends and receives 2(n-1)/n of the vector, the least possible. Its halves are:
+ * Each rank sends and receives 2(n-1)/n of the vector, which is the minimum. The two halves of this
+ * schedule are collectives of their own:
  *
  *   reduce-scatter  block of index i-1-k:  input>send | recv+input>send .. | recv+input>out
  *   allgather       block of index i-k:    input>out+send | recv>out+send .. | recv>out
  *
  * Chains along the ring keep every link busy with large data. A broadcast begins at the root, and a
- * reduction behind it:
+ * reduction begins at the root's successor:
  *
- *   bcast   root: input>send             others: recv>out+send     before the root: recv>out
- *   reduce  behind the root: input>send  others: recv+input>send   root: recv+input>out
+ *   bcast   root: input>send              others: recv>out+send     predecessor: recv>out
+ *   reduce  successor: input>send         others: recv+input>send   root: recv+input>out
  */
 #include "mca/coll_gpuring/plan/build.h"
 
-/* What a step does: with what comes, with the input, to what goes on. */
+/* Parts of a step: operands, store and destination. */
 enum {
     STORE = GPURING_STEP_STORE,
     RING = GPURING_STEP_RING,
@@ -52,7 +53,8 @@ static void add_step(struct gpuring_writer *writer, uint32_t channel, int chunk,
 static void add_allreduce(struct gpuring_writer *writer, uint32_t channel)
 {
     gpuring_writer_lane(writer, channel, channel + 1, writer->plan->nranks);
-    /* The five of GPURING_STEP_RING; their chunks follow from the first one's. */
+    /* The five stored steps of GPURING_STEP_RING. Their chunks follow from the first step's chunk.
+     */
     add_step(writer, channel, writer->input->channels[channel].ring.index, INPUT | TO | RING);
     add_step(writer, channel, 0, FROM | INPUT | TO);
     add_step(writer, channel, 0, FROM | INPUT | TO | STORE);
@@ -78,7 +80,7 @@ static void add_reduce(struct gpuring_writer *writer, uint32_t channel)
              (prev != root ? FROM : 0) | INPUT | (writer->plan->rank == root ? STORE : TO));
 }
 
-/* The block of the rank that is k before this one. */
+/* Return the block of the rank k positions before this one in the ring. */
 static int block_before(const struct gpuring_writer *writer, uint32_t channel, int k)
 {
     int n = writer->plan->nranks, index = writer->input->channels[channel].ring.index;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Trees. Their connections lead both ways between parent and child, so that from any rank one
- * neighbour leads to the root, whichever rank that is:
+ * Trees. Parent and child are connected in both directions, so that any rank can be the root. Each
+ * other rank has exactly one neighbour that is nearer to the root ("there"):
  *
  *   reduce          the other neighbours + input > send there           root: .. > output
  *   bcast           from there > output, send to the other neighbours   root: input > send
  *
  * The allreduce is a reduction to the tree's top and a broadcast back, pipelined window by window.
- * A rank has a lane for each, so that both directions flow at once; at the top they are one:
+ * A rank has one lane for each, so that both directions work at the same time. The top has one lane
+ * for both:
  *
  *   children.. + input > output, send to the children
  *
- * In place is safe though two lanes touch a chunk: it comes down only after it has gone up.
+ * MPI_IN_PLACE is safe although two lanes access a chunk, because the result of a chunk is received
+ * only after the chunk was sent up.
  *
- * A window is one chunk. The double binary tree of a channel gives each of its two trees half of
- * the channel's share. Where results are to be folded in rank order each tree is a chain, from rank
- * 0 to the top, which is the last rank: each hop folds what came with the own input, in this order.
+ * A window is one chunk. Each of the two trees of a channel carries half of the channel's share. If
+ * results must be folded in rank order, each tree is a chain from rank 0 to the last rank, which is
+ * the top. Each hop then folds the received value first and its own input second.
  */
 #include "mca/coll_gpuring/plan/build.h"
 
@@ -25,10 +27,11 @@ struct tree {
     struct gpuring_writer *writer;
     uint32_t number;
     struct gpuring_tree_position at;
-    int to_root; /* the neighbour that leads to the root; -1: this rank is the root */
+    int to_root; /* the neighbour nearer to the root, or -1 if this rank is the root */
 };
 
-/* The neighbour below this rank on the root's way up, if that passes here, else the parent. */
+/* Return the neighbour nearer to the root: the child on the root's path to the top if that path
+ * passes through this rank, or else the parent. -1 if this rank is the root. */
 static int next_to_root(const struct gpuring_plan_input *input, uint32_t tree)
 {
     const uint16_t *parents = input->order + (input->nrings + tree) * (size_t) input->nranks;
@@ -46,7 +49,7 @@ static int next_to_root(const struct gpuring_plan_input *input, uint32_t tree)
     return parents[input->rank];
 }
 
-/* The tree, with a lane for it. */
+/* Begin a lane, and return this rank's view of the tree. */
 static struct tree begin(struct gpuring_writer *writer, uint32_t number)
 {
     const struct gpuring_plan_input *input = writer->input;
@@ -79,7 +82,7 @@ static void add_to(const struct tree *tree, int peer)
     gpuring_writer_to(tree->writer, peer, gpuring_plan_key(tree->writer->plan, tree->number, down));
 }
 
-/* Each neighbour that does not lead to the root is an operand, or a destination. */
+/* Add each neighbour that is not nearer to the root as an operand or as a destination. */
 static void add_others(const struct tree *tree, void (*add)(const struct tree *tree, int peer))
 {
     for (int i = -1; i < GPURING_CHANNEL_MAX_DOWN; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The checker of plans. A value is the set of ranks whose contributions it holds, the chunk of
- * their inputs that these are (where there are blocks: the block), and a hash of the expression
- * that made it. Wires carry values.
+ * The checker of plans. Wires carry symbolic values. A value consists of the set of ranks whose
+ * contributions it contains, the chunk (or block) of their inputs that they contribute, and a hash
+ * of the expression that computed it.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,16 +23,16 @@ struct part {
     uint64_t cell; /* number of its first chunk among all chunks of the vector */
 };
 
-/* What became of a chunk at a rank. */
+/* The state of one chunk at one rank. */
 struct cell {
     uint32_t reader; /* process that read the input */
     uint32_t reads;
-    uint64_t last_read;   /* number of the step, of all */
+    uint64_t last_read;   /* value of check.nsteps at that time */
     uint32_t readers;     /* 0, 1, 2: none, one process, several */
     uint32_t overwritten; /* as input */
     uint32_t stored;      /* as output */
     uint64_t hash;        /* of the expression that was stored */
-    uint64_t *partial;    /* the value that was stored, if it is not yet the result; or NULL */
+    uint64_t *partial;    /* value stored by a GPURING_STEP_PARTIAL step, or NULL */
     uint32_t keeper;      /* process that stored it */
 };
 
@@ -43,7 +43,7 @@ struct queue {
 };
 
 struct check {
-    const struct gpuring_plan *plan; /* of rank 0, for what all plans share */
+    const struct gpuring_plan *plan; /* rank 0's, for fields that are equal in all plans */
     struct gpuring_network network;
     int nranks;
     uint32_t slots;
@@ -71,7 +71,7 @@ __attribute__((format(printf, 2, 3))) static int violation(struct check *check, 
     return GPURING_ERR_DATA;
 }
 
-/* The same of the step that a process is at. */
+/* Report a violation by the current step of a process. */
 __attribute__((format(printf, 3, 4))) static int step_violation(struct check *check, uint32_t index,
                                                                 const char *format, ...)
 {
@@ -93,7 +93,7 @@ static int no_memory(const struct check *check)
     return GPURING_ERR_NOMEM;
 }
 
-/* The parts of rank 0's lanes; they must tile the vector. */
+/* Collect the parts of rank 0's lanes and check that they tile the vector. */
 static int parts_collect(struct check *check)
 {
     const struct gpuring_plan *plan = check->plan;
@@ -169,7 +169,8 @@ static uint64_t *wire_value(struct check *check, uint32_t wire, uint64_t positio
            ((uint64_t) wire * check->slots + position % check->slots) * check->words;
 }
 
-/* Order matters in it: (a op b) op c is not a op (b op c) in floating point. */
+/* Combine two hashes. The hash depends on the order of evaluation, because (a op b) op c differs
+ * from a op (b op c) in floating point. */
 static uint64_t hash_fold(uint64_t left, uint64_t right)
 {
     uint64_t hash = (left ^ (right * UINT64_C(0x9e3779b97f4a7c15))) + UINT64_C(0x632be59bd9b4e019);
@@ -179,13 +180,14 @@ static uint64_t hash_fold(uint64_t left, uint64_t right)
     return hash ^ hash >> 29;
 }
 
-/* A rank's contribution. */
+/* Return the hash of a rank's contribution. */
 static uint64_t hash_input(int rank)
 {
     return hash_fold(UINT64_C(0x5bd1e995), (uint64_t) rank + 1);
 }
 
-/* What a step waits for: 0 nothing, 1 data, 2 a slot; *wire: of which connection. */
+/* Return what the next step of a process waits for: 0 nothing, 1 data, 2 a free slot. Sets *wire to
+ * the connection that it waits for. */
 static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
 {
     const struct gpuring_process *process = &check->network.processes[index];
@@ -210,7 +212,7 @@ static int step_waits(const struct check *check, uint32_t index, uint32_t *wire)
     return 0;
 }
 
-/* A rank's cell of a chunk. */
+/* Return the cell of a chunk at the rank of a process. */
 static struct cell *cell_of(const struct check *check, uint32_t index, uint64_t chunk)
 {
     const struct gpuring_process *process = &check->network.processes[index];
@@ -243,7 +245,7 @@ static int input_read(struct check *check, uint32_t index, uint64_t chunk, uint6
     return GPURING_OK;
 }
 
-/* What an earlier step of this process has stored. */
+/* Read the value that an earlier step of this process has stored. */
 static int output_read(struct check *check, uint32_t index, uint64_t chunk, uint64_t *value)
 {
     const struct cell *cell = cell_of(check, index, chunk);
@@ -255,7 +257,7 @@ static int output_read(struct check *check, uint32_t index, uint64_t chunk, uint
     return GPURING_OK;
 }
 
-/* A wire is used once in a step, at most. */
+/* Record that a step uses a wire, which it may do only once. */
 static int wire_touch(struct check *check, uint32_t index, uint32_t wire)
 {
     if (check->queues[wire].touched == check->nsteps && check->nsteps > 0) {
@@ -314,7 +316,7 @@ static int value_fold(struct check *check, uint32_t index)
     return GPURING_OK;
 }
 
-/* Of the contributions of ranks first .. end - 1, folded one by one in this order. */
+/* Return the hash of the contributions of the ranks first .. end - 1, folded in this order. */
 static uint64_t hash_in_order(int first, int end)
 {
     uint64_t hash = hash_input(first);
@@ -325,7 +327,7 @@ static uint64_t hash_in_order(int first, int end)
     return hash;
 }
 
-/* The value is to be what its place expects. */
+/* Check that the current value is the result that the postcondition requires for this chunk. */
 static int value_check(struct check *check, uint32_t index, uint64_t chunk)
 {
     struct gpuring_expected expected =
@@ -352,8 +354,12 @@ static int value_check(struct check *check, uint32_t index, uint64_t chunk)
                : step_violation(check, index, "folds in another order than that of the ranks");
 }
 
-/* Has the lane that reads this chunk of the input read it before what is stored came? It has if
- * this holds the rank's contribution, which that lane read once, and not before the chunk. */
+/*
+ * Return true if another lane of the rank has certainly read a chunk of the input before the
+ * current value, which overwrites it, was received. This holds if the value contains the rank's own
+ * contribution, if the other lane read that contribution exactly once, and if it read `input` no
+ * later.
+ */
 static bool was_read(const struct check *check, uint32_t index, const struct cell *input)
 {
     int rank = check->network.processes[index].rank;
@@ -363,7 +369,7 @@ static bool was_read(const struct check *check, uint32_t index, const struct cel
            own->reader == input->reader && input->last_read <= own->last_read;
 }
 
-/* The value is kept in the output until a later step of the process stores the result there. */
+/* Keep a partial value in the output until a later step of the same process stores the result. */
 static int partial_keep(struct check *check, uint32_t index, struct cell *output)
 {
     if (output->partial == NULL) {
@@ -454,8 +460,8 @@ static int all_run(struct check *check)
     return GPURING_OK;
 }
 
-/* A chunk of a part, whose cells begin at `cell`, at all ranks: is there what must be there, and
- * the same at all that hold the same? */
+/* Check one chunk, of a part whose cells begin at `cell`, on all ranks: every required result is
+ * stored, and ranks that hold the same result have folded it in the same order. */
 static int outputs_check(struct check *check, uint64_t cell, uint64_t chunk)
 {
     struct gpuring_expected first = {.end = 0};

@@ -13,7 +13,7 @@
 struct end {
     int from, to;
     uint32_t key;
-    uint32_t *wire; /* where its process keeps the wire's number */
+    uint32_t *wire; /* where its process stores the wire's number */
 };
 
 static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring_step *step)
@@ -41,7 +41,8 @@ static int refs_valid(const struct gpuring_plan_lane *lane, const struct gpuring
     return 1;
 }
 
-/* Each lane's connections follow those of the lane before, so that no two lanes have the same. */
+/* Return true if the lane's connections are after those of the previous lane, so that no two lanes
+ * share one. */
 static int conns_valid(const struct gpuring_plan *plan, uint32_t index)
 {
     const struct gpuring_plan_lane *lane = &plan->lanes[index];
@@ -117,7 +118,8 @@ static int end_compare(const void *left, const void *right)
     return a->key < b->key ? -1 : a->key > b->key;
 }
 
-/* All ends of one direction; their wires' numbers follow one another in `wires`. */
+/* Collect all ends of one direction. Each end stores its wire's number in the next element of
+ * `wires`. */
 static void ends_collect(const struct gpuring_plan *const *plans, int nranks, bool receive,
                          uint32_t *wires, struct end *ends)
 {
@@ -134,7 +136,7 @@ static void ends_collect(const struct gpuring_plan *const *plans, int nranks, bo
     }
 }
 
-/* Pairs the sorted ends; the lesser of two that differ is the one without a partner. */
+/* Pair the sorted ends. If two differ, the smaller one has no partner. */
 static int ends_match(const struct end *sends, size_t nsends, const struct end *recvs,
                       size_t nrecvs, struct gpuring_network *network, char *text, size_t size)
 {
@@ -160,7 +162,8 @@ static int ends_match(const struct end *sends, size_t nsends, const struct end *
     return GPURING_OK;
 }
 
-/* The lanes of all ranks; sends, recvs: the wires' numbers by rank, then in the plan's order. */
+/* Fill in the lanes of all ranks. `sends` and `recvs` hold the wires' numbers, rank by rank and in
+ * the order of each plan. */
 static void processes_fill(const struct gpuring_plan *const *plans, int nranks, uint32_t *sends,
                            uint32_t *recvs, struct gpuring_process *process)
 {

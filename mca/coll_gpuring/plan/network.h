@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The plans of all ranks as one network: processes (a lane of a rank) joined by wires (a send
- * connection and the receive connection of the same name; some are of no lane). Internal to plan/:
- * the checker and the simulator run it.
+ * The plans of all ranks as one network. A process is one lane of one rank. A wire joins a send
+ * connection with the receive connection of the same sender, receiver and key; some wires belong to
+ * no lane. Internal to plan/: the checker and the simulator run it.
  */
 #ifndef GPURING_PLAN_NETWORK_H
 #define GPURING_PLAN_NETWORK_H
@@ -30,9 +30,9 @@ struct gpuring_network {
 };
 
 /*
- * Join the plans. Returns 0 and the network, GPURING_ERR_NOMEM, or GPURING_ERR_DATA with the
- * reason in text: a plan of another rank or size, references out of range, a connection that is
- * named twice or by one end only. *network needs a destroy on success only.
+ * Join the plans of all ranks. Returns 0 and fills in *network, which the caller must destroy, or
+ * returns GPURING_ERR_NOMEM, or GPURING_ERR_DATA with the reason in text: a plan for another rank
+ * or size, a reference out of range, or a connection that is listed twice or at one end only.
  */
 int gpuring_network_create(const struct gpuring_plan *const *plans, int nranks,
                            struct gpuring_network *network, char *text, size_t size);

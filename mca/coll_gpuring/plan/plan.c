@@ -29,7 +29,7 @@ const char *gpuring_algorithm_text(enum gpuring_algorithm algorithm)
     return texts[algorithm];
 }
 
-/* Is `ref` not in the set yet? */
+/* Add `ref` to the set. Return false if it is already in it or too large. */
 static bool add_once(uint64_t *set, uint16_t ref)
 {
     uint64_t bit = ref < GPURING_ONCE_MOST ? UINT64_C(1) << ref : 0;
@@ -70,7 +70,7 @@ void gpuring_plan_free(struct gpuring_plan *plan)
     free(plan);
 }
 
-/* floor(total * bound / weight) without overflow, rounded down to a multiple of align. */
+/* Return floor(total * bound / weight), rounded down to a multiple of align, without overflow. */
 static uint64_t share(uint64_t total, uint64_t bound, uint64_t weight, uint64_t align)
 {
     uint64_t element;
@@ -93,7 +93,7 @@ void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uin
     *count = end - begin;
 }
 
-/* Parts of the weight in a channel. */
+/* Return the number of units of weight in a channel. */
 static uint64_t channel_parts(const struct gpuring_plan *plan)
 {
     switch (plan->algorithm) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Plans: one algorithm for one rank, as data. Built by plan/build*.c from channels, proven by
- * plan/check.c, executed by kernels/.
+ * Plans: one algorithm for one rank, as data. plan/build*.c builds plans from channels,
+ * plan/check.c proves them, and kernels/ executes them.
  *
- * Connections are named by (sender, receiver, key), unique within a plan: the sender's plan lists
- * {peer, key} among its sends, the receiver's plan among its receives; the transport creates one
- * FIFO for each such triple of each plan. A connection belongs to exactly one lane at each end.
+ * A connection is identified by (sender, receiver, key), which is unique within a plan. The
+ * sender's plan lists {peer, key} among its sends, the receiver's plan lists it among its receives,
+ * and the transport creates one FIFO for each such triple. A connection belongs to exactly one lane
+ * at each end.
  *
- * A communicator has the connections of its base plans, one for each algorithm: the allreduce, or
- * the alltoall of direct between many ranks. The plans of the other collectives, for each root, run
- * on these, one operation after the other: such a plan is built upon the base whose connections it
- * uses, and lists the same connections, of which a lane has those of the base's lanes for the same
- * part.
+ * A communicator has the connections of its base plans. There is one base plan per algorithm: the
+ * allreduce, or the alltoall for direct exchanges between many ranks. The plans of all other
+ * collectives and roots reuse these connections, one operation after another. Such a plan is built
+ * on its base plan and lists the same connections. Each of its lanes uses connections of the base
+ * lanes that have the same part.
  *
  * Ownership: a plan owns everything it points to; gpuring_plan_free frees it. A built plan is
  * never changed, so it may be read from any number of threads.
@@ -48,10 +49,10 @@ struct gpuring_channel {
 };
 
 /*
- * The collectives that plans perform: X(NAME, text, blocks). blocks: input or output have a
- * block for each rank; else both are one vector. Calls whose blocks differ in size
- * (MPI_Allgatherv) are the same collective with other extents. What a rank holds in the end is
- * stated in postcondition.c; check.c proves it.
+ * The collectives that plans perform: X(NAME, text, blocks). blocks is true if the input or the
+ * output has one block per rank, and false if both are one vector. Calls with blocks of different
+ * sizes (MPI_Allgatherv) are the same collective with other extents. postcondition.c defines the
+ * result on each rank, and check.c proves it.
  */
 #define GPURING_PLAN_COLLECTIVES(X)               \
     X(ALLREDUCE, "MPI_Allreduce", false)          \
@@ -94,7 +95,7 @@ struct gpuring_plan_conn {
 struct gpuring_plan_lane {
     uint64_t part_begin, part_end; /* share of the vector in units of plan->weight */
     uint32_t nchunks;              /* chunks per window */
-    uint32_t nsteps;               /* not all are stored: gpuring_lane_step() */
+    uint32_t nsteps;               /* rings store fewer: gpuring_lane_step() */
     uint32_t nrefs;
     uint32_t first_recv, nrecvs; /* this lane's connections: plan->recvs[first_recv + ref] */
     uint32_t first_send, nsends;
@@ -104,13 +105,12 @@ struct gpuring_plan_lane {
 
 struct gpuring_plan {
     enum gpuring_collective collective;
-    enum gpuring_algorithm algorithm; /* of the base, if it has one */
+    enum gpuring_algorithm algorithm; /* that of the base plan, if there is one */
     int rank, nranks, root;
-    bool in_order;   /* operands are folded one by one in the order of the ranks that they are of:
-                        ((x0 op x1) op x2) op .. */
-    uint64_t weight; /* unit of part_begin/part_end: parts of all lanes lie in [0, weight] */
+    bool in_order;   /* contributions are folded one by one in rank order: ((x0 op x1) op x2) .. */
+    uint64_t weight; /* parts are intervals of [0, weight] */
     uint32_t nlanes, nrecvs, nsends;
-    uint32_t nsteps, nrefs; /* of all lanes, lane after lane; of steps those that are stored */
+    uint32_t nsteps, nrefs; /* length of the lists below, which hold lane after lane */
     struct gpuring_plan_lane *lanes;
     struct gpuring_plan_conn *recvs;
     struct gpuring_plan_conn *sends;
@@ -118,106 +118,111 @@ struct gpuring_plan {
     uint16_t *refs;
 };
 
-/* Step K of a lane, and the chunk that it handles. */
+/* Return step `k` of a lane and set *chunk to the chunk that it handles. */
 static inline const struct gpuring_step *gpuring_lane_step(const struct gpuring_plan_lane *lane,
                                                            uint32_t k, uint32_t *chunk)
 {
     return &lane->steps[gpuring_step_at(lane->steps, k, lane->nchunks, chunk)];
 }
 
-/* Does a lane with these steps use each of its connections once a window (GPURING_STEP_ONCE)? Not
- * of rings, which are stored shorter. */
+/* Return true if a lane with these steps uses each of its connections at most once per window
+ * (GPURING_STEP_ONCE). The steps must all be stored, so this does not apply to rings. */
 bool gpuring_steps_use_once(const struct gpuring_step *steps, uint32_t nsteps,
                             const uint16_t *refs);
 
-/* What builders work from: this rank's places in the channels, and how many of them there are. */
+/* Input of the builders. */
 struct gpuring_plan_input {
     int rank, nranks;                       /* nranks >= 2 */
-    const struct gpuring_channel *channels; /* the greater number of rings and trees */
+    const struct gpuring_channel *channels; /* max(nrings, ntrees) elements */
     uint32_t nrings, ntrees;
-    uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector, with
-                                   two-shot each with a part for every rank */
-    uint32_t direct_lanes; /* of a stripe of direct, where there are steps for each peer; 0: one */
+    uint32_t ndirect, nstripes; /* stripes of direct and of two-shot: equal cuts of the vector. A
+                                   stripe of two-shot has one part per rank. */
+    uint32_t direct_lanes;      /* lanes per stripe of direct in plans with separate steps for each
+                                   peer; 0 means 1 */
 
-    bool in_order; /* reductions fold in the order of the ranks: trees are chains, whatever the
-                      channels say */
+    bool in_order; /* fold in rank order: build chains instead of the channels' trees */
 
-    /* Of the other collectives: */
-    const struct gpuring_plan *base; /* this rank's plan that names the connections */
-    const uint16_t *order; /* the ranks of ring c, by index: order[c * nranks + index]; behind all
-                              rings each rank's parent in tree t (of 2 * ntrees):
-                              order[(nrings + t) * nranks + rank], the top's is itself */
+    /* For plans on a base plan: */
+    const struct gpuring_plan *base; /* this rank's base plan, which lists the connections */
+    const uint16_t *order; /* order[c * nranks + index] is the rank at a position of ring c. After
+                              all rings, order[(nrings + t) * nranks + rank] is the parent of a rank
+                              in tree t of 2 * ntrees; the top is its own parent. */
     int root;              /* of rooted collectives */
 };
 
 /*
- * The base plan of an algorithm: the allreduce; of direct between more than GPURING_DIRECT_AT_ONCE
- * ranks, which has none, the alltoall. Returns 0 and a new plan in *plan, or GPURING_ERR_ARG /
- * GPURING_ERR_NOMEM with a log line, *plan untouched. Time and memory are O(channels) per rank for
- * rings and trees, O(nranks) for exchanges.
+ * Build the base plan of an algorithm: its allreduce. Direct exchanges between more than
+ * GPURING_DIRECT_AT_ONCE ranks have no allreduce, so their base plan is the alltoall. Returns 0 and
+ * sets *plan to a new plan, or returns GPURING_ERR_ARG or GPURING_ERR_NOMEM after a log line and
+ * leaves *plan untouched. Time and memory per rank are O(channels) for rings and trees and
+ * O(nranks) for exchanges.
  */
 int gpuring_plan_build(enum gpuring_algorithm algorithm, const struct gpuring_plan_input *input,
                        struct gpuring_plan **plan);
 
-/* The same for any other collective, on input->base. GPURING_ERR_UNSUPPORTED, without a log line:
- * it is not made of this algorithm. */
+/* Build the plan of any other collective on the connections of input->base. Returns as above, and
+ * GPURING_ERR_UNSUPPORTED without a log line if this algorithm cannot perform the collective. */
 int gpuring_plan_build_on(enum gpuring_collective collective,
                           const struct gpuring_plan_input *input, struct gpuring_plan **plan);
 
-/* Up to so many ranks, direct serves vectors, too. Between more it serves blocks, and scans from
- * rank to rank: what a rank sends to all others is short, or each of them has its own part of it.
- */
+/* Up to this number of ranks, direct exchanges also serve collectives on vectors. Between more
+ * ranks they serve scans and collectives with blocks only, because sending a whole vector to every
+ * other rank would take too long. */
 #define GPURING_DIRECT_AT_ONCE 16
 
-/* Direct connects at most so many ranks: each has a connection to and from every other one. */
+/* Maximum number of ranks of a direct exchange, which connects every rank with every other one. */
 #define GPURING_DIRECT_MOST 1024
 
-/* Can a collective of so many ranks run on the connections of an algorithm? in_order: reductions
- * fold in the order of the ranks, and trees are chains; but on rings, which have no such order. */
+/* Return true if a collective of `nranks` ranks can run on the connections of an algorithm. With
+ * in_order, reductions fold in rank order and trees are chains. Rings never fold in rank order. */
 bool gpuring_plan_exists(enum gpuring_collective collective, enum gpuring_algorithm algorithm,
                          bool in_order, int nranks);
 
-/* The channel that a connection belongs to, or the stripe, for plans without channels. */
+/* Return the channel of a connection, or its stripe in plans without channels. */
 uint32_t gpuring_plan_channel(const struct gpuring_plan *plan, uint32_t key);
 
 void gpuring_plan_free(struct gpuring_plan *plan); /* NULL is allowed */
 
 /*
- * Small vectors use the first channels of a plan only (rings, pairs of trees or stripes): its first
- * lanes, as if it had been built with so few. Returns the number of these lanes; *parts: their part
- * of the weight.
+ * Return the number of lanes that serve the first `channels` channels (rings, pairs of trees, or
+ * stripes) of a plan, and set *parts to the weight that these lanes cover. Small vectors use these
+ * lanes alone, as if the plan had been built with that number of channels.
  */
 uint32_t gpuring_plan_first_lanes(const struct gpuring_plan *plan, uint32_t channels,
                                   uint64_t *parts);
 
 /*
- * The elements [*first, *first + *count) of a vector of `total` elements that lane `lane` works
- * on, if so many parts of the weight are used. Bounds are rounded down to multiples of `align`
- * elements (the last part takes the rest), and are the same on every rank for equal shares.
+ * Compute the elements [*first, *first + *count) of a vector of `total` elements that lane `lane`
+ * handles if the vector is divided among the first `parts` units of weight. Bounds are rounded down
+ * to multiples of `align` elements, and the last part takes the rest. Lanes with the same part get
+ * the same bounds on every rank.
  */
 void gpuring_plan_lane_range(const struct gpuring_plan *plan, uint32_t lane, uint64_t parts,
                              uint64_t total, uint64_t align, uint64_t *first, uint64_t *count);
 
-/* How many channels a plan has. */
+/* Return the number of channels of a plan. */
 uint32_t gpuring_plan_channels(const struct gpuring_plan *plan);
 
 /*
- * The checker: runs the plans of all ranks symbolically and proves that
- *  - the parts tile the vector, and the postcondition of the plans' collective holds: each chunk
- *    that a rank must hold is stored once, and has each contribution exactly once, and nothing else
- *    is stored,
- *  - what several ranks hold was folded in the same order (equal bits everywhere), and if the plans
- *    say so, in the order of the ranks,
- *  - no rank reads its input after it overwrote it (MPI_IN_PLACE is safe); lanes of a rank are
- *    ordered by the data that flows between them alone,
- *  - a lane that says so uses each connection once,
+ * Run the plans of all ranks symbolically and prove that
+ *  - the parts tile the vector and the collective's postcondition holds: each chunk that a rank
+ *    must hold is stored once and contains each contribution exactly once, and nothing else is
+ *    stored,
+ *  - all ranks that hold the same result have folded it in the same order, so their bits are equal;
+ *    plans with in_order fold in rank order,
+ *  - no rank reads its input after overwriting it, so MPI_IN_PLACE is safe. Lanes of a rank are
+ *    ordered only by the data that flows between them,
+ *  - a lane flagged GPURING_STEP_ONCE uses each connection at most once per window,
  *  - sends and receives match, chunk by chunk, and nothing deadlocks with `slots` FIFO slots per
  *    connection.
- * One window in one order is a proof for all: lanes are processes that wait for one thing at a time
- * and never look whether something is there, so all orders end alike (a Kahn network; a bounded
- * FIFO is a second one that carries free slots back). The window must end with empty FIFOs; then
- * running window after window is one possible order, and those with lanes ahead end alike.
- * Returns 0, or GPURING_ERR_DATA with the first violation in text[0..size-1]; GPURING_ERR_NOMEM.
+ *
+ * Running one window in one order proves all orders. Lanes are processes of a Kahn network: each
+ * waits for one thing at a time and never polls, so all orders have the same result. (A bounded
+ * FIFO is a second connection that returns free slots.) The check requires that the FIFOs are empty
+ * at the end of the window. Running the windows one after another is then a possible order, and
+ * orders in which some lanes run ahead have the same result.
+ *
+ * Returns 0, GPURING_ERR_DATA with the first violation in text[0..size-1], or GPURING_ERR_NOMEM.
  */
 int gpuring_plan_check(const struct gpuring_plan *const *plans, int nranks, uint32_t slots,
                        char *text, size_t size);
