@@ -3,12 +3,12 @@
 # Copyright (c) 2026 The coll/gpuring authors
 #
 # The kernels as nvcc has compiled them, run by the stand-in driver's interpreter of PTX
-# (test/standin/ptx.h): nothing here is a result of a GPU. By hand, with another order of threads:
+# (test/ptx/ptx.h): nothing here is a result of a GPU. By hand, with another order of threads:
 #
 #   GPURING_STANDIN_PTX_SEED=N top_srcdir=.. top_builddir=. sh ../test/gpu/test_gpu_ptx.sh
 set -u
 : "${top_srcdir:?}" "${top_builddir:?}"
-ptx=$top_builddir/test/standin/kernels.ptx
+ptx=$top_builddir/test/ptx/kernels.ptx
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuring-ptx.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -7,7 +7,7 @@
 # shellcheck source=test/mpi/lib.sh
 . "${top_srcdir:-.}/test/mpi/lib.sh"
 
-ptx=$top_builddir/test/standin/kernels.ptx
+ptx=$top_builddir/test/ptx/kernels.ptx
 target=$(sed -n 's/^\.target sm_\([0-9]*\).*/\1/p' "$ptx" 2>/dev/null)
 if [ -z "$target" ]; then
     skip "built without CUDA: there are no compiled kernels" "compiled kernels, interpreted"

@@ -3,25 +3,6 @@
 #
 # The stand-in CUDA driver, libcuda.so.1: for tests only, never installed.
 
-ptx_sources = \
-    test/standin/ptx.h \
-    test/standin/ptx_alu.c \
-    test/standin/ptx_code.h \
-    test/standin/ptx_count.c \
-    test/standin/ptx_decode.c \
-    test/standin/ptx_lex.c \
-    test/standin/ptx_lex.h \
-    test/standin/ptx_machine.h \
-    test/standin/ptx_memory.c \
-    test/standin/ptx_parse.c \
-    test/standin/ptx_parser.h \
-    test/standin/ptx_program.c \
-    test/standin/ptx_race.c \
-    test/standin/ptx_run.c \
-    test/standin/ptx_symbols.c \
-    test/standin/ptx_sync.c \
-    test/standin/ptx_warp.c
-
 standin_sources = \
     test/standin/allocate.c \
     test/standin/context.c \
@@ -57,12 +38,4 @@ test_standin_libcuda_application_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 test_standin_libcuda_application_la_LDFLAGS = \
     $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 test_standin_libcuda_application_la_LIBADD = test/standin/libcuda.la -lpthread -ldl
-
-# The kernels, for its interpreter: as nvcc makes them of the same source with the same options.
-check_DATA += test/standin/kernels.ptx
-CLEANFILES += test/standin/kernels.ptx
-test/standin/kernels.ptx: $(kernel_sources) $(kernel_headers)
-	@$(MKDIR_P) test/standin
-	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
-	    $(srcdir)/kernels/kernels.cu
 endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Kernels of the stand-in driver, interpreted from the PTX that GPURING_STANDIN_PTX names. */
-#include "test/standin/ptx.h"
+#include "test/ptx/ptx.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

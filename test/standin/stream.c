@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "test/standin/ptx.h"
+#include "test/ptx/ptx.h"
 
 #define LATE_MS 200
 

@@ -220,7 +220,7 @@ if GPURING_HAVE_CUDA
 unit_tests += test/unit/test_kernel_counts
 test_unit_test_kernel_counts_SOURCES = test/unit/test_kernel_counts.c $(ptx_sources)
 test_unit_test_kernel_counts_LDADD = libgpuring_kernels.la $(CMOCKA_LIBS)
-EXTRA_test_unit_test_kernel_counts_DEPENDENCIES = test/standin/kernels.ptx
+EXTRA_test_unit_test_kernel_counts_DEPENDENCIES = test/ptx/kernels.ptx
 
 unit_tests += test/unit/test_device_cuda
 test_unit_test_device_cuda_SOURCES = test/unit/test_device_cuda.c \

@@ -4,7 +4,7 @@
 #ifndef GPURING_TEST_PTX_KERNEL_H
 #define GPURING_TEST_PTX_KERNEL_H
 
-#include "test/standin/ptx.h"
+#include "test/ptx/ptx.h"
 
 #define PTX_TEST_THREADS 64
 #define PTX_TEST_WORDS   256

@@ -17,7 +17,7 @@
 
 #include "kernels/image.h"
 #include "kernels/work.h"
-#include "test/standin/ptx.h"
+#include "test/ptx/ptx.h"
 
 #define PEERS      (GPURING_STEP_REFS - 1) /* at most */
 #define FEW_PEERS  7                       /* those of a node of eight GPUs */
@@ -303,7 +303,7 @@ static int load(void **state)
     FILE *file;
 
     (void) state;
-    snprintf(path, sizeof path, "%s/test/standin/kernels.ptx", folder != NULL ? folder : ".");
+    snprintf(path, sizeof path, "%s/test/ptx/kernels.ptx", folder != NULL ? folder : ".");
     file = fopen(path, "r");
     if (file != NULL) {
         length = fread(text, 1, sizeof text - 1, file);

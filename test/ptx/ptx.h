@@ -13,8 +13,8 @@
  *   ptx_code.h     the decoded program              ptx_run.c     blocks and their barriers
  *   ptx_count.c    what takes time on a GPU
  */
-#ifndef GPURING_STANDIN_PTX_H
-#define GPURING_STANDIN_PTX_H
+#ifndef GPURING_PTX_H
+#define GPURING_PTX_H
 
 #include <stdbool.h>
 #include <stddef.h>

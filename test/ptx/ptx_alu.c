@@ -4,7 +4,7 @@
  * Arithmetic of PTX, on all lanes of a warp at once: what is computed on lanes that do not take
  * part is thrown away by the caller. Registers hold their bits without sign, zeros above.
  */
-#include "test/standin/ptx_code.h"
+#include "test/ptx/ptx_code.h"
 
 #include <string.h>
 

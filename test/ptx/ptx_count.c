@@ -5,7 +5,7 @@
  * from their instruction to the first one that uses what any of them brings, for a warp stops
  * there. That is the order of PTX; ptxas moves loads forward, hardly ever back.
  */
-#include "test/standin/ptx_machine.h"
+#include "test/ptx/ptx_machine.h"
 
 #include <string.h>
 

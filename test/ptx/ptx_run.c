@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Blocks: their barriers, their ends, and whose turn it is. All blocks of a grid are there at once.
  */
-#include "test/standin/ptx_machine.h"
+#include "test/ptx/ptx_machine.h"
 
 #include <sched.h>
 #include <stdarg.h>

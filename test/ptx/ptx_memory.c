@@ -8,7 +8,7 @@
  * its being whole. Other host threads must not see its end before its beginning: such stores go
  * upwards and such loads downwards, in an order that the host keeps.
  */
-#include "test/standin/ptx_machine.h"
+#include "test/ptx/ptx_machine.h"
 
 #include <inttypes.h>
 #include <stdio.h>

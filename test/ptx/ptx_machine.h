@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* The interpreter while it runs: a grid of blocks of warps. */
-#ifndef GPURING_STANDIN_PTX_MACHINE_H
-#define GPURING_STANDIN_PTX_MACHINE_H
+#ifndef GPURING_PTX_MACHINE_H
+#define GPURING_PTX_MACHINE_H
 
-#include "test/standin/ptx_code.h"
+#include "test/ptx/ptx_code.h"
 
 #define PTX_DEPTH  4 /* of calls; nothing recurs */
 #define PTX_RANGES 8

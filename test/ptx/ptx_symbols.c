@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Names of PTX and what they mean: registers, variables, labels; and the lists that grow. */
-#include "test/standin/ptx_parser.h"
+#include "test/ptx/ptx_parser.h"
 
 #include <stdlib.h>
 #include <string.h>

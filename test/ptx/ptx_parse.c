@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Directives, scopes and functions of PTX. What is not known is refused, never passed over. */
-#include "test/standin/ptx_parser.h"
+#include "test/ptx/ptx_parser.h"
 
 #include <stdio.h>
 #include <stdlib.h>

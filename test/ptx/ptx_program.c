@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* A program that has been read: the numbers of its registers, and its end. */
-#include "test/standin/ptx_parser.h"
+#include "test/ptx/ptx_parser.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Words of a PTX text, for ptx_parse.c and ptx_decode.c. */
-#ifndef GPURING_STANDIN_PTX_LEX_H
-#define GPURING_STANDIN_PTX_LEX_H
+#ifndef GPURING_PTX_LEX_H
+#define GPURING_PTX_LEX_H
 
-#include "test/standin/ptx_code.h"
+#include "test/ptx/ptx_code.h"
 
 enum ptx_word { PTX_END, PTX_NAME, PTX_NUMBER, PTX_STRING, PTX_MARK };
 

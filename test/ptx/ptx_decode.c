@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* One instruction of PTX: its opcode, taken apart at the dots, and its operands. */
-#include "test/standin/ptx_parser.h"
+#include "test/ptx/ptx_parser.h"
 
 #include <string.h>
 

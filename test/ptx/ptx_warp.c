@@ -5,7 +5,7 @@
  * run it together, as a group. The group that is farthest behind runs, so that threads meet again
  * after a branch, but now and then any other: none may rely on what the others do meanwhile.
  */
-#include "test/standin/ptx_machine.h"
+#include "test/ptx/ptx_machine.h"
 
 #include <stdatomic.h>
 #include <string.h>

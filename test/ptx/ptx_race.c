@@ -15,7 +15,7 @@
  * that pages need not be cleared. The order in which the interpreter happens to run the threads
  * does not matter, but for threads whose way depends on it.
  */
-#include "test/standin/ptx_machine.h"
+#include "test/ptx/ptx_machine.h"
 
 #include <stdlib.h>
 #include <string.h>

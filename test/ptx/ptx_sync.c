@@ -2,7 +2,7 @@
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* Shuffles and votes: lanes wait there until all have come that the instruction names; and arrivals
  * at barriers, which a warp makes as a whole. */
-#include "test/standin/ptx_machine.h"
+#include "test/ptx/ptx_machine.h"
 
 /* The lanes that a shuffle or vote names; all that have come must name the same ones. */
 static bool members_of(struct ptx_warp *warp, const struct ptx_inst *inst, uint32_t pc,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-#include "test/standin/ptx_lex.h"
+#include "test/ptx/ptx_lex.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* What is known while a text is read, for ptx_parse.c, ptx_decode.c and ptx_symbols.c. */
-#ifndef GPURING_STANDIN_PTX_PARSER_H
-#define GPURING_STANDIN_PTX_PARSER_H
+#ifndef GPURING_PTX_PARSER_H
+#define GPURING_PTX_PARSER_H
 
-#include "test/standin/ptx_lex.h"
+#include "test/ptx/ptx_lex.h"
 
 enum ptx_symbol_kind {
     PTX_REGISTER,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /* A decoded PTX program. */
-#ifndef GPURING_STANDIN_PTX_CODE_H
-#define GPURING_STANDIN_PTX_CODE_H
+#ifndef GPURING_PTX_CODE_H
+#define GPURING_PTX_CODE_H
 
-#include "test/standin/ptx.h"
+#include "test/ptx/ptx.h"
 
 /* X(type, bytes, kind) */
 #define PTX_TYPES(X)    \

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Copyright (c) 2026 The coll/gpuring authors
+#
+# The interpreter of PTX: a part of the stand-in driver, and of unit tests.
+
+ptx_sources = \
+    test/ptx/ptx.h \
+    test/ptx/ptx_alu.c \
+    test/ptx/ptx_code.h \
+    test/ptx/ptx_count.c \
+    test/ptx/ptx_decode.c \
+    test/ptx/ptx_lex.c \
+    test/ptx/ptx_lex.h \
+    test/ptx/ptx_machine.h \
+    test/ptx/ptx_memory.c \
+    test/ptx/ptx_parse.c \
+    test/ptx/ptx_parser.h \
+    test/ptx/ptx_program.c \
+    test/ptx/ptx_race.c \
+    test/ptx/ptx_run.c \
+    test/ptx/ptx_symbols.c \
+    test/ptx/ptx_sync.c \
+    test/ptx/ptx_warp.c
+
+if GPURING_HAVE_CUDA
+# The kernels as nvcc makes them of the same source with the same options.
+check_DATA += test/ptx/kernels.ptx
+CLEANFILES += test/ptx/kernels.ptx
+test/ptx/kernels.ptx: $(kernel_sources) $(kernel_headers)
+	@$(MKDIR_P) test/ptx
+	$(AM_V_NVCC)$(NVCC_COMPILE) -arch=compute_$(GPURING_CUDA_PTX) -ptx -o $@ \
+	    $(srcdir)/kernels/kernels.cu
+endif
