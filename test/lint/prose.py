@@ -27,7 +27,7 @@ PATTERNS = {
     "for-because": r", for (?:it|they|he|there|a|the|its|their|this|that|these|those|no|each|all|only|some|such|then)\b(?! example)",
     "person": r"\b(?:[Ww]ho|[Ww]hoever|[Ww]hom|[Nn]obody|[Ee]verybody|[Ss]omebody)\b",
     "speech": r"\b(?:say|says|said|tell|tells|told|is asked|are asked|asked for)\b",
-    "motion": r"\b(?:comes?|came|goes|went|gone)\b|\b(?:to|may|must|can|will|not|and|data|messages|bytes|they|that|which) go\b(?! on\b)",
+    "motion": r"\b(?:comes?|came)\b(?! (?:back|from|up|down|first|last)\b)|\b(?:goes|went)\b(?! (?:down|up|on|wrong)\b)|\b(?:to|may|must|can|will|not|and|data|messages|bytes|they|that|which) go\b(?! (?:on|down|up|wrong)\b)",
     "behind": r"\bbehind\b(?! (?:a|an|the|one|its|two|same|that) (?:[\w-]+ ){0,2}(?:switch|bridge|port|bus|root|socket|complex|NAT))",
     "beside": r"\b[Bb]eside\b",
     "at-once": r"\bat once\b",
@@ -38,7 +38,7 @@ PATTERNS = {
     "any-more": r"\b(?:any more|no more than that|no more\b(?! than))",
     "the-like": r"\b(?:the like|the most that|the how many|its like)\b",
     "what-clause": r"\b(?:[Ww]hat) (?:is|are|was|were|has|have|had|it|they|a|an|the|each|every|one|all|some|this|that|these|those|follows|needs?|others?|remains?|they|ranks?|calls?|does|no|lies|stands|may|must|can|belongs)\b",
-    "own": r"\bof (?:its|their|his|a|our) own\b",
+    "own": r"\b(?<!kind )of (?:its|their|his|our) own\b",
     "stands": r"\b(?:[Ss]tands?|stood) (?:in|at|for|before|after|here|there|by|twice|once)\b|\b(?:lies|lie) (?:in|at|before|between|within)\b",
     "one-that": r"\b(?:[Tt]he one|ones|[Tt]hose|[Tt]hat) (?:that|which|of|with|without|between|by) (?:which )?(?:is|are|was|has|have|it|they|comes?|goes)\b",
     "out-of-order": r"\b(?:[Hh]ence|[Tt]hereupon|[Tt]hereof|[Ww]hereupon|[Tt]herefrom)\b",
@@ -92,7 +92,7 @@ def sentence(literals):
     text = re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j|t)?[a-zA-Z]", "N", text)
     text = re.sub(r'" *PRI\w+ *"', "N", text).replace("\\n", " ").replace("\\t", " ")
     if len(WORD.findall(text)) >= 5:
-        yield literals[0][0], text
+        yield literals[0][0], text.replace("?", ".")  # a message may ask the user a question
 
 
 def prose_of_hash(text):
@@ -182,7 +182,7 @@ def main():
         folder = folder_of(path)
         for line, text in pieces:
             words[folder] = words.get(folder, 0) + len(WORD.findall(text))
-            for offset, name, found in matches(text):
+            for offset, name, _ in matches(text):
                 hits[folder] = hits.get(folder, 0) + 1
                 if show is not None and path.startswith(show):
                     at = line + text.count("\n", 0, offset)
