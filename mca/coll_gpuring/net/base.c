@@ -130,7 +130,7 @@ void gpuring_net_base_fail(struct gpuring_net_base_link *link, int status, const
     va_end(arguments);
     link->net->events++;
     if (link->failed != NULL) {
-        /* Partner: the acquire load of who watches `failed` and then reads the text. */
+        /* Partner: the acquire load of `failed` by the owner, which then reads the text. */
         __atomic_store_n(link->failed, status, __ATOMIC_RELEASE);
     }
 }
@@ -159,7 +159,7 @@ int gpuring_net_load(const char *library_name, const struct gpuring_net_symbol *
             snprintf(why, size, "%s lacks %s", library_name, symbols[i].name);
             return GPURING_ERR_UNSUPPORTED;
         }
-        /* dlsym's pointer is a function's; copying its bytes is how POSIX reads it. */
+        /* dlsym returns an object pointer. POSIX converts it to a function pointer by its bytes. */
         memcpy((char *) table + symbols[i].offset, &function, sizeof function);
     }
     return GPURING_OK;

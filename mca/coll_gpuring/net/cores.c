@@ -9,7 +9,7 @@
 
 #include "mca/coll_gpuring/net/list.h"
 
-/* A whole number; false if there is none at *at, or it is no core that a set can hold. */
+/* Parse a core number. Returns false if there is none at *at or it exceeds the size of a set. */
 static bool next_number(const char **at, int *number)
 {
     char *end;
@@ -69,7 +69,7 @@ bool gpuring_cores_wish_valid(const char *wish)
            gpuring_cores_parse(wish, &cores);
 }
 
-/* Of `from`, what is not in `without`. */
+/* Return the cores of `from` that are not in `without`. */
 static cpu_set_t subtract(const cpu_set_t *from, const cpu_set_t *without)
 {
     cpu_set_t both, rest;

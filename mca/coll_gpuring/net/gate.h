@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The lock between one thread that takes it in a loop (the proxy) and others that want it now and
- * then; it guards the proxy and its nets. An ordinary mutex that is released and taken again at
- * once starves the others; here the looping thread stands back while somebody waits.
+ * The lock that guards the proxy and its nets. One thread, the proxy, takes it in a loop; other
+ * threads need it occasionally. If the proxy released an ordinary mutex and took it again
+ * immediately, the other threads would starve. With a gate, the looping thread yields while another
+ * thread waits.
  */
 #ifndef GPURING_NET_GATE_H
 #define GPURING_NET_GATE_H
@@ -13,7 +14,7 @@
 
 struct gpuring_gate {
     pthread_mutex_t mutex;
-    int waiters; /* threads on their way in; only a hint, hence relaxed */
+    int waiters; /* threads that want to enter; only a hint, therefore relaxed */
 };
 
 #define GPURING_GATE_INIT                  \
@@ -28,7 +29,8 @@ static inline void gpuring_gate_enter(struct gpuring_gate *gate)
     __atomic_fetch_sub(&gate->waiters, 1, __ATOMIC_RELAXED);
 }
 
-/* For the looping thread. The wait ends because a waiter needs nothing but the free mutex. */
+/* For the looping thread: let waiting threads in, then enter again. The wait ends because a waiter
+ * needs nothing except the mutex, which is free. */
 static inline void gpuring_gate_reenter(struct gpuring_gate *gate)
 {
     while (__atomic_load_n(&gate->waiters, __ATOMIC_RELAXED) != 0) {

@@ -22,7 +22,7 @@ struct item {
     int port; /* -1: any */
 };
 
-/* Take one item off the list. False at the end. *bad: set if the item has no valid form. */
+/* Take the next item from the list. Returns false at the end. Sets *bad if the item is invalid. */
 static bool next_item(const char **at, struct item *item, const char **bad)
 {
     const char *begin = *at, *end = begin + strcspn(begin, ","), *colon;
@@ -136,7 +136,7 @@ void gpuring_net_line(char *line, int size, const char *format, ...)
     fclose(file);
 }
 
-/* What the link ROOT/class/CLASS/NAME/device leads to; "" if there is none. */
+/* Read the target of the link ROOT/class/CLASS/NAME/device; "" if there is none. */
 static void read_device_link(const char *root, const char *class, const char *name,
                              char target[PATH_MAX])
 {
@@ -167,7 +167,7 @@ void gpuring_net_pci_bus_id(const char *root, const char *class, const char *nam
     }
 }
 
-/* What is added for an entry of a folder. */
+/* A walk through a folder, which adds devices. */
 struct walk {
     const char *root, *list;
     bool loopback;
@@ -223,7 +223,7 @@ int gpuring_net_devices_ip(const char *root, const char *list, struct gpuring_ne
                                                        : status;
 }
 
-/* Its ports are numbered from 1. */
+/* Add the active ports of an adapter. Ports are numbered from 1. */
 static int add_adapter(const struct walk *walk, const char *name)
 {
     struct gpuring_net_device device = {.port = 0};
@@ -264,7 +264,7 @@ bool gpuring_net_only_software(const char *root)
         char target[PATH_MAX];
 
         read_device_link(root, "infiniband", ports.device[i].name, target);
-        only = target[0] == '\0'; /* rxe, siw: no hardware of its own */
+        only = target[0] == '\0'; /* rxe and siw have no PCI device */
     }
     free(ports.device);
     return only;

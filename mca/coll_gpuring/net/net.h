@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The net ops table: moves FIFO slots between nodes. Implementations: verbs, ucx, mock.
+ * The table of operations of a net, which moves FIFO slots between nodes. Implementations: verbs,
+ * ucx, mock.
  *
- * A net knows connections ("links"), not operations: the sending side posts slot s of a protocol's
- * ring, the receiving side returns credits.
- * What the proxy makes of the counters of both ends is drawn in net/proxy/proxy.h.
+ * A net handles connections ("links") and knows nothing of operations. The sending side posts slot
+ * s of a protocol's ring, and the receiving side returns credits. net/proxy/proxy.h draws how the
+ * proxy uses the counters of both ends.
  *
  * The contract between a net and the proxy:
- * - Steps of one link and protocol are posted 0, 1, 2, ...; step s never before head > s - nslots,
- *   so that the receiver's slot is free. `bytes` is what the lane put into size[]: the slot's bytes
- *   in use, lines with their flags (see fifo.h); they travel as they are.
- * - A net reports what happens on a link by the functions of net/base.h, from within any of its
- *   own, also before the proxy has the link: slots that have left or arrived, each step once; heads
- *   of the peer, the last one without further posts; and a failure, which ends the link. post and
- *   credit that return an error have reported it.
- * - A net may use other devices than the link's own, when that fails: nothing above changes.
- * - A link of which the peer's end was closed in good order is not in error; a post on it is.
+ * - The steps of one link and protocol are posted in order: 0, 1, 2, ... Step s is posted only when
+ *   head > s - nslots, so that the receiver's slot is free. `bytes` is the value that the lane
+ *   stored in size[]: the number of bytes in use, including the flags of lines (see fifo.h). The
+ *   net sends these bytes unchanged.
+ * - A net reports events of a link with the functions of net/base.h. It may call them from any of
+ *   its own functions, and before the proxy has the link. It reports each step that has left or has
+ *   arrived exactly once, the heads of the peer (including the last one, without further posts),
+ *   and a failure, which ends the link. If post or credit return an error, they have reported it.
+ * - If a link's own device fails, a net may use other devices. The rules above still apply.
+ * - A link whose peer has closed its end in good order is not in error, but a post on it is.
  *
- * Threads: what is marked "gate" is called under config.gate; the rest takes it where it needs it.
- * No function blocks, but for close (1 s), and for link_close where posts do not end (1 s).
+ * Threads: functions marked "gate" are called under config.gate. The others take the gate if they
+ * need it. No function blocks, except close (up to 1 s) and link_close if posts do not complete (up
+ * to 1 s).
  */
 #ifndef GPURING_NET_NET_H
 #define GPURING_NET_NET_H
@@ -50,8 +53,8 @@ struct gpuring_net_devices {
     int count;
 };
 
-/* The FIFO memory of a link at this end, and the local halves of its counters (fifo.h); rings that
- * are not used have slots == NULL and nslots == 0. */
+/* The FIFO memory of a link at this end and the local halves of its counters (fifo.h). Unused rings
+ * have slots == NULL and nslots == 0. */
 struct gpuring_net_ring {
     uint8_t *slots;
     uint64_t slot_bytes;
@@ -60,7 +63,7 @@ struct gpuring_net_ring {
     struct gpuring_fifo_head *head;
 };
 struct gpuring_net_memory {
-    void *base; /* the allocation that holds all rings: what must be registered */
+    void *base; /* the allocation that contains all rings, which must be registered */
     size_t bytes;
     struct gpuring_net_ring ring[GPURING_PROTOCOL_COUNT];
     const struct gpuring_device_nic *device; /* NULL: host memory; read by link_create only */
@@ -77,10 +80,10 @@ struct gpuring_net_config {
     int verbs_service_level;   /* 0..15 */
     int verbs_traffic_class;   /* 0..255 */
     int verbs_pkey;            /* partition key without its membership bit; 0: the port's first */
-    int verbs_mtu;             /* at most, an enum ibv_mtu; 0: the port's */
+    int verbs_mtu;             /* maximum, an enum ibv_mtu; 0: the port's */
     int verbs_qps;             /* queue pairs of a link that carry slots; 0: one */
     int verbs_spares;          /* further ports that a link may fail over to */
-    bool ucx_no_rdma;          /* UCX is to leave RDMA devices alone */
+    bool ucx_no_rdma;          /* UCX must not use RDMA devices */
     const char *local_host;    /* for messages */
 };
 
@@ -93,17 +96,19 @@ struct gpuring_net_ops {
     const struct gpuring_net_devices *(*devices)(const struct gpuring_net *net);
 
     /*
-     * Can this memory of a GPU be registered with a device? Tries it. GPURING_OK, or
-     * GPURING_ERR_UNSUPPORTED with a log line (level INFO) that says why. NULL: it cannot.
+     * Try to register this GPU memory with a device. Returns GPURING_OK, or
+     * GPURING_ERR_UNSUPPORTED after a log line (level INFO) with the reason. NULL if the net cannot
+     * register GPU memory.
      */
     int (*device_memory)(struct gpuring_net *net, int device,
                          const struct gpuring_net_memory *memory);
 
     /*
-     * Wire-up, as two AllGathers want it: create a link's end on device `device`, read its handle
-     * (at most GPURING_NET_HANDLE_BYTES), exchange, connect with the peer's. process_handle is
-     * what all links of a process share (sent once per process; NULL: nothing); *bytes: in: room,
-     * out: used. link_handle returns how many bytes. The memory must stay until link_close.
+     * Wire-up: create a link's end on device `device`, read its handle (at most
+     * GPURING_NET_HANDLE_BYTES), exchange handles, and connect with the peer's handle.
+     * process_handle returns the part that all links of a process share and that is sent once per
+     * process (NULL: nothing). *bytes is the room before the call and the bytes used after it.
+     * link_handle returns the number of bytes. The memory must exist until link_close.
      */
     int (*process_handle)(struct gpuring_net *net, void *handle, size_t *bytes);
     int (*link_create)(struct gpuring_net *net, int device, enum gpuring_net_direction direction,
@@ -113,41 +118,43 @@ struct gpuring_net_ops {
                         size_t process_bytes, const void *handle, size_t bytes,
                         const char *peer_name);
     /*
-     * Both ends are connected: from now on this one may be sent to. Once, before the first post at
-     * either end, from any thread. NULL: the net need not know.
+     * Called once when both ends are connected, before the first post at either end, from any
+     * thread. From now on the peer may send to this end. NULL if the net need not know.
      */
     void (*link_ready)(struct gpuring_net_link *link);
     /*
-     * Nothing more is to be posted: let the peer's end know that this one is to be closed in good
-     * order, and finish. 0 when that is done or will never be, GPURING_AGAIN: call again when the
-     * net has been polled. Gate. NULL: there is nothing to do.
+     * Tell the peer that this end will be closed in good order, and complete all posts. Nothing may
+     * be posted afterwards. Returns 0 when this is done or impossible, or GPURING_AGAIN: call again
+     * after the net was polled. Gate. NULL if there is nothing to do.
      */
     int (*link_leave)(struct gpuring_net_link *link);
-    /* Give back a link in any state; what has not left may be lost. NULL is allowed. */
+    /* Destroy a link in any state. Posts that have not completed may be lost. NULL is allowed. */
     void (*link_close)(struct gpuring_net_link *link);
     /*
-     * This end gives the connection up, for the reason `status`: let the peer's end know, if it can
-     * still be reached; its link fails with GPURING_ERR_ABORTED. Does not wait. Gate.
+     * Give up the connection for the reason `status`, and notify the peer if it can still be
+     * reached. The peer's link then fails with GPURING_ERR_ABORTED. Does not wait. Gate.
      */
     void (*link_abort)(struct gpuring_net_link *link, int status);
 
     /*
-     * Gate. post/credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
-     * more: the next step's post follows at once, so that `sent` may wait for that one's.
-     * head: of the same protocol of the link's pair, a credit if the post succeeds; not less than
-     * one given before, by whichever way, also when the pair is gone, since the peer may still have
-     * its own. For a link that never had one it is 0, and the peer ignores it.
+     * Gate. post and credit return 0, GPURING_AGAIN (queue full: call again later) or an error.
+     * more: the post of the next step follows immediately, so the completion of this one may be
+     * reported together with the next one.
+     * head: the head of the link's pair for the same protocol. It serves as credit if the post
+     * succeeds, and is never less than an earlier value. It stays valid after the pair was closed
+     * at this end, because the peer may still have its own end. It is 0, and ignored by the peer,
+     * if the link never had a pair.
      */
     int (*post)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                 uint32_t bytes, bool more, uint64_t head);
     int (*credit)(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t head);
-    /* Gate. Drives the network's progress. Returns how much has happened, 0: nothing. */
+    /* Gate. Progress the network. Returns the number of events, 0 if nothing has happened. */
     int (*poll)(struct gpuring_net *net);
-    /* Gate. 0 if nothing of what was posted or credited needs further polls of this process to get
-     * out, GPURING_AGAIN otherwise. */
+    /* Gate. Return 0 if all posts and credits leave without further polls of this process, and
+     * GPURING_AGAIN otherwise. */
     int (*quiet)(struct gpuring_net *net);
-    /* Gate. Before each sleep: *fd becomes readable when poll has something (-1: no descriptor says
-     * so). GPURING_AGAIN if poll has something already. */
+    /* Gate. Call before each sleep. Sets *fd to a descriptor that becomes readable when poll has
+     * work (-1: there is none). Returns GPURING_AGAIN if poll has work already. */
     int (*arm)(struct gpuring_net *net, int *fd);
 };
 

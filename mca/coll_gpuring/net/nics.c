@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* The RDMA ports of this host that other ranks are to know. */
+/* The RDMA ports of this host, as announced to other ranks. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define GIDS_MAX 256 /* of a port: more than any driver offers */
+#define GIDS_MAX 256 /* per port, more than any driver has */
 
 static bool is_v4(const uint8_t gid[16])
 {
@@ -40,10 +40,11 @@ int gpuring_nic_gid_rank(bool given, bool ethernet, bool version_2, const uint8_
     if (is_v4(gid)) {
         return 4;
     }
-    return is_link_local(gid) ? 2 : 3; /* link-local: needs luck */
+    return is_link_local(gid) ? 2 : 3; /* link-local addresses work on one wire only */
 }
 
-/* The best GID of the port, the first one of equals; false if it has none that can be used. */
+/* Choose the best GID of the port, or the first one among equals. Returns false if none is usable.
+ */
 static bool choose_gid(const char *root, const struct gpuring_net_device *device, int given,
                        struct gpuring_nic *nic)
 {
@@ -71,7 +72,7 @@ static bool choose_gid(const char *root, const struct gpuring_net_device *device
             memcpy(nic->gid, gid, sizeof nic->gid);
         }
     }
-    return best > 0 || (!ethernet && given == 0); /* InfiniBand goes by LID within a subnet */
+    return best > 0 || (!ethernet && given == 0); /* InfiniBand uses the LID within a subnet */
 }
 
 static bool describe(const char *root, const struct gpuring_net_device *device, int gid,
@@ -114,9 +115,9 @@ int gpuring_nics_find(const char *root, const char *list, int gid, struct gpurin
 }
 
 /*
- * InfiniBand: the same subnet. RoCE: addresses of one family; whether routers connect two IP
- * networks is not known here, and the first chunk shows. Link-local addresses reach each other on
- * one wire only.
+ * InfiniBand ports must be in the same subnet. RoCE ports must have addresses of one family.
+ * Routers may or may not connect two IP networks; the first chunk of each connection finds out.
+ * Link-local addresses reach each other on one wire only.
  */
 bool gpuring_nic_reaches(const struct gpuring_nic *a, const struct gpuring_nic *b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What has completed of the net `verbs`: sends that are done, and what the peer has sent. */
+/* Completions of the net `verbs`: sends that are done, and messages from the peer. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define POLL_BATCH 32
 
-/* The count next to `known` that has these low bits: a little more, or a little less. */
+/* Return the count nearest to `known` that has these low bits. */
 static uint64_t nearest(uint64_t known, uint32_t low, int bits)
 {
     uint32_t ahead = VERBS_LOW(low - (uint32_t) known, bits);
@@ -19,7 +19,7 @@ static uint64_t nearest(uint64_t known, uint32_t low, int bits)
     return known + ahead - (ahead >> (bits - 1) != 0 ? UINT64_C(1) << bits : 0);
 }
 
-/* Every send of the rail before number `until` is done. */
+/* Complete all sends of the rail before number `until`. */
 static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                        uint64_t until)
 {
@@ -32,7 +32,8 @@ static void sends_done(struct gpuring_net_link *link, struct gpuring_verbs_rail 
     }
     if (rail->sq_done < rail->sq_data && rail->sq_asked <= rail->sq_done &&
         rail->state == GPURING_VERBS_UP) {
-        /* The rest would not be reported; without room now, probe_idle does it later. */
+        /* No completion is pending for the remaining slots. If there is no room for a probe now,
+         * probe_idle sends it later. */
         gpuring_verbs_probe(link, rail);
     }
 }
@@ -45,7 +46,7 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
 
     if (count->memory.slots == NULL || wire > count->memory.slot_bytes || step < count->done ||
         step - count->done >= count->memory.nslots || (count->early >> (step % 64) & 1) != 0) {
-        /* It may have overwritten what is being read. */
+        /* The message may have overwritten a slot that a lane is reading. */
         gpuring_verbs_link_fail(link, rail, GPURING_ERR_DATA, "an impossible message arrived",
                                 "does the peer run the same version of coll/gpuring?");
     } else {
@@ -58,8 +59,8 @@ static void data_arrived(struct gpuring_net_link *link, struct gpuring_verbs_rai
     }
 }
 
-/* What several rails and links bring may overtake: an older head is a little less than the known
- * one, or, less than none, a very large number. */
+/* Handle a head. Heads from several rails and links may arrive out of order, so a head may be a
+ * little less than the known one. Below zero it is a very large number. */
 static void head_arrived(struct gpuring_net_base_link *link, unsigned protocol, uint32_t imm,
                          int bits)
 {
@@ -129,8 +130,8 @@ static void received(struct gpuring_net_link *link, struct gpuring_verbs_rail *r
     }
 }
 
-/* Whose completion is it? NULL: of a link that was closed meanwhile. Numbers of queue pairs are
- * unique within a device only. */
+/* Return the rail of a completion, or NULL if its link was closed in the meantime. Numbers of queue
+ * pairs are unique within one device only. */
 static struct gpuring_verbs_rail *rail_of(struct gpuring_net_link *link,
                                           const struct gpuring_verbs_adapter *adapter,
                                           const struct ibv_wc *wc)
@@ -170,7 +171,7 @@ static void completed(struct gpuring_net *net, const struct gpuring_verbs_adapte
         } else if ((wc->wr_id & VERBS_ID_RECEIVE) != 0) {
             received(link, rail, wc);
         } else if (!rail->repeating) {
-            /* The number whose low bits these are; less than send_room are under way. */
+            /* Complete the low bits of the number: fewer than send_room sends are in flight. */
             sends_done(link, rail, rail->sq_done + ((low - rail->sq_done) & VERBS_ID_NUMBER) + 1);
         }
     }

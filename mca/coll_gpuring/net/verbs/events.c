@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * The adapters' asynchronous events: ports that go down and come back, and fatal errors of devices
- * and queue pairs. Looked at a few times a second while the proxy is awake, and before it sends
- * anything when it wakes up.
+ * Asynchronous events of the adapters: ports that go down or up, and fatal errors of devices and
+ * queue pairs. The proxy checks for events a few times a second while it is awake, and before its
+ * first post when it wakes up.
  */
 #include <errno.h>
 
@@ -12,7 +12,7 @@
 
 #define DEVICE_REMEDY gpuring_verbs_remedy(IBV_WC_FATAL_ERR)
 
-/* Which rails an event is about: those of a queue pair, of a port, or of a whole adapter. */
+/* The rails that an event concerns: those of a queue pair, of a port, or of a whole adapter. */
 struct concerned {
     const struct gpuring_verbs_adapter *adapter;
     const struct ibv_qp *qp; /* NULL: any */
@@ -26,7 +26,7 @@ static bool concerns(const struct concerned *who, const struct gpuring_verbs_rai
            (who->port == 0 || rail->port->number == who->port);
 }
 
-/* Can the link go on without the rails that are concerned? */
+/* Return true if the link has a usable rail that the event does not concern. */
 static bool has_others(const struct gpuring_net_link *link, const struct concerned *who)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
@@ -37,7 +37,7 @@ static bool has_others(const struct gpuring_net_link *link, const struct concern
     return false;
 }
 
-/* `spare`: only where there is another rail to go on by. */
+/* Fail the rails that an event concerns. spare: only on links that have another usable rail. */
 static void fail_rails(struct gpuring_net *net, const struct concerned *who, bool spare,
                        const char *what, const char *remedy)
 {

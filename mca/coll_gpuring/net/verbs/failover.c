@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Rails and links that fail: their state, what is said of it (both hosts, device, port, status,
- * remedy), and how a link goes on; internal.h has the plan of it. Only the state changes in the
- * midst of whatever found the failure; what follows from it is done in the next pass. Everything
- * said to the peer may be said twice, for the rail that carried it may fail as well.
+ * Failures of rails and links: their states, the log messages (both hosts, device, port, status,
+ * remedy), and the recovery, which internal.h describes. The function that detects a failure only
+ * changes the state; the next pass of the proxy does the rest. A report to the peer may be sent
+ * twice, because the rail that carried it may fail as well.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +14,13 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* How long what had arrived may take to come out; then the queue pair is destroyed. */
+/* Time for the completions of earlier arrivals. After it, the queue pair is destroyed. */
 #define DRAIN_NS UINT64_C(1000000000)
 
 /*
- * What an error of a completion means: is it the path's, so that another may be better, and what to
- * do about it. What the peer or the memory did wrong, it does wrong on any path. Statuses of what
- * is never used here, or not known, are not in the table: another path is tried.
+ * Meaning of the status of a failed completion: whether another path may help, and advice for the
+ * user. Errors of the peer or of memory would occur on any path. For statuses that are not in the
+ * table, because they belong to unused operations or are unknown, another path is tried.
  */
 #define PEER_GONE                                                                   \
     "the peer's memory or queue pair is gone: its process has failed or freed the " \
@@ -37,7 +37,8 @@ static const struct {
     [IBV_WC_LOC_QP_OP_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the "
                                     "device failed (see dmesg)"},
     [IBV_WC_LOC_PROT_ERR] = {false, OUR_MEMORY},
-    /* Linux 6.12's software devices say so in place of IBV_WC_LOC_QP_OP_ERR, which 6.1's say. */
+    /* Software devices of Linux 6.12 report this status where those of 6.1 report
+     * IBV_WC_LOC_QP_OP_ERR. */
     [IBV_WC_WR_FLUSH_ERR] = {true, "the port or interface is down (see ibv_devinfo), or the peer "
                                    "or the device put the queue pair in its error state: another "
                                    "message, the peer's output or the kernel's log (dmesg) says "
@@ -83,7 +84,7 @@ struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link)
     return NULL;
 }
 
-/* The peer's probes and sends then get no answer any more, and it learns of the failure too. */
+/* Stop answering the peer's probes and sends, so that it detects the failure as well. */
 static void stop_answering(const struct gpuring_net_link *link,
                            const struct gpuring_verbs_rail *rail)
 {
@@ -119,7 +120,7 @@ static void start_recovery(struct gpuring_net_link *link)
     link->recovering = true;
 }
 
-/* Whatever was reported over this rail may not have arrived. */
+/* Report everything again that was reported on this rail, because it may not have arrived. */
 static void forget_reports(struct gpuring_net_link *link, const struct gpuring_verbs_rail *on)
 {
     for (unsigned r = 0; r < link->nrails; r++) {
@@ -161,7 +162,7 @@ void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_ve
     char what[128];
 
     if (link->peer_closed || rail->state != GPURING_VERBS_UP) {
-        return; /* what we still sent was of no interest to it; or the rest of a failed rail */
+        return; /* the peer did not need these sends, or they belong to a failed rail */
     }
     snprintf(what, sizeof what, "%s (status %d, vendor 0x%x)",
              gpuring_verbs.wc_status_str(wc->status), (int) wc->status, wc->vendor_err);
@@ -203,7 +204,7 @@ void gpuring_verbs_ready(struct gpuring_net_link *link)
 
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost)
 {
-    fail_refused(link); /* the peer is ready, and our link_ready is still to come */
+    fail_refused(link); /* the peer is ready, although our link_ready was not called yet */
     gpuring_verbs_rail_fail(link, lost, "the peer found it broken", "see its output");
     if (gpuring_verbs_has_failed(lost)) {
         lost->peer_reported = true;
@@ -225,7 +226,7 @@ void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_
     }
 }
 
-/* The number of ARRIVED. */
+/* Return the number field of ARRIVED. */
 static uint64_t arrived(const struct gpuring_net_count *count)
 {
     uint64_t number = count->done << GPURING_VERBS_MAX_SLOTS;
@@ -236,7 +237,7 @@ static uint64_t arrived(const struct gpuring_net_count *count)
     return number;
 }
 
-/* Report that a rail is lost, and, on the receiving end, what had arrived and was given back. */
+/* Report that a rail is lost. The receiving end first reports its arrivals and credits. */
 static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpuring_verbs_rail *on)
 {
     int status = GPURING_OK;
@@ -260,8 +261,8 @@ static int report_loss(struct gpuring_net_link *link, unsigned lost, struct gpur
                : gpuring_verbs_post_control(link, on, GPURING_VERBS_LOST, lost, 0, 0);
 }
 
-/* The slots that the lost rail had not reported: they have arrived, or are sent again. True when
- * all are. */
+/* Repeat the slots of the lost rail that have not completed and have not arrived. Returns true when
+ * all were posted. */
 static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost)
 {
     lost->repeating = true;
@@ -282,7 +283,7 @@ static bool repeat(struct gpuring_net_link *link, struct gpuring_verbs_rail *los
     return true;
 }
 
-/* One lost rail, as far as it goes now. True when nothing is left to do. */
+/* Advance the recovery of one lost rail. Returns true when it is complete. */
 static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
 {
     struct gpuring_verbs_rail *lost = &link->rail[r], *on = gpuring_verbs_first_up(link);
@@ -292,7 +293,8 @@ static bool go_on(struct gpuring_net_link *link, unsigned r, uint64_t now)
         lost->state = GPURING_VERBS_DOWN;
     }
     if (lost->state == GPURING_VERBS_DRAINING && now - lost->failed_ns > DRAIN_NS) {
-        /* A device that is gone gives nothing back. Without its queue pair it reaches nothing. */
+        /* A device that is gone reports no completions. Once its queue pairs are destroyed, it
+         * cannot access memory. */
         if (lost->flush_qp != NULL) {
             gpuring_verbs_flush_failed(link, lost);
         } else if (gpuring_verbs.destroy_qp(lost->qp) == 0) {

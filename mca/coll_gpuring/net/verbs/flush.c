@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Slots in a GPU's memory: seeing to it that what a NIC wrote is there.
+ * Slots in GPU memory: making sure that the NIC's writes have reached the GPU.
  *
- * A NIC's write to a GPU and its completion in host memory take different ways, and the completion
- * may be seen first. A read of the last byte by the same NIC pushes the writes before it
- * (PCI Express: a read's completion does not pass posted writes). So a receiving rail has a queue
- * pair that is connected with itself, and a slot counts as arrived when a read that was posted
- * after its arrival is done. One read serves all slots that landed until it was posted.
+ * A NIC's write to a GPU and the completion in host memory take different paths, so the completion
+ * may be visible first. If the same NIC then reads the last byte, the read pushes the earlier
+ * writes (PCI Express: the completion of a read does not pass posted writes). Therefore a receiving
+ * rail has a queue pair that is connected with itself. A slot counts as arrived when a read that
+ * was posted after its completion is done. One read serves all slots that have arrived before it is
+ * posted.
  *
- * Written after the specifications and tested with devices of our own only (test/unit).
+ * This was written according to the specifications and tested with fake devices only (test/unit).
  */
 #include <string.h>
 
@@ -18,8 +19,8 @@
 
 #define REMEDY "the device failed to read from it: see the kernel's log (dmesg)"
 
-/* Read a byte of what the device wrote; everything that landed before is flushed with it. 0 or an
- * errno. */
+/* Read one byte that the device has written, which flushes everything that arrived before. Returns
+ * 0 or an errno. */
 static int start_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                        uint64_t address)
 {
@@ -83,7 +84,7 @@ void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rai
     }
 }
 
-/* Also of a failed rail: the peer may know that they arrived. */
+/* This includes slots of a failed rail, because the peer may know that they have arrived. */
 void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     bool more = false;

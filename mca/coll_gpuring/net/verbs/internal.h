@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
 /*
- * Inside of the net `verbs`: reliable connected queue pairs.
+ * Internal to the net `verbs`, which uses reliable connected queue pairs.
  *
- * A link has rails: queue pairs, each with its like at the peer. The first ones, its lanes on the
- * link's own port, carry slots in turn; the others, on the next ports of the host, are spares.
+ * A link has rails. A rail is a queue pair, connected with one queue pair of the peer. The first
+ * rails of a link are its lanes: they use the link's own port and carry slots in turn. The other
+ * rails are spares on the next ports of the host.
  *
- * A slot is an RDMA WRITE WITH IMMEDIATE from the sender's slot into the receiver's; a credit is
- * the same with no bytes, in the other direction. Each consumes a receive that was posted before:
- * there are as many as the peer may use, for nslots steps, or credits, of each protocol, and for
- * failover.
+ * A slot is sent as one RDMA WRITE WITH IMMEDIATE from the sender's slot to the receiver's slot. A
+ * credit is the same operation without data, in the other direction. Each operation consumes a
+ * receive. Each end posts as many receives as the peer may consume: nslots steps or credits for
+ * each protocol, plus the messages of a failover.
  *
  *   immediate value   31     30 29  27 26  24 23     22 21                   0
  *     data            | protocol | head (14 bits)       | step (16 bits)       |
  *     credit          | protocol | head (30 bits)                              |
  *     control         |   3      | kind | rail | protocol | number (22 bits)   |
  *
- * These are the low bits of counts, of which the receiver knows one that differs by less. The head
- * of data is that of the link's pair (net.h), as of when it is posted, or posted again.
+ * These are the low bits of counts. The receiver knows each count well enough to add the high bits.
+ * The head in a data message is the head of the link's pair (net.h) at the time of the post or
+ * repeated post.
  *
- * Sends are signaled selectively: the last slot of those posted together, large slots, anything
- * while no completion is awaited, and every so often. If slots were posted after the last signaled
- * send when that completes, an empty write follows, so that no slot waits for a further post.
+ * Sends are signaled selectively: the last slot of those posted together, large slots, any send
+ * while no completion is pending, and every ASK_EVERY-th send. If a signaled send completes and
+ * unsignaled slots were posted after it, an empty write follows, so that the completion of these
+ * slots does not depend on a later post.
  *
- * Of a ready rail on which nothing happens, an empty write every second finds out whether it still
- * works, while the proxy is awake: a receiver learns that its sender's host is gone.
+ * While the proxy is awake, it sends an empty write once a second on each ready rail that is idle.
+ * This is how a receiver detects that its sender's host is gone.
  *
- * Failover (net/verbs/failover.c): the end that finds a failed rail puts its queue pair into the
- * error state and takes what had arrived; nothing on its way can reach its memory any more. Then it
- * reports LOST on another rail, the receiving end after ARRIVED, its count for each protocol with
- * the steps beyond it that have come out of turn. The other end does likewise. The sender
- * repeats exactly what it had posted on the rail and is not among these: a slot that has arrived
- * may be in use and must not be written again.
+ * Failover (net/verbs/failover.c): the end that detects a failed rail puts its queue pair into the
+ * error state and processes the completions of everything that has arrived. From then on nothing in
+ * flight can reach its memory. It then reports LOST on another rail. Before that, a receiving end
+ * sends ARRIVED for each protocol: its count, and the later steps that have arrived out of order.
+ * The other end does the same. The sender repeats exactly those posts of the rail that have not
+ * arrived, because a slot that has arrived may be in use and must not be written again.
  *
- * Everything below is guarded by the gate.
+ * The gate guards everything below.
  */
 #ifndef GPURING_NET_VERBS_INTERNAL_H
 #define GPURING_NET_VERBS_INTERNAL_H
@@ -82,24 +85,24 @@ struct gpuring_verbs {
 };
 #undef GPURING_VERBS_MEMBER
 
-/* libibverbs, loaded at run time unless a test has filled this: constant once a net has been
- * opened. The data path (ibv_post_send and the like) is inline in its header and goes by the
- * device's own table. */
+/* Functions of libibverbs, loaded at run time unless a test has filled the table. Constant after a
+ * net was opened. The functions of the data path (ibv_post_send and similar ones) are inline
+ * functions of the header and use the device's own table. */
 extern struct gpuring_verbs gpuring_verbs;
 
 #define GPURING_VERBS_TIMEOUT    18 /* default local ACK timeout: 4.096 us x 2^18 = 1.07 s */
 #define GPURING_VERBS_RETRY      6  /* default; 7 means "for ever" on some devices */
-#define GPURING_VERBS_RNR_RETRY  6  /* receives are always posted: only a broken peer lacks one */
+#define GPURING_VERBS_RNR_RETRY  6  /* a correct peer always has receives posted */
 #define GPURING_VERBS_RNR_TIMER  12 /* 0.64 ms; table 45 of the InfiniBand specification */
 #define GPURING_VERBS_INLINE     256
 #define GPURING_VERBS_CQ_ENTRIES 4096
 #define GPURING_VERBS_MAX_QPS    4 /* lanes of a link */
 #define GPURING_VERBS_MAX_SPARES 3
 #define GPURING_VERBS_MAX_RAILS  (GPURING_VERBS_MAX_QPS + GPURING_VERBS_MAX_SPARES)
-/* Receives for other messages than slots: BYE, and after each rail's failure what it takes to agree
- * on what arrived, and all credits once more. */
+/* Receives for messages other than slots: BYE, and for each failed rail the messages of the
+ * failover and one repetition of all credits. */
 #define GPURING_VERBS_CONTROL(rails) (4 + (rails) * (2 * GPURING_PROTOCOL_COUNT + 1))
-/* Of a ring: ARRIVED has a bit for each. */
+/* Maximum number of slots of a ring. ARRIVED has one bit for each. */
 #define GPURING_VERBS_MAX_SLOTS 8
 
 struct gpuring_verbs_mr {
@@ -110,12 +113,12 @@ struct gpuring_verbs_mr {
     unsigned uses;
 };
 
-/* Links of an adapter share completion queues as long as there is room. */
+/* A completion queue, shared by links of an adapter as long as it has room. */
 struct gpuring_verbs_cq {
     struct gpuring_list node;
     struct ibv_cq *cq;
     unsigned room, used;
-    unsigned events; /* to be acknowledged before it is destroyed */
+    unsigned events; /* must be acknowledged before the queue is destroyed */
 };
 
 struct gpuring_verbs_adapter {
@@ -125,7 +128,7 @@ struct gpuring_verbs_adapter {
     struct ibv_comp_channel *channel;
     struct ibv_device_attr attr;
     struct gpuring_list cqs, mrs;
-    struct ibv_mr *discard; /* where flushing reads go; NULL until one is needed */
+    struct ibv_mr *discard; /* target of flushing reads; NULL until one is needed */
     char name[64];
     bool removed; /* the device is gone for good */
 };
@@ -138,20 +141,20 @@ struct gpuring_verbs_port {
     enum ibv_mtu mtu;
     uint8_t gid_index;
     uint16_t pkey_index;
-    bool global; /* it takes no address without a global route header */
+    bool global; /* addresses need a global route header */
     union ibv_gid gid;
 };
 
-/* What a posted send was, in the order of posting. */
+/* Record of a posted send, in the order of posting. */
 struct gpuring_verbs_sent {
-    bool data;    /* a slot; else it had no bytes, and nothing follows from its end */
-    bool arrived; /* the peer says so, after the rail has failed */
+    bool data; /* the send carries a slot; other sends have no bytes and need no action when done */
+    bool arrived; /* the peer has reported its arrival after the rail had failed */
     uint8_t protocol;
     uint64_t step;
 };
 
-/* A link's handle; only the rails that there are travel. All ranks have the same FIFOs and numbers
- * of rails: AllGather 1 compares the parameters that decide on them. */
+/* A link's handle. Only existing rails are transferred. All ranks have the same FIFOs and the same
+ * number of rails, because AllGather 1 compares the parameters that determine them. */
 struct gpuring_verbs_address {
     uint32_t qpn, psn, rkey;
     uint16_t lid;
@@ -165,10 +168,10 @@ struct gpuring_verbs_handle {
 _Static_assert(sizeof(struct gpuring_verbs_handle) <= GPURING_NET_HANDLE_BYTES, "a handle");
 
 enum gpuring_verbs_rail_state {
-    GPURING_VERBS_UNUSED,   /* no spare: it would be the same path once more, or cannot be had */
-    GPURING_VERBS_UP,       /* carries, or could */
-    GPURING_VERBS_DRAINING, /* has failed; what had arrived is being taken */
-    GPURING_VERBS_DOWN,     /* nothing reaches or leaves memory by it any more */
+    GPURING_VERBS_UNUSED,   /* a spare that would duplicate a path or could not be created */
+    GPURING_VERBS_UP,       /* usable */
+    GPURING_VERBS_DRAINING, /* has failed; earlier arrivals are still being processed */
+    GPURING_VERBS_DOWN,     /* no longer reads or writes memory */
 };
 
 struct gpuring_verbs_rail {
@@ -179,25 +182,25 @@ struct gpuring_verbs_rail {
     struct ibv_qp *qp;
     uint32_t psn;
     unsigned max_inline;
-    unsigned receives; /* posted, not yet come back */
+    unsigned receives; /* posted and not yet completed */
     uint64_t sq_posted, sq_done;
-    uint64_t sq_asked;               /* sends before this one will be reported */
-    uint64_t sq_data;                /* this one and later ones carry no slots */
+    uint64_t sq_asked;               /* a completion is pending that covers sends before this one */
+    uint64_t sq_data;                /* no send from this one on carries a slot */
     struct gpuring_verbs_sent *sent; /* [send_room], by the send's number */
-    uint64_t active_ns;              /* when something last happened, link_ready first */
+    uint64_t active_ns;              /* time of the last event, initially of link_ready */
     int refused;                     /* errno of a lane that did not connect, until link_ready */
-    /* After it has failed: */
+    /* Valid after the rail has failed: */
     uint64_t failed_ns;
     const struct gpuring_verbs_rail *reported_on; /* the rail that carried our LOST; NULL: none */
-    bool peer_reported;                           /* the peer's LOST has come */
-    bool repeating; /* sends before sq_done were repeated, or had arrived: none completes now */
-    /* Slots in a GPU's memory that need flushing (net/verbs/flush.c): bits step % 64 of what has
-     * arrived since the last flush began, and before. */
-    struct ibv_qp *flush_qp; /* connected with itself; NULL: not needed */
+    bool peer_reported;                           /* the peer's LOST was received */
+    bool repeating; /* sends before sq_done have arrived or were repeated; none completes now */
+    /* Slots in GPU memory that need flushing (net/verbs/flush.c): bits step % 64 of the slots that
+     * have arrived since the last flush began, and before it. */
+    struct ibv_qp *flush_qp; /* connected with itself; NULL if not needed */
     uint64_t landed[GPURING_PROTOCOL_COUNT], flushing[GPURING_PROTOCOL_COUNT];
-    uint64_t last_landed; /* address of a byte of the last one */
+    uint64_t last_landed; /* address of a byte of the slot that arrived last */
     bool flush_busy;
-    bool flush_last; /* after it had failed, what was on its way to the GPU has been pushed there */
+    bool flush_last; /* the flush after the rail's failure is done */
 };
 
 struct gpuring_net_link {
@@ -206,12 +209,12 @@ struct gpuring_net_link {
     struct gpuring_verbs_rail rail[GPURING_VERBS_MAX_RAILS];
     unsigned send_room, receive_room; /* of each rail */
     unsigned cq_room;                 /* both, and a flush */
-    unsigned turn;                    /* of the lanes */
+    unsigned turn;                    /* lane for the next slot */
     struct gpuring_verbs_handle mine, peer;
-    struct gpuring_verbs_rail *bye; /* by which our BYE went; NULL: not yet */
-    bool ready;                     /* the peer is connected, too */
-    bool peer_closed;               /* BYE has come */
-    bool recovering;                /* a rail's failure is not dealt with yet */
+    struct gpuring_verbs_rail *bye; /* the rail that carried our BYE; NULL: none yet */
+    bool ready;                     /* the peer is connected as well */
+    bool peer_closed;               /* BYE was received */
+    bool recovering;                /* the failure of a rail is still being handled */
 };
 
 struct gpuring_net {
@@ -221,8 +224,8 @@ struct gpuring_net {
     struct gpuring_verbs_port *ports;
     struct gpuring_net_devices devices; /* one per port, in the same order */
     int epoll;                          /* all completion channels */
-    uint64_t watched_ns;                /* when idle links were last looked at */
-    unsigned recovering;                /* links that are */
+    uint64_t watched_ns;                /* time of the last check of idle links */
+    unsigned recovering;                /* number of links that are recovering */
 };
 
 static inline struct gpuring_net *gpuring_verbs_net(const struct gpuring_net_link *link)
@@ -235,10 +238,10 @@ static inline bool gpuring_verbs_has_failed(const struct gpuring_verbs_rail *rai
     return rail->state >= GPURING_VERBS_DRAINING;
 }
 
-/* Parts of the immediate values that are drawn above. */
+/* Fields of the immediate values drawn above. */
 #define VERBS_IMM_CONTROL      3u
 #define VERBS_IMM_STEP_BITS    16
-#define VERBS_IMM_PAIR_BITS    14 /* of data: the head of the pair, above the step */
+#define VERBS_IMM_PAIR_BITS    14 /* in data messages: the head of the pair, above the step */
 #define VERBS_IMM_HEAD_BITS    30
 #define VERBS_IMM_NUMBER_BITS  22
 #define VERBS_IMM_KIND_AT      27
@@ -265,7 +268,7 @@ static inline uint64_t gpuring_verbs_id(const struct gpuring_net_link *link,
            low;
 }
 
-/* net/verbs/port.c: what there is */
+/* net/verbs/port.c: adapters and ports */
 int gpuring_verbs_discover(struct gpuring_net *net);
 void gpuring_verbs_forget(struct gpuring_net *net);
 
@@ -291,38 +294,38 @@ void gpuring_verbs_cq_put(struct gpuring_verbs_cq *cq, unsigned entries);
 int gpuring_verbs_device_memory(struct gpuring_net *net, int device,
                                 const struct gpuring_net_memory *memory);
 
-/* net/verbs/rail.c: the life of a queue pair. What create has made when it fails is released by
- * rail_release. */
+/* net/verbs/rail.c: the life of a queue pair. If create fails, rail_release releases the objects
+ * that were created before. */
 int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               struct gpuring_verbs_port *port,
                               const struct gpuring_net_memory *memory);
-/* What the peer connects its queue pair with. */
+/* Return the address that the peer connects its queue pair with. */
 struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_verbs_rail *rail,
                                                         const struct ibv_qp *qp);
 /* Connect with the peer's rail of the same number. 0 or an errno. */
 int gpuring_verbs_rail_connect(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 void gpuring_verbs_rail_release(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
 
-/* net/verbs/post.c: what is posted */
+/* net/verbs/post.c: posting */
 int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol protocol, uint64_t step,
                        uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                          uint64_t head);
 /* Report to the peer that this end gives up. */
 void gpuring_verbs_abort(struct gpuring_net_link *link, int status);
-/* Look after rails on which nothing happens. slept: nobody has polled, so that silence means
- * nothing. */
+/* Probe idle rails. slept: the net was not polled for a while, so silence proves nothing. */
 void gpuring_verbs_probe_idle(struct gpuring_net *net, uint64_t now, bool slept);
-/* Send nothing, of which a report comes. */
+/* Send an empty message with a completion. */
 void gpuring_verbs_probe(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* Post a slot (again), a credit, or a control message; as the net's post does. */
+/* Post or repeat a slot, a credit, or a control message. Returns as the net's post. */
 int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol protocol,
                             uint64_t step, uint32_t bytes, bool more, uint64_t head);
 int gpuring_verbs_post_credit(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                               enum gpuring_protocol protocol, uint64_t head);
 enum gpuring_verbs_control {
     GPURING_VERBS_BYE,
-    GPURING_VERBS_ARRIVED, /* the number: a count, then bits: which steps from there on have come */
+    GPURING_VERBS_ARRIVED, /* the number: a count, then one bit for each later step that has arrived
+                            */
     GPURING_VERBS_LOST,
     GPURING_VERBS_ABORT, /* the number is the status, positive */
 };
@@ -333,51 +336,52 @@ int gpuring_verbs_post_control(struct gpuring_net_link *link, struct gpuring_ver
 int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                            unsigned count);
 
-/* net/verbs/complete.c: what has completed */
-/* Take what has completed; returns how much. */
+/* net/verbs/complete.c: completions */
+/* Process completions. Returns their number. */
 int gpuring_verbs_completions(struct gpuring_net *net);
 
-/* net/verbs/flush.c: slots in a GPU's memory */
-/* A slot has landed: flush it, now or with the next ones. */
+/* net/verbs/flush.c: slots in GPU memory */
+/* Flush a slot that has arrived, immediately or together with the next ones. */
 void gpuring_verbs_flush(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                          unsigned protocol, uint64_t step, uint32_t bytes);
-/* A flush is done. */
+/* Handle the completion of a flush. */
 void gpuring_verbs_flushed(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* The rail has failed and takes nothing more: flush what it wrote, so that it cannot come after
- * what another rail brings. True when that is done, as far as the device does it. */
+/* Flush the writes of a failed rail, so that they cannot become visible after the writes of another
+ * rail. Returns true when this is done, or when the device cannot do it. */
 bool gpuring_verbs_flush_last(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail);
-/* The last flush of a rail failed: what the peer takes for arrived is lost. */
+/* Fail the link because the last flush of a rail failed: slots are lost that the peer counts as
+ * arrived. */
 void gpuring_verbs_flush_failed(struct gpuring_net_link *link,
                                 const struct gpuring_verbs_rail *rail);
 
 /* net/verbs/failover.c: rails and links that fail */
-/* The first rail that is up, or NULL. */
+/* Return the first rail that is up, or NULL. */
 struct gpuring_verbs_rail *gpuring_verbs_first_up(struct gpuring_net_link *link);
-/* The rail has failed for this reason: the link goes on by another, or has failed. */
+/* Mark a rail as failed for the given reason. The link continues on another rail, or fails. */
 void gpuring_verbs_rail_fail(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                              const char *what, const char *remedy);
 void gpuring_verbs_rail_fail_wc(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                                 const struct ibv_wc *wc);
 void gpuring_verbs_link_fail(struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
                              int status, const char *what, const char *remedy);
-/* What a user can do about a completion's status. Pure. */
+/* Return advice for the user about the status of a failed completion. Pure. */
 const char *gpuring_verbs_remedy(enum ibv_wc_status status);
-/* ARRIVED: of what rail `lost` was sent, the peer has all before `count` and the steps count + n
- * for each bit n of `early`. What is said twice, by several rails, may come in any order, and all
- * of it is true. */
+/* Handle ARRIVED: of the slots sent on rail `lost`, the peer has all steps before `count`, and step
+ * count + n for each bit n of `early`. Several rails may report the same loss, in any order.
+ * Handling a report twice is harmless. */
 void gpuring_verbs_peer_has(const struct gpuring_net_link *link, struct gpuring_verbs_rail *lost,
                             unsigned protocol, uint64_t count, uint32_t early);
-/* LOST. */
+/* Handle LOST. */
 void gpuring_verbs_peer_lost(struct gpuring_net_link *link, struct gpuring_verbs_rail *lost);
-/* As the net's link_ready: lanes that did not connect have failed, and the peer can take the
- * report. */
+/* The net's link_ready. Lanes that did not connect now count as failed, because the peer is ready
+ * to receive the report. */
 void gpuring_verbs_ready(struct gpuring_net_link *link);
-/* The peer has closed: it has all that it needed, also of what failed rails had not brought. */
+/* End a recovery because the peer has closed the link: it has received everything that it needs. */
 void gpuring_verbs_give_up(struct gpuring_net_link *link);
-/* Do what can be done now for links that are recovering. */
+/* Advance the recovery of all links that are recovering. */
 void gpuring_verbs_recover(struct gpuring_net *net);
 
-/* net/verbs/events.c: what the adapters report of themselves */
+/* net/verbs/events.c: asynchronous events of the adapters */
 void gpuring_verbs_events(struct gpuring_net *net);
 
 #endif

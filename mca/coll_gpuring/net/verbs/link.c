@@ -11,7 +11,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* Room of the queues: everything that the contract allows to be under way. */
+/* Choose the sizes of the queues: everything that the contract allows to be in flight. */
 static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_memory *memory,
                         unsigned rails)
 {
@@ -21,7 +21,7 @@ static void choose_room(struct gpuring_net_link *link, const struct gpuring_net_
         steps += memory->ring[p].slots != NULL ? memory->ring[p].nslots : 0;
     }
     link->send_room = steps + GPURING_VERBS_CONTROL(rails);
-    link->receive_room = link->send_room + link->send_room / 4; /* posted again some at a time */
+    link->receive_room = link->send_room + link->send_room / 4; /* reposted in batches */
     link->cq_room = link->send_room + link->receive_room + 1;
 }
 
@@ -37,8 +37,9 @@ static void release(struct gpuring_net_link *link)
     free(link);
 }
 
-/* The lanes on the port itself, then a spare on each of the next ones; a host with fewer ports has
- * several on one, and what is no path of its own is given up when the peer's are known. */
+/* Create the lanes on the link's own port, then one spare on each of the next ports. A host with
+ * fewer ports has several rails on one port. Spares that turn out not to be separate paths are
+ * given up when the peer's ports are known. */
 static int build(struct gpuring_net *net, struct gpuring_net_link *link, int device,
                  const struct gpuring_net_memory *memory)
 {
@@ -59,7 +60,7 @@ static int build(struct gpuring_net *net, struct gpuring_net_link *link, int dev
     return status;
 }
 
-/* Before connecting, which may give up spares. */
+/* Must be called before connecting, which may give up spares. */
 static void fill_handle(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_handle *handle = &link->mine;
@@ -133,7 +134,8 @@ static bool same_port(const struct gpuring_verbs_address *a, const struct gpurin
     return a->lid == b->lid && memcmp(a->gid, b->gid, sizeof a->gid) == 0;
 }
 
-/* Both ends find the same: does spare `r` differ from all rails before it at one end at least? */
+/* Return true if spare `r` differs from all earlier rails at one end at least. Both ends get the
+ * same answer. */
 static bool is_path(const struct gpuring_net_link *link, unsigned r)
 {
     const struct gpuring_verbs_address *here = link->mine.rail, *there = link->peer.rail;
@@ -147,8 +149,9 @@ static bool is_path(const struct gpuring_net_link *link, unsigned r)
 }
 
 /*
- * A spare that does not connect is one less. A lane that does not has failed before it began, which
- * the others report when the peer is ready. 0, or an errno if there are no others.
+ * Connect all rails. A spare that does not connect is given up. A lane that does not connect counts
+ * as failed; another rail reports this when the peer is ready. Returns 0, or an errno if no rail
+ * connects.
  */
 static int connect_rails(struct gpuring_net_link *link)
 {
@@ -208,7 +211,7 @@ int gpuring_verbs_link_connect(struct gpuring_net_link *link, const void *proces
     return GPURING_OK;
 }
 
-/* Say good-bye, so that the peer does not take our silence for a failure. */
+/* Send BYE, so that the peer does not mistake silence for a failure. */
 int gpuring_verbs_link_leave(struct gpuring_net_link *link)
 {
     struct gpuring_verbs_rail *up = gpuring_verbs_first_up(link);
@@ -220,7 +223,7 @@ int gpuring_verbs_link_leave(struct gpuring_net_link *link)
         return link->bye->sq_done == link->bye->sq_posted ? GPURING_OK : GPURING_AGAIN;
     }
     if (gpuring_verbs_post_control(link, up, GPURING_VERBS_BYE, 0, 0, 0) == GPURING_OK) {
-        link->bye = up; /* else there is no room yet, or it failed */
+        link->bye = up; /* otherwise there was no room, or the rail failed */
     }
     return GPURING_AGAIN;
 }

@@ -15,7 +15,7 @@
 #include "mca/coll_gpuring/util/log.h"
 #include "mca/coll_gpuring/util/status.h"
 
-/* The best GID of a port, the first one of equals. */
+/* Choose the best GID of a port, or the first one among equals. */
 static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
     int best = 0;
@@ -41,8 +41,8 @@ static bool choose_gid(const struct gpuring_net *net, struct gpuring_verbs_port 
     return best > 0;
 }
 
-/* The index of the partition key in the port's table. The top bit says how much of a member the
- * port is, and is not part of the key. */
+/* Find the index of the partition key in the port's table. The top bit specifies full or limited
+ * membership and is not part of the key. */
 static bool choose_pkey(const struct gpuring_net *net, struct gpuring_verbs_port *port, int count)
 {
     for (int i = 0; i < count && net->config.verbs_pkey > 0; i++) {
@@ -80,14 +80,14 @@ static int add_port(struct gpuring_net *net, const struct gpuring_verbs_port *po
     return gpuring_net_devices_add(&net->devices, &device);
 }
 
-/* Take a port of the adapter if it can be used. `why`: what stands against it. */
+/* Use a port of the adapter if possible. `why` is the reason if not. */
 static int try_port(struct gpuring_net *net, struct gpuring_verbs_adapter *adapter, uint8_t number,
                     const char **why)
 {
     struct gpuring_verbs_port port = {.adapter = adapter, .number = number};
     struct ibv_port_attr attr;
 
-    memset(&attr, 0, sizeof attr); /* an old library fills the old part only */
+    memset(&attr, 0, sizeof attr); /* an old library fills in the old fields only */
     *why = NULL;
     if (!gpuring_net_list_selects(net->config.hca, adapter->name, number)) {
         *why = "not selected by coll_gpuring_verbs_hca";
@@ -147,7 +147,7 @@ static int nonblocking(int fd)
     return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* NULL with a log line if the adapter cannot be used. */
+/* Open an adapter. Returns NULL after a log line if it cannot be used. */
 static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
                                                   struct ibv_device *device)
 {
@@ -184,7 +184,7 @@ static struct gpuring_verbs_adapter *adapter_open(const struct gpuring_net *net,
     return adapter;
 }
 
-/* All ports of one device that can be used. */
+/* Use all suitable ports of one device. */
 static int discover_device(struct gpuring_net *net, struct ibv_device *device, char *found,
                            size_t room)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copyright (c) 2026 The coll/gpuring authors */
-/* What the net `verbs` posts: slots, credits, messages, and probes of rails that are idle. */
+/* Posts of the net `verbs`: slots, credits, control messages, and probes of idle rails. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "mca/coll_gpuring/net/verbs/internal.h"
 #include "mca/coll_gpuring/util/status.h"
 
-#define ASK_EVERY     4    /* sends: how many may pass unreported while a report is awaited */
-#define ASK_BYTES     8192 /* what a slot holds for which a report costs nothing */
+#define ASK_EVERY     4    /* unsignaled sends in a row while a completion is pending */
+#define ASK_BYTES     8192 /* size of a slot from which the cost of a completion is negligible */
 #define RECEIVE_BATCH 64
 #define IDLE_NS       UINT64_C(1000000000)
 
@@ -33,7 +33,7 @@ int gpuring_verbs_receives(struct gpuring_net_link *link, struct gpuring_verbs_r
     return error;
 }
 
-/* For the next slot: the lanes in turn; when none is left, a spare. */
+/* Return the rail for the next slot: the lanes in turn, or a spare if all lanes have failed. */
 static struct gpuring_verbs_rail *next_rail(struct gpuring_net_link *link)
 {
     for (unsigned i = 0; i < link->nlanes; i++) {
@@ -47,7 +47,7 @@ static struct gpuring_verbs_rail *next_rail(struct gpuring_net_link *link)
     return gpuring_verbs_first_up(link);
 }
 
-/* Post one send; what it is goes into the rail's log. */
+/* Post one send and record it in the rail's log. */
 static int post_send(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                      struct ibv_send_wr *wr, const struct gpuring_verbs_sent *sent, bool report)
 {
@@ -112,7 +112,7 @@ int gpuring_verbs_post_slot(struct gpuring_net_link *link, enum gpuring_protocol
         return link->base.status;
     }
     if (rail == NULL) {
-        return GPURING_AGAIN; /* the peer has closed, and the rest of the link has failed */
+        return GPURING_AGAIN; /* the peer has closed the link, and its last rail has failed */
     }
     piece.lkey = rail->mr->mr->lkey;
     wr.wr.rdma.rkey = remote_key(link, rail);
@@ -133,7 +133,7 @@ int gpuring_verbs_post(struct gpuring_net_link *link, enum gpuring_protocol prot
                : gpuring_verbs_post_slot(link, protocol, step, bytes, more, head);
 }
 
-/* A message without bytes; report: see to it that its end is reported. */
+/* Post a message without data. report: request a completion. */
 static int post_empty(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                       enum ibv_wr_opcode opcode, uint32_t imm, bool report)
 {
@@ -159,7 +159,7 @@ int gpuring_verbs_credit(struct gpuring_net_link *link, enum gpuring_protocol pr
     struct gpuring_verbs_rail *rail = gpuring_verbs_first_up(link);
     int status = link->base.status;
 
-    if (status == GPURING_OK && !link->peer_closed && rail != NULL) { /* who closed needs none */
+    if (status == GPURING_OK && !link->peer_closed && rail != NULL) {
         status = gpuring_verbs_post_credit(link, rail, protocol, head);
     }
     return status;
@@ -181,7 +181,7 @@ void gpuring_verbs_abort(struct gpuring_net_link *link, int status)
     struct gpuring_verbs_rail *on = gpuring_verbs_first_up(link);
 
     if (link->base.status == GPURING_OK && !link->peer_closed && on != NULL) {
-        /* Where there is no room for it, the peer runs into its timeout. */
+        /* If there is no room for the message, the peer detects the failure by its timeout. */
         gpuring_verbs_post_control(link, on, GPURING_VERBS_ABORT, 0, 0, (uint64_t) -status);
     }
 }
@@ -198,7 +198,7 @@ static void probe_rails(struct gpuring_net_link *link, uint64_t now, bool slept)
 
         if (rail->state != GPURING_VERBS_UP ||
             (r >= link->nlanes && rail != gpuring_verbs_first_up(link))) {
-            continue; /* a spare is tried when it is needed */
+            continue; /* a spare is probed only when it is needed */
         }
         if (slept) {
             rail->active_ns = now;

@@ -19,7 +19,8 @@ static int rail_error(const struct gpuring_net_link *link, const struct gpuring_
     return error == ENOMEM ? GPURING_ERR_NOMEM : GPURING_ERR_NET;
 }
 
-/* How much a device can send inline shows only when it refuses more. */
+/* Create a queue pair. The amount of inline data that a device supports is only known from refused
+ * attempts. */
 static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_rail *rail,
                      bool device_memory)
 {
@@ -30,7 +31,7 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
                                             .max_recv_wr = link->receive_room,
                                             .max_send_sge = 1,
                                             .max_recv_sge = 1}};
-    unsigned inlined = device_memory ? 0 : GPURING_VERBS_INLINE; /* the CPU copies what is inline */
+    unsigned inlined = device_memory ? 0 : GPURING_VERBS_INLINE; /* the CPU copies inline data */
 
     do {
         attr.cap.max_inline_data = inlined;
@@ -44,7 +45,7 @@ static int create_qp(const struct gpuring_net_link *link, struct gpuring_verbs_r
     return GPURING_OK;
 }
 
-/* 0 or an errno. */
+/* Move a queue pair to the state INIT. Returns 0 or an errno. */
 static int initialise_qp(const struct gpuring_verbs_rail *rail, struct ibv_qp *qp, int access)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
@@ -64,7 +65,8 @@ static void fill_address(const struct gpuring_net_link *link, const struct gpuri
     address->dlid = peer->lid;
     address->sl = (uint8_t) config->verbs_service_level;
     address->port_num = rail->port->number;
-    /* Ethernet always routes by GID; InfiniBand where the port demands it or the subnets differ. */
+    /* Ethernet always routes by GID, InfiniBand only if the port requires it or the subnets
+     * differ. */
     if (rail->port->global || memcmp(peer->gid, rail->port->gid.raw, 8) != 0) {
         address->is_global = 1;
         memcpy(address->grh.dgid.raw, peer->gid, sizeof peer->gid);
@@ -74,7 +76,8 @@ static void fill_address(const struct gpuring_net_link *link, const struct gpuri
     }
 }
 
-/* From "initialised" to "ready to send", with so many reads under way. 0 or an errno. */
+/* Move a queue pair from INIT to RTS, with this number of RDMA reads in flight. Returns 0 or an
+ * errno. */
 static int connect_qp(const struct gpuring_net_link *link, const struct gpuring_verbs_rail *rail,
                       struct ibv_qp *qp, const struct gpuring_verbs_address *peer, uint8_t reads)
 {
@@ -122,8 +125,8 @@ struct gpuring_verbs_address gpuring_verbs_rail_address(const struct gpuring_ver
     return address;
 }
 
-/* Where reads go of which the result is of no interest. On a page of its own: a child that is
- * forked may not have what is registered, and must have all else. */
+/* Register the target of reads whose result is not needed. It has a page of its own, because a
+ * forked child may lose registered pages but must keep everything else. */
 static struct ibv_mr *register_discard(const struct gpuring_verbs_adapter *adapter)
 {
     size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -138,8 +141,8 @@ static struct ibv_mr *register_discard(const struct gpuring_verbs_adapter *adapt
     return mr;
 }
 
-/* For flushing what NICs wrote to a GPU (net/verbs/flush.c): a queue pair that is connected with
- * itself, and a byte to read to. */
+/* Create the queue pair that flushes a NIC's writes to a GPU (net/verbs/flush.c). It is connected
+ * with itself and reads into the byte above. */
 static int create_flush_qp(struct gpuring_net_link *link, struct gpuring_verbs_rail *rail)
 {
     struct gpuring_verbs_adapter *adapter = rail->port->adapter;
@@ -176,7 +179,8 @@ int gpuring_verbs_rail_create(struct gpuring_net_link *link, struct gpuring_verb
     int status, error;
 
     rail->port = port;
-    /* Where the peer starts counting packets; any 24 bits that differ from rail to rail. */
+    /* The packet sequence number at which the peer starts: any 24 bits that differ between rails.
+     */
     rail->psn =
         (uint32_t) ((gpuring_now_ns() + number) * UINT64_C(2654435761) >> 16 ^ link->base.id) &
         0xffffff;

@@ -15,15 +15,16 @@
 #include "mca/coll_gpuring/util/status.h"
 
 #define WATCH_NS UINT64_C(250000000)
-#define SLEPT_NS UINT64_C(2000000000) /* without a poll: silence means nothing */
+#define SLEPT_NS UINT64_C(2000000000) /* after this time without a poll, silence proves nothing */
 
 struct gpuring_verbs gpuring_verbs;
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static int load_status;
 
 /*
- * fork() in the application: memory that a device writes must not be copied on write in the parent.
- * Kernels from 5.12 on see to it; before, the library must know before it does anything else.
+ * Prepare for fork() in the application: the parent must not get copies of pages that a device
+ * writes. Linux ensures this from 5.12 on. With older kernels the library must be prepared before
+ * anything else.
  */
 static void prepare_fork(void)
 {
@@ -48,7 +49,7 @@ static void load(void)
     char why[384];
 
     if (gpuring_verbs.open_device != NULL) {
-        return; /* a test's */
+        return; /* a test has filled in the table */
     }
     load_status = gpuring_net_load("libibverbs.so.1", symbols, sizeof symbols / sizeof *symbols,
                                    &gpuring_verbs, why, sizeof why);
@@ -61,7 +62,7 @@ static void load(void)
 
 static void verbs_close(struct gpuring_net *net)
 {
-    gpuring_verbs_events(net); /* what has failed just now may be why the process ends */
+    gpuring_verbs_events(net); /* report recent failures, which may be why the process ends */
     gpuring_verbs_forget(net);
     if (net->epoll >= 0) {
         close(net->epoll);
@@ -95,7 +96,7 @@ static int verbs_open(const struct gpuring_net_config *config, struct gpuring_ne
         verbs_close(net);
         return status;
     }
-    net->config.hca = NULL; /* the caller's; read by discovery only */
+    net->config.hca = NULL; /* owned by the caller and read by discovery only */
     *result = net;
     return GPURING_OK;
 }
@@ -105,7 +106,7 @@ static const struct gpuring_net_devices *verbs_devices(const struct gpuring_net 
     return &net->devices;
 }
 
-/* Some times a second: what adapters report, and links on which nothing happens. */
+/* Check the adapters' events and the idle links a few times a second. */
 static void watch(struct gpuring_net *net, uint64_t now)
 {
     uint64_t passed = now - net->watched_ns;
@@ -126,13 +127,13 @@ static int verbs_poll(struct gpuring_net *net)
     return gpuring_net_base_events(&net->base);
 }
 
-/* The device sends and repeats by itself, but for what goes another way after a failure. */
+/* The device sends and repeats on its own. Only a recovery needs polls. */
 static int verbs_quiet(struct gpuring_net *net)
 {
     return net->recovering > 0 ? GPURING_AGAIN : GPURING_OK;
 }
 
-/* Take the notifications that have come, without which the descriptor stays readable. */
+/* Consume pending notifications, because the descriptor stays readable until then. */
 static void take_notifications(const struct gpuring_verbs_adapter *adapter)
 {
     struct ibv_cq *cq;
@@ -160,7 +161,7 @@ static int verbs_arm(struct gpuring_net *net, int *fd)
             }
         }
     }
-    /* What completed before the request does not notify: look once more. */
+    /* Completions before the request cause no notification, so poll once more. */
     if (gpuring_verbs_completions(net) > 0 || net->base.events > 0) {
         status = GPURING_AGAIN;
     }
